@@ -1,0 +1,1 @@
+"""The pure model of an operation graph: standard library only."""

@@ -1,0 +1,163 @@
+"""The element types of hipDNN, one row each.
+
+Sources: wire codes and JSON spellings from hipDNN's ``data_types.fbs`` and its JSON tables;
+``torch_code`` is PyTorch's ``ScalarType`` number, which ``prims.convert_element_type`` takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+__all__ = ["DataType", "DataTypeInfo"]
+
+
+@dataclass(frozen=True, slots=True)
+class DataTypeInfo:
+    """Facts of one element type.
+
+    Attributes
+    ----------
+    json : str
+        hipDNN's JSON spelling.
+    wire : int
+        Code in hipDNN's FlatBuffers schema.
+    bits : int
+        Bits of one element in memory; 4- and 6-bit types are packed.
+    kind : str
+        ``"float"``, ``"int"``, ``"uint"``, ``"bool"`` or ``""`` for UNSET.
+    mlir : str
+        Spelling inside a Torch-dialect tensor type; empty when torch-mlir has none.
+    numpy : str
+        NumPy or ml_dtypes name; empty when there is none.
+    torch_code : int
+        PyTorch ScalarType code, or -1.
+    mantissa : int
+        Explicit mantissa bits of a float type (unit roundoff is ``2**-(mantissa + 1)``).
+    aliases : tuple of str
+        Further spellings that ``DataType.parse`` takes.
+    """
+
+    json: str
+    wire: int
+    bits: int
+    kind: str
+    mlir: str
+    numpy: str
+    torch_code: int
+    mantissa: int = 0
+    aliases: tuple[str, ...] = ()
+
+
+_I = DataTypeInfo
+
+
+class DataType(Enum):
+    """Element type of a tensor, in hipDNN's names; ``DataType.parse`` takes common spellings."""
+
+    UNSET = _I("unset", 0, 0, "", "", "", -1)
+    FLOAT = _I("float", 1, 32, "float", "f32", "float32", 6, 23, ("f32", "fp32", "float32"))
+    HALF = _I("half", 2, 16, "float", "f16", "float16", 5, 10, ("f16", "fp16", "float16"))
+    BFLOAT16 = _I("bfloat16", 3, 16, "float", "bf16", "bfloat16", 15, 7, ("bf16",))
+    DOUBLE = _I("double", 4, 64, "float", "f64", "float64", 7, 52, ("f64", "fp64", "float64"))
+    UINT8 = _I("uint8", 5, 8, "uint", "ui8", "uint8", 0, aliases=("u8", "ui8"))
+    INT32 = _I("int32", 6, 32, "int", "si32", "int32", 3, aliases=("i32", "si32"))
+    INT8 = _I("int8", 7, 8, "int", "si8", "int8", 1, aliases=("i8", "si8"))
+    FP8_E4M3 = _I("fp8_e4m3", 8, 8, "float", "f8E4M3FN", "float8_e4m3fn", 24, 3)
+    FP8_E5M2 = _I("fp8_e5m2", 9, 8, "float", "f8E5M2", "float8_e5m2", 23, 2)
+    FP8_E8M0 = _I("fp8_e8m0", 10, 8, "float", "f8E8M0FNU", "float8_e8m0fnu", 44, 0)
+    FP4_E2M1 = _I("fp4_e2m1", 11, 4, "float", "", "float4_e2m1fn", -1, 1)
+    FP6_E2M3 = _I("fp6_e2m3", 12, 6, "float", "", "float6_e2m3fn", -1, 3)
+    FP6_E3M2 = _I("fp6_e3m2", 13, 6, "float", "", "float6_e3m2fn", -1, 2)
+    INT4 = _I("int4", 14, 4, "int", "si4", "int4", -1, aliases=("i4", "si4"))
+    INT64 = _I("int64", 15, 64, "int", "si64", "int64", 4, aliases=("i64", "si64"))
+    BOOLEAN = _I("boolean", 16, 8, "bool", "i1", "bool", 11, aliases=("bool", "i1"))
+    FP8_E4M3_FNUZ = _I("fp8_e4m3_fnuz", 17, 8, "float", "f8E4M3FNUZ", "float8_e4m3fnuz", 26, 3)
+    FP8_E5M2_FNUZ = _I("fp8_e5m2_fnuz", 18, 8, "float", "f8E5M2FNUZ", "float8_e5m2fnuz", 25, 2)
+
+    @property
+    def json(self) -> str:
+        """hipDNN's JSON spelling."""
+        return self.value.json
+
+    @property
+    def wire(self) -> int:
+        """Code in hipDNN's FlatBuffers schema."""
+        return self.value.wire
+
+    @property
+    def bits(self) -> int:
+        """Bits of one element."""
+        return self.value.bits
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it is a floating-point type."""
+        return self.value.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it is a signed or unsigned integer (BOOLEAN is not)."""
+        return self.value.kind in ("int", "uint")
+
+    @property
+    def is_bool(self) -> bool:
+        """Whether it is BOOLEAN."""
+        return self.value.kind == "bool"
+
+    def nbytes(self, elements: int) -> int:
+        """Return the bytes that hold ``elements`` packed elements."""
+        return (elements * self.value.bits + 7) // 8
+
+    def holds(self, other: DataType) -> bool:
+        """Whether every value of ``other`` is exactly representable in this type."""
+        a, b = self.value, other.value
+        if self is other:
+            return True
+        if other.is_bool:
+            return True
+        if self.is_float and other.is_float:
+            return a.mantissa >= b.mantissa and _exponent_bits(self) >= _exponent_bits(other)
+        if self.is_float and other.is_integer:
+            return a.mantissa + 1 >= b.bits - (b.kind == "int")
+        if self.is_integer and other.is_integer:
+            if a.kind == b.kind:
+                return a.bits >= b.bits
+            return a.kind == "int" and a.bits > b.bits
+        return False
+
+    @classmethod
+    def parse(cls, value: DataType | str) -> DataType:
+        """Return the type for a member, a hipDNN name or a common short name.
+
+        Raises
+        ------
+        ValueError
+            If the name is unknown; the text lists those known.
+        """
+        if isinstance(value, cls):
+            return value
+        found = _BY_NAME.get(value.lower()) if isinstance(value, str) else None
+        if found is None:
+            known = ", ".join(t.json for t in cls)
+            raise ValueError(f"unknown data type {value!r}; known: {known}")
+        return found
+
+    @classmethod
+    def from_wire(cls, code: int) -> DataType | None:
+        """Return the type with this wire code, or None."""
+        return _BY_WIRE.get(code)
+
+    def __repr__(self) -> str:
+        return f"DataType.{self.name}"
+
+
+def _exponent_bits(t: DataType) -> int:
+    # sign + exponent + mantissa = bits; E8M0 has neither sign nor mantissa.
+    return 8 if t is DataType.FP8_E8M0 else t.value.bits - 1 - t.value.mantissa
+
+
+_BY_WIRE = {t.wire: t for t in DataType}
+_BY_NAME = {
+    name: t for t in DataType for name in (t.name.lower(), t.value.json, *t.value.aliases)
+}

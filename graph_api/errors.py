@@ -1,0 +1,244 @@
+"""Every error of the project: one tree, stable codes, records that name the place and the rule.
+
+::
+
+    HipdnnIreeError
+    ├── GraphError           (ValueError)   the graph breaks rules; carries all problems at once
+    ├── FormatError          (ValueError)   a file is not what it claims to be
+    ├── NotSupportedError                   no engine serves the graph, or a pinned one declines
+    ├── CompileError         (RuntimeError) the compiler refused, crashed or overran its time
+    ├── ArtifactError        (RuntimeError) a cached or stored artifact is damaged or foreign
+    ├── BindError            (ValueError)   the buffers given do not fit the graph
+    ├── DeviceError          (RuntimeError) no such device or driver, or the device failed
+    └── SettingError         (ValueError)   an option or environment variable has a bad value
+
+Each class has a ``code`` that never changes once released: the command line prints it and the
+plugin maps it to a hipDNN status.  ``docs/errors.md`` says what holds after each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+__all__ = [
+    "ArtifactError",
+    "BindError",
+    "CompileError",
+    "Decline",
+    "DeviceError",
+    "FormatError",
+    "GraphError",
+    "HipdnnIreeError",
+    "NotSupportedError",
+    "Problem",
+    "SettingError",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """One broken rule: where, which, what was found, what is allowed, what to try.
+
+    Attributes
+    ----------
+    rule : str
+        Stable rule id such as ``"CONV-03"``; ``docs/reference/rules.md`` lists them.
+    node : str
+        Label of the node (or ``""`` for a problem of a tensor or of the whole graph).
+    port : str
+        Port, tensor or parameter that is at fault, in hipDNN's spelling.
+    got, wanted : str
+        What was found and what is allowed.
+    hint : str
+        What to try next; may be empty.
+    """
+
+    rule: str
+    node: str = ""
+    port: str = ""
+    got: str = ""
+    wanted: str = ""
+    hint: str = ""
+
+    @property
+    def where(self) -> str:
+        """``node.port`` with the empty parts left out; ``graph`` when both are empty."""
+        return ".".join(part for part in (self.node, self.port) if part) or "graph"
+
+    def __str__(self) -> str:
+        text = f"{self.where}: [{self.rule}] got {self.got}; wanted {self.wanted}"
+        return f"{text} ({self.hint})" if self.hint else text
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the record as a JSON-ready mapping."""
+        return {
+            "rule": self.rule,
+            "node": self.node,
+            "port": self.port,
+            "got": self.got,
+            "wanted": self.wanted,
+            "hint": self.hint,
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decline:
+    """Why an engine does not serve a graph: the engine's name and the rule that said no."""
+
+    engine: str
+    problem: Problem
+
+    def __str__(self) -> str:
+        return f"{self.engine} declined {self.problem}"
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the record as a JSON-ready mapping."""
+        return {"engine": self.engine, **self.problem.as_dict()}
+
+
+class HipdnnIreeError(Exception):
+    """Base of all errors raised on purpose by this project."""
+
+    code: ClassVar[str] = "E000"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return code, kind and text, the form that ``--json`` prints."""
+        return {"code": self.code, "error": type(self).__name__, "message": str(self)}
+
+
+class _WithProblems(HipdnnIreeError):
+    """An error that lists records; the text shows all of them, one a line."""
+
+    def __init__(self, message: str, problems: Iterable[Problem] = ()) -> None:
+        self.message = message
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        super().__init__("\n  ".join([message, *map(str, self.problems)]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.message, self.problems))
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            **super().as_dict(),
+            "message": self.message,
+            "problems": [p.as_dict() for p in self.problems],
+        }
+
+
+class GraphError(_WithProblems, ValueError):
+    """The graph breaks one or more rules; ``problems`` holds all of them, in node order."""
+
+    code = "E100"
+
+
+class FormatError(_WithProblems, ValueError):
+    """A file or buffer cannot be read as what it claims to be."""
+
+    code = "E200"
+
+
+class NotSupportedError(HipdnnIreeError):
+    """No engine serves the graph, or the engine that was pinned declines it."""
+
+    code = "E300"
+
+    def __init__(self, message: str, declines: Iterable[Decline] = ()) -> None:
+        self.message = message
+        self.declines: tuple[Decline, ...] = tuple(declines)
+        super().__init__("\n  ".join([message, *map(str, self.declines)]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.message, self.declines))
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            **super().as_dict(),
+            "message": self.message,
+            "declines": [d.as_dict() for d in self.declines],
+        }
+
+
+class CompileError(HipdnnIreeError, RuntimeError):
+    """The compiler refused the module, crashed, or ran past its time limit.
+
+    Attributes
+    ----------
+    stage : str
+        ``"lower"``, ``"flags"``, ``"parse"``, ``"compile"``, ``"crash"`` or ``"timeout"``.
+    node : str
+        Label of the graph node the first diagnostic points at, or ``""`` when unknown.
+    diagnostics : tuple of str
+        The compiler's own error texts, first one first, without IR dumps.
+    reproducer : str
+        Folder with the module, the flags, the log and the command to repeat it, or ``""``.
+    """
+
+    code = "E400"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        stage: str,
+        node: str = "",
+        diagnostics: Sequence[str] = (),
+        reproducer: str = "",
+    ) -> None:
+        self.message = message
+        self.stage = stage
+        self.node = node
+        self.diagnostics = tuple(diagnostics)
+        self.reproducer = reproducer
+        lines = [f"{message} (stage: {stage})"]
+        if node:
+            lines.append(f"at node: {node}")
+        if self.diagnostics:
+            lines.append(f"compiler said: {self.diagnostics[0]}")
+        if reproducer:
+            lines.append(f"to repeat it: {reproducer}")
+        super().__init__("\n  ".join(lines))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild_compile_error, (self.message, self._details()))
+
+    def _details(self) -> dict[str, Any]:
+        return {
+            "stage": self.stage,
+            "node": self.node,
+            "diagnostics": self.diagnostics,
+            "reproducer": self.reproducer,
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        details = {**self._details(), "diagnostics": list(self.diagnostics)}
+        return {**super().as_dict(), "message": self.message, **details}
+
+
+def _rebuild_compile_error(message: str, details: dict[str, Any]) -> CompileError:
+    return CompileError(message, **details)
+
+
+class ArtifactError(HipdnnIreeError, RuntimeError):
+    """A cache entry or stored artifact is damaged, incomplete, or made for something else."""
+
+    code = "E500"
+
+
+class BindError(_WithProblems, ValueError):
+    """The buffers given for a plan do not fit the graph; nothing was executed."""
+
+    code = "E600"
+
+
+class DeviceError(HipdnnIreeError, RuntimeError):
+    """No such device or driver here, or the device reported a failure."""
+
+    code = "E700"
+
+
+class SettingError(HipdnnIreeError, ValueError):
+    """An option, knob or environment variable has a value that is not allowed."""
+
+    code = "E800"

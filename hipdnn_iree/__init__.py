@@ -1,0 +1,60 @@
+"""hipdnn-iree: operation graphs in hipDNN's terms, compiled by IREE.
+
+The code lives in the root folders ``graph_api``, ``jit``, ``provider`` and ``hipdnn_plugin`` and
+is imported as ``hipdnn_iree.graph_api`` and so on (docs/architecture.md says why).  This module
+re-exports what a script needs; every name is imported on first use, so that describing a graph
+loads neither NumPy nor IREE nor torch-mlir.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+
+def _from_checkout() -> None:
+    """Let ``hipdnn_iree.jit`` be found as ``jit/`` when run from a bare checkout."""
+    from pathlib import Path
+
+    root = Path(__file__).resolve().parent.parent
+    if (root / "pyproject.toml").is_file() and (root / "graph_api").is_dir():
+        __path__.append(str(root))
+
+
+_from_checkout()
+
+if TYPE_CHECKING:
+    from .graph_api.dtypes import DataType as DataType
+    from .graph_api.enums import ConvMode as ConvMode
+    from .graph_api.enums import PointwiseMode as PointwiseMode
+    from .graph_api.enums import ReductionMode as ReductionMode
+    from .graph_api.errors import HipdnnIreeError as HipdnnIreeError
+    from .graph_api.tensor import Tensor as Tensor
+    from .jit.target import Target as Target
+    from .provider.graph import Graph as Graph
+    from .provider.graph import load as load
+
+_EXPORTS = {
+    "ConvMode": "graph_api.enums",
+    "DataType": "graph_api.dtypes",
+    "Graph": "provider.graph",
+    "HipdnnIreeError": "graph_api.errors",
+    "PointwiseMode": "graph_api.enums",
+    "ReductionMode": "graph_api.enums",
+    "Target": "jit.target",
+    "Tensor": "graph_api.tensor",
+    "load": "provider.graph",
+}
+__all__ = ["__version__", *_EXPORTS]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        return getattr(import_module(f".{_EXPORTS[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
