@@ -1,1 +1,1 @@
-""""""
+"""Lowering, compiling, caching and running of operation graphs."""

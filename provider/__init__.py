@@ -1,1 +1,1 @@
-""""""
+"""Engines, selection, verification and the command line."""

@@ -1,0 +1,88 @@
+"""What a compiled function takes: the arguments in order, and the workspace.
+
+A signature is name-free and uid-free, as it is stored with cached code that many graphs share;
+the frozen graph that asked for the code supplies uid and name of each argument by position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ..graph_api.dtypes import DataType
+
+__all__ = ["ArgSpec", "Signature"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArgSpec:
+    """One argument of the compiled function.
+
+    Attributes
+    ----------
+    output : bool
+        Whether the function writes it (outputs come first) rather than reads it.
+    data_type : DataType
+        Element type in memory.
+    dims, strides : tuple of int
+        Logical dims (N, C, spatial...) and their strides, in elements.
+    shape : tuple of int
+        Shape of the IR argument: what lies in memory, outermost first.  Broadcast dims have
+        extent 1; a tensor with padded strides is one flat dim that spans it.
+    """
+
+    output: bool
+    data_type: DataType
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the argument spans."""
+        return self.data_type.nbytes(prod(self.shape))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON form stored in manifests."""
+        return {
+            "output": self.output,
+            "data_type": self.data_type.json,
+            "dims": list(self.dims),
+            "strides": list(self.strides),
+            "shape": list(self.shape),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> ArgSpec:
+        """Read the JSON form; raises KeyError, TypeError or ValueError when it is damaged."""
+        return cls(
+            output=bool(data["output"]),
+            data_type=DataType.parse(data["data_type"]),
+            dims=tuple(int(d) for d in data["dims"]),
+            strides=tuple(int(s) for s in data["strides"]),
+            shape=tuple(int(d) for d in data["shape"]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Signature:
+    """Arguments (outputs first, then inputs) and the bytes of workspace the function wants."""
+
+    args: tuple[ArgSpec, ...]
+    workspace_bytes: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON form stored in manifests."""
+        return {
+            "args": [a.as_dict() for a in self.args],
+            "workspace_bytes": self.workspace_bytes,
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Signature:
+        """Read the JSON form; raises KeyError, TypeError or ValueError when it is damaged."""
+        return cls(
+            args=tuple(ArgSpec.from_dict(a) for a in data["args"]),
+            workspace_bytes=int(data["workspace_bytes"]),
+        )
