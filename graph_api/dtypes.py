@@ -158,6 +158,4 @@ def _exponent_bits(t: DataType) -> int:
 
 
 _BY_WIRE = {t.wire: t for t in DataType}
-_BY_NAME = {
-    name: t for t in DataType for name in (t.name.lower(), t.value.json, *t.value.aliases)
-}
+_BY_NAME = {name: t for t in DataType for name in (t.name.lower(), t.value.json, *t.value.aliases)}

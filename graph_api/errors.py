@@ -108,7 +108,7 @@ class HipdnnIreeError(Exception):
         return {"code": self.code, "error": type(self).__name__, "message": str(self)}
 
 
-class _WithProblems(HipdnnIreeError):
+class _ProblemsError(HipdnnIreeError):
     """An error that lists records; the text shows all of them, one a line."""
 
     def __init__(self, message: str, problems: Iterable[Problem] = ()) -> None:
@@ -127,13 +127,13 @@ class _WithProblems(HipdnnIreeError):
         }
 
 
-class GraphError(_WithProblems, ValueError):
+class GraphError(_ProblemsError, ValueError):
     """The graph breaks one or more rules; ``problems`` holds all of them, in node order."""
 
     code = "E100"
 
 
-class FormatError(_WithProblems, ValueError):
+class FormatError(_ProblemsError, ValueError):
     """A file or buffer cannot be read as what it claims to be."""
 
     code = "E200"
@@ -226,7 +226,7 @@ class ArtifactError(HipdnnIreeError, RuntimeError):
     code = "E500"
 
 
-class BindError(_WithProblems, ValueError):
+class BindError(_ProblemsError, ValueError):
     """The buffers given for a plan do not fit the graph; nothing was executed."""
 
     code = "E600"

@@ -47,7 +47,18 @@ _EXPORTS = {
     "Tensor": "graph_api.tensor",
     "load": "provider.graph",
 }
-__all__ = ["__version__", *_EXPORTS]
+__all__ = [
+    "ConvMode",
+    "DataType",
+    "Graph",
+    "HipdnnIreeError",
+    "PointwiseMode",
+    "ReductionMode",
+    "Target",
+    "Tensor",
+    "__version__",
+    "load",
+]
 
 
 def __getattr__(name: str) -> Any:

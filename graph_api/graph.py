@@ -1,0 +1,341 @@
+"""Building a graph: tensors, op methods, defaults.  ``freeze`` turns it into an immutable one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from .dtypes import DataType
+from .errors import GraphError, Problem
+from .ops.base import Op
+from .ops.conv_fprop import conv_fprop
+from .ops.matmul import matmul
+from .ops.pointwise import pointwise
+from .ops.pointwise_methods import PointwiseMethods
+from .ops.reduction import reduction
+from .tensor import Scalar, Tensor, int_tuple, parse_data_type
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .frozen import FrozenGraph
+
+__all__ = ["Graph", "Node"]
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """An op and the tensors around it, while the graph is built."""
+
+    op: Op
+    inputs: dict[str, Tensor]
+    outputs: dict[str, Tensor]
+    compute_data_type: DataType
+    name: str
+
+
+class Graph(PointwiseMethods):
+    """An operation graph in hipDNN's terms.
+
+    Parameters
+    ----------
+    name : str
+        A label; any text.
+    io_data_type : DataType or str
+        Default type of tensors that have a buffer.
+    intermediate_data_type : DataType or str
+        Default type of virtual tensors; the compute type when unset.
+    compute_data_type : DataType or str
+        Type to compute and accumulate in; when unset, float32 for floats up to 32 bits, else
+        the type of the inputs.
+
+    Examples
+    --------
+    >>> g = Graph(io_data_type="half", compute_data_type="float")
+    >>> x = g.tensor(dims=(1, 8, 4, 4), name="x")
+    >>> y = g.relu(x).set_output()
+    >>> g.freeze().tensors[y.uid].dims
+    (1, 8, 4, 4)
+    """
+
+    def __init__(
+        self,
+        name: str = "",
+        *,
+        io_data_type: DataType | str = DataType.UNSET,
+        intermediate_data_type: DataType | str = DataType.UNSET,
+        compute_data_type: DataType | str = DataType.UNSET,
+    ) -> None:
+        self.name = name
+        self.io_data_type = parse_data_type(io_data_type, port="io_data_type")
+        self.intermediate_data_type = parse_data_type(
+            intermediate_data_type, port="intermediate_data_type"
+        )
+        self.compute_data_type = parse_data_type(compute_data_type, port="compute_data_type")
+        self.preferred_engine_id: int | None = None
+        self.is_override_shape_enabled = False
+        self.tensors: list[Tensor] = []
+        self.nodes: list[Node] = []
+        self._produced: set[int] = set()
+        self._frozen: FrozenGraph | None = None
+
+    # The op methods; each one's file holds its signature and documentation.
+    conv_fprop = conv_fprop
+    matmul = matmul
+    pointwise = pointwise
+    reduction = reduction
+
+    def tensor(
+        self,
+        *,
+        dims: Sequence[int] | None = None,
+        strides: Sequence[int] | None = None,
+        data_type: DataType | str = DataType.UNSET,
+        name: str = "",
+        uid: int | None = None,
+        virtual: bool = False,
+    ) -> Tensor:
+        """Add a tensor.
+
+        Parameters
+        ----------
+        dims : sequence of int
+            Logical dims (N, C, spatial...).
+        strides : sequence of int, optional
+            In elements; contiguous when not given.  Inputs may be any dense permutation, padded
+            or broadcast (stride 0); outputs any dense permutation.
+        data_type : DataType or str
+            The graph's I/O type when unset.
+        name : str
+            A label; any text.
+        uid : int, optional
+            What buffers are bound by; a free one is taken when not given.
+        virtual : bool
+            An intermediate value without a buffer.
+
+        Returns
+        -------
+        Tensor
+        """
+        self.must_be_open()
+        tensor = Tensor(
+            graph=self,
+            name=name,
+            data_type=parse_data_type(data_type, port="data_type"),
+            dims=None if dims is None else int_tuple(dims, port="dims"),
+            strides=None if strides is None else int_tuple(strides, port="strides"),
+            virtual=virtual,
+            given_uid=uid,
+        )
+        self.tensors.append(tensor)
+        return tensor
+
+    def tensor_like(self, other: Tensor, *, name: str = "") -> Tensor:
+        """Add a tensor with the dims, strides and data type of another one."""
+        return self.tensor(
+            dims=other.dims, strides=other.strides, data_type=other.data_type, name=name
+        )
+
+    def scalar(
+        self,
+        value: Scalar,
+        *,
+        data_type: DataType | str = DataType.UNSET,
+        name: str = "",
+        uid: int | None = None,
+    ) -> Tensor:
+        """Add a compile-time scalar: dims (1,), no buffer, the value is part of the code.
+
+        Without ``data_type`` it takes the graph's compute type (or, for a graph without one,
+        BOOLEAN, INT64 or DOUBLE after the value's Python type).
+        """
+        tensor = self.tensor(dims=(1,), data_type=data_type, name=name, uid=uid)
+        tensor.value = value
+        if tensor.data_type is DataType.UNSET:
+            tensor.data_type = self.compute_data_type
+        if tensor.data_type is DataType.UNSET:
+            tensor.data_type = _PYTHON_TYPES[type(value)]
+        return tensor
+
+    def output(self, tensor: Tensor, *, name: str = "", data_type: DataType | str = "") -> Tensor:
+        """Mark a result as an output, and optionally name it and set its type."""
+        tensor.set_output()
+        if name:
+            tensor.set_name(name)
+        if data_type:
+            tensor.set_data_type(data_type)
+        return tensor
+
+    def add_node(
+        self,
+        op: Op,
+        inputs: Mapping[str, Tensor | Scalar],
+        *,
+        outputs: Mapping[str, Tensor] | Iterable[str] | None = None,
+        compute: DataType | str = DataType.UNSET,
+        name: str = "",
+    ) -> dict[str, Tensor]:
+        """Add an op; what all op methods call.
+
+        Parameters
+        ----------
+        op : Op
+            The op with its parameters.
+        inputs : mapping of port to Tensor or number
+            Connected inputs; a number becomes a compile-time scalar.
+        outputs : mapping of port to Tensor, or ports
+            Tensors to write, or the ports to make virtual tensors for; all by default.
+        compute : DataType or str
+            Type to compute in; the graph's when unset.
+        name : str
+            Label of the node.
+
+        Returns
+        -------
+        dict of str to Tensor
+            The outputs by port.
+        """
+        self.must_be_open()
+        compute = parse_data_type(compute, port="compute_data_type")
+        connected = {
+            port: value if isinstance(value, Tensor) else self._number(op, port, value, compute)
+            for port, value in inputs.items()
+        }
+        if isinstance(outputs, Mapping):
+            results = dict(outputs)
+        else:
+            ports = [p.name for p in op.OUTPUTS] if outputs is None else list(outputs)
+            results = {port: self.tensor(virtual=True) for port in ports}
+        self.nodes.append(Node(op, connected, results, compute, name))
+        self._produced.update(id(t) for t in results.values())
+        return results
+
+    def _number(self, op: Op, port: str, value: object, compute: DataType) -> Tensor:
+        if type(value) not in _PYTHON_TYPES:
+            problem = Problem(
+                rule="PARAM-03",
+                node=op.NAME,
+                port=port,
+                got=repr(value),
+                wanted="a Tensor of this graph, or a bool, int or float",
+            )
+            raise GraphError("an operand has the wrong type", [problem])
+        assert isinstance(value, bool | int | float)
+        if isinstance(value, bool):
+            return self.scalar(value, data_type=DataType.BOOLEAN)
+        return self.scalar(value, data_type=compute)
+
+    def is_produced(self, tensor: Tensor) -> bool:
+        """Whether a node writes the tensor."""
+        return id(tensor) in self._produced
+
+    def free_uid(self) -> int:
+        """Return the smallest positive uid that no tensor has."""
+        taken = {t.given_uid for t in self.tensors}
+        return next(uid for uid in itertools.count(1) if uid not in taken)
+
+    def must_be_open(self) -> None:
+        """Raise ``GraphError`` once the graph is frozen."""
+        if self._frozen is not None:
+            problem = Problem(
+                rule="GRAPH-07",
+                got="a change after freeze()",
+                wanted="all changes before validate, freeze or build",
+                hint="build a new Graph, or load graph.to_json() again",
+            )
+            raise GraphError("the graph is frozen", [problem])
+
+    def problems(self) -> list[Problem]:
+        """Return every broken rule, without raising and without freezing."""
+        from .validate import resolve
+
+        return resolve(self).problems
+
+    def validate(self) -> None:
+        """Check every rule.
+
+        Raises
+        ------
+        GraphError
+            With all problems at once, in node order.
+        """
+        problems = self.problems()
+        if problems:
+            raise GraphError(f"graph {self.name!r} breaks {len(problems)} rule(s)", problems)
+
+    def freeze(self) -> FrozenGraph:
+        """Check every rule, infer what is missing, and return the immutable graph.
+
+        The handles then show what was inferred, and can no longer be changed.
+
+        Raises
+        ------
+        GraphError
+            With all problems at once, in node order.
+        """
+        if self._frozen is None:
+            from .frozen import freeze
+
+            self._frozen = freeze(self)
+            for tensor in self.tensors:
+                spec = self._frozen.tensors.get(tensor.uid)
+                if spec is not None:
+                    tensor.dims, tensor.strides = spec.dims, spec.strides
+                    tensor.data_type = spec.data_type
+        return self._frozen
+
+    @property
+    def digest(self) -> str:
+        """Digest of what the graph computes, independent of names and uids (freezes it)."""
+        return self.freeze().digest
+
+    def to_json(self) -> str:
+        """Return hipDNN's graph JSON (freezes the graph)."""
+        from .json_form import dumps
+
+        return dumps(self.freeze())
+
+    def save(self, path: str | Path) -> None:
+        """Write hipDNN's graph JSON to a file."""
+        from pathlib import Path
+
+        Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read hipDNN's graph JSON, of any era.
+
+        Raises
+        ------
+        FormatError
+            If the text is not such a graph; with all problems found.
+        """
+        from .json_form import loads
+
+        return loads(text, cls)
+
+    def to_dot(self) -> str:
+        """Return the graph as Graphviz source (freezes it)."""
+        from .draw import to_dot
+
+        return to_dot(self.freeze())
+
+    def to_mermaid(self) -> str:
+        """Return the graph as a Mermaid flowchart (freezes it)."""
+        from .draw import to_mermaid
+
+        return to_mermaid(self.freeze())
+
+    def __repr__(self) -> str:
+        from .draw import describe
+
+        return describe(self)
+
+
+_PYTHON_TYPES: dict[type, DataType] = {
+    bool: DataType.BOOLEAN,
+    int: DataType.INT64,
+    float: DataType.DOUBLE,
+}

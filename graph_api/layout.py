@@ -1,0 +1,163 @@
+"""Layout algebra: pure functions on logical dims and strides, both counted in elements.
+
+Dims are always logical (N, C, spatial...); the strides alone say how a tensor lies in memory.
+An extent of 1 makes a stride meaningless, so such strides are never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = [
+    "Layout",
+    "LayoutError",
+    "analyse",
+    "broadcast_dims",
+    "channels_last_strides",
+    "contiguous_strides",
+    "same_strides",
+    "strides_in_order",
+    "strides_like",
+]
+
+Ints = tuple[int, ...]
+
+
+class LayoutError(ValueError):
+    """Strides that no tensor of ours can have; ``str()`` says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a tensor lies in memory.
+
+    Attributes
+    ----------
+    order : tuple of int
+        Logical dims, outermost in memory first.  Dims without influence on addresses (extent 1
+        or stride 0) keep their own place, so that no transpose is made for their sake.
+    shape : tuple of int
+        Extents in memory order; 1 where the tensor is broadcast.
+    broadcast : tuple of int
+        Logical dims with stride 0 and extent above 1.
+    padded : bool
+        Whether gaps lie between the elements.
+    span : int
+        Elements from the first to the last one, both included.
+    steps : tuple of int
+        Stride of each dim in memory order (0 for the dims without influence).
+    """
+
+    order: Ints
+    shape: Ints
+    broadcast: Ints
+    padded: bool
+    span: int
+    steps: Ints
+
+    @property
+    def dense(self) -> bool:
+        """Whether the tensor is a permutation of a contiguous one."""
+        return not self.padded and not self.broadcast
+
+
+def contiguous_strides(dims: Sequence[int]) -> Ints:
+    """Return the strides of a packed tensor whose last dim is innermost."""
+    return strides_in_order(dims, range(len(dims)))
+
+
+def channels_last_strides(dims: Sequence[int]) -> Ints:
+    """Return NHWC-like strides for dims (N, C, spatial...); below rank 3, contiguous ones."""
+    rank = len(dims)
+    if rank < 3:
+        return contiguous_strides(dims)
+    return strides_in_order(dims, (0, *range(2, rank), 1))
+
+
+def strides_in_order(dims: Sequence[int], order: Sequence[int]) -> Ints:
+    """Return packed strides for ``dims`` when ``order`` lists dims from outermost to innermost."""
+    strides = [0] * len(dims)
+    step = 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= dims[axis]
+    return tuple(strides)
+
+
+def strides_like(
+    dims: Sequence[int], like_dims: Sequence[int], like_strides: Sequence[int]
+) -> Ints:
+    """Return packed strides for ``dims`` in the memory order of another tensor of equal rank."""
+    if len(dims) != len(like_dims):
+        return contiguous_strides(dims)
+    # Sorting on the strides themselves, not on `analyse().order`, keeps the intent of an NHWC
+    # tensor whose channel count happens to be 1.
+    order = sorted(range(len(dims)), key=lambda axis: (-like_strides[axis], axis))
+    if 0 in like_strides:
+        order = list(range(len(dims)))
+    return strides_in_order(dims, order)
+
+
+def same_strides(dims: Sequence[int], a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether two stride vectors address the same elements of a tensor with these dims."""
+    return all(d == 1 or s == t for d, s, t in zip(dims, a, b, strict=True))
+
+
+def analyse(dims: Sequence[int], strides: Sequence[int]) -> Layout:
+    """Describe how a tensor lies in memory.
+
+    Raises
+    ------
+    LayoutError
+        For negative strides, for elements that overlap, and for gaps that are not a whole
+        number of inner rows (such a tensor cannot be seen as a slice of a bigger one).
+    """
+    if any(s < 0 for s, d in zip(strides, dims, strict=True) if d > 1):
+        raise LayoutError(f"strides {tuple(strides)} are negative")
+    broadcast = tuple(
+        a for a, (d, s) in enumerate(zip(dims, strides, strict=True)) if d > 1 and s == 0
+    )
+    live = [a for a, (d, s) in enumerate(zip(dims, strides, strict=True)) if d > 1 and s != 0]
+    by_step = sorted(live, key=lambda a: (-strides[a], a))
+    order = list(range(len(dims)))
+    for place, axis in zip(live, by_step, strict=True):
+        order[place] = axis
+
+    # `reach` counts the elements spanned so far, `packed` is the stride that leaves no gap.
+    padded, reach, packed, inner = False, 1, 1, 1
+    for axis in reversed(by_step):
+        step = strides[axis]
+        if step < reach:
+            raise LayoutError(
+                f"strides {tuple(strides)} let elements of dims {tuple(dims)} overlap (dim {axis})"
+            )
+        if step % inner:
+            raise LayoutError(
+                f"stride {step} of dim {axis} is not a multiple of {inner}, the stride inside it"
+            )
+        padded |= step != packed
+        reach += (dims[axis] - 1) * step
+        packed = step * dims[axis]
+        inner = step
+    return Layout(
+        order=tuple(order),
+        shape=tuple(1 if a in broadcast else dims[a] for a in order),
+        broadcast=broadcast,
+        padded=padded,
+        span=reach,
+        steps=tuple(strides[a] if a in live else 0 for a in order),
+    )
+
+
+def broadcast_dims(shapes: Sequence[Sequence[int]]) -> Ints | None:
+    """Return the right-aligned (NumPy) broadcast of the shapes, or None when they do not fit."""
+    rank = max(map(len, shapes))
+    aligned = [(1,) * (rank - len(s)) + tuple(s) for s in shapes]
+    result = []
+    for column in zip(*aligned, strict=True):
+        extents = {d for d in column if d != 1}
+        if len(extents) > 1:
+            return None
+        result.append(extents.pop() if extents else 1)
+    return tuple(result)

@@ -1,0 +1,22 @@
+"""The table of operations: one line each."""
+
+from __future__ import annotations
+
+from .base import Op
+from .conv_fprop import ConvFprop
+from .matmul import Matmul
+from .pointwise import Pointwise
+from .reduction import Reduction
+
+__all__ = ["OPS", "OPS_BY_JSON_TYPE"]
+
+OPS: dict[str, type[Op]] = {
+    op.NAME: op
+    for op in (
+        ConvFprop,
+        Matmul,
+        Pointwise,
+        Reduction,
+    )
+}
+OPS_BY_JSON_TYPE: dict[str, type[Op]] = {op.JSON.type: op for op in OPS.values()}

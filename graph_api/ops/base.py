@@ -1,0 +1,235 @@
+"""What an operation is: ports, parameters, rules, inference and its JSON form, all as data.
+
+An op is a frozen dataclass that holds only its parameters.  Which tensors it reads and writes is
+kept by the node, so that the op compares and hashes by what it computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, Self
+
+from ..dtypes import DataType
+from ..enums import ModeEnum
+from ..errors import Problem
+from ..tensor import Scalar, Tensor
+
+__all__ = ["Field", "Inferred", "JsonForm", "Op", "OpSink", "Port", "PortView", "Ports"]
+
+Ints = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A named operand or result, in hipDNN's spelling."""
+
+    name: str
+    optional: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PortView:
+    """What a rule may know of the tensor at a port; ``dims`` is None while it is unknown."""
+
+    data_type: DataType
+    dims: Ints | None
+    strides: Ints | None
+    value: Scalar | None = None
+    virtual: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inferred:
+    """What an op says about one of its outputs; None leaves the framework's default.
+
+    The default strides are those of the memory order of ``like`` (a port), else contiguous; the
+    default data type is the graph's intermediate or I/O type.
+    """
+
+    dims: Ints
+    strides: Ints | None = None
+    data_type: DataType | None = None
+
+
+class Ports:
+    """The tensors around one node, by port; the argument of every rule and inference function."""
+
+    __slots__ = ("_views", "compute", "node")
+
+    def __init__(self, node: str, views: Mapping[str, PortView], compute: DataType) -> None:
+        self.node = node
+        self._views = dict(views)
+        self.compute = compute
+
+    def __contains__(self, port: str) -> bool:
+        return port in self._views
+
+    def __getitem__(self, port: str) -> PortView:
+        return self._views[port]
+
+    def dims(self, port: str) -> Ints:
+        """Return the dims, which must be known (they are for all inputs)."""
+        dims = self._views[port].dims
+        assert dims is not None, f"dims of {self.node}.{port} are not known yet"
+        return dims
+
+    def given(self, port: str) -> Ints | None:
+        """Return the dims if the port is connected and they are known, else None."""
+        return self._views[port].dims if port in self._views else None
+
+    def problem(self, rule: str, port: str, got: object, wanted: object, hint: str = "") -> Problem:
+        """Return a problem of this node."""
+        return Problem(
+            rule=rule, node=self.node, port=port, got=str(got), wanted=str(wanted), hint=hint
+        )
+
+
+class Kind(Enum):
+    """How a JSON value is read and written."""
+
+    TENSOR = "tensor uid"
+    TENSORS = "array of tensor uids"
+    INT = "integer"
+    INTS = "array of integers"
+    FLOAT = "number"
+    BOOL = "boolean"
+    TEXT = "string"
+    ENUM = "mode"
+
+
+class Absent(Enum):
+    """What is written for an optional field without a value (hipDNN knows both conventions)."""
+
+    REQUIRED = "always has a value"
+    NULL = "null"
+    OMITTED = "no key"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Field:
+    """One JSON field of a node.
+
+    Attributes
+    ----------
+    name : str
+        Port or parameter of the op.
+    key : str
+        JSON key; for tensors ``<name>_tensor_uid`` unless given.
+    section : str
+        Object inside the node that holds it; ``""`` is the node itself.
+    kind : Kind
+        How it is read.
+    enum : type, optional
+        The enum of ``Kind.ENUM``.
+    as_code : bool
+        Write the enum's wire code instead of its spelling (hipDNN does so in places).
+    absent : Absent
+        How a missing value is written; reading takes a missing key and null alike.
+    default : object
+        Value taken when the key is missing.
+    """
+
+    name: str
+    key: str = ""
+    section: str = ""
+    kind: Kind = Kind.TENSOR
+    enum: type[ModeEnum] | None = None
+    as_code: bool = False
+    absent: Absent = Absent.REQUIRED
+    default: object = None
+
+    @property
+    def json_key(self) -> str:
+        """The key as written."""
+        if self.key:
+            return self.key
+        return f"{self.name}_tensor_uid" if self.kind is Kind.TENSOR else self.name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JsonForm:
+    """hipDNN's JSON form of a node: its type string and its fields."""
+
+    type: str
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Op:
+    """Base of all operations.
+
+    Class attributes
+    ----------------
+    NAME : hipDNN's name of the op, also the method of ``Graph``.
+    INPUTS, OUTPUTS : ports in hipDNN's order.
+    RULES : rule id -> one sentence; ``docs/reference/rules.md`` is generated from it.
+    JSON : hipDNN's JSON form.
+    LIKE : output port -> input port whose memory order the output takes by default.
+    """
+
+    NAME: ClassVar[str]
+    INPUTS: ClassVar[tuple[Port, ...]]
+    OUTPUTS: ClassVar[tuple[Port, ...]]
+    RULES: ClassVar[Mapping[str, str]]
+    JSON: ClassVar[JsonForm]
+    LIKE: ClassVar[Mapping[str, str]] = {}
+
+    def resolve(self, t: Ports) -> Self:
+        """Return the op with every shorthand parameter written out (called before ``check``)."""
+        return self
+
+    def check(self, t: Ports) -> Iterator[Problem]:
+        """Yield the problems of the parameters, the inputs, and outputs given by the user.
+
+        All inputs are connected and have dims.  When nothing is yielded, ``infer`` must succeed.
+        """
+        yield from ()
+
+    def infer(self, t: Ports) -> Mapping[str, Inferred]:
+        """Return what follows for each connected output."""
+        raise NotImplementedError
+
+    def check_outputs(self, t: Ports) -> Iterator[Problem]:
+        """Yield the problems that only show once the outputs are known."""
+        yield from ()
+
+
+class OpSink:
+    """What the op functions need of a graph: a place to put the node.
+
+    It keeps the op files free of an import of ``Graph``, which imports all of them.
+    """
+
+    def add_node(
+        self,
+        op: Op,
+        inputs: Mapping[str, Tensor | Scalar],
+        *,
+        outputs: Mapping[str, Tensor] | Iterable[str] | None = None,
+        compute: DataType | str = DataType.UNSET,
+        name: str = "",
+    ) -> dict[str, Tensor]:
+        """Add an op; see ``Graph.add_node``."""
+        raise NotImplementedError
+
+
+def filled(values: Ints, rank: int, default: int) -> Ints:
+    """Return per-dim parameters: nothing means the default, one value means the same for all."""
+    if not values:
+        return (default,) * rank
+    return values * rank if len(values) == 1 else values
+
+
+def check_length(
+    t: Ports, rule: str, port: str, values: Sequence[int], rank: int, least: int
+) -> Iterator[Problem]:
+    """Yield a problem unless there is one value per spatial dim, each at least ``least``."""
+    if len(values) != rank or any(v < least for v in values):
+        yield t.problem(
+            rule,
+            port,
+            list(values),
+            f"{rank} value(s), one per spatial dim, each at least {least}",
+        )

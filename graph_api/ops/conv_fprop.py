@@ -1,0 +1,242 @@
+"""Forward convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from ..dtypes import DataType
+from ..enums import ConvMode
+from ..errors import Problem
+from ..tensor import Tensor, int_tuple
+from .base import (
+    Absent,
+    Field,
+    Inferred,
+    JsonForm,
+    Kind,
+    Op,
+    OpSink,
+    Port,
+    Ports,
+    check_length,
+    filled,
+)
+
+Ints = tuple[int, ...]
+
+
+def conv_parameters() -> tuple[Field, ...]:
+    """Return the JSON fields that the three convolutions share.
+
+    hipDNN demands all five; hand-made files leave some out, and then mean no padding, unit steps
+    and the mode of machine learning (``post_padding`` follows ``pre_padding``).
+    """
+    ints = [
+        Field(name=n, section="parameters", kind=Kind.INTS, default=())
+        for n in ("pre_padding", "post_padding", "stride", "dilation")
+    ]
+    mode = Field(
+        name="conv_mode",
+        section="parameters",
+        kind=Kind.ENUM,
+        enum=ConvMode,
+        absent=Absent.REQUIRED,
+        default=ConvMode.CROSS_CORRELATION,
+    )
+    return (*ints, mode)
+
+
+CONV_RULES = {
+    "CONV-01": "the image has rank 3 to 5 (N, C, one to three spatial dims)",
+    "CONV-02": "image, filter and result have the same rank",
+    "CONV-03": "pre_padding and post_padding have one value per spatial dim, none negative",
+    "CONV-04": "stride has one value per spatial dim, each at least 1",
+    "CONV-05": "dilation has one value per spatial dim, each at least 1",
+    "CONV-06": "the image's channels are a multiple of the filter's (the ratio is the group count)",
+    "CONV-07": "the filter's output channels are a multiple of the group count",
+    "CONV-08": "the dilated filter fits into the padded image in every spatial dim",
+    "CONV-09": "conv_mode is CROSS_CORRELATION or CONVOLUTION",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvOp(Op):
+    """Parameters of the three convolutions.
+
+    Attributes
+    ----------
+    pre_padding, post_padding : tuple of int
+        Zeros before and after each spatial dim; empty means none (``post_padding``: as before).
+    stride, dilation : tuple of int
+        Step of the filter, and distance of its taps; empty means 1.
+    conv_mode : ConvMode
+        CROSS_CORRELATION applies the filter as it is, CONVOLUTION flips its spatial dims.
+    """
+
+    pre_padding: Ints = ()
+    post_padding: Ints = ()
+    stride: Ints = ()
+    dilation: Ints = ()
+    conv_mode: ConvMode = ConvMode.CROSS_CORRELATION
+
+    RULES: ClassVar[Mapping[str, str]] = CONV_RULES
+
+    def with_spatial_rank(self, rank: int) -> Self:
+        """Return the op with one value per spatial dim."""
+        pre = filled(self.pre_padding, rank, 0)
+        return replace(
+            self,
+            pre_padding=pre,
+            post_padding=filled(self.post_padding, rank, 0) if self.post_padding else pre,
+            stride=filled(self.stride, rank, 1),
+            dilation=filled(self.dilation, rank, 1),
+        )
+
+    def check_parameters(self, t: Ports, rank: int) -> Iterator[Problem]:
+        """Yield the problems of the parameters for ``rank`` spatial dims."""
+        yield from check_length(t, "CONV-03", "pre_padding", self.pre_padding, rank, 0)
+        yield from check_length(t, "CONV-03", "post_padding", self.post_padding, rank, 0)
+        yield from check_length(t, "CONV-04", "stride", self.stride, rank, 1)
+        yield from check_length(t, "CONV-05", "dilation", self.dilation, rank, 1)
+        if self.conv_mode is ConvMode.UNSET:
+            wanted = "CROSS_CORRELATION or CONVOLUTION"
+            yield t.problem("CONV-09", "conv_mode", "UNSET", wanted)
+
+    def output_extents(self, image: Ints, taps: Ints) -> Ints:
+        """Return the result's spatial extents (hipDNN: floor division, plus one)."""
+        return tuple(
+            (x + pre + post - d * (k - 1) - 1) // s + 1
+            for x, k, pre, post, s, d in zip(
+                image,
+                taps,
+                self.pre_padding,
+                self.post_padding,
+                self.stride,
+                self.dilation,
+                strict=True,
+            )
+        )
+
+    def check_geometry(self, t: Ports, image: str, filter: str) -> Iterator[Problem]:
+        """Yield the problems of image and filter dims, both known, and of the parameters."""
+        x, w = t.dims(image), t.dims(filter)
+        if not 3 <= len(x) <= 5:
+            yield t.problem("CONV-01", image, f"rank {len(x)}", "rank 3, 4 or 5")
+            return
+        if len(w) != len(x):
+            yield t.problem("CONV-02", filter, f"rank {len(w)}", f"rank {len(x)}, as {image}")
+            return
+        broken = list(self.check_parameters(t, len(x) - 2))
+        yield from broken
+        groups, rest = divmod(x[1], w[1])
+        if rest:
+            yield t.problem(
+                "CONV-06",
+                filter,
+                f"dims[1] = {w[1]}",
+                f"a divisor of {image}'s {x[1]} channels",
+                "the filter's dims are (K, C/groups, spatial...)",
+            )
+        elif w[0] % groups:
+            yield t.problem(
+                "CONV-07", filter, f"dims[0] = {w[0]}", f"a multiple of {groups} groups"
+            )
+        if broken:
+            return
+        extents = self.output_extents(x[2:], w[2:])
+        if any(e < 1 for e in extents):
+            yield t.problem(
+                "CONV-08",
+                filter,
+                f"spatial dims {list(w[2:])}, result would be {list(extents)}",
+                f"a filter that fits into {image}'s {list(x[2:])} with its padding",
+                "pad more, or dilate less",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvFprop(ConvOp):
+    """y = conv(x, w); group count = x.dims[1] / w.dims[1]."""
+
+    NAME: ClassVar[str] = "conv_fprop"
+    INPUTS: ClassVar[tuple[Port, ...]] = (Port("x"), Port("w"))
+    OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("y"),)
+    LIKE: ClassVar[Mapping[str, str]] = {"y": "x"}
+    JSON: ClassVar[JsonForm] = JsonForm(
+        type="ConvolutionFwdAttributes",
+        fields=(
+            Field(name="x", section="inputs"),
+            Field(name="w", section="inputs"),
+            Field(name="y", section="outputs"),
+            *conv_parameters(),
+        ),
+    )
+
+    def resolve(self, t: Ports) -> Self:
+        return self.with_spatial_rank(max(len(t.dims("x")) - 2, 0))
+
+    def check(self, t: Ports) -> Iterator[Problem]:
+        yield from self.check_geometry(t, "x", "w")
+
+    def infer(self, t: Ports) -> Mapping[str, Inferred]:
+        x, w = t.dims("x"), t.dims("w")
+        return {"y": Inferred(dims=(x[0], w[0], *self.output_extents(x[2:], w[2:])))}
+
+
+def conv_fprop(
+    graph: OpSink,
+    x: Tensor,
+    w: Tensor,
+    *,
+    padding: Sequence[int] | int = (),
+    pre_padding: Sequence[int] | int = (),
+    post_padding: Sequence[int] | int = (),
+    stride: Sequence[int] | int = (),
+    dilation: Sequence[int] | int = (),
+    conv_mode: ConvMode | str = ConvMode.CROSS_CORRELATION,
+    compute_data_type: DataType | str = DataType.UNSET,
+    name: str = "",
+) -> Tensor:
+    """Convolve an image with a filter.
+
+    Parameters
+    ----------
+    x : Tensor
+        Image, dims (N, C, spatial...), one to three spatial dims, any dense layout.
+    w : Tensor
+        Filter, dims (K, C/groups, spatial...), any dense layout.
+    padding : int or sequence of int
+        Zeros on both sides of each spatial dim; one value counts for all of them.
+    pre_padding, post_padding : int or sequence of int
+        Zeros before and after, where they differ; not together with ``padding``.
+    stride, dilation : int or sequence of int
+        Step of the filter and distance of its taps.
+    conv_mode : ConvMode or str
+        CROSS_CORRELATION (default) or CONVOLUTION, which flips the filter's spatial dims.
+    compute_data_type : DataType or str
+        Type to accumulate in; the graph's when unset.
+    name : str
+        Label of the node.
+
+    Returns
+    -------
+    Tensor
+        y, dims (N, K, ...) with ``(in + pre + post - dilation * (taps - 1) - 1) // stride + 1``
+        in each spatial dim, in the layout of ``x`` unless strides are set.
+
+    Raises
+    ------
+    GraphError
+        At once for a parameter of the wrong type; at ``validate`` for broken rules (CONV-…).
+    """
+    both = int_tuple(padding, port="padding")
+    op = ConvFprop(
+        pre_padding=both or int_tuple(pre_padding, port="pre_padding"),
+        post_padding=both or int_tuple(post_padding, port="post_padding"),
+        stride=int_tuple(stride, port="stride"),
+        dilation=int_tuple(dilation, port="dilation"),
+        conv_mode=ConvMode.parse(conv_mode),
+    )
+    return graph.add_node(op, {"x": x, "w": w}, compute=compute_data_type, name=name)["y"]

@@ -1,0 +1,210 @@
+"""Elementwise operations: one op for all modes, as in hipDNN; a mode is a row of PointwiseMode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..dtypes import DataType
+from ..enums import PointwiseMode
+from ..errors import Problem
+from ..layout import broadcast_dims, strides_like
+from ..tensor import Scalar, Tensor
+from .base import Absent, Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports
+
+_INPUTS = ("in_0", "in_1", "in_2")
+_FLOATS = (
+    "relu_lower_clip",
+    "relu_upper_clip",
+    "relu_lower_clip_slope",
+    "swish_beta",
+    "elu_alpha",
+    "softplus_beta",
+)
+
+
+def _null(name: str, kind: Kind, key: str = "") -> Field:
+    return Field(name=name, key=key, section="inputs", kind=kind, absent=Absent.NULL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pointwise(Op):
+    """out_0 = mode(in_0[, in_1[, in_2]]) with NumPy's right-aligned broadcasting.
+
+    Attributes
+    ----------
+    mode : PointwiseMode
+        What is computed.
+    relu_lower_clip, relu_upper_clip, relu_lower_clip_slope : float or None
+        ReLU: below the lower clip L (default 0) the result is ``L + slope * (x - L)`` (slope
+        default 0), from the upper clip on it is that clip (default: none).
+    swish_beta, elu_alpha, softplus_beta : float or None
+        Parameter of the mode of that name; default 1.
+    axis : int or None
+        Dim that GEN_INDEX counts along.
+    """
+
+    mode: PointwiseMode
+    relu_lower_clip: float | None = None
+    relu_upper_clip: float | None = None
+    relu_lower_clip_slope: float | None = None
+    swish_beta: float | None = None
+    elu_alpha: float | None = None
+    softplus_beta: float | None = None
+    axis: int | None = None
+
+    NAME: ClassVar[str] = "pointwise"
+    INPUTS: ClassVar[tuple[Port, ...]] = (
+        Port("in_0"),
+        Port("in_1", optional=True),
+        Port("in_2", optional=True),
+    )
+    OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("out_0"),)
+    RULES: ClassVar[Mapping[str, str]] = {
+        "PW-01": "the mode is set",
+        "PW-02": "as many inputs as the mode takes",
+        "PW-03": "the inputs' dims broadcast to one another (NumPy's rule)",
+        "PW-04": "an attribute is only given to a mode that reads it",
+        "PW-05": "GEN_INDEX has an axis within in_0's rank",
+        "PW-06": "the lower ReLU clip is below the upper one; softplus_beta is not 0",
+    }
+    JSON: ClassVar[JsonForm] = JsonForm(
+        type="PointwiseAttributes",
+        fields=(
+            Field(name="in_0", section="inputs"),
+            _null("in_1", Kind.TENSOR),
+            _null("in_2", Kind.TENSOR),
+            Field(name="out_0", section="outputs"),
+            Field(
+                name="mode",
+                key="operation",
+                section="inputs",
+                kind=Kind.ENUM,
+                enum=PointwiseMode,
+            ),
+            *(_null(name, Kind.FLOAT) for name in _FLOATS),
+            # hipDNN calls it a tensor uid; it is a plain axis number.
+            _null("axis", Kind.INT, "axis_tensor_uid"),
+        ),
+    )
+
+    def given_attributes(self) -> dict[str, float | int]:
+        """Return the attributes that have a value."""
+        values = {name: getattr(self, name) for name in (*_FLOATS, "axis")}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def inputs_in(self, t: Ports) -> list[str]:
+        """Return the connected inputs in order."""
+        return [p for p in _INPUTS if p in t]
+
+    def check(self, t: Ports) -> Iterator[Problem]:
+        if self.mode is PointwiseMode.UNSET:
+            yield t.problem("PW-01", "mode", "UNSET", "one of the pointwise modes")
+            return
+        connected = self.inputs_in(t)
+        if connected != list(_INPUTS[: self.mode.arity]):
+            yield t.problem(
+                "PW-02",
+                "in_1",
+                f"inputs {', '.join(connected)}",
+                f"{self.mode.arity} input(s) for {self.mode.name}",
+            )
+            return
+        for name, value in self.given_attributes().items():
+            if name not in self.mode.attrs:
+                allowed = ", ".join(self.mode.attrs) or "no attributes"
+                yield t.problem("PW-04", name, value, f"{self.mode.name} takes {allowed}")
+        if broadcast_dims([t.dims(p) for p in connected]) is None:
+            shapes = ", ".join(f"{p} {list(t.dims(p))}" for p in connected)
+            yield t.problem(
+                "PW-03",
+                "in_0",
+                shapes,
+                "equal extents or 1 in each dim, aligned on the right",
+                "a per-channel bias of an (N, C, H, W) tensor has dims (1, C, 1, 1)",
+            )
+        if "axis" in self.mode.attrs and (
+            self.axis is None or not 0 <= self.axis < len(t.dims("in_0"))
+        ):
+            rank = len(t.dims("in_0"))
+            yield t.problem("PW-05", "axis", self.axis, f"an axis from 0 to {rank - 1}")
+        lower, upper = self.relu_lower_clip or 0.0, self.relu_upper_clip
+        if upper is not None and not lower < upper:
+            yield t.problem("PW-06", "relu_upper_clip", upper, f"more than the lower clip {lower}")
+        if self.softplus_beta == 0:
+            yield t.problem("PW-06", "softplus_beta", 0, "a number other than 0")
+
+    def infer(self, t: Ports) -> Mapping[str, Inferred]:
+        connected = self.inputs_in(t)
+        dims = broadcast_dims([t.dims(p) for p in connected])
+        assert dims is not None
+        strides = None
+        for port in connected:
+            given = t[port].strides
+            if given is not None and t.dims(port) == dims and 0 not in given:
+                strides = strides_like(dims, dims, given)
+                break
+        return {"out_0": Inferred(dims=dims, strides=strides)}
+
+
+def pointwise(
+    graph: OpSink,
+    in_0: Tensor | Scalar,
+    in_1: Tensor | Scalar | None = None,
+    in_2: Tensor | Scalar | None = None,
+    *,
+    mode: PointwiseMode | str,
+    relu_lower_clip: float | None = None,
+    relu_upper_clip: float | None = None,
+    relu_lower_clip_slope: float | None = None,
+    swish_beta: float | None = None,
+    elu_alpha: float | None = None,
+    softplus_beta: float | None = None,
+    axis: int | None = None,
+    compute_data_type: DataType | str = DataType.UNSET,
+    name: str = "",
+) -> Tensor:
+    """Apply an elementwise mode; ``graph.relu``, ``graph.add``... are readable forms of it.
+
+    Parameters
+    ----------
+    in_0, in_1, in_2 : Tensor or number
+        As many as the mode takes, broadcast as in NumPy; a number becomes a compile-time scalar
+        of the compute type.
+    mode : PointwiseMode or str
+        What to compute.
+    relu_lower_clip, relu_upper_clip, relu_lower_clip_slope, swish_beta, elu_alpha, \
+softplus_beta : float, optional
+        Attributes of the modes of that name.
+    axis : int, optional
+        Dim that GEN_INDEX counts along.
+    compute_data_type : DataType or str
+        Type to compute in; the graph's when unset.
+    name : str
+        Label of the node.
+
+    Returns
+    -------
+    Tensor
+        out_0, with the broadcast dims, in the layout of the first input that has these dims.
+        Comparisons and logical modes write 1 or 0 in its data type.
+
+    Raises
+    ------
+    GraphError
+        At ``validate``, for broken rules (PW-…).
+    """
+    op = Pointwise(
+        mode=PointwiseMode.parse(mode),
+        relu_lower_clip=relu_lower_clip,
+        relu_upper_clip=relu_upper_clip,
+        relu_lower_clip_slope=relu_lower_clip_slope,
+        swish_beta=swish_beta,
+        elu_alpha=elu_alpha,
+        softplus_beta=softplus_beta,
+        axis=axis,
+    )
+    operands = zip(_INPUTS, (in_0, in_1, in_2), strict=True)
+    connected = {port: operand for port, operand in operands if operand is not None}
+    return graph.add_node(op, connected, compute=compute_data_type, name=name)["out_0"]

@@ -1,0 +1,146 @@
+"""Reductions over some dims, which stay with extent 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from ..dtypes import DataType
+from ..enums import ReductionMode
+from ..errors import Problem
+from ..tensor import Tensor, int_tuple
+from .base import Absent, Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reduction(Op):
+    """y = mode over the dims in which y has extent 1.
+
+    Attributes
+    ----------
+    mode : ReductionMode
+        What is computed.
+    axes : tuple of int or None
+        Dims to reduce, for a graph built in Python; hipDNN knows only y's dims, and ``resolve``
+        turns one into the other.
+    is_deterministic : bool
+        Demand the same bits from run to run; all our code gives them.
+    """
+
+    mode: ReductionMode
+    axes: tuple[int, ...] | None = None
+    is_deterministic: bool = False
+
+    NAME: ClassVar[str] = "reduction"
+    INPUTS: ClassVar[tuple[Port, ...]] = (Port("x"),)
+    OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("y"),)
+    LIKE: ClassVar[Mapping[str, str]] = {"y": "x"}
+    RULES: ClassVar[Mapping[str, str]] = {
+        "REDUCE-01": "the mode is set",
+        "REDUCE-02": "the dims to reduce are known, from y's dims or from axes",
+        "REDUCE-03": "y has x's rank, and each of its dims is 1 or x's",
+        "REDUCE-04": "axes are distinct and between -rank and rank - 1",
+        "REDUCE-05": "at least one dim is reduced",
+    }
+    JSON: ClassVar[JsonForm] = JsonForm(
+        type="ReductionAttributes",
+        fields=(
+            Field(name="x", key="in_tensor_uid"),
+            Field(name="y", key="out_tensor_uid"),
+            Field(name="mode", kind=Kind.ENUM, enum=ReductionMode),
+            Field(name="is_deterministic", kind=Kind.BOOL, absent=Absent.REQUIRED, default=False),
+        ),
+    )
+
+    def reduced(self, t: Ports) -> tuple[int, ...]:
+        """Return the dims that are reduced."""
+        x, y = t.dims("x"), t.given("y")
+        if self.axes is not None:
+            return tuple(sorted(a % len(x) for a in self.axes))
+        assert y is not None
+        # A dim of extent 1 in both counts as reduced: that changes nothing but the layout of y.
+        return tuple(i for i, n in enumerate(y) if n == 1)
+
+    def resolve(self, t: Ports) -> Self:
+        # Once y's dims are known they say everything, and graphs that differ only in how the
+        # axes were told are the same graph.
+        return self if t.given("y") is None else replace(self, axes=None)
+
+    def check(self, t: Ports) -> Iterator[Problem]:
+        x, y = t.dims("x"), t.given("y")
+        if self.mode is ReductionMode.NOT_SET:
+            yield t.problem("REDUCE-01", "mode", "NOT_SET", "one of the reduction modes")
+        if self.axes is not None:
+            if len({a % len(x) for a in self.axes if -len(x) <= a < len(x)}) != len(self.axes):
+                yield t.problem(
+                    "REDUCE-04", "axes", list(self.axes), f"distinct dims of rank {len(x)}"
+                )
+                return
+        elif y is None:
+            yield t.problem(
+                "REDUCE-02", "y", "no dims", "y's dims, 1 where reduced", "or pass axes=[...]"
+            )
+            return
+        elif len(y) != len(x) or any(n not in (1, m) for m, n in zip(x, y, strict=True)):
+            yield t.problem(
+                "REDUCE-03", "y", f"dims {list(y)}", f"x's dims {list(x)} with 1 where reduced"
+            )
+            return
+        elif y == x and self.axes is None and 1 not in x:
+            yield t.problem("REDUCE-05", "y", f"dims {list(y)}", "1 in at least one dim")
+            return
+        if self.axes == ():
+            yield t.problem("REDUCE-05", "axes", "none", "at least one dim")
+
+    def infer(self, t: Ports) -> Mapping[str, Inferred]:
+        reduced = self.reduced(t)
+        return {
+            "y": Inferred(dims=tuple(1 if i in reduced else d for i, d in enumerate(t.dims("x"))))
+        }
+
+
+def reduction(
+    graph: OpSink,
+    x: Tensor,
+    *,
+    mode: ReductionMode | str,
+    axes: Sequence[int] | int | None = None,
+    is_deterministic: bool = False,
+    compute_data_type: DataType | str = DataType.UNSET,
+    name: str = "",
+) -> Tensor:
+    """Reduce some dims of a tensor to extent 1.
+
+    Parameters
+    ----------
+    x : Tensor
+        Any rank and dense layout.
+    mode : ReductionMode or str
+        ADD Σx, MUL Πx, MIN, MAX, AMAX max|x|, AVG Σx/n, NORM1 Σ|x|, NORM2 √Σx²,
+        MUL_NO_ZEROS Π of the elements that are not zero (1 when there are none).
+    axes : int or sequence of int, optional
+        Dims to reduce.  Without it, set y's dims: those are reduced where y has extent 1.
+    is_deterministic : bool
+        Demand the same bits from run to run.
+    compute_data_type : DataType or str
+        Type to accumulate in; the graph's when unset.
+    name : str
+        Label of the node.
+
+    Returns
+    -------
+    Tensor
+        y, x's rank, extent 1 where reduced, in the layout of ``x`` unless strides are set.
+
+    Raises
+    ------
+    GraphError
+        At ``validate``, for broken rules (REDUCE-…).
+    """
+    op = Reduction(
+        mode=ReductionMode.parse(mode),
+        axes=None if axes is None else int_tuple(axes, port="axes"),
+        is_deterministic=is_deterministic,
+    )
+    return graph.add_node(op, {"x": x}, compute=compute_data_type, name=name)["y"]
