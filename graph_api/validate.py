@@ -297,7 +297,9 @@ def _resolve_node(graph: Graph, node: Node, result: Resolution) -> None:
             )
     if inferred and not found:
         views = {p: result.views[id(t)] for p, t in node.outputs.items()}
-        found += op.check_outputs(Ports(label, {**known, **views}, compute))
+        ports = Ports(label, {**known, **views}, compute)
+        found += op.check_outputs(ports)
+        result.ops[id(node)] = op.settle(ports)
     found += [
         Problem(
             rule="TENSOR-03",

@@ -62,10 +62,10 @@ class Reduction(Op):
         # A dim of extent 1 in both counts as reduced: that changes nothing but the layout of y.
         return tuple(i for i, n in enumerate(y) if n == 1)
 
-    def resolve(self, t: Ports) -> Self:
+    def settle(self, t: Ports) -> Self:
         # Once y's dims are known they say everything, and graphs that differ only in how the
         # axes were told are the same graph.
-        return self if t.given("y") is None else replace(self, axes=None)
+        return replace(self, axes=None)
 
     def check(self, t: Ports) -> Iterator[Problem]:
         x, y = t.dims("x"), t.given("y")
