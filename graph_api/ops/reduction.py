@@ -22,8 +22,7 @@ class Reduction(Op):
     mode : ReductionMode
         What is computed.
     axes : tuple of int or None
-        Dims to reduce, for a graph built in Python; hipDNN knows only y's dims, and ``resolve``
-        turns one into the other.
+        Dims to reduce.  hipDNN knows only y's dims; ``settle`` makes axes of them.
     is_deterministic : bool
         Demand the same bits from run to run; all our code gives them.
     """
@@ -65,7 +64,7 @@ class Reduction(Op):
     def settle(self, t: Ports) -> Self:
         # Once y's dims are known they say everything, and graphs that differ only in how the
         # axes were told are the same graph.
-        return replace(self, axes=None)
+        return replace(self, axes=tuple(i for i, n in enumerate(t.dims("y")) if n == 1))
 
     def check(self, t: Ports) -> Iterator[Problem]:
         x, y = t.dims("x"), t.given("y")

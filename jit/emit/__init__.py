@@ -1,0 +1,1 @@
+"""Building Torch-dialect IR from objects; loading this package loads torch-mlir."""

@@ -1,0 +1,320 @@
+"""A small builder over torch-mlir's op classes: typed values, interned constants, conversions.
+
+Operands are given as Python values where Torch wants constants::
+
+    b.call(T.AtenSumDimIntListOp, shape, dtype, x, [2, 3], True, None)
+
+Nothing here knows of graphs; SSA names never exist, so names of tensors cannot clash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import inf, prod
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from torch_mlir import ir
+from torch_mlir.dialects import torch as T  # noqa: N812 (the dialect is written everywhere)
+
+from ...graph_api.dtypes import DataType
+from ...graph_api.tensor import Scalar
+from ..target import Target
+
+__all__ = ["Builder", "T", "Value"]
+
+Ints = tuple[int, ...]
+BOOL, F32, F64 = DataType.BOOLEAN, DataType.FLOAT, DataType.DOUBLE
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An SSA value with its static shape and element type.
+
+    ``order`` is the memory order (outermost dim first) of a function argument seen with logical
+    dims; it is empty for every computed value, which lies as the compiler pleases.
+    """
+
+    ssa: Any
+    shape: Ints
+    dtype: DataType
+    order: Ints = ()
+
+    @property
+    def rank(self) -> int:
+        """Number of dims."""
+        return len(self.shape)
+
+
+class Builder:
+    """Creates ops at the current insertion point.
+
+    Parameters
+    ----------
+    target : Target
+        What the code is for; lowerings choose forms by it.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._types: dict[tuple[Ints, DataType, bool], Any] = {}
+        self._constants: dict[tuple[object, object], Any] = {}
+
+    # ---------------------------------------------------------------- types and constants
+
+    def type(self, shape: Sequence[int], dtype: DataType, *, mutable: bool = False) -> Any:
+        """Return ``!torch.vtensor<[shape],dtype>`` (``!torch.tensor`` when mutable)."""
+        key = (tuple(shape), dtype, mutable)
+        if key not in self._types:
+            kind = "tensor" if mutable else "vtensor"
+            dims = ",".join(map(str, shape))
+            self._types[key] = ir.Type.parse(f"!torch.{kind}<[{dims}],{dtype.value.mlir}>")
+        return self._types[key]
+
+    def constant(self, value: object) -> Any:
+        """Return the SSA constant for a bool, int, float, str, None or list of ints."""
+        if isinstance(value, list | tuple):
+            items = [self.constant(v) for v in value]
+            return self._intern((list, tuple(value)), lambda: _int_list(items))
+        makers = {
+            bool: T.ConstantBoolOp,
+            int: T.ConstantIntOp,
+            float: T.ConstantFloatOp,
+            str: T.ConstantStrOp,
+        }
+        if value is None:
+            return self._intern((type(None), None), lambda: T.ConstantNoneOp().result)
+        # repr keeps 0.0 and -0.0 apart, which compare equal.
+        return self._intern((type(value), repr(value)), lambda: makers[type(value)](value).result)
+
+    def _intern(self, key: tuple[object, object], make: Any) -> Any:
+        # One straight-line block: a constant made earlier dominates every later use.
+        if key not in self._constants:
+            self._constants[key] = make()
+        return self._constants[key]
+
+    def literal(self, value: Scalar, dtype: DataType, shape: Sequence[int] = (1,)) -> Value:
+        """Return a tensor filled with a number, rounded to ``dtype`` once."""
+        dims = "x".join(map(str, shape)) + ("x" if shape else "")
+        text = _literal_text(value, dtype)
+        attribute = ir.Attribute.parse(f"dense<{text}> : tensor<{dims}{dtype.value.mlir}>")
+        result_type = self.type(shape, dtype)
+        op = T.ValueTensorLiteralOp(attribute, results=[result_type])
+        return Value(op.result, tuple(shape), dtype)
+
+    # ---------------------------------------------------------------- ops
+
+    def call(self, op: Any, shape: Sequence[int], dtype: DataType, *operands: object) -> Value:
+        """Create an op with one tensor result; Python operands become constants."""
+        values = [v.ssa if isinstance(v, Value) else self.constant(v) for v in operands]
+        return Value(op(self.type(shape, dtype), *values).result, tuple(shape), dtype)
+
+    def unary(self, op: Any, x: Value, *operands: object) -> Value:
+        """Create an elementwise op whose result has x's type."""
+        return self.call(op, x.shape, x.dtype, x, *operands)
+
+    def binary(self, op: Any, a: Value, b: Value, *operands: object) -> Value:
+        """Create an elementwise op on two values of one type, broadcasting as NumPy does."""
+        return self.call(op, np.broadcast_shapes(a.shape, b.shape), a.dtype, a, b, *operands)
+
+    def compare(self, op: Any, a: Value, b: Value) -> Value:
+        """Create a comparison; the result is boolean."""
+        return self.call(op, np.broadcast_shapes(a.shape, b.shape), BOOL, a, b)
+
+    def add(self, a: Value, b: Value) -> Value:
+        """Return a + b."""
+        return self.binary(T.AtenAddTensorOp, a, b, 1)
+
+    def sub(self, a: Value, b: Value) -> Value:
+        """Return a - b."""
+        return self.binary(T.AtenSubTensorOp, a, b, 1)
+
+    def mul(self, a: Value, b: Value) -> Value:
+        """Return a · b."""
+        return self.binary(T.AtenMulTensorOp, a, b)
+
+    def where(self, condition: Value, a: Value, b: Value) -> Value:
+        """Return a where the condition holds, else b."""
+        shape = np.broadcast_shapes(condition.shape, a.shape, b.shape)
+        return self.call(T.AtenWhereSelfOp, shape, a.dtype, condition, a, b)
+
+    def scale(self, x: Value, factor: float) -> Value:
+        """Return x times a number, leaving x alone for 1."""
+        return x if factor == 1 else self.mul(x, self.literal(factor, x.dtype, ()))
+
+    def truth(self, x: Value) -> Value:
+        """Return x ≠ 0."""
+        if x.dtype is BOOL:
+            return x
+        return self.call(T.AtenNeScalarOp, x.shape, BOOL, x, 0.0 if x.dtype.is_float else 0)
+
+    def copy(self, x: Value) -> Value:
+        """Return x by an op that computes: IREE crashes when an output is an input unchanged."""
+        if x.dtype is BOOL:
+            return self.call(
+                T.AtenLogicalNotOp, x.shape, BOOL, self.call(T.AtenLogicalNotOp, x.shape, BOOL, x)
+            )
+        return self.unary(T.AtenMulScalarOp, x, 1)
+
+    # ---------------------------------------------------------------- shapes
+
+    def permute(self, x: Value, order: Sequence[int]) -> Value:
+        """Return x with its dims in this order; the identity is never emitted."""
+        if list(order) == list(range(x.rank)):
+            return x
+        shape = tuple(x.shape[a] for a in order)
+        return self.call(T.AtenPermuteOp, shape, x.dtype, x, list(order))
+
+    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+        """Return x with another shape of as many elements."""
+        if tuple(shape) == x.shape:
+            return x
+        return self.call(T.AtenViewOp, shape, x.dtype, x, list(shape))
+
+    def expand(self, x: Value, shape: Sequence[int]) -> Value:
+        """Return x repeated along dims of extent 1."""
+        if tuple(shape) == x.shape:
+            return x
+        return self.call(T.AtenExpandOp, shape, x.dtype, x, list(shape), False)
+
+    def slice(self, x: Value, axis: int, start: int, stop: int, step: int = 1) -> Value:
+        """Return x[start:stop:step] along an axis; the whole is never emitted."""
+        if (start, step) == (0, 1) and stop == x.shape[axis]:
+            return x
+        shape = list(x.shape)
+        shape[axis] = (stop - start + step - 1) // step
+        return self.call(T.AtenSliceTensorOp, shape, x.dtype, x, axis, start, stop, step)
+
+    def concatenate(self, parts: Sequence[Value], axis: int) -> Value:
+        """Return the parts joined along an axis."""
+        if len(parts) == 1:
+            return parts[0]
+        shape = list(parts[0].shape)
+        shape[axis] = sum(p.shape[axis] for p in parts)
+        element = parts[0].dtype.value.mlir
+        listed = T.PrimListConstructOp(
+            ir.Type.parse(f"!torch.list<vtensor<*,{element}>>")
+            if len({p.shape for p in parts}) > 1
+            else ir.Type.parse(
+                f"!torch.list<vtensor<[{','.join(map(str, parts[0].shape))}],{element}>>"
+            ),
+            [p.ssa for p in parts],
+        ).result
+        result = T.AtenCatOp(self.type(shape, parts[0].dtype), listed, self.constant(axis)).result
+        return Value(result, tuple(shape), parts[0].dtype)
+
+    def pad(self, x: Value, before: Sequence[int], after: Sequence[int]) -> Value:
+        """Return x with zeros around its last ``len(before)`` dims."""
+        if not any(before) and not any(after):
+            return x
+        first = x.rank - len(before)
+        shape = list(x.shape)
+        amounts: list[int] = []
+        for i in reversed(range(len(before))):  # Torch counts from the last dim
+            shape[first + i] += before[i] + after[i]
+            amounts += [before[i], after[i]]
+        zero: float | int = 0.0 if x.dtype.is_float else 0
+        return self.call(T.AtenConstantPadNdOp, shape, x.dtype, x, amounts, zero)
+
+    def flip(self, x: Value, axes: Sequence[int]) -> Value:
+        """Return x reversed along the axes."""
+        return self.unary(T.AtenFlipOp, x, list(axes))
+
+    def materialise(self, x: Value) -> Value:
+        """Return a copy of x that the compiler lays out afresh.
+
+        A transpose is normally folded into its consumer.  Where that spoils the consumer's code,
+        cutting x in two and joining the parts again keeps it out (measured: nothing lighter does).
+        """
+        half = x.shape[0] // 2
+        if not half:
+            return self.flip(self.flip(x, [x.rank - 1]), [x.rank - 1])
+        parts = [self.slice(x, 0, 0, half), self.slice(x, 0, half, x.shape[0])]
+        return self.concatenate(parts, 0)
+
+    # ---------------------------------------------------------------- conversion
+
+    def convert(self, x: Value, dtype: DataType) -> Value:
+        """Return x in another type.
+
+        Float to integer truncates toward zero and saturates; integer to a narrower integer
+        saturates; anything to BOOLEAN is ``≠ 0``.  (What a C cast leaves undefined is defined
+        here; NaN to integer is not.)
+        """
+        if x.dtype is dtype:
+            return x
+        if dtype.is_bool:
+            return self.truth(x)
+        if dtype.is_integer and not x.dtype.is_bool and not dtype.holds(x.dtype):
+            return self._saturate(x, dtype)
+        if _narrow(dtype) and x.dtype in (DataType.HALF, DataType.BFLOAT16):
+            x = self._cast(x, F32)  # the CPU has no direct conversion from 16 bits to FNUZ
+        return self._cast(x, dtype)
+
+    def _cast(self, x: Value, dtype: DataType) -> Value:
+        code = dtype.value.torch_code
+        return self.call(T.PrimsConvertElementTypeOp, x.shape, dtype, x, code)
+
+    def _saturate(self, x: Value, dtype: DataType) -> Value:
+        low, high = integer_range(dtype)
+        if x.dtype.is_integer:
+            from_low, from_high = integer_range(x.dtype)
+            bounds = (max(low, from_low), min(high, from_high))
+            return self._cast(self.unary(T.AtenClampOp, x, *bounds), dtype)
+        if x.dtype is not F64:
+            x = self._cast(x, F32) if x.dtype is not F32 else x
+        exact = float(np.float32(high)) if x.dtype is F32 else float(high)
+        if exact <= high:
+            return self._cast(self.unary(T.AtenClampOp, x, float(low), float(high)), dtype)
+        # The bound itself is not a float: clamp to the largest float below, and put the
+        # bound in where the value reaches it.
+        below = (
+            float(np.nextafter(np.float32(exact), np.float32(-inf)))
+            if x.dtype is F32
+            else (float(np.nextafter(exact, -inf)))
+        )
+        inside = self._cast(self.unary(T.AtenClampOp, x, float(low), below), dtype)
+        over = self.call(T.AtenGeScalarOp, x.shape, BOOL, x, exact)
+        return self.where(over, self.literal(high, dtype, ()), inside)
+
+    # ---------------------------------------------------------------- places
+
+    @contextmanager
+    def at(self, location: str) -> Iterator[None]:
+        """Give ops made inside a location that compiler diagnostics will show."""
+        with ir.Location.name(location):
+            yield
+
+
+def integer_range(dtype: DataType) -> tuple[int, int]:
+    """Return the smallest and largest value of an integer type."""
+    if dtype.value.kind == "uint":
+        return 0, 2**dtype.bits - 1
+    return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
+
+
+def elements(shape: Sequence[int]) -> int:
+    """Return the number of elements."""
+    return prod(shape)
+
+
+def _narrow(dtype: DataType) -> bool:
+    return dtype.is_float and dtype.bits <= 8
+
+
+def _int_list(items: Sequence[Any]) -> Any:
+    return T.PrimListConstructOp(ir.Type.parse("!torch.list<int>"), items).result
+
+
+def _literal_text(value: Scalar, dtype: DataType) -> str:
+    """Spell a number for ``dense<...>``: floats by their bits, so that nothing is rounded twice."""
+    if dtype.is_bool:
+        return "true" if value else "false"
+    if dtype.is_integer:
+        return str(int(value))
+    kind = getattr(ml_dtypes, dtype.value.numpy, None) or dtype.value.numpy
+    raw = np.asarray(value, dtype=np.float64).astype(np.dtype(kind)).tobytes()
+    return "0x" + raw[::-1].hex().upper()

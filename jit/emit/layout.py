@@ -1,0 +1,51 @@
+"""Between what lies in memory (function arguments) and logical dims (what lowerings see)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from math import prod
+
+from ...graph_api.layout import Layout
+from ...graph_api.tensor import TensorSpec
+from .builder import Builder, Value
+
+__all__ = ["argument_shape", "to_logical", "to_memory"]
+
+
+def argument_shape(spec: TensorSpec) -> tuple[int, ...]:
+    """Return the shape of the function argument for a tensor with a buffer."""
+    layout = spec.layout
+    return (layout.span,) if layout.padded else layout.shape
+
+
+def to_logical(b: Builder, argument: Value, spec: TensorSpec) -> Value:
+    """Return the argument with the tensor's logical dims."""
+    layout = spec.layout
+    value = _without_gaps(b, argument, layout) if layout.padded else argument
+    inverse = [layout.order.index(axis) for axis in range(len(spec.dims))]
+    return replace(b.expand(b.permute(value, inverse), spec.dims), order=layout.order)
+
+
+def to_memory(b: Builder, value: Value, spec: TensorSpec) -> Value:
+    """Return a logical value in the order in which an output lies in memory."""
+    return b.permute(value, spec.layout.order)
+
+
+def _without_gaps(b: Builder, flat: Value, layout: Layout) -> Value:
+    """Return the elements of a padded tensor, which spans a flat argument, in memory order.
+
+    The flat range is completed to whole outer rows, seen as a block with one dim per stride, and
+    the wanted part is sliced out; IREE turns this into loads with the right strides.
+    """
+    live = [(d, s) for d, s in zip(layout.shape, layout.steps, strict=True) if s and d > 1]
+    if not live:
+        return b.reshape(flat, layout.shape)
+    block = [live[0][0]]
+    block += [outer // inner for (_, outer), (_, inner) in pairwise(live)]
+    block.append(live[-1][1])
+    value = b.pad(flat, [0], [prod(block) - layout.span])
+    value = b.reshape(value, block)
+    for axis, extent in enumerate([*(d for d, _ in live), 1]):
+        value = b.slice(value, axis, 0, extent)
+    return b.reshape(value, layout.shape)

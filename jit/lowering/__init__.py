@@ -1,0 +1,42 @@
+"""The table of lowerings: op name -> module with ``lower``; imported on first use.
+
+Importing this package costs nothing; importing a lowering loads torch-mlir.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ...graph_api.frozen import FrozenNode
+    from ..emit.builder import Builder, Value
+
+__all__ = ["LOWERINGS", "Lowering", "lowering"]
+
+LOWERINGS: dict[str, str] = {
+    "conv_fprop": "conv_fprop",
+    "matmul": "matmul",
+    "pointwise": "pointwise",
+    "reduction": "reduction",
+}
+
+
+class Lowering(Protocol):
+    """``lower(b, node, inputs)`` -> outputs, all with logical dims.
+
+    Inputs come in their tensors' types.  An output may have any type: the caller converts it to
+    the type of its tensor.  No output may be one of the inputs unchanged (``Builder.copy``).
+    """
+
+    def __call__(
+        self, b: Builder, node: FrozenNode, inputs: Mapping[str, Value]
+    ) -> Mapping[str, Value]:
+        """Emit one node."""
+
+
+def lowering(name: str) -> Lowering:
+    """Return the lowering of an op."""
+    function: Lowering = import_module(f".{LOWERINGS[name]}", __name__).lower
+    return function

@@ -1,0 +1,49 @@
+"""Matrix multiplication, with hipDNN's repetition of the smaller batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from ...graph_api.frozen import FrozenNode
+from ..emit.builder import Builder, T, Value
+from .accumulate import operands
+
+__all__ = ["lower"]
+
+
+def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Emit c = a · b over all batches, as ``mm`` or ``bmm``."""
+    left, right, accumulate = operands(b, inputs["a"], inputs["b"], node.compute_data_type)
+    batch = tuple(max(m, n) for m, n in zip(left.shape[:-2], right.shape[:-2], strict=True))
+    m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]
+    if not batch:
+        return {"c": b.call(T.AtenMmOp, (m, n), accumulate, left, right)}
+    count = prod(batch)
+    left = b.reshape(_repeat(b, left, batch), (count, m, k))
+    right = b.reshape(_repeat(b, right, batch), (count, k, n))
+    if count == 1:
+        # A batch of one only keeps the compiler from its matmul code.
+        flat = b.call(
+            T.AtenMmOp, (m, n), accumulate, b.reshape(left, (m, k)), b.reshape(right, (k, n))
+        )
+        return {"c": b.reshape(flat, (*batch, m, n))}
+    product = b.call(T.AtenBmmOp, (count, m, n), accumulate, left, right)
+    return {"c": b.reshape(product, (*batch, m, n))}
+
+
+def _repeat(b: Builder, x: Value, batch: tuple[int, ...]) -> Value:
+    """Repeat each batch entry so often that the batch dims are ``batch``.
+
+    Entry i of the result is entry i // repeats of x (hipDNN's CPU reference; numpy.repeat).
+    """
+    for axis, wanted in enumerate(batch):
+        have = x.shape[axis]
+        if have == wanted:
+            continue
+        outer, inner = x.shape[: axis + 1], x.shape[axis + 1 :]
+        repeats = wanted // have
+        x = b.reshape(x, (*outer, 1, *inner))
+        x = b.expand(x, (*outer, repeats, *inner))
+        x = b.reshape(x, (*outer[:-1], wanted, *inner))
+    return x

@@ -1,0 +1,88 @@
+"""A frozen graph as one Torch-dialect module with one destination-passing function.
+
+``main`` takes the outputs (mutable tensors, overwritten), then the inputs, in the graph's
+canonical order.  Every op carries the location ``n<k>`` of the node it came from, so that a
+compiler diagnostic can be told in terms of the graph; user names never enter the IR.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+from torch_mlir.dialects import func
+
+from ...graph_api.errors import CompileError
+from ...graph_api.frozen import FrozenGraph
+from ..emit.builder import Builder, T, Value
+from ..emit.layout import argument_shape, to_logical, to_memory
+from ..target import Target
+from . import lowering
+
+__all__ = ["lower_graph"]
+
+
+def lower_graph(graph: FrozenGraph, target: Target) -> str:
+    """Return the module as text, with locations.
+
+    Raises
+    ------
+    CompileError
+        With stage ``"lower"`` and the node, when torch-mlir's verifier rejects what we emitted.
+    """
+    with ir.Context() as context, ir.Location.unknown():
+        T.register_dialect(context)
+        module = ir.Module.create()
+        builder = Builder(target)
+        with ir.InsertionPoint(module.body):
+            _emit_function(builder, graph)
+        try:
+            module.operation.verify()
+        except ir.MLIRError as error:
+            first = error.error_diagnostics[0]
+            raise CompileError(
+                f"the IR for graph {graph.name!r} is not valid; this is a bug of hipdnn-iree",
+                stage="lower",
+                node=_node_of(graph, str(first.location)),
+                diagnostics=[d.message for d in error.error_diagnostics],
+            ) from None
+        return str(module.operation.get_asm(enable_debug_info=True))
+
+
+def _node_of(graph: FrozenGraph, location: str) -> str:
+    for k, node in enumerate(graph.nodes):
+        if f'"n{k}"' in location:
+            return node.label
+    return ""
+
+
+def _emit_function(b: Builder, graph: FrozenGraph) -> None:
+    arguments = [(uid, True) for uid in graph.outputs] + [(uid, False) for uid in graph.inputs]
+    types = [
+        b.type(argument_shape(graph.tensors[uid]), graph.tensors[uid].data_type, mutable=output)
+        for uid, output in arguments
+    ]
+    function = func.FuncOp("main", ir.FunctionType.get(types, []))
+    function.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get()
+    with ir.InsertionPoint(function.add_entry_block()):
+        slots = dict(zip((uid for uid, _ in arguments), function.arguments, strict=True))
+        values: dict[int, Value] = {}
+        for uid in graph.inputs:
+            spec = graph.tensors[uid]
+            argument = Value(slots[uid], argument_shape(spec), spec.data_type)
+            values[uid] = to_logical(b, argument, spec)
+        for k, node in enumerate(graph.nodes):
+            with b.at(f"n{k}"):
+                for uid in node.inputs.values():
+                    spec = graph.tensors[uid]
+                    if spec.value is not None and uid not in values:
+                        values[uid] = b.literal(spec.value, spec.data_type, spec.dims)
+                inputs = {port: values[uid] for port, uid in node.inputs.items()}
+                for port, value in lowering(node.op.NAME)(b, node, inputs).items():
+                    if port in node.outputs:
+                        uid = node.outputs[port]
+                        spec = graph.tensors[uid]
+                        values[uid] = b.convert(value, spec.data_type)
+                        if not spec.virtual:
+                            T.OverwriteTensorContentsOp(
+                                to_memory(b, values[uid], spec).ssa, slots[uid]
+                            )
+        func.ReturnOp([])

@@ -1,0 +1,164 @@
+"""Pointwise modes: one row each, computed in the compute type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...graph_api.dtypes import DataType
+from ...graph_api.enums import PointwiseMode as Mode
+from ...graph_api.frozen import FrozenNode
+from ...graph_api.ops.pointwise import Pointwise
+from ..emit.builder import Builder, T, Value
+
+__all__ = ["COMPARISONS", "MATH", "lower"]
+
+Rule = Callable[..., Value]
+
+
+def _op(op: Any, *operands: object) -> Rule:
+    """Row of a mode that is one Torch op on one operand."""
+    return lambda b, p, x: b.unary(op, x, *operands)
+
+
+def _op2(op: Any, *operands: object) -> Rule:
+    """Row of a mode that is one Torch op on two operands."""
+    return lambda b, p, x, y: b.binary(op, x, y, *operands)
+
+
+def _number(b: Builder, like: Value, value: float) -> Value:
+    return b.literal(value, like.dtype, ())
+
+
+def _whole(op: Any) -> Rule:
+    """Row of a rounding mode, which leaves integers alone."""
+    return lambda b, p, x: b.unary(op, x) if x.dtype.is_float else b.copy(x)
+
+
+def _relu(b: Builder, p: Pointwise, x: Value) -> Value:
+    lower, slope = p.relu_lower_clip or 0.0, p.relu_lower_clip_slope or 0.0
+    upper = p.relu_upper_clip
+    if not lower and not slope:
+        y = b.unary(T.AtenReluOp, x)
+    else:
+        at = _number(b, x, lower)
+        below = b.add(at, b.scale(b.sub(x, at), slope)) if slope else at
+        y = b.where(b.compare(T.AtenGtTensorOp, x, at), x, below)
+    return y if upper is None else b.binary(T.AtenMinimumOp, y, _number(b, x, upper))
+
+
+def _elu(b: Builder, p: Pointwise, x: Value) -> Value:
+    alpha = 1.0 if p.elu_alpha is None else p.elu_alpha
+    # expm1 keeps the digits of small negative x that exp(x) - 1 cancels.
+    below = b.scale(b.unary(T.AtenExpm1Op, x), alpha)
+    return b.where(b.compare(T.AtenGtTensorOp, x, _number(b, x, 0)), x, below)
+
+
+def _softplus(b: Builder, p: Pointwise, x: Value) -> Value:
+    beta = 1.0 if p.softplus_beta is None else p.softplus_beta
+    z = b.scale(x, beta)
+    # log(1 + e^z) = max(z, 0) + log1p(e^-|z|): neither overflows nor cancels.
+    tail = b.unary(
+        T.AtenLog1pOp, b.unary(T.AtenExpOp, b.unary(T.AtenNegOp, b.unary(T.AtenAbsOp, z)))
+    )
+    return b.scale(b.add(b.unary(T.AtenReluOp, z), tail), 1 / beta)
+
+
+def _swish(b: Builder, p: Pointwise, x: Value) -> Value:
+    beta = 1.0 if p.swish_beta is None else p.swish_beta
+    return b.mul(x, b.unary(T.AtenSigmoidOp, b.scale(x, beta)))
+
+
+def _divide(b: Builder, p: Pointwise, x: Value, y: Value) -> Value:
+    if x.dtype.is_float:
+        return b.binary(T.AtenDivTensorOp, x, y)
+    return b.binary(T.AtenDivTensorModeOp, x, y, "trunc")
+
+
+MATH: dict[Mode, Rule] = {
+    Mode.ABS: _op(T.AtenAbsOp),
+    Mode.ADD: _op2(T.AtenAddTensorOp, 1),
+    Mode.ADD_SQUARE: lambda b, p, x, y: b.add(x, b.mul(y, y)),
+    Mode.CEIL: _whole(T.AtenCeilOp),
+    Mode.COS: _op(T.AtenCosOp),
+    Mode.DIV: _divide,
+    Mode.ELU_FWD: _elu,
+    Mode.ERF: _op(T.AtenErfOp),
+    Mode.EXP: _op(T.AtenExpOp),
+    Mode.FLOOR: _whole(T.AtenFloorOp),
+    Mode.GELU_APPROX_TANH_FWD: _op(T.AtenGeluOp, "tanh"),
+    Mode.GELU_FWD: _op(T.AtenGeluOp, "none"),
+    Mode.LOG: _op(T.AtenLogOp),
+    Mode.MAX: _op2(T.AtenMaximumOp),
+    Mode.MIN: _op2(T.AtenMinimumOp),
+    Mode.MOD: _op2(T.AtenFmodTensorOp),
+    Mode.MUL: _op2(T.AtenMulTensorOp),
+    Mode.NEG: _op(T.AtenNegOp),
+    Mode.POW: _op2(T.AtenPowTensorTensorOp),
+    Mode.RECIPROCAL: _op(T.AtenReciprocalOp),
+    Mode.RELU_FWD: _relu,
+    Mode.RSQRT: _op(T.AtenRsqrtOp),
+    Mode.SIGMOID_FWD: _op(T.AtenSigmoidOp),
+    Mode.SIN: _op(T.AtenSinOp),
+    Mode.SOFTPLUS_FWD: _softplus,
+    Mode.SQRT: _op(T.AtenSqrtOp),
+    Mode.SUB: _op2(T.AtenSubTensorOp, 1),
+    Mode.SWISH_FWD: _swish,
+    Mode.TAN: _op(T.AtenTanOp),
+    Mode.TANH_FWD: _op(T.AtenTanhOp),
+}
+
+COMPARISONS: dict[Mode, Any] = {
+    Mode.CMP_EQ: T.AtenEqTensorOp,
+    Mode.CMP_GE: T.AtenGeTensorOp,
+    Mode.CMP_GT: T.AtenGtTensorOp,
+    Mode.CMP_LE: T.AtenLeTensorOp,
+    Mode.CMP_LT: T.AtenLtTensorOp,
+    Mode.CMP_NEQ: T.AtenNeTensorOp,
+}
+
+_LOGICAL: dict[Mode, Any] = {
+    Mode.LOGICAL_AND: T.AtenLogicalAndOp,
+    Mode.LOGICAL_OR: T.AtenLogicalOrOp,
+}
+
+
+def _index(b: Builder, x: Value, axis: int) -> Value:
+    """Return 0, 1, 2... along an axis, with x's dims."""
+    n = x.shape[axis]
+    dtype = DataType.INT64
+    line = b.call(
+        T.AtenArangeStartStepOp, (n,), dtype, 0, n, 1, dtype.value.torch_code, None, None, None
+    )
+    shape = tuple(n if i == axis else 1 for i in range(x.rank))
+    return b.expand(b.reshape(line, shape), x.shape)
+
+
+def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Emit out_0 = mode(in_0, ...)."""
+    op = node.op
+    assert isinstance(op, Pointwise)
+    operands = [inputs[p] for p in ("in_0", "in_1", "in_2") if p in inputs]
+    return {"out_0": _emit(b, op, operands, node.compute_data_type)}
+
+
+def _emit(b: Builder, op: Pointwise, operands: list[Value], compute: DataType) -> Value:
+    mode = op.mode
+    if mode is Mode.IDENTITY:
+        # A conversion does not compute: a detour through the compute type would only lose digits.
+        return b.copy(operands[0])
+    if mode is Mode.GEN_INDEX:
+        assert op.axis is not None
+        return _index(b, operands[0], op.axis)
+    if mode is Mode.LOGICAL_NOT:
+        return b.unary(T.AtenLogicalNotOp, b.truth(operands[0]))
+    if mode in _LOGICAL:
+        return b.compare(_LOGICAL[mode], *map(b.truth, operands))
+    if mode is Mode.BINARY_SELECT:
+        first, second, mask = operands
+        common = first.dtype if first.dtype.holds(second.dtype) else compute
+        return b.where(b.truth(mask), b.convert(first, common), b.convert(second, common))
+    values = [b.convert(v, compute) for v in operands]
+    if mode in COMPARISONS:
+        return b.compare(COMPARISONS[mode], *values)
+    return MATH[mode](b, op, *values)
