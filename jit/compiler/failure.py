@@ -1,0 +1,125 @@
+"""From an answer that is not a module to a `CompileError` that tells what to do."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ... import __version__
+from ...graph_api.errors import CompileError
+from ..knobs import Settings
+from . import reproducer
+from .diagnostics import clean, crash_reason, find_node
+from .process import Answer, WorkerEnded, WorkerTimeout
+from .request import CompileRequest
+from .wire import UNKNOWN_CPU
+
+__all__ = ["Origin", "cleaned", "error", "of_death", "of_timeout"]
+
+log = logging.getLogger("hipdnn_iree.compiler")
+
+_MESSAGES = {
+    "flags": "the compiler does not take the flags for {label}",
+    "parse": "the compiler cannot read the module of {label}",
+    "compile": "the compiler cannot compile {label}",
+    "crash": "the compiler broke down on {label}",
+    "timeout": "the compiler did not finish {label}",
+}
+
+
+class Origin(NamedTuple):
+    """Who answered: path of iree-compile, version of the compiler, what the worker printed."""
+
+    tool: str
+    compiler: str
+    stderr: str
+
+
+def of_timeout(event: WorkerTimeout, limit_s: float) -> Answer:
+    """Return the answer that stands for a worker that ran out of time."""
+    reason = f"stopped after {limit_s:g} s; HIPDNN_IREE_COMPILER_TIMEOUT_S sets the limit"
+    return Answer(_done("timeout", reason), event.diagnostics, b"")
+
+
+def of_death(event: WorkerEnded, stderr: str) -> Answer:
+    """Return the answer that stands for a worker that ended before it answered."""
+    status, name = event.returncode, ""
+    if status is None:
+        reason = "its process is gone"
+    elif status < 0:
+        name = signal.Signals(-status).name
+        reason = f"its process was ended by {name}"
+        if name == "SIGKILL":
+            reason += "; the machine may be short of memory"
+    else:
+        reason = f"its process left with status {status}"
+    stage = "crash"
+    if UNKNOWN_CPU in stderr:
+        stage, reason = "flags", "it does not know the CPU"
+    return Answer({**_done(stage, reason), "signal": name}, event.diagnostics, b"")
+
+
+def _done(stage: str, reason: str) -> dict[str, Any]:
+    return {"stage": stage, "reason": reason, "log": "", "signal": ""}
+
+
+def error(
+    request: CompileRequest, answer: Answer, origin: Origin, now: Settings, seconds: float
+) -> CompileError:
+    """Return the error for an answer whose stage is not empty, with a reproducer on disk."""
+    done = answer.done
+    said = [text for severity, text in answer.diagnostics if severity == "error"]
+    source = request.source.decode("utf-8", "replace")
+    node = "" if done["stage"] == "flags" else find_node(said, source, request.nodes)
+    texts = list(cleaned(answer.diagnostics, request.nodes, ("error",)))
+    printed = "\n".join(filter(None, (done["log"], origin.stderr)))
+    reason = crash_reason(printed) if done["stage"] in ("crash", "flags") else ""
+    if reason and not any(reason in text for text in texts):
+        texts.append(reason)
+    result = {
+        "stage": done["stage"],
+        "reason": done["reason"],
+        "signal": done["signal"],
+        "node": node,
+        "label": request.label,
+        "seconds": round(seconds, 3),
+        "diagnostics": texts,
+        "versions": {
+            "hipdnn-iree": __version__,
+            "iree-base-compiler": origin.compiler,
+            "python": platform.python_version(),
+        },
+    }
+    folder = reproducer.write(
+        now.reproducers_dir,
+        now.reproducers_keep,
+        request,
+        result,
+        _log_text(answer, printed),
+        origin.tool,
+    )
+    log.info("%s: %s, %s (%s)", request.label, done["stage"], done["reason"], folder)
+    message = _MESSAGES[done["stage"]].format(label=request.label)
+    return CompileError(
+        f"{message}: {done['reason']}" if done["reason"] else message,
+        stage=done["stage"],
+        node=node,
+        diagnostics=texts,
+        reproducer=folder,
+    )
+
+
+def cleaned(
+    found: Iterable[tuple[str, str]], nodes: Mapping[str, str], severities: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the diagnostics of these severities, readable, each once, in order."""
+    texts = (clean(text, nodes) for kind, text in found if kind in severities)
+    return tuple(dict.fromkeys(texts))
+
+
+def _log_text(answer: Answer, printed: str) -> str:
+    parts = [f"{severity}: {text}\n" for severity, text in answer.diagnostics]
+    return "\n".join([*parts, "--- printed by the compiler ---", printed, ""])

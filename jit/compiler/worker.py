@@ -1,0 +1,173 @@
+"""The compiler worker: a child process that compiles one job after the other.
+
+Started by `process.WorkerProcess`; not for callers.  It leaves when the host does: a thread
+watches the request pipe and the parent, also while a compilation runs, and ends the whole
+process group, a running iree-compile included.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import shutil
+import signal
+import tempfile
+import threading
+import time
+import traceback
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, NoReturn
+
+from .flags import merge_flags
+from .inprocess import Refused, compile_in_process, workspace_bytes
+from .tool import compile_with_tool, tool_path
+from .wire import IDLE_EXIT, Message, Unframer, frame
+
+__all__ = ["main"]
+
+
+def main(parent: int, scratch: str, idle_s: float, warm: bool) -> NoReturn:
+    """Serve jobs from stdin until the host ``parent`` is gone.
+
+    Parameters
+    ----------
+    parent : int
+        Process id of the host.
+    scratch : str
+        Folder for temporary files; the host removes it, or this process when the host is gone.
+    idle_s : float
+        Seconds without a job after which to leave.
+    warm : bool
+        Whether to load the compiler before the first job.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected; 200 MB are not
+    tempfile.tempdir = scratch
+    os.putenv("TMPDIR", scratch)  # for the compiler's own temporary files
+    requests_fd, answers_fd = os.dup(0), os.dup(1)
+    # Whatever the compiler or the tool reads and prints must not meet the messages.
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    jobs: SimpleQueue[Message] = SimpleQueue()
+    threading.Thread(target=_listen, args=(requests_fd, parent, scratch, jobs), daemon=True).start()
+    answers = _Answers(answers_fd)
+    answers.send({"event": "hello", "compiler": _compiler_version(), "tool": tool_path()})
+    if warm:
+        # The runtime, which reads the workspace size, loads beside the compiler.
+        threading.Thread(target=_load, args=("iree.runtime",), daemon=True).start()
+        _load("iree.compiler.api")
+    while True:
+        try:
+            job, source = jobs.get(timeout=idle_s)
+        except Empty:
+            os._exit(IDLE_EXIT)  # a job that arrives right now is asked again of a new worker
+        _serve(job, source, answers)
+
+
+class _Answers:
+    """The answer pipe; diagnostics may come from any of the compiler's threads."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._lock = threading.Lock()
+
+    def send(self, header: dict[str, Any], payload: bytes = b"") -> None:
+        rest = memoryview(frame(header, payload))
+        with self._lock:
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]
+
+    def diagnostic(self, severity: str, text: str) -> None:
+        self.send({"event": "diagnostic", "severity": severity, "text": text})
+
+
+def _listen(fd: int, parent: int, scratch: str, jobs: SimpleQueue[Message]) -> None:
+    unframer = Unframer()
+    # The pipe stays open when the host is killed but a process that it forked holds a copy.
+    while os.getppid() == parent:
+        if not select.select([fd], [], [], 1.0)[0]:
+            continue
+        data = os.read(fd, 1 << 20)
+        if not data:
+            break
+        for message in unframer.feed(data):
+            jobs.put(message)
+    shutil.rmtree(scratch, ignore_errors=True)
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)
+
+
+def _load(module: str) -> None:
+    with suppress(Exception):  # the job that needs it says what is wrong
+        __import__(module)
+
+
+def _compiler_version() -> str:
+    try:
+        from iree.compiler.version import VERSION
+    except ImportError:
+        return ""
+    return str(VERSION)
+
+
+def _serve(job: dict[str, Any], source: bytes, answers: _Answers) -> None:
+    started = time.perf_counter()
+    done: dict[str, Any] = {"event": "done", "number": job["number"]}
+    done |= {"stage": "", "reason": "", "log": "", "signal": ""}
+    vmfb = b""
+    try:
+        vmfb, facts = _compile(job, source, answers)
+        done |= facts
+    except Refused as refused:
+        done |= {
+            "stage": refused.stage,
+            "reason": refused.reason,
+            "log": refused.log,
+            "signal": refused.signal,
+        }
+    except Exception as error:  # anything may be wrong with the installation
+        done |= {
+            "stage": "crash",
+            "reason": f"{type(error).__name__}: {error}",
+            "log": traceback.format_exc(),
+        }
+    answers.send({**done, "seconds": time.perf_counter() - started}, vmfb)
+
+
+def _compile(job: dict[str, Any], source: bytes, answers: _Answers) -> tuple[bytes, dict[str, Any]]:
+    flags, statistics = job["flags"], None
+    with ExitStack() as stack:
+        if job["dump_dir"]:
+            flags = merge_flags(flags, [f"--iree-hal-dump-executable-files-to={job['dump_dir']}"])
+        if job["statistics"]:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="hipdnn-iree-"))
+            statistics = Path(folder, "statistics.json")
+            wanted = ("format=json", f"file={statistics}")
+            flags = merge_flags(flags, [f"--iree-scheduling-dump-statistics-{w}" for w in wanted])
+        vmfb, backend = _either_way(job["mode"], source, flags, answers)
+        return vmfb, {
+            "backend": backend,
+            "workspace_bytes": workspace_bytes(vmfb),
+            "statistics": json.loads(statistics.read_text()) if statistics else None,
+        }
+
+
+def _either_way(mode: str, source: bytes, flags: list[str], answers: _Answers) -> tuple[bytes, str]:
+    refused = None
+    if mode == "worker":
+        try:
+            return compile_in_process(source, flags, answers.diagnostic), "worker"
+        except Refused as error:
+            if error.stage != "flags":
+                raise
+            refused = error
+    if refused is not None and not tool_path():
+        raise refused
+    # The tool takes the flags that IREE keeps global to a process, and names a wrong one.
+    return compile_with_tool(source, flags, answers.diagnostic), "cli"

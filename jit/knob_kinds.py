@@ -1,0 +1,74 @@
+"""How the text of an environment variable becomes the value of a knob.
+
+Each parser takes stripped text and raises ValueError for what it does not take; the caller adds
+the name of the variable and what is allowed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+__all__ = ["choice", "count", "flags", "nbytes", "path", "seconds"]
+
+
+def choice(*names: str) -> tuple[Callable[[str], str], str]:
+    """Return a parser that takes one of ``names`` in any case, and its description."""
+
+    def parse(text: str) -> str:
+        for name in names:
+            if text.lower() == name.lower():
+                return name
+        raise ValueError
+
+    return parse, " | ".join(names)
+
+
+def count(low: int, high: int) -> tuple[Callable[[str], int], str]:
+    """Return a parser of integers from ``low`` to ``high``, and its description."""
+
+    def parse(text: str) -> int:
+        value = int(text)
+        if not low <= value <= high:
+            raise ValueError
+        return value
+
+    return parse, f"an integer from {low} to {high}"
+
+
+def seconds(text: str) -> float:
+    """Parse a positive, finite number of seconds."""
+    value = float(text)
+    if not 0 < value <= 1e6:  # also refuses NaN
+        raise ValueError
+    return value
+
+
+def nbytes(text: str) -> int:
+    """Parse a positive byte count such as ``500M`` or ``2GiB`` (powers of 1024)."""
+    digits = text.upper().removesuffix("B").removesuffix("I")
+    scale = {"K": 10, "M": 20, "G": 30, "T": 40}.get(digits[-1:], 0)
+    value = int(digits[:-1] if scale else digits) << scale
+    if value <= 0:
+        raise ValueError
+    return value
+
+
+def path(text: str) -> Path | None:
+    """Parse a path, relative to the working directory or to ``~``; None when empty."""
+    # A value that is computed when empty stays None here.
+    return Path(os.path.abspath(os.path.expanduser(text))) if text else None
+
+
+def flags(text: str) -> tuple[str, ...]:
+    """Parse compiler flags, split as a shell splits words."""
+    if not text:
+        return ()
+    import shlex
+
+    found = tuple(shlex.split(text))
+    # One-dash options of the command line tool, such as -o, would redirect its output.
+    if not all(flag.startswith("--") and len(flag) > 2 for flag in found):
+        raise ValueError
+    return found

@@ -1,0 +1,382 @@
+"""The one settings module: every knob, its variable, type, default and meaning.
+
+No other module reads the environment.  A knob is one annotated line of `Settings`; the table
+`KNOBS` is made from those lines and feeds the documentation and ``hipdnn-iree env``.  A value
+comes from, in this order, the innermost `scope`, the environment variable, the default.  An
+empty variable counts as unset.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..graph_api.errors import SettingError
+from . import knob_kinds as kinds
+
+__all__ = [
+    "KNOBS",
+    "PREFIX",
+    "Knob",
+    "Settings",
+    "describe",
+    "scope",
+    "settings",
+    "unknown_variables",
+]
+
+PREFIX = "HIPDNN_IREE_"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Knob:
+    """What is known of one setting without its value.
+
+    Attributes
+    ----------
+    name : str
+        Dotted name such as ``"compiler.timeout_s"``.
+    field : str
+        Attribute of `Settings` and keyword of `scope`: the name with an underscore for the dot.
+    env : str
+        Environment variable.
+    type : str
+        Type of the value, as annotated.
+    default : str
+        The default in the spelling of the variable; ``""`` when it is empty or computed.
+    allowed : str
+        What values are taken, in words.
+    help : str
+        One line on what it does.
+    in_cache_key : bool
+        Whether it can change compiled code and therefore is part of the cache key.
+    parse : callable
+        Text to value; raises ValueError.
+    """
+
+    name: str
+    field: str
+    env: str
+    type: str
+    default: str
+    allowed: str
+    help: str
+    in_cache_key: bool
+    parse: Callable[[str], Any]
+
+
+def _knob(
+    env: str,
+    default: str,
+    parse: Callable[[str], Any],
+    allowed: str,
+    help: str,
+    *,
+    in_cache_key: bool = False,
+) -> dict[str, Any]:
+    return {
+        "env": PREFIX + env,
+        "default": default,
+        "parse": parse,
+        "allowed": allowed,
+        "help": help,
+        "in_cache_key": in_cache_key,
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All settings at one moment; made by `settings`."""
+
+    cache_dir: Path = field(
+        metadata=_knob(
+            "CACHE_DIR",
+            "",
+            kinds.path,
+            "a folder; it is made when needed",
+            "Where compiled code is kept; by default $XDG_CACHE_HOME/hipdnn-iree, "
+            "else ~/.cache/hipdnn-iree.",
+        )
+    )
+    cache_mode: str = field(
+        metadata=_knob(
+            "CACHE",
+            "on",
+            *kinds.choice("on", "off", "verify"),
+            "on: use it; off: neither read nor write it; verify: compile anyway and compare.",
+        )
+    )
+    cache_max_bytes: int = field(
+        metadata=_knob(
+            "CACHE_MAX_BYTES",
+            "2G",
+            kinds.nbytes,
+            "a positive number of bytes, with an optional K, M, G or T (powers of 1024)",
+            "Size above which the entries that were not used for longest are removed.",
+        )
+    )
+    compiler_mode: str = field(
+        metadata=_knob(
+            "COMPILER_MODE",
+            "worker",
+            *kinds.choice("worker", "cli"),
+            "worker: IREE's library in a child process that stays; cli: iree-compile each time.",
+        )
+    )
+    compiler_timeout_s: float = field(
+        metadata=_knob(
+            "COMPILER_TIMEOUT_S",
+            "300",
+            kinds.seconds,
+            "a positive number of seconds",
+            "Time after which a compilation is stopped and reported as an error.",
+        )
+    )
+    compiler_jobs: int = field(
+        metadata=_knob(
+            "COMPILER_JOBS",
+            "0",
+            *kinds.count(0, 256),
+            "Compilations that may run at once in this process; 0: one per CPU, at most 4.",
+        )
+    )
+    compiler_idle_s: float = field(
+        metadata=_knob(
+            "COMPILER_IDLE_S",
+            "300",
+            kinds.seconds,
+            "a positive number of seconds",
+            "Time without work after which a compiler worker leaves, to free 180 MB of memory.",
+        )
+    )
+    compiler_python: Path | None = field(
+        metadata=_knob(
+            "PYTHON",
+            "",
+            kinds.path,
+            "path of a Python executable",
+            "Interpreter that the plugin starts and that runs the compiler worker; "
+            "by default the one that runs this code.",
+        )
+    )
+    compiler_extra_flags: tuple[str, ...] = field(
+        metadata=_knob(
+            "EXTRA_FLAGS",
+            "",
+            kinds.flags,
+            "flags of iree-compile, each --name or --name=value, quoted as in a shell",
+            "Appended to the compiler flags; a flag that is already there is replaced.",
+            in_cache_key=True,
+        )
+    )
+    compiler_opt_level: str = field(
+        metadata=_knob(
+            "OPT_LEVEL",
+            "O3",
+            *kinds.choice("O0", "O1", "O2", "O3"),
+            "Optimisation level of the compiler.",
+            in_cache_key=True,
+        )
+    )
+    compiler_tuning_spec: Path | None = field(
+        metadata=_knob(
+            "TUNING_SPEC",
+            "",
+            kinds.path,
+            "path of a file",
+            "IREE tuning spec (MLIR) that picks kernel configurations; its content is in the key.",
+            in_cache_key=True,
+        )
+    )
+    reproducers_dir: Path = field(
+        metadata=_knob(
+            "REPRODUCERS_DIR",
+            "",
+            kinds.path,
+            "a folder; it is made when needed",
+            "Where failed compilations leave what repeats them; by default in the cache folder.",
+        )
+    )
+    reproducers_keep: int = field(
+        metadata=_knob(
+            "REPRODUCERS_KEEP",
+            "20",
+            *kinds.count(0, 100_000),
+            "How many of them are kept, the newest; 0: none is written.",
+        )
+    )
+    log_level: str = field(
+        metadata=_knob(
+            "LOG_LEVEL",
+            "WARNING",
+            *kinds.choice("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
+            "Level of the loggers under 'hipdnn_iree' in the command line and in the plugin.",
+        )
+    )
+    runtime_driver: str = field(
+        metadata=_knob(
+            "DRIVER",
+            "auto",
+            *kinds.choice("auto", "local-sync", "local-task"),
+            "How CPU code runs: in the calling thread, or spread over worker threads.",
+        )
+    )
+    runtime_threads: int = field(
+        metadata=_knob(
+            "THREADS",
+            "0",
+            *kinds.count(0, 4096),
+            "Worker threads of local-task; 0: as many as the runtime finds useful.",
+        )
+    )
+
+    def key_ingredients(self) -> dict[str, str]:
+        """Return the knobs that belong in a cache key, by name.
+
+        The tuning spec stands for its content, as its path says nothing about the code.
+
+        Raises
+        ------
+        SettingError
+            If the tuning spec cannot be read.
+        """
+        found = {k.name: _spell(getattr(self, k.field)) for k in KNOBS if k.in_cache_key}
+        if self.compiler_tuning_spec is not None:
+            found["compiler.tuning_spec"] = _content(self.compiler_tuning_spec)
+        return found
+
+
+def _cache_home(_: Mapping[str, Any]) -> Path:
+    # A relative XDG_CACHE_HOME is to be ignored, says the specification.
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(base if os.path.isabs(base) else os.path.expanduser("~/.cache")) / "hipdnn-iree"
+
+
+_FALLBACKS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "cache_dir": _cache_home,
+    "reproducers_dir": lambda found: found["cache_dir"] / "reproducers",
+}
+
+KNOBS: tuple[Knob, ...] = tuple(
+    Knob(name=f.name.replace("_", ".", 1), field=f.name, type=str(f.type), **f.metadata)
+    for f in fields(Settings)
+)
+"""Every knob, in the order of the documentation."""
+
+_BY_FIELD = {knob.field: knob for knob in KNOBS}
+# The last two decide the default cache folder.
+_VARIABLES = (*(knob.env for knob in KNOBS), "XDG_CACHE_HOME", "HOME")
+
+_Overrides = tuple[tuple[str, str], ...]
+_OVERRIDES: ContextVar[_Overrides] = ContextVar("hipdnn_iree_settings", default=())
+
+
+def settings() -> Settings:
+    """Return the settings that hold here and now.
+
+    Cheap (a dozen environment look-ups) unless a variable has changed since the last call.
+
+    Raises
+    ------
+    SettingError
+        If a variable has a value that is not allowed; the text lists all such variables.
+    """
+    return _build(tuple(map(os.environ.get, _VARIABLES)), _OVERRIDES.get())
+
+
+@contextmanager
+def scope(**overrides: Any) -> Iterator[Settings]:
+    """Override settings inside a ``with`` block, for this thread or task only.
+
+    Values are of the setting's type or in the spelling of its variable; None restores the
+    default.  Scopes nest, the inner one wins.
+
+    Raises
+    ------
+    SettingError
+        If a name is unknown or a value is not allowed.
+    """
+    for name in overrides:
+        if name not in _BY_FIELD:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, _BY_FIELD, 3) or sorted(_BY_FIELD)
+            raise SettingError(f"unknown setting {name!r}; did you mean {' or '.join(near)}?")
+    merged = {**dict(_OVERRIDES.get()), **{k: _spell(v) for k, v in overrides.items()}}
+    token = _OVERRIDES.set(tuple(sorted(merged.items())))
+    try:
+        yield settings()
+    finally:
+        _OVERRIDES.reset(token)
+
+
+def describe() -> list[dict[str, Any]]:
+    """Return one JSON-ready row per knob: what it is, its value here, and where that is from."""
+    now, overrides = settings(), dict(_OVERRIDES.get())
+    rows = []
+    for knob in KNOBS:
+        origin = "environment" if os.environ.get(knob.env) else "default"
+        row = {f.name: getattr(knob, f.name) for f in fields(Knob) if f.name != "parse"}
+        row["value"] = _spell(getattr(now, knob.field))
+        row["origin"] = "scope" if knob.field in overrides else origin
+        rows.append(row)
+    return rows
+
+
+def unknown_variables() -> dict[str, str]:
+    """Return variables that look like ours but are not, each with the closest knob or ``""``."""
+    from difflib import get_close_matches
+
+    known = [knob.env for knob in KNOBS]
+    strays = sorted(v for v in os.environ if v.startswith(PREFIX) and v not in known)
+    return {stray: "".join(get_close_matches(stray, known, 1)) for stray in strays}
+
+
+@lru_cache(maxsize=64)
+def _build(raw: tuple[str | None, ...], overrides: _Overrides) -> Settings:
+    given = dict(overrides)
+    found: dict[str, Any] = {}
+    bad: list[str] = []
+    for knob, from_env in zip(KNOBS, raw, strict=False):
+        text = (given.get(knob.field, from_env) or "").strip()
+        try:
+            value = knob.parse(text or knob.default)
+        except (ValueError, OSError):  # OSError: a relative path and no working directory
+            who = knob.env if knob.field not in given else f"setting {knob.field}"
+            bad.append(f"{who} is {text!r}; allowed: {knob.allowed}")
+            value = knob.parse(knob.default)
+        if value is None and knob.field in _FALLBACKS:
+            value = _FALLBACKS[knob.field](found)
+        found[knob.field] = value
+    if bad:
+        raise SettingError("\n".join(bad))
+    return Settings(**found)
+
+
+def _spell(value: Any) -> str:
+    """Return a value in the spelling of its variable; `Knob.parse` reads it back."""
+    if value is None:
+        return ""
+    if isinstance(value, tuple | list):
+        import shlex
+
+        return shlex.join(map(str, value))
+    return str(value)
+
+
+def _content(path: Path) -> str:
+    import hashlib
+
+    try:
+        return "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        knob = _BY_FIELD["compiler_tuning_spec"]
+        raise SettingError(
+            f"{knob.env} is {str(path)!r}, which cannot be read: {error.strerror}"
+        ) from error
