@@ -33,8 +33,8 @@ class PwMode:
     arity : int
         Number of inputs (0 for UNSET).
     result : str
-        ``"math"`` (in the compute type), ``"bool"`` (1 or 0), ``"select"``, ``"index"``,
-        or ``"backward"``.
+        ``"math"`` (in the compute type), ``"float"`` (the same, but the compute type must be a
+        floating one), ``"bool"`` (1 or 0), ``"select"``, ``"index"`` or ``"backward"``.
     attrs : tuple of str
         Attributes that the mode reads.
     """
@@ -133,17 +133,17 @@ class PointwiseMode(ModeEnum):
     CMP_NEQ = PwMode("cmp_neq", 11, 2, "bool")
     DIV = PwMode("div", 12, 2)
     ELU_BWD = PwMode("elu_bwd", 13, 2, "backward", _ELU)
-    ELU_FWD = PwMode("elu_fwd", 14, 1, "math", _ELU)
-    ERF = PwMode("erf", 15, 1)
-    EXP = PwMode("exp", 16, 1)
+    ELU_FWD = PwMode("elu_fwd", 14, 1, "float", _ELU)
+    ERF = PwMode("erf", 15, 1, "float")
+    EXP = PwMode("exp", 16, 1, "float")
     FLOOR = PwMode("floor", 17, 1)
     GELU_APPROX_TANH_BWD = PwMode("gelu_approx_tanh_bwd", 18, 2, "backward")
-    GELU_APPROX_TANH_FWD = PwMode("gelu_approx_tanh_fwd", 19, 1)
+    GELU_APPROX_TANH_FWD = PwMode("gelu_approx_tanh_fwd", 19, 1, "float")
     GELU_BWD = PwMode("gelu_bwd", 20, 2, "backward")
-    GELU_FWD = PwMode("gelu_fwd", 21, 1)
+    GELU_FWD = PwMode("gelu_fwd", 21, 1, "float")
     GEN_INDEX = PwMode("gen_index", 22, 1, "index", ("axis",))
     IDENTITY = PwMode("identity", 23, 1)
-    LOG = PwMode("log", 24, 1)
+    LOG = PwMode("log", 24, 1, "float")
     LOGICAL_AND = PwMode("logical_and", 25, 2, "bool")
     LOGICAL_NOT = PwMode("logical_not", 26, 1, "bool")
     LOGICAL_OR = PwMode("logical_or", 27, 2, "bool")
@@ -151,25 +151,25 @@ class PointwiseMode(ModeEnum):
     MIN = PwMode("min_op", 29, 2)
     MUL = PwMode("mul", 30, 2)
     NEG = PwMode("neg", 31, 1)
-    RECIPROCAL = PwMode("reciprocal", 32, 1)
+    RECIPROCAL = PwMode("reciprocal", 32, 1, "float")
     RELU_BWD = PwMode("relu_bwd", 33, 2, "backward", _RELU)
     RELU_FWD = PwMode("relu_fwd", 34, 1, "math", _RELU)
-    RSQRT = PwMode("rsqrt", 35, 1)
+    RSQRT = PwMode("rsqrt", 35, 1, "float")
     SIGMOID_BWD = PwMode("sigmoid_bwd", 36, 2, "backward")
-    SIGMOID_FWD = PwMode("sigmoid_fwd", 37, 1)
-    SIN = PwMode("sin", 38, 1)
+    SIGMOID_FWD = PwMode("sigmoid_fwd", 37, 1, "float")
+    SIN = PwMode("sin", 38, 1, "float")
     SOFTPLUS_BWD = PwMode("softplus_bwd", 39, 2, "backward", _SOFTPLUS)
-    SOFTPLUS_FWD = PwMode("softplus_fwd", 40, 1, "math", _SOFTPLUS)
-    SQRT = PwMode("sqrt", 41, 1)
+    SOFTPLUS_FWD = PwMode("softplus_fwd", 40, 1, "float", _SOFTPLUS)
+    SQRT = PwMode("sqrt", 41, 1, "float")
     SUB = PwMode("sub", 42, 2)
     SWISH_BWD = PwMode("swish_bwd", 43, 2, "backward", _SWISH)
-    SWISH_FWD = PwMode("swish_fwd", 44, 1, "math", _SWISH)
-    TAN = PwMode("tan", 45, 1)
+    SWISH_FWD = PwMode("swish_fwd", 44, 1, "float", _SWISH)
+    TAN = PwMode("tan", 45, 1, "float")
     TANH_BWD = PwMode("tanh_bwd", 46, 2, "backward")
-    TANH_FWD = PwMode("tanh_fwd", 47, 1)
+    TANH_FWD = PwMode("tanh_fwd", 47, 1, "float")
     MOD = PwMode("mod", 48, 2)
-    POW = PwMode("pow", 49, 2)
-    COS = PwMode("cos", 50, 1)
+    POW = PwMode("pow", 49, 2, "float")
+    COS = PwMode("cos", 50, 1, "float")
 
     @property
     def arity(self) -> int:
@@ -178,7 +178,7 @@ class PointwiseMode(ModeEnum):
 
     @property
     def result(self) -> str:
-        """``math``, ``bool``, ``select``, ``index`` or ``backward``."""
+        """``math``, ``float``, ``bool``, ``select``, ``index`` or ``backward``."""
         return str(self.value.result)
 
     @property

@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "Resolution", "resolve"]
 
 MAX_RANK = 8
+COMPUTE_TYPES = (
+    DataType.FLOAT,
+    DataType.DOUBLE,
+    DataType.HALF,
+    DataType.BFLOAT16,
+    DataType.INT32,
+    DataType.INT64,
+    DataType.BOOLEAN,  # of logical modes and comparisons, which have no arithmetic
+)
 _INT64_MAX = 2**63 - 1
 
 RULES: dict[str, str] = {
@@ -45,6 +54,7 @@ RULES: dict[str, str] = {
     "TENSOR-09": "a virtual tensor is written by a node",
     "NODE-01": "every port that is not optional is connected, and only ports of the op",
     "NODE-02": "the dims given for a result are those that follow from the op",
+    "NODE-03": "the compute type is FLOAT, DOUBLE, HALF, BFLOAT16, INT32, INT64 or BOOLEAN",
     "PARAM-01": "integer parameters are integers",
     "PARAM-02": "a data type is one that hipDNN knows",
     "PARAM-03": "an operand is a tensor of the graph or a number",
@@ -255,6 +265,17 @@ def _resolve_node(graph: Graph, node: Node, result: Resolution) -> None:
         tensors = [v.data_type for v in known.values() if v.value is None]
         compute = accumulation_type(tensors or [v.data_type for v in known.values()])
     result.compute[id(node)] = compute
+    if compute not in COMPUTE_TYPES:
+        allowed = ", ".join(t.json for t in COMPUTE_TYPES)
+        found.append(
+            Problem(
+                rule="NODE-03",
+                node=label,
+                port="compute_data_type",
+                got=compute.json,
+                wanted=f"one of {allowed}",
+            )
+        )
     outputs = {
         p: PortView(
             data_type=_default_type(graph, t),

@@ -67,6 +67,7 @@ class Pointwise(Op):
         "PW-03": "the inputs' dims broadcast to one another (NumPy's rule)",
         "PW-04": "an attribute is only given to a mode that reads it",
         "PW-05": "GEN_INDEX has an axis within in_0's rank",
+        "PW-07": "a function of real numbers (EXP, SQRT...) has a floating compute type",
         "PW-06": "the lower ReLU clip is below the upper one; softplus_beta is not 0",
     }
     JSON: ClassVar[JsonForm] = JsonForm(
@@ -129,6 +130,14 @@ class Pointwise(Op):
         ):
             rank = len(t.dims("in_0"))
             yield t.problem("PW-05", "axis", self.axis, f"an axis from 0 to {rank - 1}")
+        if self.mode.result in ("float", "backward") and not t.compute.is_float:
+            yield t.problem(
+                "PW-07",
+                "compute_data_type",
+                t.compute.json,
+                f"a floating type for {self.mode.name}",
+                'pass compute_data_type="float"',
+            )
         lower, upper = self.relu_lower_clip or 0.0, self.relu_upper_clip
         if upper is not None and not lower < upper:
             yield t.problem("PW-06", "relu_upper_clip", upper, f"more than the lower clip {lower}")

@@ -41,6 +41,7 @@ class Reduction(Op):
         "REDUCE-03": "y has x's rank, and each of its dims is 1 or x's",
         "REDUCE-04": "axes are distinct and between -rank and rank - 1",
         "REDUCE-05": "at least one dim is reduced",
+        "REDUCE-06": "AVG and NORM2 have a floating compute type",
     }
     JSON: ClassVar[JsonForm] = JsonForm(
         type="ReductionAttributes",
@@ -70,6 +71,14 @@ class Reduction(Op):
         x, y = t.dims("x"), t.given("y")
         if self.mode is ReductionMode.NOT_SET:
             yield t.problem("REDUCE-01", "mode", "NOT_SET", "one of the reduction modes")
+        if self.mode in (ReductionMode.AVG, ReductionMode.NORM2) and not t.compute.is_float:
+            yield t.problem(
+                "REDUCE-06",
+                "compute_data_type",
+                t.compute.json,
+                f"a floating type for {self.mode.name}",
+                'pass compute_data_type="float"',
+            )
         if self.axes is not None:
             if len({a % len(x) for a in self.axes if -len(x) <= a < len(x)}) != len(self.axes):
                 yield t.problem(

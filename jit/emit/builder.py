@@ -153,10 +153,12 @@ class Builder:
 
     def copy(self, x: Value) -> Value:
         """Return x by an op that computes: IREE crashes when an output is an input unchanged."""
-        if x.dtype is BOOL:
-            return self.call(
-                T.AtenLogicalNotOp, x.shape, BOOL, self.call(T.AtenLogicalNotOp, x.shape, BOOL, x)
-            )
+        if x.dtype.is_bool:
+            inverted = self.unary(T.AtenLogicalNotOp, x)
+            return self.unary(T.AtenLogicalNotOp, inverted)
+        if x.dtype.bits < 32 and not x.dtype.is_float:
+            wide = self._cast(x, DataType.INT32)  # torch-mlir multiplies no narrower integers
+            return self._cast(self.unary(T.AtenMulScalarOp, wide, 1), x.dtype)
         return self.unary(T.AtenMulScalarOp, x, 1)
 
     # ---------------------------------------------------------------- shapes

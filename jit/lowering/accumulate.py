@@ -17,14 +17,19 @@ def operands(
     and the hardware's mixed-precision instructions (MFMA, VNNI) apply.  All others are
     converted to the compute type, and so are 16-bit floats with ``widen``.
     """
-    if widen and a.dtype.is_float and w.dtype.is_float:
-        return b.convert(a, compute), b.convert(w, compute), compute
-    if a.dtype is w.dtype and _stays_narrow(a.dtype, compute):
-        return a, w, compute
     common = next((t for t in (a.dtype, w.dtype) if t.holds(a.dtype) and t.holds(w.dtype)), None)
-    if common is not None and _stays_narrow(common, compute):
-        return b.convert(a, common), b.convert(w, common), compute
-    return b.convert(a, compute), b.convert(w, compute), compute
+    wide = common is None or (widen and common.is_float) or not _stays_narrow(common, compute)
+    chosen = compute if wide or common is None else common
+    return _prepared(b, a, chosen), _prepared(b, w, chosen), compute
+
+
+def _prepared(b: Builder, x: Value, dtype: DataType) -> Value:
+    if x.dtype is dtype:
+        return x
+    converted = b.convert(x, dtype)
+    # IREE 3.13's GPU pipelines fuse a conversion into the product and then fail on operands of
+    # two types, or on the padding of a convolution; a copy of the operand keeps it out.
+    return converted if b.target.is_cpu else b.materialise(converted)
 
 
 def _stays_narrow(operand: DataType, compute: DataType) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import pi, sqrt
 from typing import Any
 
 from ...graph_api.dtypes import DataType
@@ -10,6 +11,7 @@ from ...graph_api.enums import PointwiseMode as Mode
 from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.pointwise import Pointwise
 from ..emit.builder import Builder, T, Value
+from . import double_math
 
 __all__ = ["COMPARISONS", "MATH", "lower"]
 
@@ -19,6 +21,11 @@ Rule = Callable[..., Value]
 def _op(op: Any, *operands: object) -> Rule:
     """Row of a mode that is one Torch op on one operand."""
     return lambda b, p, x: b.unary(op, x, *operands)
+
+
+def _double(op: Any, double: Callable[[Builder, Value], Value]) -> Rule:
+    """Row of a function that needs a form of its own for doubles on the CPU."""
+    return lambda b, p, x: double(b, x) if double_math.needed(b, x) else b.unary(op, x)
 
 
 def _op2(op: Any, *operands: object) -> Rule:
@@ -69,6 +76,21 @@ def _swish(b: Builder, p: Pointwise, x: Value) -> Value:
     return b.mul(x, b.unary(T.AtenSigmoidOp, b.scale(x, beta)))
 
 
+def _gelu(b: Builder, p: Pointwise, x: Value) -> Value:
+    if not double_math.needed(b, x):
+        return b.unary(T.AtenGeluOp, x, "none")
+    bell = b.add(double_math.erf(b, b.scale(x, sqrt(0.5))), _number(b, x, 1))
+    return b.mul(b.scale(x, 0.5), bell)
+
+
+def _gelu_tanh(b: Builder, p: Pointwise, x: Value) -> Value:
+    if not double_math.needed(b, x):
+        return b.unary(T.AtenGeluOp, x, "tanh")
+    cubic = b.add(x, b.scale(b.mul(x, b.mul(x, x)), 0.044715))
+    bell = b.add(double_math.tanh(b, b.scale(cubic, sqrt(2 / pi))), _number(b, x, 1))
+    return b.mul(b.scale(x, 0.5), bell)
+
+
 def _divide(b: Builder, p: Pointwise, x: Value, y: Value) -> Value:
     if x.dtype.is_float:
         return b.binary(T.AtenDivTensorOp, x, y)
@@ -80,14 +102,14 @@ MATH: dict[Mode, Rule] = {
     Mode.ADD: _op2(T.AtenAddTensorOp, 1),
     Mode.ADD_SQUARE: lambda b, p, x, y: b.add(x, b.mul(y, y)),
     Mode.CEIL: _whole(T.AtenCeilOp),
-    Mode.COS: _op(T.AtenCosOp),
+    Mode.COS: _double(T.AtenCosOp, double_math.cos),
     Mode.DIV: _divide,
     Mode.ELU_FWD: _elu,
-    Mode.ERF: _op(T.AtenErfOp),
+    Mode.ERF: _double(T.AtenErfOp, double_math.erf),
     Mode.EXP: _op(T.AtenExpOp),
     Mode.FLOOR: _whole(T.AtenFloorOp),
-    Mode.GELU_APPROX_TANH_FWD: _op(T.AtenGeluOp, "tanh"),
-    Mode.GELU_FWD: _op(T.AtenGeluOp, "none"),
+    Mode.GELU_APPROX_TANH_FWD: _gelu_tanh,
+    Mode.GELU_FWD: _gelu,
     Mode.LOG: _op(T.AtenLogOp),
     Mode.MAX: _op2(T.AtenMaximumOp),
     Mode.MIN: _op2(T.AtenMinimumOp),
@@ -99,13 +121,13 @@ MATH: dict[Mode, Rule] = {
     Mode.RELU_FWD: _relu,
     Mode.RSQRT: _op(T.AtenRsqrtOp),
     Mode.SIGMOID_FWD: _op(T.AtenSigmoidOp),
-    Mode.SIN: _op(T.AtenSinOp),
+    Mode.SIN: _double(T.AtenSinOp, double_math.sin),
     Mode.SOFTPLUS_FWD: _softplus,
     Mode.SQRT: _op(T.AtenSqrtOp),
     Mode.SUB: _op2(T.AtenSubTensorOp, 1),
     Mode.SWISH_FWD: _swish,
-    Mode.TAN: _op(T.AtenTanOp),
-    Mode.TANH_FWD: _op(T.AtenTanhOp),
+    Mode.TAN: _double(T.AtenTanOp, double_math.tan),
+    Mode.TANH_FWD: _double(T.AtenTanhOp, double_math.tanh),
 }
 
 COMPARISONS: dict[Mode, Any] = {

@@ -1,0 +1,131 @@
+"""Double-precision functions that IREE's CPU backend does not have, from elementary ops.
+
+IREE approximates ``erf``, ``tanh``, ``sin`` and ``cos`` in float32 and leaves float64 to a math
+library, which its embedded code cannot link.  Sources: W. J. Cody, "Rational Chebyshev
+approximations for the error function", Math. Comp. 23 (1969), for erf; the Taylor series after
+Cody and Waite's three-part reduction by multiples of π/2 for sin and cos.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import factorial, pi
+
+from ...graph_api.dtypes import DataType
+from ..emit.builder import Builder, T, Value
+
+__all__ = ["cos", "erf", "needed", "sin", "tan", "tanh"]
+
+# erf(x) / x for |x| <= 0.46875 as P(x²) / Q(x²); highest power first.
+_SMALL_P = (
+    *(1.85777706184603153e-1, 3.16112374387056560e0, 1.13864154151050156e2),
+    *(3.77485237685302021e2, 3.20937758913846947e3),
+)
+_SMALL_Q = (
+    *(1.0, 2.36012909523441209e1, 2.44024637934444173e2),
+    *(1.28261652607737228e3, 2.84423683343917062e3),
+)
+# erfc(x) exp(x²) for 0.46875 <= x <= 4 as P(x) / Q(x).
+_LARGE_P = (
+    *(2.15311535474403846e-8, 5.64188496988670089e-1, 8.88314979438837594e0),
+    *(6.61191906371416295e1, 2.98635138197400131e2, 8.81952221241769090e2),
+    *(1.71204761263407058e3, 2.05107837782607147e3, 1.23033935479799725e3),
+)
+_LARGE_Q = (
+    *(1.0, 1.57449261107098347e1, 1.17693950891312499e2, 5.37181101862009858e2),
+    *(1.62138957456669019e3, 3.29079923573345963e3, 4.36261909014324716e3),
+    *(3.43936767414372164e3, 1.23033935480374942e3),
+)
+# π/2 in three parts with trailing zero bits, so that k times each of the first two is exact for
+# |k| < 2^20: arguments up to about 1.6e6 keep all their digits.
+_HALF_PI = (1.5707963267341256e0, 6.077100506303966e-11, 2.0222662487959506e-21)
+_TERMS = 10  # (π/4)^21 / 21! < 2^-64
+
+
+def needed(b: Builder, x: Value) -> bool:
+    """Whether x is a double on the CPU."""
+    return b.target.is_cpu and x.dtype is DataType.DOUBLE
+
+
+def _polynomial(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
+    """Horner's rule, highest power first."""
+    y = b.literal(coefficients[0], x.dtype, ())
+    for c in coefficients[1:]:
+        y = b.add(b.mul(y, x), b.literal(c, x.dtype, ()))
+    return y
+
+
+def _ratio(b: Builder, x: Value, p: Sequence[float], q: Sequence[float]) -> Value:
+    return b.binary(T.AtenDivTensorOp, _polynomial(b, x, p), _polynomial(b, x, q))
+
+
+def _negative(b: Builder, x: Value) -> Value:
+    return b.call(T.AtenLtScalarOp, x.shape, DataType.BOOLEAN, x, 0.0)
+
+
+def _with_sign_of(b: Builder, magnitude: Value, x: Value) -> Value:
+    return b.where(_negative(b, x), b.unary(T.AtenNegOp, magnitude), magnitude)
+
+
+def erf(b: Builder, x: Value) -> Value:
+    """Return the error function."""
+    size = b.unary(T.AtenAbsOp, x)
+    small = b.mul(x, _ratio(b, b.mul(x, x), _SMALL_P, _SMALL_Q))
+    # Beyond 6 erf is 1 to the last bit, and the exponential must not meet infinities.
+    far = b.unary(T.AtenClampOp, size, 0.46875, 6.0)
+    decay = b.unary(T.AtenExpOp, b.unary(T.AtenNegOp, b.mul(far, far)))
+    tail = b.mul(decay, _ratio(b, far, _LARGE_P, _LARGE_Q))
+    large = _with_sign_of(b, b.sub(b.literal(1.0, x.dtype, ()), tail), x)
+    near = b.call(T.AtenLeScalarOp, x.shape, DataType.BOOLEAN, size, 0.46875)
+    return b.where(near, small, large)
+
+
+def tanh(b: Builder, x: Value) -> Value:
+    """Return tanh x = -e / (2 + e) with e = expm1(-2 |x|), and x's sign."""
+    e = b.unary(T.AtenExpm1Op, b.scale(b.unary(T.AtenAbsOp, x), -2.0))
+    two = b.literal(2.0, x.dtype, ())
+    size = b.binary(T.AtenDivTensorOp, b.unary(T.AtenNegOp, e), b.add(two, e))
+    return _with_sign_of(b, size, x)
+
+
+def _quadrant(b: Builder, x: Value) -> tuple[Value, Value, Value]:
+    """Return k mod 4 for the nearest multiple k · π/2, and sin and cos of the rest."""
+    k = b.unary(T.AtenFloorOp, b.add(b.scale(x, 2 / pi), b.literal(0.5, x.dtype, ())))
+    rest = x
+    for part in _HALF_PI:
+        rest = b.sub(rest, b.scale(k, part))
+    square = b.mul(rest, rest)
+    sines = [(-1) ** n / factorial(2 * n + 1) for n in reversed(range(_TERMS))]
+    cosines = [(-1) ** n / factorial(2 * n) for n in reversed(range(_TERMS + 1))]
+    quarter = b.unary(T.AtenFloorOp, b.scale(k, 0.25))
+    which = b.sub(k, b.scale(quarter, 4.0))
+    return which, b.mul(rest, _polynomial(b, square, sines)), _polynomial(b, square, cosines)
+
+
+def _turned(b: Builder, which: Value, s: Value, c: Value) -> Value:
+    """Return sin of the whole angle: s, c, -s, -c in quadrants 0, 1, 2, 3."""
+    half = b.call(T.AtenGeScalarOp, which.shape, DataType.BOOLEAN, which, 1.5)
+    within = b.where(half, b.sub(which, b.literal(2.0, which.dtype, ())), which)
+    odd = b.call(T.AtenGeScalarOp, which.shape, DataType.BOOLEAN, within, 0.5)
+    value = b.where(odd, c, s)
+    return b.where(half, b.unary(T.AtenNegOp, value), value)
+
+
+def sin(b: Builder, x: Value) -> Value:
+    """Return sin x; full precision for |x| below about 1.6e6."""
+    return _turned(b, *_quadrant(b, x))
+
+
+def cos(b: Builder, x: Value) -> Value:
+    """Return cos x; full precision for |x| below about 1.6e6."""
+    which, s, c = _quadrant(b, x)
+    # cos of quadrant q is sin of quadrant q + 1.
+    return _turned(b, which, c, b.unary(T.AtenNegOp, s))
+
+
+def tan(b: Builder, x: Value) -> Value:
+    """Return tan x = sin x / cos x."""
+    which, s, c = _quadrant(b, x)
+    sine = _turned(b, which, s, c)
+    cosine = _turned(b, which, c, b.unary(T.AtenNegOp, s))
+    return b.binary(T.AtenDivTensorOp, sine, cosine)
