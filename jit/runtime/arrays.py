@@ -1,0 +1,150 @@
+"""Host arrays in the layout of a tensor: aligned allocation, packing, views of raw memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from ..signature import ArgSpec
+from .elements import is_packed, numpy_dtype
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["ALIGNMENT", "aligned_bytes", "empty", "pack", "span", "stored", "unpack", "view"]
+
+ALIGNMENT = 64
+"""Bytes; IREE's CPU kernels fault on memory that is aligned to less."""
+
+
+def span(dims: Sequence[int], strides: Sequence[int]) -> int:
+    """Return how many elements lie between the first and the last, both included."""
+    return 1 + sum((d - 1) * s for d, s in zip(dims, strides, strict=True))
+
+
+def aligned_bytes(nbytes: int) -> npt.NDArray[np.uint8]:
+    """Return uninitialised bytes that start at a multiple of `ALIGNMENT`."""
+    import numpy as np
+
+    raw = np.empty(nbytes + ALIGNMENT - 1, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + nbytes]
+
+
+def view(memory: Any, spec: ArgSpec) -> npt.NDArray[Any]:
+    """Return the logical view (dims and strides of ``spec``) of ``spec.nbytes`` bytes.
+
+    Parameters
+    ----------
+    memory : buffer
+        Anything with the buffer protocol.  Packed types stay flat ``uint8``.
+    """
+    import numpy as np
+
+    if is_packed(spec.data_type):
+        return np.ndarray((spec.nbytes,), np.uint8, memory)
+    dtype = numpy_dtype(spec.data_type)
+    strides = tuple(s * dtype.itemsize for s in spec.strides)
+    return np.ndarray(spec.dims, dtype, memory, strides=strides)
+
+
+def empty(spec: ArgSpec) -> npt.NDArray[Any]:
+    """Return an uninitialised, aligned array with the dims and strides of ``spec``.
+
+    Packed types (4 and 6 bits) give a flat ``uint8`` array of ``spec.nbytes`` bytes.
+    """
+    return view(aligned_bytes(spec.nbytes), spec)
+
+
+def pack(spec: ArgSpec, values: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Return ``values`` in the memory form of ``spec``: its strides, aligned, packed.
+
+    Parameters
+    ----------
+    values : array_like
+        Logical values of shape ``spec.dims``, or broadcastable to it where the tensor itself
+        is broadcast (stride 0).  For FP4 and FP6 an ml_dtypes array or the codes as ``uint8``.
+
+    Raises
+    ------
+    ValueError
+        If the shape does not fit or a packed integer is out of range.
+    """
+    import numpy as np
+
+    array = np.asarray(values)
+    kept = tuple(1 if s == 0 else d for d, s in zip(spec.dims, spec.strides, strict=True))
+    if array.shape not in (spec.dims, kept):
+        raise ValueError(f"got shape {array.shape}; wanted {spec.dims}")
+    array = stored(array, spec)
+    memory = aligned_bytes(spec.nbytes)
+    if not is_packed(spec.data_type):
+        if array.size != prod(spec.shape):
+            memory[:] = 0  # the gaps of a padded tensor
+        result = view(memory, spec)
+        stored(result, spec)[...] = array.astype(result.dtype)
+        return result
+    codes = np.zeros(prod(spec.shape), np.uint8)
+    codes[_places(kept, spec.strides)] = _codes(array, spec).reshape(-1)
+    fields = np.unpackbits(codes[:, None], axis=1, bitorder="little")
+    memory[:] = np.packbits(fields[:, : spec.data_type.bits].reshape(-1), bitorder="little")
+    return memory
+
+
+def stored(array: npt.NDArray[Any], spec: ArgSpec) -> npt.NDArray[Any]:
+    """Return the part of a logical array that has memory: the first along each broadcast dim."""
+    return array[tuple(slice(0, 1) if s == 0 else slice(None) for s in spec.strides)]
+
+
+def unpack(spec: ArgSpec, memory: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the logical array of what `pack` or a plan stored.
+
+    Packed integers come back as ``int8``, FP4 and FP6 as their ml_dtypes dtype; for all
+    other types ``memory`` already is the logical array and is returned as it is.
+    """
+    import numpy as np
+
+    if not is_packed(spec.data_type):
+        return memory
+    import ml_dtypes
+
+    bits, count = spec.data_type.bits, prod(spec.shape)
+    fields = np.unpackbits(memory.reshape(-1), bitorder="little")[: count * bits]
+    codes = np.packbits(fields.reshape(count, bits), axis=1, bitorder="little")[:, 0]
+    kept = tuple(1 if s == 0 else d for d, s in zip(spec.dims, spec.strides, strict=True))
+    codes = np.broadcast_to(codes[_places(kept, spec.strides)].reshape(kept), spec.dims)
+    if spec.data_type.is_integer:
+        sign = np.uint8(1 << (bits - 1))
+        return (codes ^ sign).astype(np.int8) - np.int8(sign)
+    return np.ascontiguousarray(codes).view(getattr(ml_dtypes, spec.data_type.value.numpy))
+
+
+def _places(dims: tuple[int, ...], strides: tuple[int, ...]) -> npt.NDArray[Any]:
+    """Return the element offset of each logical element, in row-major order of ``dims``."""
+    import numpy as np
+
+    places = np.zeros(dims, np.intp)
+    for axis, (extent, stride) in enumerate(zip(dims, strides, strict=True)):
+        steps = np.arange(extent) * stride
+        places += steps.reshape([-1 if a == axis else 1 for a in range(len(dims))])
+    return places.reshape(-1)
+
+
+def _codes(array: npt.NDArray[Any], spec: ArgSpec) -> npt.NDArray[np.uint8]:
+    """Return the bit patterns of packed values, one a byte."""
+    import ml_dtypes
+    import numpy as np
+
+    bits = spec.data_type.bits
+    if spec.data_type.is_integer:
+        low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+        wide = array.astype(np.int64)
+        if wide.min() < low or wide.max() > high:
+            raise ValueError(f"got {wide.min()}..{wide.max()}; wanted {low}..{high}")
+        return (wide & ((1 << bits) - 1)).astype(np.uint8)
+    if array.dtype == np.uint8:
+        return array
+    dtype = np.dtype(getattr(ml_dtypes, spec.data_type.value.numpy))
+    return np.ascontiguousarray(array.astype(dtype)).view(np.uint8)

@@ -1,0 +1,193 @@
+"""What a caller may give for a tensor, and the rules that it must obey.
+
+Accepted are
+
+- NumPy arrays (with ml_dtypes types).  Dims are logical: ``array.shape`` equals the tensor's
+  dims and the array's strides equal its strides, so an NHWC tensor is given as
+  ``x_nhwc.transpose(0, 3, 1, 2)``.  Where the tensor is broadcast (stride 0), extent 1 or a
+  ``np.broadcast_to`` view is taken.  Strides of dims of extent 1 do not matter.
+- Objects with ``__dlpack__`` (torch, JAX, CuPy tensors), by the same rule.
+- `Pointer` or a plain int: an address.  Its layout and type are trusted.
+- For 4- and 6-bit types a contiguous ``uint8`` array of the packed bytes (`arrays.pack`).
+
+Here they are described; `rules` judges the descriptions.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...graph_api.dtypes import DataType
+from ...graph_api.errors import Problem
+from ..signature import ArgSpec
+from . import dlpack
+from .elements import data_type, from_dlpack, is_packed
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["HOST", "BufferLike", "Given", "Pointer", "describe", "same_layout"]
+
+HOST = (1, 0)
+"""DLPack's name of ordinary CPU memory."""
+
+
+class Pointer(NamedTuple):
+    """A raw address; physical layout and element type are trusted.
+
+    Attributes
+    ----------
+    address : int
+        First byte.
+    nbytes : int or None
+        Size of the memory behind it, checked when given.
+    """
+
+    address: int
+    nbytes: int | None = None
+
+
+if TYPE_CHECKING:
+    BufferLike = npt.NDArray[Any] | Pointer | int | Any  # Any: has __dlpack__
+else:
+    BufferLike = Any
+
+
+class Given(NamedTuple):
+    """A buffer as the caller gave it: hashable facts, without a hold on the memory.
+
+    Attributes
+    ----------
+    address : int
+        First element (for a pointer: first byte).
+    nbytes : int or None
+        Size of a pointer's memory; None is unknown, or told by the layout.
+    type : DataType or str or None
+        Element type; a name when it is none of ours; None is trusted.
+    dims, strides : tuple of int or None
+        Layout in elements (``strides`` in bytes where ``uneven``); None is trusted.
+    itemsize : int
+        Bytes of one element.
+    read_only, uneven : bool
+        Not writable; strides are no whole number of elements.
+    device : tuple of int or None
+        DLPack device type and id; None is trusted.
+    """
+
+    address: int
+    nbytes: int | None = None
+    type: DataType | str | None = None
+    dims: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+    itemsize: int = 1
+    read_only: bool = False
+    uneven: bool = False
+    device: tuple[int, int] | None = None
+
+    @property
+    def size(self) -> int | None:
+        """Bytes that the elements take, or None for a pointer of unknown size."""
+        return self.nbytes if self.dims is None else prod(self.dims) * self.itemsize
+
+    def bounds(self, nbytes: int) -> tuple[int, int]:
+        """Return first and one-past-last address; ``nbytes`` is the extent of a pointer."""
+        if self.dims is None or self.strides is None:
+            return self.address, self.address + nbytes
+        unit = 1 if self.uneven else self.itemsize
+        steps = [(d - 1) * s * unit for d, s in zip(self.dims, self.strides, strict=True)]
+        low = self.address + sum(s for s in steps if s < 0)
+        return low, self.address + sum(s for s in steps if s > 0) + self.itemsize
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the elements lie side by side, in row-major order."""
+        if self.dims is None or self.strides is None:
+            return True
+        step = 1
+        for extent, stride in zip(reversed(self.dims), reversed(self.strides), strict=True):
+            if extent != 1 and (self.uneven or stride != step):
+                return False
+            step *= extent
+        return True
+
+
+def describe(buffer: BufferLike, port: str) -> tuple[Given, object] | Problem:
+    """Return the facts of a buffer and the object that owns its memory, or what is wrong.
+
+    Parameters
+    ----------
+    buffer : BufferLike
+        What the caller gave.
+    port : str
+        The tensor's name, for the text.
+    """
+    if isinstance(buffer, Pointer):
+        return Given(buffer.address, buffer.nbytes), None
+    if isinstance(buffer, int) and not isinstance(buffer, bool):
+        return Given(buffer), None
+    import numpy as np
+
+    if isinstance(buffer, np.ndarray):
+        return _describe_array(buffer), buffer
+    if hasattr(buffer, "__dlpack__"):
+        return _describe_dlpack(buffer, port)
+    return Problem(
+        rule="BIND-03",
+        port=port,
+        got=f"{type(buffer).__module__}.{type(buffer).__qualname__}",
+        wanted="a NumPy array, an object with __dlpack__, a Pointer or an int address",
+        hint="np.asarray(...) makes an array",
+    )
+
+
+def _describe_array(array: npt.NDArray[Any]) -> Given:
+    address, read_only = array.__array_interface__["data"]
+    dtype, strides = array.dtype, array.strides
+    size = dtype.itemsize
+    uneven = any(s % size for s in strides)
+    return Given(
+        address,
+        None,
+        data_type(dtype) or str(dtype),
+        array.shape,
+        strides if uneven else tuple([s // size for s in strides]),
+        size,
+        read_only,
+        uneven,
+        HOST,
+    )
+
+
+def _describe_dlpack(exporter: Any, port: str) -> tuple[Given, object] | Problem:
+    try:
+        about, capsule = dlpack.read(exporter)
+    except Exception as error:  # whatever the other library raises
+        return Problem(
+            rule="BIND-03",
+            port=port,
+            got=f"a {type(exporter).__name__} that does not export: {error}",
+            wanted="an object whose __dlpack__ gives a capsule",
+            hint="a torch tensor that requires grad needs .detach()",
+        )
+    found = from_dlpack(about.code, about.bits, about.lanes)
+    given = Given(
+        address=about.address,
+        type=found or f"DLPack type {about.code} of {about.bits} bits x {about.lanes}",
+        dims=about.dims,
+        strides=about.strides,
+        itemsize=(about.bits * about.lanes + 7) // 8,
+        read_only=about.read_only,
+        device=about.device,
+    )
+    return given, (exporter, capsule)
+
+
+def same_layout(spec: ArgSpec, given: Given) -> bool:
+    """Whether the strides are those of the argument, dims of extent 1 aside."""
+    if given.dims is None or given.strides is None or is_packed(spec.data_type):
+        return True
+    return not given.uneven and all(
+        have == 1 or stride == wanted
+        for have, stride, wanted in zip(given.dims, given.strides, spec.strides, strict=True)
+    )

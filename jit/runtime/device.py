@@ -1,0 +1,295 @@
+"""The process's IREE devices: one VM instance, and one HAL device per driver, id and stream.
+
+What IREE imposes on a process, and what is done about it here:
+
+- Worker threads of ``local-task`` are set by process-wide flags that are read when the driver
+  is made.  The first opening decides; a later different wish is refused.
+- Every device owns a thread (also ``local-sync``), so a forked child cannot use it and would
+  hang when it is freed.  Do not fork once a device is open (``subprocess`` and multiprocessing's
+  "spawn" are fine).  In a forked child all use raises `DeviceError`; the parent's devices are
+  never freed there, so that the child can exit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from ...graph_api.errors import DeviceError, SettingError
+
+__all__ = ["DRIVERS", "Device", "Driver", "reason"]
+
+# DLPack's device types.
+_CPU, _CUDA, _CUDA_HOST, _ROCM, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 10, 11, 13
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Driver:
+    """What is particular about one of IREE's drivers.
+
+    Attributes
+    ----------
+    on_host : bool
+        Whether it works on host memory; otherwise only device memory is taken.
+    memory : tuple of int
+        DLPack device types whose memory it takes; the first is what raw pointers are.
+    flags : tuple of str
+        Process-wide flags to set before the driver is made.
+    stream_parameter : str
+        Device parameter that takes an external stream; empty where there is none.
+    needs : str
+        What a machine must have, for the error text.
+    """
+
+    on_host: bool
+    memory: tuple[int, ...]
+    needs: str
+    flags: tuple[str, ...] = ()
+    stream_parameter: str = ""
+
+
+DRIVERS = {
+    "local-sync": Driver(
+        on_host=True, memory=(_CPU, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED), needs="a CPU"
+    ),
+    "local-task": Driver(
+        on_host=True, memory=(_CPU, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED), needs="a CPU"
+    ),
+    "hip": Driver(
+        on_host=False,
+        memory=(_ROCM, _ROCM_HOST),
+        # The caller's stream orders the work; IREE's caching allocator must stay out of it.
+        flags=("--hip_async_caching=false",),
+        stream_parameter="hip_external_stream",
+        needs="an AMD GPU and libamdhip64.so (on the search path, or IREE_HIP_DYLIB_PATH)",
+    ),
+    "cuda": Driver(
+        on_host=False,
+        memory=(_CUDA, _CUDA_HOST, _CUDA_MANAGED),
+        needs="an NVIDIA GPU and its driver's libcuda.so",
+    ),
+}
+"""The drivers that are served, by IREE's names."""
+
+
+class Device:
+    """One HAL device; made by `open`, shared by the whole process.
+
+    Attributes
+    ----------
+    driver : str
+        IREE's driver name.
+    device_id : int
+        Position in the driver's list of devices.
+    stream : int or None
+        External stream that all work goes to.
+    workers : int or None
+        Worker threads asked for (``local-task``); None is one per core.
+    hal, instance : object
+        IREE's ``HalDevice``, and the process's ``VmInstance``.
+    """
+
+    __slots__ = (
+        *("__weakref__", "_traits", "device_id", "driver", "hal"),
+        *("instance", "pid", "stream", "workers"),
+    )
+
+    def __init__(
+        self, driver: str, device_id: int, stream: int | None, workers: int | None, hal: Any
+    ) -> None:
+        self.driver = driver
+        self.device_id = device_id
+        self.stream = stream
+        self.workers = workers
+        self.hal = hal
+        self.instance = _process.instance
+        self.pid = _process.pid
+        self._traits = DRIVERS[driver]
+
+    @classmethod
+    def open(
+        cls,
+        driver: str = "local-sync",
+        *,
+        device_id: int = 0,
+        stream: int | None = None,
+        workers: int | None = None,
+    ) -> Device:
+        """Return the process's device, opening it at the first call.
+
+        Parameters
+        ----------
+        driver : str
+            ``"local-sync"`` (runs in the calling thread; best for small work),
+            ``"local-task"`` (worker threads; best for large work), ``"hip"`` or ``"cuda"``.
+        device_id : int
+            Position in the driver's list of devices.
+        stream : int, optional
+            ``hipStream_t`` that all work shall go to (``hip`` only).  It must outlive the
+            device; call `close` before it is destroyed.
+        workers : int, optional
+            Worker threads of ``local-task``, at most one per core.  Process-wide, and settled by
+            the first opening.  Other drivers take no notice of it.
+
+        Raises
+        ------
+        DeviceError
+            If the driver or device is not there, the stream cannot be used, another number of
+            workers is in force, or the process was forked after a device had been opened.
+        SettingError
+            If ``driver`` is unknown or ``workers`` is not a positive number.
+
+        Examples
+        --------
+        >>> Device.open("local-sync") is Device.open("local-sync")
+        True
+        """
+        if driver not in DRIVERS:
+            raise SettingError(f"unknown driver {driver!r}; known: {', '.join(DRIVERS)}")
+        if workers is not None and workers < 1:
+            raise SettingError(f"workers: got {workers}; wanted a positive number or None")
+        if stream is not None and not DRIVERS[driver].stream_parameter:
+            raise DeviceError(f"IREE's driver {driver} takes no external stream, got {stream:#x}")
+        key = (driver, device_id, stream)
+        with _process.lock:
+            _process.check()
+            if driver == "local-task":
+                _settle_workers(workers)
+            device = _process.devices.get(key)
+            if device is None:
+                hal = _create(driver, device_id, stream)
+                threads = _process.workers if driver == "local-task" else None
+                device = cls(driver, device_id, stream, threads, hal)
+                _process.devices[key] = device
+                _process.opened.add(device)
+            return device
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the device works on host memory."""
+        return self._traits.on_host
+
+    @property
+    def memory(self) -> tuple[int, ...]:
+        """DLPack device types whose memory the device takes, its own first."""
+        return self._traits.memory
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether calls only enqueue on the caller's stream rather than wait for results."""
+        return self.stream is not None
+
+    def check(self) -> None:
+        """Raise `DeviceError` if this process did not open the device (it was forked)."""
+        if self.pid != os.getpid():
+            raise DeviceError(_FORKED)
+
+    def close(self) -> None:
+        """Forget the device; it is freed once no plan uses it.  `open` makes a new one."""
+        with _process.lock:
+            key = (self.driver, self.device_id, self.stream)
+            if _process.devices.get(key) is self:
+                del _process.devices[key]
+
+    def __repr__(self) -> str:
+        stream = "" if self.stream is None else f", stream={self.stream:#x}"
+        return f"Device({self.driver!r}, device_id={self.device_id}{stream})"
+
+
+class _Process:
+    """What exists once per process: the VM instance, the devices, the settled worker count."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.pid = os.getpid()
+        self.instance: Any = None
+        self.devices: dict[tuple[str, int, int | None], Device] = {}
+        self.started: set[str] = set()  # drivers made, whose flags are now settled
+        self.workers: int | None = None
+        self.opened: weakref.WeakSet[Device] = weakref.WeakSet()  # all that still live
+
+    def check(self) -> None:
+        if self.pid != os.getpid():
+            if self.started:
+                raise DeviceError(_FORKED)
+            self.pid = os.getpid()
+
+
+_FORKED = (
+    "this process was forked after a device had been opened, and IREE's threads did not come "
+    "along; start the child with subprocess or multiprocessing's 'spawn', or fork before the "
+    "first device is opened"
+)
+_process = _Process()
+
+
+def _after_fork() -> None:
+    """In a forked child: never free what the parent opened, as that waits for its threads."""
+    _process.lock = threading.Lock()
+    if not _process.started:
+        return
+    from iree.runtime import _binding
+
+    _binding.disable_leak_checker()  # else it reports at exit what is kept on purpose
+    for thing in [_process.instance, *(device.hal for device in _process.opened)]:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _settle_workers(workers: int | None) -> None:
+    """Take the first wish for a worker count, refuse a later different one."""
+    if "local-task" not in _process.started:
+        _process.workers = workers
+    elif workers not in (None, _process.workers):
+        have = "one per core" if _process.workers is None else str(_process.workers)
+        raise DeviceError(
+            f"local-task already runs with {have} worker threads in this process; wanted "
+            f"{workers} (the number is settled when the driver is first opened)"
+        )
+
+
+def _create(driver: str, device_id: int, stream: int | None) -> Any:
+    """Make the HAL device; the caller holds the lock."""
+    import iree.runtime as rt
+
+    traits = DRIVERS[driver]
+    flags = list(traits.flags)
+    if driver == "local-task" and _process.workers is not None:
+        flags.append(f"--task_topology_max_group_count={_process.workers}")
+    try:
+        if driver not in _process.started and flags:
+            rt.flags.parse_flags(*flags)
+        hal_driver = rt.get_driver(driver)
+        found = hal_driver.query_available_devices()
+    except Exception as error:
+        text = f"no {driver} device here; needs {traits.needs}: {reason(error)}"
+        raise DeviceError(text) from error
+    if not 0 <= device_id < len(found):
+        names = ", ".join(f"{i}: {d['name']}" for i, d in enumerate(found)) or "none"
+        raise DeviceError(
+            f"no {driver} device {device_id}; devices here: {names}; needs {traits.needs}"
+        )
+    parameters = {} if stream is None else {traits.stream_parameter: str(stream)}
+    try:
+        if _process.instance is None:
+            _process.instance = rt.VmInstance()
+        _process.started.add(driver)
+        return hal_driver.create_device(found[device_id], parameters)
+    except Exception as error:
+        raise DeviceError(f"{driver} device {device_id} did not open: {reason(error)}") from error
+
+
+_PLACE = re.compile(r"\S+\.(?:c|cc|h|inl):\d+: ")
+
+
+def reason(error: BaseException) -> str:
+    """Return IREE's error text on one line, without its source places, at most 300 long."""
+    text = " ".join(_PLACE.sub("", str(error)).split())
+    return text if len(text) <= 300 else text[:297] + "..."

@@ -1,0 +1,206 @@
+"""Device buffers over the caller's memory, stand-ins for memory IREE cannot use, workspaces.
+
+Nothing here owns the caller's memory: an imported buffer is only an address to IREE.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from ...graph_api.errors import DeviceError
+from ..signature import ArgSpec
+from . import dlpack
+from .arrays import aligned_bytes, stored, view
+from .buffers import Given, same_layout
+from .device import Device, reason
+from .elements import element_type, is_packed, numpy_dtype
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["Lease", "Pool", "Stage", "adopt", "allocate", "as_view"]
+
+Step = Callable[[], Any]
+
+
+def adopt(device: Device, address: int, nbytes: int) -> Any:
+    """Return a HAL buffer over memory of the device's kind, without a copy.
+
+    Raises
+    ------
+    DeviceError
+        If IREE does not take the memory.
+    """
+    try:
+        return dlpack.wrap(device.hal, address, nbytes, (device.memory[0], device.device_id))
+    except Exception as error:
+        raise DeviceError(
+            f"{device.driver} does not take {nbytes} bytes at {address:#x}: {reason(error)}"
+        ) from error
+
+
+def as_view(buffer: Any, spec: ArgSpec) -> Any:
+    """Return the HAL buffer view that the compiled function wants for an argument.
+
+    A type that IREE has no element type for (FP4, FP6) is flat raw bytes.
+    """
+    from iree.runtime import HalBufferView, HalElementType
+
+    kind = element_type(spec.data_type)
+    if kind is None:
+        return HalBufferView(buffer, [spec.nbytes], HalElementType.UINT_8)
+    return HalBufferView(buffer, list(spec.shape), kind)
+
+
+def allocate(device: Device, nbytes: int, *, staging: bool = False) -> Any:
+    """Return a new HAL buffer; ``staging`` makes it host memory that the device can copy.
+
+    Raises
+    ------
+    DeviceError
+        If there is not enough memory.
+    """
+    from iree.runtime import BufferUsage, MemoryType
+
+    usage = BufferUsage.DEFAULT
+    if staging:
+        kind = MemoryType.HOST_LOCAL | MemoryType.DEVICE_VISIBLE
+        usage = BufferUsage.TRANSFER | BufferUsage.MAPPING
+    elif device.on_host:
+        kind = MemoryType.DEVICE_LOCAL | MemoryType.HOST_VISIBLE
+    else:
+        kind = MemoryType.DEVICE_LOCAL
+    try:
+        return device.hal.allocator.allocate_buffer(kind, usage, nbytes)
+    except Exception as error:
+        raise DeviceError(
+            f"no {nbytes} bytes of memory on {device.driver} device {device.device_id}: "
+            f"{reason(error)}"
+        ) from error
+
+
+class Stage:
+    """Memory that stands in for the caller's, with the copies before and after each run.
+
+    Attributes
+    ----------
+    buffer : object
+        HAL buffer that the compiled function works on.
+    before, after : list of callable
+        What to do before and after it runs, in order.
+    """
+
+    __slots__ = ("after", "before", "buffer", "memory")
+
+    def __init__(self, device: Device, spec: ArgSpec, given: Given, owner: object) -> None:
+        import numpy as np
+
+        nbytes = spec.nbytes
+        self.before: list[Step] = []
+        self.after: list[Step] = []
+        transfers: tuple[Step, Step] | None = None
+        if device.on_host:
+            self.memory = aligned_bytes(nbytes)
+            self.buffer = adopt(device, self.memory.ctypes.data, nbytes)
+        else:
+            self.buffer = allocate(device, nbytes)
+            host = allocate(device, nbytes, staging=True)
+            self.memory = host.map().asarray((nbytes,), np.dtype(np.uint8))
+            transfers = (
+                partial(_transfer, device.hal, host, self.buffer),
+                partial(_transfer, device.hal, self.buffer, host),
+            )
+        here = self.memory.ctypes.data
+        copy: tuple[Step, Step]
+        if same_layout(spec, given):
+            copy = (
+                partial(ctypes.memmove, here, given.address, nbytes),
+                partial(ctypes.memmove, given.address, here, nbytes),
+            )
+        else:
+            if prod(spec.shape) != prod(spec.dims):
+                self.memory[:] = 0  # gaps between the rows
+            mine = stored(view(self.memory, spec), spec)
+            theirs = stored(_array(spec, given, owner), spec)
+            copy = (partial(np.copyto, mine, theirs), partial(np.copyto, theirs, mine))
+        if spec.output:
+            self.after += [transfers[1], copy[1]] if transfers else [copy[1]]
+        else:
+            self.before += [copy[0], transfers[0]] if transfers else [copy[0]]
+
+
+def _array(spec: ArgSpec, given: Given, owner: object) -> npt.NDArray[Any]:
+    """Return the caller's memory as an array with its own strides."""
+    import numpy as np
+
+    if isinstance(owner, np.ndarray):
+        return owner
+    assert given.dims is not None
+    assert given.strides is not None
+    low, high = given.bounds(0)
+    memory: Any = (ctypes.c_char * (high - low)).from_address(low)
+    return np.ndarray(
+        given.dims,
+        np.uint8 if is_packed(spec.data_type) else numpy_dtype(spec.data_type),
+        memory,
+        given.address - low,
+        tuple(s * given.itemsize for s in given.strides),
+    )
+
+
+def _transfer(hal: Any, source: Any, target: Any) -> None:
+    """Copy a whole buffer and wait until it is done."""
+    done = hal.create_semaphore(0)
+    hal.queue_copy(source, target, [], [(done, 1)])
+    done.wait(1)
+
+
+class Pool:
+    """Workspaces of one size, so that binding again allocates nothing.
+
+    The last one given back is the first one taken, so that a thread which runs alone always
+    gets the same one.  At most ``keep`` idle ones are kept.
+    """
+
+    __slots__ = ("_device", "_idle", "_nothing", "nbytes")
+
+    def __init__(self, device: Device, nbytes: int, keep: int = 4) -> None:
+        self._device = device
+        self._idle: deque[Any] = deque(maxlen=keep)  # append and pop are atomic
+        self.nbytes = nbytes
+        # The argument is there even when no bytes are wanted; IREE takes no null for it.
+        self._nothing = None if nbytes else allocate(device, 0)
+
+    def take(self) -> Any:
+        """Return a HAL buffer that nobody else uses."""
+        if self._nothing is not None:
+            return self._nothing
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return allocate(self._device, self.nbytes)
+
+    def give(self, buffer: Any) -> None:
+        """Take back a buffer that is no longer used."""
+        if self._nothing is None:
+            self._idle.append(buffer)
+
+
+class Lease:
+    """A workspace that goes back to its pool when nothing refers to the lease any more."""
+
+    __slots__ = ("_pool", "buffer")
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.buffer: Any = None  # stays so when there is no memory
+        self.buffer = pool.take()
+
+    def __del__(self) -> None:
+        if self.buffer is not None:
+            self._pool.give(self.buffer)

@@ -1,0 +1,227 @@
+"""The rules that buffers obey, checked on their descriptions before anything is run.
+
+All broken rules of a set of buffers are reported at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...graph_api.dtypes import DataType
+from ...graph_api.errors import Problem
+from ..signature import ArgSpec
+from .arrays import ALIGNMENT
+from .buffers import HOST, Given, same_layout
+from .device import Device
+from .dlpack import row_major
+from .elements import is_packed
+
+__all__ = ["RULES", "judge", "judge_workspace", "overlaps"]
+
+RULES = {
+    "BIND-01": "every tensor of the graph's signature has a buffer",
+    "BIND-02": "every buffer belongs to a tensor of the signature (unless strict=False)",
+    "BIND-03": "a buffer is a NumPy array, exports DLPack, or is an address",
+    "BIND-04": "the element type is the tensor's",
+    "BIND-05": "the shape is the tensor's dims",
+    "BIND-06": "the strides are the tensor's (unless copy=True)",
+    "BIND-07": "an output can be written",
+    "BIND-08": "an address is not null",
+    "BIND-09": "a buffer is large enough",
+    "BIND-10": "the memory of an output overlaps no other buffer's",
+    "BIND-11": "a workspace is contiguous and large enough",
+    "BIND-12": "the memory is the device's",
+    "BIND-13": "device memory starts at a multiple of 64 bytes",
+}
+"""Rule id -> what must hold."""
+
+
+def judge(spec: ArgSpec, given: Given, port: str, device: Device, copy: bool) -> list[Problem]:
+    """Return everything that is wrong with a buffer for an argument.
+
+    Parameters
+    ----------
+    spec : ArgSpec
+        The argument.
+    given : Given
+        The buffer.
+    port : str
+        The tensor's name, for the text.
+    device : Device
+        Where the plan runs.
+    copy : bool
+        Whether foreign strides may be staged through a copy.
+    """
+    problems: list[Problem] = []
+
+    def wrong(rule: str, got: object, wanted: object, hint: str = "") -> None:
+        problems.append(Problem(rule=rule, port=port, got=str(got), wanted=str(wanted), hint=hint))
+
+    if spec.output and given.read_only:
+        wrong("BIND-07", "read-only memory", "memory that can be written", "np.empty or .copy()")
+    if given.address <= 0:
+        if given.dims is None or 0 not in given.dims:
+            wrong("BIND-08", f"address {given.address:#x}", "an address of real memory")
+    elif not device.on_host and given.address % ALIGNMENT and given.device != HOST:
+        wrong(
+            "BIND-13",
+            f"address {given.address:#x}, {given.address % ALIGNMENT} past a multiple",
+            f"a multiple of {ALIGNMENT}",
+            "allocate the tensor by itself rather than slice it out of another",
+        )
+    if not (copy and given.device == HOST):
+        problems += _judge_device(given, port, device)
+    if given.dims is None:
+        if given.nbytes is not None and given.nbytes < spec.nbytes:
+            wrong("BIND-09", f"{given.nbytes} bytes", f"at least {spec.nbytes} bytes")
+        return problems
+    if is_packed(spec.data_type):
+        _judge_packed(spec, given, wrong)
+        return problems
+    if given.type is not spec.data_type:
+        wrong("BIND-04", _name(given.type), _name(spec.data_type), _cast_hint(spec, given))
+    if not _same_shape(spec, given.dims):
+        wrong("BIND-05", f"shape {given.dims}", f"shape {spec.dims}")
+    elif not same_layout(spec, given) and (not copy or _loses(spec, given)):
+        unit = " bytes" if given.uneven else ""
+        wrong(
+            "BIND-06",
+            f"strides {given.strides}{unit}",
+            f"strides {spec.strides}",
+            _stride_hint(spec),
+        )
+    return problems
+
+
+def _judge_device(given: Given, port: str, device: Device) -> list[Problem]:
+    """Return what is wrong with where the memory is; that of a raw address is trusted."""
+    if given.device is None:
+        return []
+    kind, number = given.device
+    # Host memory and pinned or managed memory is not any one device's.
+    elsewhere = kind == device.memory[0] and not device.on_host and number != device.device_id
+    if kind in device.memory and not elsewhere:
+        return []
+    return [
+        Problem(
+            rule="BIND-12",
+            port=port,
+            got=f"memory of DLPack device {kind}:{number}",
+            wanted=f"memory of {device!r}, DLPack device {device.memory[0]}:{device.device_id}",
+            hint="move the tensor to the plan's device first, or bind with copy=True",
+        )
+    ]
+
+
+def _judge_packed(spec: ArgSpec, given: Given, wrong: Any) -> None:
+    per_byte = f"{spec.data_type.bits}-bit values lie packed, low bits first; see arrays.pack"
+    if given.type not in (DataType.UINT8, DataType.INT8):
+        wrong("BIND-04", _name(given.type), "uint8 (packed bytes)", per_byte)
+    if given.dims != (spec.nbytes,):
+        wrong("BIND-05", f"shape {given.dims}", f"shape ({spec.nbytes},)", per_byte)
+    elif not given.contiguous:
+        wrong("BIND-06", f"strides {given.strides}", "strides (1,)", "np.ascontiguousarray(...)")
+
+
+def _same_shape(spec: ArgSpec, dims: tuple[int, ...]) -> bool:
+    if dims == spec.dims:
+        return True
+    return len(dims) == len(spec.dims) and all(
+        have == wanted or (have == 1 and stride == 0)
+        for have, wanted, stride in zip(dims, spec.dims, spec.strides, strict=True)
+    )
+
+
+def _loses(spec: ArgSpec, given: Given) -> bool:
+    """Whether a copy would lose values: the tensor is broadcast where the buffer is not."""
+    return any(
+        wanted == 0 and have > 1 and stride != 0
+        for wanted, have, stride in zip(
+            spec.strides, given.dims or (), given.strides or (), strict=True
+        )
+    )
+
+
+def _name(kind: DataType | str | None) -> str:
+    return kind.json if isinstance(kind, DataType) else str(kind)
+
+
+def _cast_hint(spec: ArgSpec, given: Given) -> str:
+    name = spec.data_type.value.numpy
+    if given.type is DataType.UINT8 and spec.data_type.bits == 8:
+        return f"if these bytes already are {name} values, give .view({name})"
+    return f"convert with .astype({name})"
+
+
+def _stride_hint(spec: ArgSpec) -> str:
+    if spec.strides == tuple(row_major(spec.dims)):
+        return "np.ascontiguousarray(...), or bind with copy=True"
+    return "arrays.pack(spec, x) lays it out so, or bind with copy=True"
+
+
+def overlaps(
+    ranges: Iterable[tuple[str, bool, int, int]],
+) -> list[Problem]:
+    """Return a problem for each written range that shares a byte with another range.
+
+    Parameters
+    ----------
+    ranges : iterable of (port, written, first, end)
+        Byte ranges.  Interleaved strided views that share a range but no element are refused
+        too: telling them apart is not worth its cost.
+    """
+    ordered = sorted(ranges, key=lambda r: r[2])
+    problems: list[Problem] = []
+    open_ranges: list[tuple[str, bool, int, int]] = []
+    for port, written, first, end in ordered:
+        open_ranges = [r for r in open_ranges if r[3] > first]
+        for other, other_written, low, high in open_ranges:
+            if not (written or other_written):
+                continue
+            names = (port, other) if written else (other, port)
+            problems.append(
+                Problem(
+                    rule="BIND-10",
+                    port=names[0],
+                    got=f"bytes {first:#x}..{min(end, high):#x} shared with {names[1]}"
+                    if (low, high) != (first, end)
+                    else f"the memory of {names[1]}",
+                    wanted="memory of its own",
+                    hint="kernels read inputs while they write outputs; give another array",
+                )
+            )
+        open_ranges.append((port, written, first, end))
+    return problems
+
+
+def judge_workspace(given: Given, nbytes: int, device: Device) -> list[Problem]:
+    """Return everything that is wrong with memory that shall be the workspace."""
+    port, size = "workspace", given.size
+    problems = []
+    if given.address <= 0:
+        got = f"address {given.address:#x}"
+        problems.append(
+            Problem(rule="BIND-08", port=port, got=got, wanted="an address of real memory")
+        )
+    if given.read_only:
+        wanted = "memory that can be written"
+        problems.append(Problem(rule="BIND-07", port=port, got="read-only memory", wanted=wanted))
+    if not given.contiguous:
+        problems.append(
+            Problem(
+                rule="BIND-11", port=port, got=f"strides {given.strides}", wanted="contiguous bytes"
+            )
+        )
+    elif size is not None and size < nbytes:
+        hint = "ask workspace_bytes how much"
+        problems.append(
+            Problem(
+                rule="BIND-11",
+                port=port,
+                got=f"{size} bytes",
+                wanted=f"at least {nbytes} bytes",
+                hint=hint,
+            )
+        )
+    return problems + _judge_device(given, port, device)
