@@ -32,7 +32,6 @@ COMPUTE_TYPES = (
     DataType.BFLOAT16,
     DataType.INT32,
     DataType.INT64,
-    DataType.BOOLEAN,  # of logical modes and comparisons, which have no arithmetic
 )
 _INT64_MAX = 2**63 - 1
 
@@ -54,7 +53,8 @@ RULES: dict[str, str] = {
     "TENSOR-09": "a virtual tensor is written by a node",
     "NODE-01": "every port that is not optional is connected, and only ports of the op",
     "NODE-02": "the dims given for a result are those that follow from the op",
-    "NODE-03": "the compute type is FLOAT, DOUBLE, HALF, BFLOAT16, INT32, INT64 or BOOLEAN",
+    "NODE-03": "the compute type is FLOAT, DOUBLE, HALF, BFLOAT16, INT32 or INT64 "
+    "(or BOOLEAN, where nothing is computed)",
     "PARAM-01": "integer parameters are integers",
     "PARAM-02": "a data type is one that hipDNN knows",
     "PARAM-03": "an operand is a tensor of the graph or a number",
@@ -265,7 +265,7 @@ def _resolve_node(graph: Graph, node: Node, result: Resolution) -> None:
         tensors = [v.data_type for v in known.values() if v.value is None]
         compute = accumulation_type(tensors or [v.data_type for v in known.values()])
     result.compute[id(node)] = compute
-    if compute not in COMPUTE_TYPES:
+    if compute not in COMPUTE_TYPES and (compute is not DataType.BOOLEAN or node.op.computes()):
         allowed = ", ".join(t.json for t in COMPUTE_TYPES)
         found.append(
             Problem(

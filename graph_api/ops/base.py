@@ -176,6 +176,10 @@ class Op:
     JSON: ClassVar[JsonForm]
     LIKE: ClassVar[Mapping[str, str]] = {}
 
+    def computes(self) -> bool:
+        """Whether there is arithmetic, which BOOLEAN cannot be the type of."""
+        return True
+
     def resolve(self, t: Ports) -> Self:
         """Return the op with every shorthand parameter written out (called before ``check``)."""
         return self

@@ -23,6 +23,16 @@ _FLOATS = (
     "softplus_beta",
 )
 
+# Modes that copy or look at truth values: the compute type plays no part.
+_COPYING = (
+    PointwiseMode.LOGICAL_AND,
+    PointwiseMode.LOGICAL_OR,
+    PointwiseMode.LOGICAL_NOT,
+    PointwiseMode.IDENTITY,
+    PointwiseMode.BINARY_SELECT,
+    PointwiseMode.GEN_INDEX,
+)
+
 
 def _null(name: str, kind: Kind, key: str = "") -> Field:
     return Field(name=name, key=key, section="inputs", kind=kind, absent=Absent.NULL)
@@ -67,8 +77,8 @@ class Pointwise(Op):
         "PW-03": "the inputs' dims broadcast to one another (NumPy's rule)",
         "PW-04": "an attribute is only given to a mode that reads it",
         "PW-05": "GEN_INDEX has an axis within in_0's rank",
-        "PW-07": "a function of real numbers (EXP, SQRT...) has a floating compute type",
         "PW-06": "the lower ReLU clip is below the upper one; softplus_beta is not 0",
+        "PW-07": "a function of real numbers (EXP, SQRT...) has a floating compute type",
     }
     JSON: ClassVar[JsonForm] = JsonForm(
         type="PointwiseAttributes",
@@ -89,6 +99,9 @@ class Pointwise(Op):
             _null("axis", Kind.INT, "axis_tensor_uid"),
         ),
     )
+
+    def computes(self) -> bool:
+        return self.mode not in _COPYING
 
     def given_attributes(self) -> dict[str, float | int]:
         """Return the attributes that have a value."""

@@ -178,7 +178,8 @@ def _emit(b: Builder, op: Pointwise, operands: list[Value], compute: DataType) -
         return b.compare(_LOGICAL[mode], *map(b.truth, operands))
     if mode is Mode.BINARY_SELECT:
         first, second, mask = operands
-        common = first.dtype if first.dtype.holds(second.dtype) else compute
+        pair = (first.dtype, second.dtype)
+        common = next((t for t in pair if all(map(t.holds, pair))), compute)
         return b.where(b.truth(mask), b.convert(first, common), b.convert(second, common))
     values = [b.convert(v, compute) for v in operands]
     if mode in COMPARISONS:

@@ -1,0 +1,76 @@
+"""Which frozen graphs the IREE engine serves: rules, decided without compiler or torch-mlir.
+
+A graph that passes is compiled for real in the tests, for every sample problem and target; what
+the compiler cannot do right is declined here by a rule that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..graph_api.dtypes import DataType
+from ..graph_api.errors import Problem
+from ..graph_api.frozen import FrozenGraph, FrozenNode
+from ..graph_api.ops.pointwise import Pointwise
+from .lowering import LOWERINGS
+from .target import Target
+
+__all__ = ["RULES", "problems"]
+
+RULES: dict[str, str] = {
+    "IREE-01": "the op has a lowering",
+    "IREE-02": "every tensor has a data type that the lowering handles",
+    "IREE-03": "backward pointwise modes are not served yet",
+    "IREE-04": "scalars read at execution are not served yet",
+    "IREE-05": "ragged tensors are not served yet",
+    "IREE-06": "graphs with override shapes are not served yet",
+}
+
+SERVED_TYPES = (
+    DataType.FLOAT,
+    DataType.HALF,
+    DataType.BFLOAT16,
+    DataType.DOUBLE,
+    DataType.INT8,
+    DataType.UINT8,
+    DataType.INT32,
+    DataType.INT64,
+    DataType.BOOLEAN,
+)
+
+
+def problems(graph: FrozenGraph, target: Target) -> Iterator[Problem]:
+    """Yield every reason not to serve a graph for a target; nothing yielded is a promise."""
+    if graph.is_override_shape_enabled:
+        yield Problem(
+            rule="IREE-06",
+            port="is_override_shape_enabled",
+            got="true",
+            wanted="false",
+            hint="build one plan per shape; the cache makes the second start cheap",
+        )
+    for node in graph.nodes:
+        yield from _node_problems(graph, node)
+
+
+def _node_problems(graph: FrozenGraph, node: FrozenNode) -> Iterator[Problem]:
+    def problem(rule: str, port: str, got: object, wanted: str, hint: str = "") -> Problem:
+        return Problem(
+            rule=rule, node=node.label, port=port, got=str(got), wanted=wanted, hint=hint
+        )
+
+    if node.op.NAME not in LOWERINGS:
+        yield problem("IREE-01", "", node.op.NAME, f"one of {', '.join(LOWERINGS)}")
+    if isinstance(node.op, Pointwise) and node.op.mode.result == "backward":
+        yield problem("IREE-03", "mode", node.op.mode.name, "a forward mode")
+    for port, uid in (*node.inputs.items(), *node.outputs.items()):
+        spec = graph.tensors[uid]
+        if spec.data_type not in SERVED_TYPES:
+            served = ", ".join(t.json for t in SERVED_TYPES)
+            yield problem("IREE-02", port, spec.data_type.json, f"one of {served}")
+        if spec.runtime_scalar and spec.value is None:
+            yield problem(
+                "IREE-04", port, "a scalar read at execution", "a tensor or a compile-time scalar"
+            )
+        if spec.ragged_offset_uid is not None:
+            yield problem("IREE-05", port, "a ragged tensor", "a tensor with fixed dims")

@@ -1,0 +1,151 @@
+"""The engine contract: decline with reasons, or build; nothing else.
+
+An engine answers ``declines`` cheaply, from the graph alone, without importing a compiler.  An
+empty answer is a promise: ``build`` then succeeds, or fails with a ``CompileError`` that is a
+bug.  Ranking and fallback are not an engine's business (``provider.select``).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..graph_api.errors import BindError, Decline, Problem
+from ..graph_api.frozen import FrozenGraph
+from ..graph_api.tensor import Tensor
+from ..jit.target import Target
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Engine", "Plan", "engine_id"]
+
+TensorKey = Tensor | int | str
+
+
+def engine_id(name: str) -> int:
+    """Return hipDNN's id of an engine: FNV-1a 64 of its name, as a signed integer.
+
+    Source: hipDNN's EngineIdDesign document; ``engine_id("FUSILLI_ENGINE")`` is
+    -3193037706610614382.
+    """
+    value = 0xCBF29CE484222325
+    for byte in name.encode():
+        value = ((value ^ byte) * 0x100000001B3) % 2**64
+    if not name:
+        return 0
+    return value - 2**64 if value >= 2**63 else value
+
+
+@dataclass(kw_only=True)
+class Plan(ABC):
+    """A graph that one engine has prepared for one target.
+
+    Attributes
+    ----------
+    engine : str
+        Name of the engine that built it and that will run it.
+    graph : FrozenGraph
+    target : Target
+    cache : str
+        ``"hit"``, ``"miss"`` or ``"off"``: where the code came from.
+    seconds : mapping of str to float
+        Wall time of each stage of the build, in seconds.
+    workspace_bytes : int
+        Scratch memory that an execution needs.
+    statistics : mapping
+        What is known of the code: dispatches, fills, copies, transient bytes.
+    """
+
+    engine: str
+    graph: FrozenGraph
+    target: Target
+    cache: str = "off"
+    seconds: dict[str, float] = field(default_factory=dict)
+    workspace_bytes: int = 0
+    statistics: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def engine_id(self) -> int:
+        """hipDNN's id of the engine."""
+        return engine_id(self.engine)
+
+    def execute(self, buffers: Mapping[TensorKey, Any], workspace: Any = None) -> None:
+        """Run on the caller's buffers: every input and output, by tensor, uid or name.
+
+        Parameters
+        ----------
+        buffers : mapping
+            For each input and output a NumPy array (or any ``__dlpack__`` object, or an
+            address) with the tensor's logical dims and its strides.
+        workspace : buffer, optional
+            ``workspace_bytes`` of scratch memory; the plan has its own otherwise.
+
+        Raises
+        ------
+        BindError
+            With all misfits at once; nothing has been run then.
+        """
+        self._execute(self._by_uid(buffers), workspace)
+
+    def run(self, inputs: Mapping[TensorKey, Any]) -> dict[int, np.ndarray[Any, Any]]:
+        """Run on the inputs and return new arrays by uid, in logical dims and the right layout."""
+        return self._run(self._by_uid(inputs))
+
+    def bind(self, buffers: Mapping[TensorKey, Any], workspace: Any = None) -> Callable[[], None]:
+        """Return a call with all buffers resolved: what a serving loop repeats."""
+        return self._bind(self._by_uid(buffers), workspace)
+
+    @abstractmethod
+    def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None: ...
+
+    @abstractmethod
+    def _run(self, inputs: Mapping[int, Any]) -> dict[int, np.ndarray[Any, Any]]: ...
+
+    @abstractmethod
+    def _bind(self, buffers: Mapping[int, Any], workspace: Any) -> Callable[[], None]: ...
+
+    def _by_uid(self, buffers: Mapping[TensorKey, Any]) -> dict[int, Any]:
+        found: dict[int, Any] = {}
+        problems = []
+        for key, buffer in buffers.items():
+            if isinstance(key, Tensor):
+                found[key.uid] = buffer
+            elif isinstance(key, int):
+                found[key] = buffer
+            else:
+                uids = [u for u, s in self.graph.tensors.items() if s.name == key and not s.virtual]
+                if len(uids) == 1:
+                    found[uids[0]] = buffer
+                else:
+                    names = sorted({s.name for s in self.graph.tensors.values() if s.name})
+                    problems.append(
+                        Problem(
+                            rule="BIND-00",
+                            port=str(key),
+                            got=f"{len(uids)} tensors of this name",
+                            wanted="the name of one input or output, a uid, or a Tensor",
+                            hint=f"names: {', '.join(names) or 'none'}",
+                        )
+                    )
+        if problems:
+            raise BindError("some buffers cannot be told apart", problems)
+        return found
+
+
+class Engine(ABC):
+    """Something that serves graphs."""
+
+    NAME: ClassVar[str]
+    ALIAS: ClassVar[str]
+    """Short name for the command line."""
+
+    @abstractmethod
+    def declines(self, graph: FrozenGraph, target: Target) -> list[Decline]:
+        """Return every reason not to serve the graph; an empty list is a promise."""
+
+    @abstractmethod
+    def build(self, graph: FrozenGraph, target: Target) -> Plan:
+        """Return the plan.  Call it only when ``declines`` gave nothing."""

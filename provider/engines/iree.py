@@ -1,0 +1,119 @@
+"""The IREE engine: graphs compiled just in time, run by the IREE runtime."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...graph_api.errors import Decline
+from ...graph_api.frozen import FrozenGraph
+from ...jit import support
+from ...jit.knobs import settings
+from ...jit.pipeline import Compiled, compile_graph
+from ...jit.target import Target
+from ..engine import Engine, Plan
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ...jit.runtime.plan import Executable
+
+__all__ = ["IreeEngine", "IreePlan"]
+
+# Below this many element operations a call on worker threads costs more (8 to 15 µs) than the
+# threads save; measured on two cores (docs/design/).
+_TASK_THRESHOLD = 200_000
+
+
+class IreeEngine(Engine):
+    """Serves what ``jit.support`` does not decline."""
+
+    NAME: ClassVar[str] = "IREE_JIT_ENGINE"
+    ALIAS: ClassVar[str] = "iree"
+
+    def declines(self, graph: FrozenGraph, target: Target) -> list[Decline]:
+        return [Decline(engine=self.NAME, problem=p) for p in support.problems(graph, target)]
+
+    def build(self, graph: FrozenGraph, target: Target) -> IreePlan:
+        compiled = compile_graph(graph, target)
+        return IreePlan(
+            engine=self.NAME,
+            graph=graph,
+            target=target,
+            cache=compiled.cache,
+            seconds=compiled.seconds,
+            workspace_bytes=compiled.signature.workspace_bytes,
+            statistics=compiled.statistics,
+            compiled=compiled,
+            driver=_driver(graph, target),
+        )
+
+
+def work(graph: FrozenGraph) -> int:
+    """Return a rough count of element operations: outputs times the length of each one's sum."""
+    total = 0
+    for node in graph.nodes:
+        out = max(prod(graph.tensors[u].dims) for u in node.outputs.values())
+        sizes = [prod(graph.tensors[u].dims) for u in node.inputs.values()]
+        depth = 1
+        if "w" in node.inputs:
+            depth = prod(graph.tensors[node.inputs["w"]].dims[1:])
+        elif "b" in node.inputs:
+            depth = graph.tensors[node.inputs["a"]].dims[-1]
+        total += max(out * depth, *sizes)
+    return total
+
+
+def _driver(graph: FrozenGraph, target: Target) -> str:
+    if not target.is_cpu:
+        return target.drivers[0]
+    chosen = settings().runtime_driver
+    if chosen != "auto":
+        return chosen
+    return "local-task" if work(graph) >= _TASK_THRESHOLD else "local-sync"
+
+
+@dataclass(kw_only=True)
+class IreePlan(Plan):
+    """Compiled code, loaded on first use (so that a plan for another machine can be made)."""
+
+    compiled: Compiled
+    driver: str = field(default="local-sync")
+
+    @cached_property
+    def executable(self) -> Executable:
+        """The code, loaded on its device.
+
+        Raises
+        ------
+        DeviceError
+            If there is no device for the target here.
+        """
+        from ...jit.runtime.device import Device
+        from ...jit.runtime.module import Module
+        from ...jit.runtime.plan import Executable
+
+        begin = time.perf_counter()
+        workers = settings().runtime_threads or None
+        device = Device.open(self.driver, workers=workers if self.driver == "local-task" else None)
+        module = Module.load(
+            device, self.compiled.vmfb, sha256=self.compiled.sha256, target=str(self.target)
+        )
+        uids = (*self.graph.outputs, *self.graph.inputs)
+        names = [self.graph.tensors[u].name for u in uids]
+        loaded = Executable(module, self.compiled.signature, uids, names)
+        self.seconds["load"] = time.perf_counter() - begin
+        return loaded
+
+    def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
+        self.executable.execute(buffers, workspace)
+
+    def _run(self, inputs: Mapping[int, Any]) -> dict[int, np.ndarray[Any, Any]]:
+        return self.executable.run(inputs)
+
+    def _bind(self, buffers: Mapping[int, Any], workspace: Any) -> Callable[[], None]:
+        return self.executable.bind(buffers, workspace)

@@ -1,0 +1,76 @@
+"""The graph as scripts use it: the pure model plus ``build``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..graph_api.errors import FormatError
+from ..graph_api.graph import Graph as ModelGraph
+
+if TYPE_CHECKING:
+    from ..jit.target import Target
+    from .engine import Plan
+
+__all__ = ["Graph", "load"]
+
+
+class Graph(ModelGraph):
+    """An operation graph that can be built for a target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> g = Graph(io_data_type="float")
+    >>> x = g.tensor(dims=(2, 3), name="x")
+    >>> y = g.relu(x).set_output()
+    >>> plan = g.build("cpu")
+    >>> plan.run({x: np.array([[-1, 2, -3], [4, -5, 6]], dtype=np.float32)})[y.uid]
+    array([[0., 2., 0.],
+           [4., 0., 6.]], dtype=float32)
+    """
+
+    def build(self, target: Target | str = "cpu", *, engine: str | None = None) -> Plan:
+        """Freeze the graph and prepare it for a target.
+
+        Parameters
+        ----------
+        target : Target or str
+            ``"cpu"``, ``"gfx942"``, ``"mi300x"``, ``"cuda:sm_80"``...
+        engine : str, optional
+            Pin an engine by name or alias; it is never replaced by another one.
+
+        Returns
+        -------
+        Plan
+            Build it once, run it many times.
+
+        Raises
+        ------
+        GraphError
+            The graph breaks rules.
+        NotSupportedError
+            No engine serves it, or the pinned one declines; with every reason.
+        CompileError
+            The compiler failed.
+        """
+        from .select import build
+
+        return build(self.freeze(), target, engine=engine)
+
+
+def load(path: str | Path) -> Graph:
+    """Read a graph file (hipDNN's graph JSON, e.g. from ``HIPDNN_LOG_GRAPH_DIR``).
+
+    Raises
+    ------
+    FormatError
+        If the file is not such a graph; with all problems found.
+    OSError
+        If the file cannot be read.
+    """
+    data = Path(path).read_bytes()
+    try:
+        return Graph.from_json(data)
+    except FormatError as error:
+        raise FormatError(f"{path}: {error.message}", error.problems) from None
