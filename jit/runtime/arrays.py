@@ -95,7 +95,8 @@ def pack(spec: ArgSpec, values: npt.ArrayLike) -> npt.NDArray[Any]:
 
 def stored(array: npt.NDArray[Any], spec: ArgSpec) -> npt.NDArray[Any]:
     """Return the part of a logical array that has memory: the first along each broadcast dim."""
-    return array[tuple(slice(0, 1) if s == 0 else slice(None) for s in spec.strides)]
+    # The ellipsis keeps a tensor without dims an array.
+    return array[(..., *(slice(0, 1) if s == 0 else slice(None) for s in spec.strides))]
 
 
 def unpack(spec: ArgSpec, memory: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -118,7 +119,8 @@ def unpack(spec: ArgSpec, memory: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if spec.data_type.is_integer:
         sign = np.uint8(1 << (bits - 1))
         return (codes ^ sign).astype(np.int8) - np.int8(sign)
-    return np.ascontiguousarray(codes).view(getattr(ml_dtypes, spec.data_type.value.numpy))
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, spec.data_type.value.numpy))
+    return np.ascontiguousarray(codes).view(dtype).reshape(spec.dims)
 
 
 def _places(dims: tuple[int, ...], strides: tuple[int, ...]) -> npt.NDArray[Any]:

@@ -122,7 +122,7 @@ def describe(buffer: BufferLike, port: str) -> tuple[Given, object] | Problem:
     port : str
         The tensor's name, for the text.
     """
-    if isinstance(buffer, Pointer):
+    if isinstance(buffer, Pointer) and isinstance(buffer.address, int):
         return Given(buffer.address, buffer.nbytes), None
     if isinstance(buffer, int) and not isinstance(buffer, bool):
         return Given(buffer), None
@@ -132,10 +132,14 @@ def describe(buffer: BufferLike, port: str) -> tuple[Given, object] | Problem:
         return _describe_array(buffer), buffer
     if hasattr(buffer, "__dlpack__"):
         return _describe_dlpack(buffer, port)
+    kind = type(buffer)
+    got = f"{kind.__module__}.{kind.__qualname__}"
+    if isinstance(buffer, Pointer):
+        got = f"a Pointer of a {type(buffer.address).__name__}"
     return Problem(
         rule="BIND-03",
         port=port,
-        got=f"{type(buffer).__module__}.{type(buffer).__qualname__}",
+        got=got,
         wanted="a NumPy array, an object with __dlpack__, a Pointer or an int address",
         hint="np.asarray(...) makes an array",
     )
@@ -144,7 +148,7 @@ def describe(buffer: BufferLike, port: str) -> tuple[Given, object] | Problem:
 def _describe_array(array: npt.NDArray[Any]) -> Given:
     address, read_only = array.__array_interface__["data"]
     dtype, strides = array.dtype, array.strides
-    size = dtype.itemsize
+    size = dtype.itemsize or 1  # void and empty strings have none
     uneven = any(s % size for s in strides)
     return Given(
         address,
