@@ -1,0 +1,383 @@
+"""The cache on disk: compiled code found by the digest of everything that decided its bytes.
+
+Safe for any number of threads and processes without a lock that could go stale: an entry is
+written beside its place and renamed into it, and it is checked from end to end whenever it is
+read.  Whatever is wrong with an entry makes it a miss, whatever is wrong with the folder turns
+the cache off with one warning; neither is ever an error of the caller.
+
+The folder must be writable by its user alone: see :mod:`.trust`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .entry import DamagedError, Entry, GoneError, make_entry, read_entry, stored_at, write_entry
+from .key import CacheKey
+from .layout import Layout
+from .locks import key_lock, run_in_forked_child
+from .trust import distrust
+from .upkeep import Finding, Removed, trim, verify
+
+__all__ = ["Build", "CacheInfo", "CacheStore"]
+
+Build = Callable[[], tuple[Mapping[str, bytes], Mapping[str, Any]]]
+
+_TOUCH_S = 60.0  # a time of last use is not written more often
+_SCRATCH_AGE_S = 3600.0
+_RECOUNT_PUTS = 64  # after so many of our own, look how much other processes have added
+_TRIM_TO = 0.9  # of the cap, so that not every put has to trim
+# Troubles that pass; any other OSError means that this folder will not take entries.
+_PASSING = frozenset(
+    (errno.EAGAIN, errno.EINTR, errno.EMFILE, errno.ENFILE, errno.ENOENT, errno.ENOMEM)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheInfo:
+    """State of a cache: contents of the folder, and counters of this process.
+
+    ``oldest`` and ``newest`` are times of last use in seconds since 1970 (None without
+    entries); ``off`` says why nothing is read, or nothing more is stored, and is empty while
+    the cache works.
+    """
+
+    root: str
+    off: str
+    entries: int
+    nbytes: int
+    max_bytes: int | None
+    oldest: float | None
+    newest: float | None
+    hits: int
+    misses: int
+    stored: int
+    damaged: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return asdict(self)
+
+
+class CacheStore:
+    """Compiled code by key, in a folder that many processes share.
+
+    Parameters
+    ----------
+    root : str or Path
+        The folder; made with mode 0700 by the first ``put``.
+    max_bytes : int, optional
+        Cap on the bytes of all entries; the least recently used ones go first.  None: no cap.
+    enabled : bool
+        False: nothing is read or written, and every ``get`` is a miss.
+    wait_s : float
+        How long ``get_or_build`` waits for another process that builds the same entry.
+    scratch_age_s : float
+        Age in seconds from which ``trim`` removes what a dead process left unfinished.
+
+    Notes
+    -----
+    There is no ``in``: between the question and the use an entry may come or go.  ``get``.
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        max_bytes: int | None = 2**30,
+        *,
+        enabled: bool = True,
+        wait_s: float = 600.0,
+        scratch_age_s: float = _SCRATCH_AGE_S,
+    ) -> None:
+        self.root = Path(os.path.abspath(root))  # the working folder may change later
+        self.max_bytes = max_bytes
+        self.wait_s = wait_s
+        self.scratch_age_s = scratch_age_s
+        self._layout = Layout(self.root)
+        self._refused: str | None = None if enabled else "it is switched off"
+        self._unwritable = ""
+        self._start()
+        run_in_forked_child(self._start)
+
+    def _start(self) -> None:
+        """Begin with fresh counters and a free lock, as is right for a forked child too."""
+        self._lock = threading.Lock()
+        self._counts = {"hits": 0, "misses": 0, "stored": 0, "damaged": 0}
+        self._warned: set[str] = set()
+        self._estimate: int | None = None
+        self._puts_since_count = 0
+
+    @property
+    def off(self) -> str:
+        """Why nothing is read, or nothing more is stored; empty while the cache works."""
+        return self._refused or self._unwritable
+
+    # --- reading ---------------------------------------------------------------------------
+
+    def get(self, key: CacheKey) -> Entry | None:
+        """Return the whole, checked entry of a key, or None; raises nothing.
+
+        A damaged entry is removed, with one warning, and counts as a miss.
+        """
+        entry = self._load(key)
+        self._count("misses" if entry is None else "hits")
+        return entry
+
+    def _load(self, key: CacheKey) -> Entry | None:
+        if not self._readable():
+            return None
+        folder = self._layout.entry(key.digest)
+        for _ in range(3):  # an entry that vanishes may be there anew
+            try:
+                entry, status = read_entry(folder, key)
+            except FileNotFoundError:
+                return None
+            except GoneError:
+                continue
+            except DamagedError as damage:
+                self._count("damaged")
+                _warn(f"the cache entry {folder} is damaged and will be rebuilt: {damage}")
+                inode = damage.inode or _inode(folder)
+                if not self._layout.remove(folder, inode) and _inode(folder) == inode:
+                    self._warn_once("remove", f"cannot remove the damaged entry {folder}")
+                return None
+            except OSError as exc:
+                self._warn_once("read", f"cannot read from the cache {self.root}: {exc}")
+                return None
+            self._touch(folder, status.st_mtime)
+            return entry
+        return None
+
+    def _touch(self, folder: Path, used: float) -> None:
+        now = time.time()
+        if abs(now - used) > _TOUCH_S:  # also when a wrong clock left a time in the future
+            with suppress(OSError):  # a folder that is only read: somebody else looks after it
+                os.utime(folder, (now, now))
+
+    # --- writing ---------------------------------------------------------------------------
+
+    def put(self, key: CacheKey, files: Mapping[str, bytes], manifest: Mapping[str, Any]) -> Entry:
+        """Store files and manifest under a key and return the entry.
+
+        If another process was first, its entry is kept and returned.  If the entry cannot be
+        stored, it is returned all the same, with ``folder`` None.
+
+        Parameters
+        ----------
+        key : CacheKey
+            What it is found by.
+        files : mapping of str to bytes
+            Contents by plain file name, for example ``module.vmfb`` and ``module.mlir``.
+        manifest : mapping
+            What else to keep, in JSON types; no absolute paths, as entries may be moved.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a file name is not plain or the manifest is not JSON: a mistake of the caller.
+        """
+        entry = make_entry(key, files, manifest)
+        if self.max_bytes is not None and entry.nbytes > self.max_bytes:
+            self._warn_once(
+                "size", f"an entry of {entry.nbytes} bytes exceeds the cap of {self.max_bytes}"
+            )
+            return entry
+        for attempt in (1, 2):
+            if not self._writable():
+                return entry
+            try:
+                stored = self._publish(key, entry)
+            except FileNotFoundError as exc:
+                # Somebody has deleted the folder under our hands, which is allowed.
+                if attempt == 2:
+                    self._write_failed(exc)
+            except OSError as exc:
+                self._write_failed(exc)
+                return entry
+            else:
+                self._after_put(stored)
+                return stored
+        return entry
+
+    def get_or_build(self, key: CacheKey, build: Build) -> tuple[Entry, bool]:
+        """Return the entry of a key, building it if need be, and whether it was there.
+
+        Of all threads and processes that ask at the same time, one builds and the others wait
+        for it, up to ``wait_s`` seconds.  If that one dies, the next takes over.  Exceptions
+        of ``build`` pass through, and nothing is stored.
+        """
+        entry = self._load(key)
+        if entry is None and self._writable():
+            with key_lock(str(self._layout.locks / key.digest), self.wait_s):
+                # Somebody else may have built it while we waited.
+                entry = self._load(key)
+                if entry is None:
+                    self._count("misses")
+                    return self.put(key, *build()), False
+        if entry is None:
+            self._count("misses")
+            return self.put(key, *build()), False
+        self._count("hits")
+        return entry, True
+
+    def discard(self, key: CacheKey) -> bool:
+        """Remove the entry of a key; return whether there was one."""
+        folder = self._layout.entry(key.digest)
+        return self._readable() and self._layout.remove(folder, _inode(folder))
+
+    def _publish(self, key: CacheKey, entry: Entry) -> Entry:
+        folder = self._layout.entry(key.digest)
+        with self._layout.scratch_folder() as (path, fd):
+            write_entry(entry, fd)
+            for _ in range(2):
+                folder.parent.mkdir(0o700, exist_ok=True)
+                try:
+                    os.rename(path, folder)
+                except OSError as exc:
+                    if exc.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                        raise
+                    theirs = self._load(key)
+                    if theirs is not None:
+                        return theirs
+                else:
+                    self._count("stored")
+                    return stored_at(entry, folder)
+        return entry
+
+    def _after_put(self, entry: Entry) -> None:
+        """Trim when the entries may have passed the cap; the folder is counted now and then."""
+        if self.max_bytes is None:
+            return
+        with self._lock:
+            self._puts_since_count += 1
+            stale = self._estimate is None or self._puts_since_count >= _RECOUNT_PUTS
+            total = (self._estimate or 0) + entry.nbytes
+            self._estimate = total
+        if stale:
+            total = sum(stored.nbytes for stored in self._layout.entries())
+        if total > self.max_bytes:
+            total = self._trim(int(_TRIM_TO * self.max_bytes), keep=entry.digest).nbytes_left
+        elif not stale:
+            return
+        with self._lock:
+            self._estimate, self._puts_since_count = total, 0
+
+    # --- looking after it ------------------------------------------------------------------
+
+    def trim(self, max_bytes: int | None = None) -> Removed:
+        """Remove the least recently used entries above the cap, and what dead processes left.
+
+        Parameters
+        ----------
+        max_bytes : int, optional
+            Another cap for this call.
+        """
+        return self._trim(self.max_bytes if max_bytes is None else max_bytes)
+
+    def _trim(self, cap: int | None, keep: str = "") -> Removed:
+        if not self._readable():
+            return Removed(0, 0, 0, 0)
+        return trim(self._layout, cap, self.scratch_age_s, keep)
+
+    def clear(self) -> Removed:
+        """Remove all entries, and what dead processes left; safe while others use the cache."""
+        return self._trim(-1)
+
+    def verify(self, *, repair: bool = False) -> list[Finding]:
+        """Check every entry from end to end; with ``repair`` remove those that are damaged."""
+        return verify(self._layout, repair) if self._readable() else []
+
+    def entries(self) -> list[Entry]:
+        """Return all sound entries, the most recently used first."""
+        if not self._readable():
+            return []
+        found = []
+        for stored in sorted(self._layout.entries(), key=lambda s: s.used, reverse=True):
+            try:
+                found.append(read_entry(stored.folder)[0])
+            except (DamagedError, GoneError, OSError):
+                continue
+        return found
+
+    def info(self) -> CacheInfo:
+        """Return contents and counters."""
+        stored = list(self._layout.entries()) if self._readable() else []
+        used = [entry.used for entry in stored]
+        return CacheInfo(
+            root=str(self.root),
+            off=self.off,
+            entries=len(stored),
+            nbytes=sum(entry.nbytes for entry in stored),
+            max_bytes=self.max_bytes,
+            oldest=min(used, default=None),
+            newest=max(used, default=None),
+            **self._counts,
+        )
+
+    # --- whether it can be used at all -------------------------------------------------------
+
+    def _readable(self) -> bool:
+        if self._refused is None:
+            try:
+                self._refused = distrust(str(self.root))
+            except FileNotFoundError:
+                return False  # nothing was ever stored; a later put makes the folder
+            except OSError as exc:
+                self._refused = f"it cannot be looked at ({exc.strerror})"
+            if self._refused:
+                self._warn_once("root", f"the cache {self.root} is not used: {self._refused}")
+        return not self._refused
+
+    def _writable(self) -> bool:
+        if self._refused or self._unwritable:
+            return False
+        try:
+            os.makedirs(self.root, 0o700, exist_ok=True)
+            if not self._readable():  # looked at before anything is put into it
+                return False
+            self._layout.make()
+        except OSError as exc:
+            self._write_failed(exc)
+            return False
+        return True
+
+    def _write_failed(self, exc: OSError) -> None:
+        if exc.errno not in _PASSING:
+            self._unwritable = f"it cannot be written ({exc.strerror})"
+        self._warn_once(
+            "write",
+            f"cannot store in the cache {self.root}: {exc}; results are right, but will be "
+            "compiled again next time (choose another folder or make room)",
+        )
+
+    def _count(self, name: str) -> None:
+        with self._lock:
+            self._counts[name] += 1
+
+    def _warn_once(self, topic: str, text: str) -> None:
+        with self._lock:
+            if topic in self._warned:
+                return
+            self._warned.add(topic)
+        _warn(text)
+
+
+def _inode(folder: Path) -> int:
+    try:
+        return os.lstat(folder).st_ino
+    except OSError:
+        return 0
+
+
+def _warn(text: str) -> None:
+    import logging  # 4 ms, and most processes never warn
+
+    logging.getLogger(__package__).warning("%s", text)

@@ -1,0 +1,111 @@
+"""Keeping a cache folder small and sound: eviction by last use, and verification."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .entry import MANIFEST, DamagedError, GoneError, read_entry
+from .layout import Layout
+
+__all__ = ["Finding", "Removed", "trim", "verify"]
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What a trim did: entries and bytes removed, leftovers of dead processes, bytes left."""
+
+    entries: int
+    nbytes: int
+    leftovers: int
+    nbytes_left: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with an entry; ``file`` is empty if it is the whole entry."""
+
+    digest: str
+    file: str
+    problem: str
+    removed: bool
+
+    def __str__(self) -> str:
+        what = f"{self.file} {self.problem}" if self.file else self.problem
+        return f"{self.digest}: {what}{' (removed)' if self.removed else ''}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return asdict(self)
+
+
+def trim(layout: Layout, cap: int | None, scratch_age_s: float, keep: str = "") -> Removed:
+    """Remove the least recently used entries until at most ``cap`` bytes are left.
+
+    Parameters
+    ----------
+    layout : Layout
+        Where to look.
+    cap : int or None
+        Bytes that may stay; None removes no entry, a negative number removes all.
+    scratch_age_s : float
+        Age from which unfinished work of dead processes is removed.
+    keep : str
+        Digest of an entry that stays in any case.
+    """
+    stored = sorted(layout.entries(), key=lambda entry: entry.used)
+    total = sum(entry.nbytes for entry in stored)
+    entries = nbytes = 0
+    if cap is not None:
+        for entry in stored:
+            if total <= cap:
+                break
+            if entry.digest == keep:
+                continue
+            now = layout.look(entry.folder)
+            if now is not None and now.used != entry.used and cap >= 0:
+                continue  # used, or replaced, since we looked
+            if layout.remove(entry.folder, entry.inode):
+                entries += 1
+                nbytes += entry.nbytes
+            elif layout.look(entry.folder) is not None:
+                continue  # not ours to remove, so it still counts
+            total -= entry.nbytes
+    return Removed(entries, nbytes, layout.sweep(scratch_age_s), total)
+
+
+def verify(layout: Layout, repair: bool) -> list[Finding]:
+    """Read and hash every entry; return what is wrong, and remove it if ``repair``."""
+    findings = []
+    for folder in layout.folders():
+        stored = layout.look(folder)
+        try:
+            entry, _ = read_entry(folder)
+        except (FileNotFoundError, GoneError):
+            continue
+        except DamagedError as damage:
+            file, problem = damage.file, damage.problem
+        except OSError as exc:
+            findings.append(Finding(folder.name, "", f"cannot be read ({exc.strerror})", False))
+            continue
+        else:
+            extra = _strangers(folder, entry.names)
+            if not extra:
+                continue
+            file, problem = extra, "does not belong to the entry"
+        removed = repair and stored is not None and layout.remove(folder, stored.inode)
+        findings.append(Finding(folder.name, file, problem, removed))
+    return findings
+
+
+def _strangers(folder: Path, names: tuple[str, ...]) -> str:
+    try:
+        found = {item.name for item in folder.iterdir()}
+    except OSError:
+        return ""
+    return ", ".join(sorted(found - {*names, MANIFEST}))
