@@ -52,7 +52,7 @@ class Compiler:
     """
 
     def __init__(self, jobs: int = 0) -> None:
-        self._jobs = jobs or settings().compiler_jobs or min(4, os.cpu_count() or 1)
+        self._jobs = jobs or settings().compiler_jobs or min(4, len(os.sched_getaffinity(0)))
         self._crews: dict[int, _Crew] = {}
         # Runs at the end of the process too, if nobody has closed it before.
         self._finalizer = weakref.finalize(self, _dismiss, self._crews)
@@ -76,16 +76,15 @@ class Compiler:
 
     def close(self) -> None:
         """End all workers; a compilation in another thread fails with stage ``"crash"``."""
+        self._crews.setdefault(os.getpid(), _Crew(threading.Semaphore(self._jobs)))
         _dismiss(self._crews)
 
     def start(self) -> None:
         """Start a worker and return at once, so that it is ready when the IR is."""
         crew = self._crew()
-        if not any(worker.alive for worker in list(crew.idle)) and crew.slots.acquire(
-            blocking=False
-        ):
+        if crew.slots.acquire(blocking=False):
             try:
-                crew.idle.append(_hire(settings()))
+                crew.idle.append(_next_alive(crew.idle) or _hire(settings()))
             finally:
                 crew.slots.release()
 

@@ -47,6 +47,7 @@ def clean(text: str, nodes: Mapping[str, str]) -> str:
         where = nodes.get(found[1], found[1])
     elif where.startswith("loc("):
         where = ""
+    where = where.replace(BUFFER_NAME, "module.mlir")  # as the reproducer calls it
     line = f"{where}: {line}" if where else line
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 

@@ -176,13 +176,18 @@ class WorkerProcess:
         """
         said: Diagnostics = []
         try:
-            self._stderr.truncate(0)
+            if self._jobs:  # before the first job lies what went wrong at the start
+                self._stderr.truncate(0)
             self._jobs += 1
             request = frame({**job, "number": self._jobs}, source)
             answer = self._exchange(memoryview(request), timeout_s, said)
             if answer.done["number"] != self._jobs:
-                raise RuntimeError("the compiler worker answered another request")
+                raise ValueError("the compiler worker answered another request")
             return answer
+        except (ValueError, LookupError) as error:
+            log.warning("worker %d is not understood: %s", self.pid, error)
+            self.end()
+            raise WorkerEnded(None, said) from error
         except BaseException:
             # Also for KeyboardInterrupt: an answer that comes late would meet the next job.
             if self.alive:
@@ -237,24 +242,23 @@ class WorkerProcess:
         """
         if os.getpid() != self._owner:
             return None
-        with suppress(ChildProcessError):  # reaped by the host, or SIGCHLD is ignored there
+        # Gone already if the host reaps all children, or ignores SIGCHLD.
+        with suppress(ChildProcessError, ProcessLookupError):
             # Not reaped before the group is killed: until then nobody else can have its id.
-            how = os.WEXITED | os.WNOWAIT | os.WNOHANG
-            give_up = time.monotonic() + grace_s
-            while os.waitid(os.P_PID, self.pid, how) is None and time.monotonic() < give_up:
-                time.sleep(0.002)
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
+            self._wait_unreaped(grace_s)
+            os.killpg(self.pid, signal.SIGKILL)
         status = self._process.wait()
         self._socket.close()
         # Popen reports 0 when somebody else took the status; the worker never exits with 0.
         return status or None
 
     def kill(self) -> None:
-        """End it from another thread than the one that waits for its answer."""
+        """End it from another thread than the one that waits for its answer and reaps it."""
         if os.getpid() == self._owner and self._process.returncode is None:
-            with suppress(ProcessLookupError, PermissionError):
+            with suppress(ChildProcessError, ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
+                self._wait_unreaped(1.0)
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
     def close(self) -> None:
         """End it and free all it holds; in a forked child only let go of what was inherited."""
@@ -266,6 +270,12 @@ class WorkerProcess:
             self._process.returncode = 0  # not ours to wait for
             self._socket.close()
             self._stderr.close()
+
+    def _wait_unreaped(self, seconds: float) -> None:
+        how = os.WEXITED | os.WNOWAIT | os.WNOHANG
+        give_up = time.monotonic() + seconds
+        while os.waitid(os.P_PID, self.pid, how) is None and time.monotonic() < give_up:
+            time.sleep(0.002)
 
     def _free(self) -> None:
         self._socket.close()

@@ -10,7 +10,7 @@ labels back to the graph's own: ``{"n3": "conv1"}``.
 
 IREE then words a diagnostic as ``loc("n3"): text``, or ``loc(fused["n3", "n4"]): text`` after
 fusion, of which the first is taken.  A text that does not parse is reported by line and column
-(``graph.mlir:5:8``); the node is then read from the ``loc("n3")``, or the alias ``loc(#loc3)``,
+(``module.mlir:5:8``); the node is then read from the ``loc("n3")``, or the alias ``loc(#loc3)``,
 at the end of that line, which is why one op should stand on one line.
 """
 

@@ -91,7 +91,6 @@ def diagnostics_of(log: str) -> Iterator[tuple[str, str]]:
         if (head := _HEAD.fullmatch(line)) is None:
             continue  # an excerpt of the text, a dump of IR, a stack
         where, kind, what = head.groups()
-        where = where.replace("<stdin>", BUFFER_NAME)
         what = what if where == "<unknown>:0" else f"{where}: {what}"
         if kind == "note" and text:
             text += "\n\n" + what

@@ -14,9 +14,9 @@ from typing import Any
 
 __all__ = ["BUFFER_NAME", "IDLE_EXIT", "UNKNOWN_CPU", "Message", "Unframer", "frame"]
 
-# The name that diagnostics and debug information call the text by; it is part of the output,
-# so it is the same for every module.
-BUFFER_NAME = "graph.mlir"
+# The name that diagnostics and debug information call the text by.  It becomes part of the
+# module, so it is the same for all, and the same as the tool's, which reads the text from stdin.
+BUFFER_NAME = "<stdin>"
 
 # Exit status of a worker that had nothing to do for long; its memory is worth more.
 IDLE_EXIT = 75
@@ -51,12 +51,12 @@ class Unframer:
             If the stream is not made of our messages.
         """
         self._data += data
-        while len(self._data) >= _PREFIX.size:
-            magic, head, payload = _PREFIX.unpack_from(self._data)
-            if magic != _MAGIC:
-                raise ValueError(
-                    f"not a message of the compiler worker: {bytes(self._data[:40])!r}"
-                )
+        while self._data:
+            if not self._data.startswith(_MAGIC[: len(self._data)]):
+                raise ValueError(f"not a message of the worker: {bytes(self._data[:40])!r}")
+            if len(self._data) < _PREFIX.size:
+                return
+            _, head, payload = _PREFIX.unpack_from(self._data)
             start, end = _PREFIX.size + head, _PREFIX.size + head + payload
             if len(self._data) < end:
                 return

@@ -45,6 +45,9 @@ def main(parent: int, scratch: str, idle_s: float, warm: bool) -> NoReturn:
         Whether to load the compiler before the first job.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected; 200 MB are not
+    # Inherited from the host: a linker that is run must be waited for, and signals must come.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     tempfile.tempdir = scratch
     os.putenv("TMPDIR", scratch)  # for the compiler's own temporary files
     requests_fd, answers_fd = os.dup(0), os.dup(1)

@@ -1,0 +1,476 @@
+"""Life and death of compiler workers: threads, kills, forks, exits, odd hosts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hipdnn_iree.graph_api.errors import CompileError
+from hipdnn_iree.jit.compiler.client import Compiler, CompileRequest, default_compiler
+from hipdnn_iree.jit.compiler.flags import target_flags
+from hipdnn_iree.jit.compiler.process import WorkerEnded, WorkerProcess, interpreter
+from hipdnn_iree.jit.compiler.wire import IDLE_EXIT
+from hipdnn_iree.jit.knobs import scope, settings
+from hipdnn_iree.jit.target import Target
+
+MAIN = """module @module {
+  func.func @main(%out: !torch.tensor<[4,N],f32>, %a: !torch.vtensor<[4,N],f32>) {
+    %r = torch.aten.relu %a : !torch.vtensor<[4,N],f32> -> !torch.vtensor<[4,N],f32> loc("n0")
+    torch.overwrite.tensor.contents %r overwrites %out : \
+!torch.vtensor<[4,N],f32>, !torch.tensor<[4,N],f32> loc("n0")
+    return
+  }
+}
+"""
+FLAGS = target_flags(Target.parse("cpu"), settings())
+
+
+def relu(columns: int = 4) -> CompileRequest:
+    return CompileRequest(source=MAIN.replace("N]", f"{columns}]").encode(), flags=FLAGS)
+
+
+def crashing() -> CompileRequest:
+    text = relu().source.replace(b"%r overwrites", b"%a overwrites")
+    return CompileRequest(source=text, flags=FLAGS)
+
+
+@pytest.fixture(autouse=True)
+def _settings(tmp_path: Path) -> Iterator[None]:
+    with scope(reproducers_dir=tmp_path / "repro", compiler_timeout_s=120):
+        yield
+
+
+def table() -> dict[int, tuple[int, str]]:
+    """Return parent and state of every process."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        try:
+            stat = Path("/proc", entry, "stat").read_text() if entry.isdigit() else ""
+        except OSError:
+            continue
+        if stat:
+            state, parent = stat.rpartition(")")[2].split()[:2]
+            found[int(entry)] = (int(parent), state)
+    return found
+
+
+def children(parent: int, state: str = "") -> set[int]:
+    return {pid for pid, (p, s) in table().items() if p == parent and state in s}
+
+
+def gone(pid: int) -> bool:
+    return table().get(pid, (0, "Z"))[1] == "Z"
+
+
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def worker_of(compiler: Compiler) -> int:
+    (worker,) = compiler._crews[os.getpid()].idle
+    return worker.pid
+
+
+def scratch_folders() -> set[str]:
+    return {e for e in os.listdir(tempfile.gettempdir()) if e.startswith("hipdnn-iree-")}
+
+
+def test_threads_share_the_workers() -> None:
+    before = children(os.getpid())
+    with Compiler(2) as compiler, ThreadPoolExecutor(4) as pool:
+        sizes = [4, 8, 12, 16, 4, 8, 12, 16]
+        results = list(pool.map(lambda n: compiler.compile(relu(n)).vmfb, sizes))
+        assert len(children(os.getpid()) - before) == 2
+        assert results[:4] == results[4:]
+        assert len(set(results)) == 4
+        # One thread crashes its worker, which no other thread notices.
+        jobs = [relu(4), crashing(), relu(8), crashing()]
+        done = list(pool.map(lambda r: outcome(compiler, r), jobs))
+        assert done == [results[0], "crash", results[1], "crash"]
+    assert children(os.getpid()) <= before
+
+
+def outcome(compiler: Compiler, request: CompileRequest) -> bytes | str:
+    with scope(reproducers_keep=0):  # scopes do not reach other threads
+        try:
+            return compiler.compile(request).vmfb
+        except CompileError as error:
+            return error.stage
+
+
+def test_workers_are_kept_and_leave_nothing_behind() -> None:
+    before, folders = children(os.getpid()), scratch_folders()
+    with Compiler(2) as compiler:
+        compiler.compile(relu())
+        pid = worker_of(compiler)
+        compiler.compile(relu())
+        assert worker_of(compiler) == pid
+        with pytest.raises(CompileError):
+            compiler.compile(crashing())
+        compiler.compile(relu())
+        assert worker_of(compiler) != pid
+        assert not children(os.getpid(), "Z") - before
+        assert len(children(os.getpid()) - before) == 1
+    assert children(os.getpid()) <= before
+    assert scratch_folders() <= folders
+
+
+def test_start_makes_one_ready() -> None:
+    with Compiler(2) as compiler:
+        compiler.start()
+        pid = worker_of(compiler)
+        compiler.start()
+        assert worker_of(compiler) == pid
+        compiler.compile(relu())
+        assert worker_of(compiler) == pid
+
+
+def test_kill_in_the_middle_is_an_error_and_the_next_works() -> None:
+    with Compiler(1) as compiler:
+        compiler.compile(relu())
+        pid = worker_of(compiler)
+        killer = threading.Timer(0.1, os.kill, (pid, signal.SIGKILL))
+        killer.start()
+        with pytest.raises(CompileError, match=r"SIGKILL.*memory") as caught:
+            compiler.compile(relu(1024))
+        killer.join()
+        assert caught.value.stage == "crash"
+        assert gone(pid)
+        assert compiler.compile(relu()).vmfb
+        assert not children(os.getpid(), "Z")
+
+
+def test_kill_while_idle_is_not_noticed() -> None:
+    with Compiler(1) as compiler:
+        first = compiler.compile(relu()).vmfb
+        os.kill(worker_of(compiler), signal.SIGKILL)
+        time.sleep(0.05)
+        assert compiler.compile(relu()).vmfb == first
+
+
+def test_stopped_worker_runs_into_the_time_limit() -> None:
+    with Compiler(1) as compiler:
+        compiler.compile(relu())
+        pid = worker_of(compiler)
+        os.kill(pid, signal.SIGSTOP)
+        big = CompileRequest(source=relu().source + b"// " + b"x" * 3_000_000, flags=FLAGS)
+        with scope(compiler_timeout_s=0.5), pytest.raises(CompileError) as caught:
+            compiler.compile(big)
+        assert caught.value.stage == "timeout"
+        assert gone(pid)
+        assert compiler.compile(big).vmfb
+
+
+def test_interrupt_ends_the_job_and_the_next_gets_its_own_answer() -> None:
+    with Compiler(1) as compiler:
+        small = compiler.compile(relu(4)).vmfb
+        killer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+        killer.start()
+        with pytest.raises(KeyboardInterrupt):
+            compiler.compile(relu(1024))
+        killer.join()
+        assert compiler.compile(relu(4)).vmfb == small
+
+
+def test_idle_worker_leaves_and_is_replaced() -> None:
+    with Compiler(1) as compiler, scope(compiler_idle_s=0.5):
+        compiler.compile(relu())
+        pid = worker_of(compiler)
+        until(lambda: gone(pid))
+        compiler.start()
+        assert compiler.compile(relu()).vmfb
+        assert worker_of(compiler) != pid
+
+
+def test_job_that_meets_a_leaving_worker_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask, leaving = WorkerProcess.ask, [IDLE_EXIT]
+
+    def once(worker: WorkerProcess, *args: object) -> object:
+        if leaving:
+            worker.end()
+            raise WorkerEnded(leaving.pop(), [])
+        return ask(worker, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(WorkerProcess, "ask", once)
+    with Compiler(1) as compiler:
+        assert compiler.compile(relu()).vmfb
+
+
+def test_closed_compiler() -> None:
+    compiler = Compiler(1)
+    compiler.compile(relu())
+    compiler.close()
+    compiler.close()
+    assert compiler.closed
+    for call in (compiler.start, lambda: compiler.compile(relu())):
+        with pytest.raises(CompileError, match="was closed"):
+            call()
+    unused = Compiler(1)
+    unused.close()
+    with pytest.raises(CompileError, match="was closed"):
+        unused.start()
+
+
+def test_close_from_another_thread_ends_a_running_job(tmp_path: Path) -> None:
+    compiler = Compiler(1)
+    compiler.compile(relu())
+    pid = worker_of(compiler)
+    os.kill(pid, signal.SIGSTOP)  # so that the job cannot end before the close
+    threading.Timer(0.2, compiler.close).start()
+    with pytest.raises(CompileError, match="was closed") as caught:
+        compiler.compile(relu())
+    assert caught.value.reproducer == ""
+    assert gone(pid)
+
+
+def test_default_compiler_is_shared_and_renewed() -> None:
+    first = default_compiler()
+    assert default_compiler() is first
+    first.close()
+    second = default_compiler()
+    assert second is not first
+    assert second.compile(relu()).vmfb
+    second.close()
+
+
+def test_fork_leaves_the_parents_worker_alone() -> None:
+    with Compiler(1) as compiler:
+        expected = compiler.compile(relu()).vmfb
+        pid = worker_of(compiler)
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                own = compiler.compile(relu()).vmfb == expected and worker_of(compiler) != pid
+                compiler.close()
+                status = 0 if own else 2
+            finally:
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0
+        assert compiler.compile(relu()).vmfb == expected
+        assert worker_of(compiler) == pid
+
+
+HOST = """
+import os, sys, time, threading
+from hipdnn_iree.jit.compiler.client import Compiler, CompileRequest
+from hipdnn_iree.jit.knobs import scope
+request = CompileRequest(source=sys.stdin.buffer.read(), flags=tuple(sys.argv[2:]))
+compiler = Compiler(1)
+compiler.compile(request)
+worker = compiler._crews[os.getpid()].idle[0]
+print(worker.pid, worker._scratch, flush=True)
+if sys.argv[1] == "tool":
+    with scope(compiler_mode="cli"):
+        for _ in range(100):
+            compiler.compile(request)
+elif sys.argv[1] == "forked":
+    os.fork()
+    time.sleep(60)
+elif sys.argv[1] == "sleep":
+    time.sleep(60)
+elif sys.argv[1] == "thread":
+    jobs = lambda: [compiler.compile(request) for _ in range(9)]
+    threading.Thread(target=jobs, daemon=True).start()
+    time.sleep(0.1)
+"""
+
+
+@pytest.fixture
+def host() -> Iterator[Callable[[str], tuple[subprocess.Popen[bytes], int, str]]]:
+    """Start a host process with a worker; return it, the worker's pid and its folder."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(what: str) -> tuple[subprocess.Popen[bytes], int, str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOST, what, *FLAGS],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "HIPDNN_IREE_REPRODUCERS_KEEP": "0"},
+            start_new_session=True,
+        )
+        started.append(process)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(relu().source)
+        process.stdin.close()
+        pid, folder = process.stdout.readline().split()
+        return process, int(pid), folder.decode()
+
+    yield start
+    for process in started:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("what", ["sleep", "forked"])
+def test_worker_vanishes_when_its_host_is_killed(
+    host: Callable[[str], tuple[subprocess.Popen[bytes], int, str]], what: str
+) -> None:
+    process, worker, folder = host(what)
+    assert not gone(worker)
+    os.kill(process.pid, signal.SIGKILL)
+    until(lambda: gone(worker), 10)
+    assert not os.path.exists(folder)
+
+
+def test_running_tool_vanishes_when_its_host_is_killed(
+    host: Callable[[str], tuple[subprocess.Popen[bytes], int, str]],
+) -> None:
+    process, worker, _ = host("tool")
+    tools: set[int] = set()
+
+    def seen() -> bool:
+        tools.update(children(worker))
+        return bool(tools)
+
+    until(seen)
+    tool = tools.pop()
+    os.kill(tool, signal.SIGSTOP)  # it must not end by itself
+    os.kill(process.pid, signal.SIGKILL)
+    until(lambda: gone(worker) and gone(tool), 10)
+
+
+@pytest.mark.parametrize("what", ["leave", "thread"])
+def test_worker_vanishes_when_its_host_exits(
+    host: Callable[[str], tuple[subprocess.Popen[bytes], int, str]], what: str
+) -> None:
+    process, worker, folder = host(what)
+    assert process.wait(20) == 0
+    until(lambda: gone(worker), 5)
+    assert not os.path.exists(folder)
+
+
+ODD_HOST = """
+import os, signal, sys, time
+from hipdnn_iree.graph_api.errors import CompileError
+from hipdnn_iree.jit.compiler.client import Compiler, CompileRequest
+from hipdnn_iree.jit.compiler.process import WorkerEnded, WorkerProcess
+good = CompileRequest(source=sys.stdin.buffer.read(), flags=tuple(sys.argv[1:]))
+bad = CompileRequest(source=good.source.replace(b"%r over", b"%a over"), flags=good.flags)
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+with Compiler(1) as compiler:
+    compiler.compile(good)
+    try:
+        compiler.compile(bad)
+    except CompileError as error:
+        print(error.stage)
+    compiler.compile(good)
+signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+worker = WorkerProcess(sys.executable, warm=False, idle_s=60)
+os.kill(worker.pid, signal.SIGKILL)
+os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
+try:
+    worker.ask({}, b"x" * 1_000_000, 10)
+except WorkerEnded as event:
+    print(event.returncode)
+worker.close()
+"""
+
+
+def test_host_that_ignores_children_and_dies_of_broken_pipes(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ODD_HOST, *FLAGS],
+        input=relu().source,
+        capture_output=True,
+        env={**os.environ, "HIPDNN_IREE_REPRODUCERS_DIR": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.split() == [b"crash", b"-9"]
+
+
+def test_interpreter_in_a_program_that_embeds_python(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert interpreter(None) == sys.executable
+    monkeypatch.setattr(sys, "executable", "/opt/host/program")
+    found = interpreter(None)
+    assert found.startswith(sys.prefix)
+    with Compiler(1) as compiler:
+        assert compiler.compile(relu()).vmfb
+    monkeypatch.setattr(sys, "executable", None)
+    assert interpreter(None) == found
+    chosen = tmp_path / "python3"
+    with pytest.raises(CompileError, match="HIPDNN_IREE_PYTHON") as caught:
+        interpreter(chosen)
+    assert str(chosen) in str(caught.value)
+    for name in ("prefix", "exec_prefix", "base_prefix"):
+        monkeypatch.setattr(sys, name, str(tmp_path))
+    with pytest.raises(CompileError, match="no Python"):
+        interpreter(None)
+
+
+@pytest.mark.skipif(sys.prefix == sys.base_prefix, reason="not in a virtual environment")
+def test_interpreter_of_another_environment_finds_what_the_host_found() -> None:
+    # The base interpreter has neither IREE nor this package; both come by the host's path.
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    base = Path(sys.base_prefix, "bin", version)
+    with scope(compiler_python=base), Compiler(1) as compiler:
+        assert compiler.compile(relu()).vmfb
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("exit 3", "left with status 3"),
+        ("echo garbage; sleep 9", "process is gone"),
+        ("echo 'ModuleNotFoundError: No module named iree' >&2; exit 1", "No module named iree"),
+    ],
+)
+def test_worker_that_is_no_worker(tmp_path: Path, script: str, said: str) -> None:
+    fake = tmp_path / "python3"
+    fake.write_text(f"#!/bin/sh\n{script}\n")
+    fake.chmod(0o755)
+    with scope(compiler_python=fake), Compiler(1) as compiler:
+        with pytest.raises(CompileError, match=said) as caught:
+            compiler.compile(relu())
+        assert caught.value.stage == "crash"
+    assert not children(os.getpid(), "Z")
+
+
+def test_program_that_cannot_be_started(tmp_path: Path) -> None:
+    fake = tmp_path / "python3"
+    fake.write_bytes(b"\x7fELF nonsense")
+    fake.chmod(0o755)
+    folders = scratch_folders()
+    with (
+        scope(compiler_python=fake),
+        Compiler(1) as compiler,
+        pytest.raises(CompileError, match="cannot start the compiler worker"),
+    ):
+        compiler.compile(relu())
+    assert scratch_folders() <= folders
+
+
+def test_nothing_in_the_working_directory_shadows_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json.py", "select.py", "hipdnn_iree.py", "iree.py", "tempfile.py"):
+        (tmp_path / name).write_text("raise SystemExit('shadowed')\n")
+    monkeypatch.chdir(tmp_path)
+    with Compiler(1) as compiler:
+        assert compiler.compile(relu()).vmfb
+    shutil.rmtree(tmp_path / "gone", ignore_errors=True)
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with Compiler(1) as compiler:
+        assert compiler.compile(relu()).vmfb
