@@ -1,0 +1,273 @@
+"""What graphs mean, independent of every compiler: float64 (and exact integers) in NumPy.
+
+One file per op says what the op computes, how far a correct result in the compute type may be
+off, which operands suit it, and holds its sample problems.  ``execute`` evaluates a graph;
+``expect`` also carries the error bounds along and says between which two values each element of a
+correct result lies.  ``convert`` defines loads and stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+
+import numpy as np
+
+from ...graph_api.dtypes import DataType
+from ...graph_api.errors import Decline, NotSupportedError, Problem
+from ...graph_api.frozen import FrozenGraph, FrozenNode
+from ...graph_api.tensor import TensorSpec
+from .analysis import rounding
+from .base import Arrays, Context, Domain, Reference, Sample
+from .convert import Array, numpy_dtype, scalar, to_dtype, widen
+
+__all__ = [
+    "OPS",
+    "RULES",
+    "Context",
+    "Domain",
+    "Expected",
+    "Reference",
+    "Sample",
+    "context",
+    "execute",
+    "expect",
+    "numpy_dtype",
+    "reference",
+    "sample_problems",
+    "to_dtype",
+    "unsupported",
+]
+
+OPS: dict[str, str] = {
+    "conv_fprop": ".conv_fprop",
+    "matmul": ".matmul",
+    "pointwise": ".pointwise",
+    "reduction": ".reduction",
+}
+RULES: dict[str, str] = {
+    "REF-01": "the op, with its mode, has a float64 reference",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expected:
+    """What a correct engine may return, by uid of each output, with logical dims.
+
+    Attributes
+    ----------
+    values : mapping of uid to ndarray
+        The reference result: float64, or int64 for integers and BOOLEAN.
+    low, high : mapping of uid to ndarray
+        Smallest and largest correct value, both rounded to the output's type.
+    """
+
+    values: Mapping[int, Array]
+    low: Mapping[int, Array]
+    high: Mapping[int, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A tensor as its consumers see it; ``error`` bounds how far a correct engine is off."""
+
+    array: Array
+    error: Array
+
+
+_NO_ERROR = np.zeros(())
+
+
+@cache
+def reference(op_name: str) -> Reference | None:
+    """Return the reference of an op (``Op.NAME``), or None when there is none."""
+    if op_name not in OPS:
+        return None
+    found = import_module(OPS[op_name], __name__).REFERENCE
+    assert isinstance(found, Reference)
+    return found
+
+
+def sample_problems() -> tuple[Sample, ...]:
+    """Return the sample problems of all ops."""
+    known = (reference(name) for name in OPS)
+    return tuple(sample for ref in known if ref is not None for sample in ref.samples())
+
+
+def unsupported(frozen: FrozenGraph) -> list[Problem]:
+    """Return why the graph cannot be evaluated; empty when it can."""
+    problems = []
+    for node in frozen.nodes:
+        ref = reference(node.op.NAME)
+        why = ref.unsupported(node.op) if ref else f"op {node.op.NAME} has no reference"
+        if why:
+            wanted = "an op and mode that provider/reference knows"
+            problems.append(Problem(rule="REF-01", node=node.label, got=why, wanted=wanted))
+    return problems
+
+
+def context(frozen: FrozenGraph, node: FrozenNode) -> Context:
+    """Return compute type and tensors around a node."""
+    return Context(
+        compute=node.compute_data_type,
+        inputs={port: frozen.tensors[uid] for port, uid in node.inputs.items()},
+        outputs={port: frozen.tensors[uid] for port, uid in node.outputs.items()},
+    )
+
+
+def execute(frozen: FrozenGraph, arrays: Mapping[int, Array]) -> dict[int, Array]:
+    """Evaluate a graph.
+
+    Parameters
+    ----------
+    frozen : FrozenGraph
+    arrays : mapping of uid to ndarray
+        Every input in its own data type, with its logical dims.
+
+    Returns
+    -------
+    dict of int to ndarray
+        Every output with its logical dims: float64, not yet rounded to the output's type, or
+        int64 after the conversion to an integer type or BOOLEAN.  ``to_dtype`` does the rest.
+
+    Raises
+    ------
+    NotSupportedError
+        For an op or mode without a reference.
+    KeyError, ValueError
+        For an input that is missing or has other dims.
+    """
+    results = dict(_results(frozen, arrays, bounded=False))
+    return {uid: _rounded(results[uid], frozen.spec(uid).data_type) for uid in frozen.outputs}
+
+
+def _rounded(value: _Value, data_type: DataType) -> Array:
+    return _stored(value, data_type, bounded=False).array
+
+
+def expect(frozen: FrozenGraph, arrays: Mapping[int, Array]) -> Expected:
+    """Evaluate a graph and bound the error of a correct engine; parameters as for ``execute``.
+
+    A correct engine reads every input exactly, computes each node in its compute type (with any
+    order of summation, with or without fused multiply-add), may or may not round intermediate
+    floats to their tensor's type, and rounds the result once.
+    """
+    values, low, high = {}, {}, {}
+    for uid, value in _results(frozen, arrays, bounded=True):
+        if uid in frozen.outputs:
+            spec = frozen.spec(uid)
+            values[uid] = _rounded(value, spec.data_type)
+            low[uid], high[uid] = _ends(value, spec.data_type)
+    order = frozen.outputs
+    return Expected(
+        values={uid: values[uid] for uid in order},
+        low={uid: low[uid] for uid in order},
+        high={uid: high[uid] for uid in order},
+    )
+
+
+def _results(
+    frozen: FrozenGraph, arrays: Mapping[int, Array], *, bounded: bool
+) -> Iterator[tuple[int, _Value]]:
+    """Yield uid and value of every node's results, before they are stored in their type."""
+    problems = unsupported(frozen)
+    if problems:
+        declines = [Decline(engine="reference", problem=p) for p in problems]
+        raise NotSupportedError("the reference does not know the whole graph", declines)
+    seen: dict[int, _Value] = {}
+    for uid, spec in frozen.tensors.items():
+        if spec.value is not None:
+            seen[uid] = _Value(scalar(spec.value, spec.data_type), _NO_ERROR)
+        elif uid in frozen.inputs:
+            seen[uid] = _Value(_given(arrays[uid], spec), _NO_ERROR)
+    with np.errstate(all="ignore"):
+        for node in frozen.nodes:
+            for port, value in _run(frozen, node, seen, bounded=bounded).items():
+                uid = node.outputs[port]
+                seen[uid] = _stored(value, frozen.spec(uid).data_type, bounded=bounded)
+                yield uid, value
+
+
+def _given(array: Array, spec: TensorSpec) -> Array:
+    if tuple(array.shape) != spec.dims:
+        raise ValueError(f"{spec.label} has dims {tuple(array.shape)}, the graph says {spec.dims}")
+    return widen(array, spec.data_type)
+
+
+def _run(
+    frozen: FrozenGraph, node: FrozenNode, seen: Mapping[int, _Value], *, bounded: bool
+) -> dict[str, _Value]:
+    ref = reference(node.op.NAME)
+    assert ref is not None
+    ctx = context(frozen, node)
+    exact = ref.exact_ports(node.op, ctx)
+    loaded = {
+        port: seen[uid]
+        if port in exact
+        else _loaded(seen[uid], frozen.spec(uid).data_type, ctx.compute, bounded=bounded)
+        for port, uid in node.inputs.items()
+    }
+    inputs: Arrays = {port: v.array for port, v in loaded.items()}
+    outputs = ref.evaluate(node.op, inputs, ctx)
+    if not bounded:
+        return {port: _Value(array, _NO_ERROR) for port, array in outputs.items()}
+    errors: Arrays = {port: v.error for port, v in loaded.items()}
+    bounds = ref.bound(node.op, inputs, errors, outputs, ctx)
+    return {port: _Value(a, _settled(a, bounds[port])) for port, a in outputs.items()}
+
+
+def _settled(array: Array, error: Array) -> Array:
+    """Return a bound without NaN: a result that is not finite is known as it is."""
+    error = np.where(np.isnan(error), np.inf, error)
+    return np.where(np.isfinite(array), error, 0.0) if array.dtype.kind == "f" else error
+
+
+def _loaded(value: _Value, stored: DataType, compute: DataType, *, bounded: bool) -> _Value:
+    """Convert a stored tensor to the compute type."""
+    if not compute.is_float:
+        return value if compute.holds(stored) else _converted(value, compute)
+    array = value.array.astype(np.float64)
+    if compute.holds(stored) or not bounded:
+        return _Value(array, value.error)
+    # The value stays as it is; that an engine rounds it counts as an error.
+    error = value.error + rounding(array, value.error, compute)
+    return _Value(array, _settled(array, error))
+
+
+def _stored(value: _Value, data_type: DataType, *, bounded: bool) -> _Value:
+    """Return what consumers of a result see: integers are converted, floats keep all digits."""
+    if not data_type.is_float:
+        return _converted(value, data_type)
+    array = value.array.astype(np.float64)
+    if not bounded:
+        return _Value(array, _NO_ERROR)
+    error = value.error + rounding(array, value.error, data_type)
+    return _Value(array, _settled(array, error))
+
+
+def _converted(value: _Value, data_type: DataType) -> _Value:
+    """Convert to an integer type or BOOLEAN, in which a small error may become a step or none."""
+    array = widen(to_dtype(value.array, data_type), data_type)
+    if not value.error.any():
+        return _Value(array, _NO_ERROR)
+    low, high = _ends(value, data_type)
+    middle = array.astype(np.float64)
+    return _Value(array, np.maximum(high - middle, middle - low))
+
+
+def _ends(value: _Value, data_type: DataType) -> tuple[Array, Array]:
+    """Return the smallest and largest correct value, as the type holds them, widened."""
+    array, error = value.array, value.error
+    if data_type.is_bool:
+        true = array != 0
+        unsure = (np.abs(array) <= error) & (error > 0)
+        return (true & ~unsure).astype(np.int64), (true | unsure).astype(np.int64)
+    if not error.any():
+        same = widen(to_dtype(array, data_type), data_type)
+        return same, same
+    # All conversions are monotone, so the ends stay the ends.
+    ends = (array.astype(np.float64) - error, array.astype(np.float64) + error)
+    low, high = (widen(to_dtype(end, data_type), data_type) for end in ends)
+    return low, high
