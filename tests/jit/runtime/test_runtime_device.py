@@ -99,13 +99,18 @@ def test_a_gpu_driver_opens_or_says_what_it_needs(driver: str, library: str) -> 
 
 
 WORKERS = """
-import os
+import time
 from pathlib import Path
 from hipdnn_iree.graph_api.errors import DeviceError
 from hipdnn_iree.jit.runtime.device import Device
 device = Device.open("local-task", workers=1)
 assert device.workers == 1
-names = [(t / "comm").read_text().strip() for t in Path("/proc/self/task").iterdir()]
+deadline = time.monotonic() + 20  # a thread names itself some time after it starts
+while time.monotonic() < deadline:
+    names = [(t / "comm").read_text().strip() for t in Path("/proc/self/task").iterdir()]
+    if any(n.startswith("iree-worker") for n in names):
+        break
+    time.sleep(0.01)
 assert sum(n.startswith("iree-worker") for n in names) == 1, names
 assert Device.open("local-task") is device
 assert Device.open("local-task", workers=1) is device

@@ -1,0 +1,517 @@
+"""Bound plans: numbers for every type, alignment, layout and way to give memory."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hipdnn_iree.graph_api.dtypes import DataType
+from hipdnn_iree.graph_api.errors import BindError
+from hipdnn_iree.jit.runtime.arrays import aligned_bytes, empty, pack, unpack
+from hipdnn_iree.jit.runtime.buffers import Pointer
+from hipdnn_iree.jit.runtime.device import Device
+from hipdnn_iree.jit.runtime.module import Module
+from hipdnn_iree.jit.runtime.plan import Executable
+from hipdnn_iree.jit.signature import ArgSpec, Signature
+
+POISON = np.float32(-77.0)
+RNG = np.random.default_rng(1234)
+
+
+def floats(*dims: int) -> Any:
+    return RNG.standard_normal(dims, np.float32)
+
+
+def at_offset(array: Any, offset: int) -> Any:
+    """Return a copy that starts ``offset`` bytes past a 64-byte boundary."""
+    memory = aligned_bytes(array.nbytes + 64)[offset : offset + array.nbytes]
+    copy = np.ndarray(array.shape, array.dtype, memory)
+    copy[...] = array
+    assert copy.ctypes.data % 64 == offset
+    return copy
+
+
+# --- every data type --------------------------------------------------------------------------
+
+TYPES = [t for t in DataType if t.value.mlir]
+DIMS = (4, 6)
+
+
+def flip_text() -> str:
+    """A function that reverses one tensor of every type that the dialect has."""
+    types = [f"[4,6],{t.value.mlir}" for t in TYPES]
+    outs = [f"%y{i}: !torch.tensor<{t}>" for i, t in enumerate(types)]
+    ins = [f"%x{i}: !torch.vtensor<{t}>" for i, t in enumerate(types)]
+    body = [
+        f"""%r{i} = torch.aten.flip %x{i}, %axes
+            : !torch.vtensor<{t}>, !torch.list<int> -> !torch.vtensor<{t}>
+        torch.overwrite.tensor.contents %r{i} overwrites %y{i}
+            : !torch.vtensor<{t}>, !torch.tensor<{t}>"""
+        for i, t in enumerate(types)
+    ]
+    return f"""
+    func.func @main({", ".join(outs + ins)}) attributes {{torch.assume_strict_symbolic_shapes}} {{
+        %i0 = torch.constant.int 0
+        %i1 = torch.constant.int 1
+        %axes = torch.prim.ListConstruct %i0, %i1 : (!torch.int, !torch.int) -> !torch.list<int>
+        {"".join(body)}
+        return
+    }}"""
+
+
+def flip_spec(data_type: DataType, output: bool) -> ArgSpec:
+    return ArgSpec(output=output, data_type=data_type, dims=DIMS, strides=(6, 1), shape=DIMS)
+
+
+@pytest.fixture(scope="module")
+def flip(compile_text: Callable[..., bytes]) -> Executable:
+    module = Module.load(Device.open(), compile_text(flip_text()))
+    args = [flip_spec(t, output) for output in (True, False) for t in TYPES]
+    signature = Signature(args=tuple(args), workspace_bytes=module.workspace_bytes)
+    return Executable(module, signature, range(len(args)))
+
+
+def bits(array: Any) -> Any:
+    return np.ascontiguousarray(array).view(np.uint8)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 8, 63])
+def test_every_type_in_and_out(flip: Executable, offset: int) -> None:
+    count = len(TYPES)
+    codes = [RNG.integers(0, 256, 24 * max(t.bits, 8) // 8).astype(np.uint8) for t in TYPES]
+    inputs: dict[int, Any] = {}
+    wanted: list[Any] = []
+    for i, (t, raw) in enumerate(zip(TYPES, codes, strict=True)):
+        about = flip_spec(t, False)
+        if t is DataType.INT4:
+            memory = pack(about, raw.reshape(DIMS).astype(int) % 16 - 8)
+        elif t is DataType.BOOLEAN:
+            memory = pack(about, raw.reshape(DIMS) % 2)
+        else:
+            memory = raw.view(empty(about).dtype).reshape(DIMS)
+        inputs[count + i] = at_offset(memory, offset)
+        wanted.append(unpack(about, memory)[::-1, ::-1])
+    outputs = {i: at_offset(np.full_like(inputs[count + i], 1), offset) for i in range(count)}
+    plan = flip.bind({**inputs, **outputs})
+    assert len(plan.staged) == (0 if offset == 0 else 2 * count)
+    plan()
+    for i, t in enumerate(TYPES):
+        got = unpack(flip_spec(t, True), outputs[i])
+        np.testing.assert_array_equal(bits(got), bits(wanted[i]), err_msg=str(t))
+    made = flip.run(inputs)
+    for i, t in enumerate(TYPES):
+        assert made[i].ctypes.data % 64 == 0
+        np.testing.assert_array_equal(bits(made[i]), bits(outputs[i]), err_msg=str(t))
+
+
+def test_a_type_without_an_element_type_is_raw_bytes(compile_text: Callable[..., bytes]) -> None:
+    """FP4: the code takes the packed bytes; here it reverses them."""
+    text = """
+    func.func @main(%y: !torch.tensor<[12],ui8>, %x: !torch.vtensor<[12],ui8>)
+        attributes {torch.assume_strict_symbolic_shapes} {
+      %i0 = torch.constant.int 0
+      %axes = torch.prim.ListConstruct %i0 : (!torch.int) -> !torch.list<int>
+      %r = torch.aten.flip %x, %axes
+          : !torch.vtensor<[12],ui8>, !torch.list<int> -> !torch.vtensor<[12],ui8>
+      torch.overwrite.tensor.contents %r overwrites %y
+          : !torch.vtensor<[12],ui8>, !torch.tensor<[12],ui8>
+      return
+    }"""
+    module = Module.load(Device.open(), compile_text(text))
+    args = tuple(flip_spec(DataType.FP4_E2M1, output) for output in (True, False))
+    executable = Executable(module, Signature(args=args), (1, 2))
+    codes = RNG.integers(0, 16, DIMS).astype(np.uint8)
+    out = executable.run({2: pack(args[1], codes)})[1]
+    assert out.shape == (12,)
+    swapped = codes.reshape(-1, 2)[::-1].reshape(DIMS)  # bytes reversed, nibbles within kept
+    np.testing.assert_array_equal(bits(unpack(args[0], out)).reshape(DIMS), swapped)
+
+
+# --- alignment --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("offset", range(64))
+def test_any_alignment(relu: Executable, offset: int) -> None:
+    x = at_offset(floats(4, 4), offset)
+    y = at_offset(np.full((4, 4), POISON), 63 - offset)
+    plan = relu.bind({1: y, 2: x})
+    assert plan.staged == tuple(n for n, o in (("y", 63 - offset), ("x", offset)) if o)
+    guard = bytes((ctypes.c_char * 1).from_address(x.ctypes.data + x.nbytes))
+    for _ in range(2):
+        plan()
+        np.testing.assert_array_equal(y, np.maximum(x, 0))
+        x[...] = floats(4, 4)  # read anew at the next call
+        y[...] = POISON
+    assert bytes((ctypes.c_char * 1).from_address(x.ctypes.data + x.nbytes)) == guard
+
+
+def test_aligned_memory_is_used_in_place(relu: Executable) -> None:
+    x, y = at_offset(floats(4, 4), 0), at_offset(np.full((4, 4), POISON), 0)
+    plan = relu.bind({1: y, 2: x})
+    assert plan.staged == ()
+    plan()
+    np.testing.assert_array_equal(y, np.maximum(x, 0))
+    x[0, 0] = 4711
+    plan()
+    assert y[0, 0] == 4711
+
+
+# --- layouts ----------------------------------------------------------------------------------
+
+
+def layout_arrays(offset: int = 0) -> tuple[dict[int, Any], dict[int, Any]]:
+    """Return the buffers of the layout module and what the outputs shall be."""
+    x = at_offset(floats(2, 4, 5, 3), offset).transpose(0, 3, 1, 2)
+    a, row = at_offset(floats(4, 6), offset), at_offset(floats(6), offset)
+    padded = at_offset(floats(2, 10), offset)
+    y = at_offset(np.full((2, 4, 5, 3), POISON), offset).transpose(0, 3, 1, 2)
+    z = at_offset(np.full((4, 6), POISON), offset)
+    p = at_offset(np.full((2, 6), POISON), offset)
+    b, q = np.broadcast_to(row, (4, 6)), padded[:, :6]
+    buffers = {1: y, 2: z, 3: p, 4: x, 5: a, 6: b, 7: q}
+    return buffers, {1: np.maximum(x, 0), 2: a + row, 3: np.maximum(q, 0)}
+
+
+@pytest.mark.parametrize("offset", [0, 4])
+def test_permuted_broadcast_and_padded_views(layouts: Executable, offset: int) -> None:
+    buffers, wanted = layout_arrays(offset)
+    plan = layouts.bind(buffers)
+    assert len(plan.staged) == (7 if offset else 0)
+    plan()
+    for uid, array in wanted.items():
+        np.testing.assert_array_equal(buffers[uid], array)
+
+
+def test_a_broadcast_dim_may_have_extent_one(layouts: Executable) -> None:
+    buffers, wanted = layout_arrays()
+    buffers[6] = np.ascontiguousarray(buffers[6][:1])
+    layouts.bind(buffers)()
+    np.testing.assert_array_equal(buffers[2], wanted[2])
+
+
+def test_a_padded_view_at_the_end_of_its_memory(layouts: Executable) -> None:
+    """Only the span is touched: the last row's padding need not exist."""
+    buffers, wanted = layout_arrays()
+    whole = at_offset(floats(16), 0)
+    buffers[7] = np.lib.stride_tricks.as_strided(whole, (2, 6), (40, 4))
+    layouts.bind(buffers)()
+    np.testing.assert_array_equal(buffers[3], np.maximum(buffers[7], 0))
+    np.testing.assert_array_equal(buffers[1], wanted[1])
+
+
+@pytest.mark.parametrize("kind", ["array", "dlpack"])
+def test_copy_takes_any_strides(layouts: Executable, kind: str) -> None:
+    buffers, _ = layout_arrays()
+    x, y = floats(2, 3, 4, 5), np.full((2, 3, 4, 5), POISON)  # NCHW where NHWC is wanted
+    z = np.full((6, 8), POISON)
+    a = floats(4, 6)[::-1]  # negative strides
+    changed = {1: y, 2: z.T[::2], 4: x, 5: a, 7: floats(2, 6)}
+    if kind == "dlpack":
+        changed = {uid: Exporter(array) for uid, array in changed.items() if uid != 5} | {5: a}
+    with pytest.raises(BindError) as caught:
+        layouts.bind({**buffers, **changed})
+    assert {p.rule for p in caught.value.problems} == {"BIND-06"}
+    plan = layouts.bind({**buffers, **changed}, copy=True)
+    assert plan.staged == ("y", "z", "x", "a", "q")
+    for _ in range(2):
+        plan()
+        np.testing.assert_array_equal(y, np.maximum(x, 0))
+        np.testing.assert_array_equal(z.T[::2], a + buffers[6])
+        assert (z.T[1::2] == POISON).all()
+        x[...] = floats(2, 3, 4, 5)
+        y[...] = POISON
+    wanted = layouts.run({uid: buffers[uid] for uid in (5, 6, 7)} | {4: x}, copy=True)
+    np.testing.assert_array_equal(wanted[1], np.maximum(x, 0))
+    assert wanted[1].strides == buffers[1].strides
+
+
+# --- DLPack and addresses ---------------------------------------------------------------------
+
+
+class Exporter:
+    """An object that speaks DLPack 1.0 and nothing else."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        return self.array.__dlpack__(**keywords)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+class OldExporter(Exporter):
+    """One that knows the protocol before version 1.0, as older libraries do."""
+
+    def __dlpack__(self) -> Any:  # type: ignore[override]
+        return self.array.__dlpack__()
+
+
+@pytest.mark.parametrize("exporter", [Exporter, OldExporter])
+@pytest.mark.parametrize("offset", [0, 12])
+def test_dlpack_in_and_out(layouts: Executable, exporter: type[Exporter], offset: int) -> None:
+    buffers, wanted = layout_arrays(offset)
+    # NumPy does not export read-only views by the old protocol.
+    given = {uid: exporter(array) for uid, array in buffers.items() if uid != 6}
+    for run in (layouts.bind({**given, 6: buffers[6]}), None):
+        for uid in wanted:
+            buffers[uid][...] = POISON
+        run() if run else layouts.execute({**given, 6: buffers[6]})
+        for uid, array in wanted.items():
+            np.testing.assert_array_equal(buffers[uid], array)
+
+
+def test_a_dlpack_read_only_input_is_fine(relu: Executable) -> None:
+    x = floats(4, 4)
+    x.flags.writeable = False
+    np.testing.assert_array_equal(relu.run({2: Exporter(x)})[1], np.maximum(x, 0))
+
+
+def test_torch_tensors(relu: Executable) -> None:
+    torch = pytest.importorskip("torch")
+    x, y = torch.randn(4, 4), torch.full((4, 4), -77.0)
+    relu.bind({1: y, 2: x})()
+    assert torch.equal(y, torch.relu(x))
+    with pytest.raises(BindError, match=r"\.detach\(\)"):
+        relu.bind({1: y, 2: x.requires_grad_()})
+
+
+@pytest.mark.parametrize("offset", [0, 4, 33])
+@pytest.mark.parametrize("sized", [True, False, None])
+def test_raw_addresses(layouts: Executable, offset: int, sized: bool | None) -> None:
+    buffers, wanted = layout_arrays(offset)
+
+    def address(array: Any, spec: ArgSpec) -> Any:
+        start = array.ctypes.data
+        return start if sized is None else Pointer(start, spec.nbytes if sized else None)
+
+    given = {
+        uid: address(array, spec)
+        for (uid, array), spec in zip(buffers.items(), layouts.signature.args, strict=True)
+    }
+    layouts.bind(given)()
+    for uid, array in wanted.items():
+        np.testing.assert_array_equal(buffers[uid], array)
+        buffers[uid][...] = POISON
+    for _ in range(2):
+        layouts.execute(given)
+    for uid, array in wanted.items():
+        np.testing.assert_array_equal(buffers[uid], array)
+
+
+# --- what is kept alive -----------------------------------------------------------------------
+
+
+class Tracked(np.ndarray):
+    """An array that a weak reference can watch."""
+
+
+def tracked(array: Any) -> Any:
+    return aligned_bytes(array.nbytes).view(array.dtype).reshape(array.shape).view(Tracked)
+
+
+def test_a_plan_keeps_its_buffers_and_closing_lets_go(relu: Executable) -> None:
+    for wrap in (lambda a: a, Exporter):
+        x, y = tracked(floats(4, 4)), tracked(floats(4, 4))
+        x[...] = 5
+        watch = weakref.ref(x)
+        plan = relu.bind({1: y, 2: wrap(x)})
+        del x
+        gc.collect()
+        plan()
+        assert watch() is not None
+        assert (y == 5).all()
+        plan.close()
+        gc.collect()
+        assert watch() is None
+        with pytest.raises(BindError, match="closed"):
+            plan()
+        plan.close()
+
+
+def test_execute_keeps_nothing_of_the_callers(relu: Executable) -> None:
+    x, y = tracked(floats(4, 4)), tracked(floats(4, 4))
+    x[...] = 5
+    watches = [weakref.ref(x), weakref.ref(y)]
+    relu.execute({1: y, 2: Exporter(x)})
+    assert (y == 5).all()
+    del x, y
+    gc.collect()
+    assert [w() for w in watches] == [None, None]
+
+
+def test_a_plan_outlives_its_executable_and_device(relu_case: Any) -> None:
+    executable = relu_case.load()
+    x, y = floats(4, 4), np.full((4, 4), POISON)
+    plan = executable.bind({1: y, 2: x})
+    executable.device.close()
+    del executable
+    gc.collect()
+    plan()
+    np.testing.assert_array_equal(y, np.maximum(x, 0))
+
+
+# --- execute ----------------------------------------------------------------------------------
+
+
+def count_preparations(executable: Executable, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    calls: list[int] = []
+    prepare = Executable._prepare
+
+    def counted(self: Executable, *arguments: Any) -> Any:
+        calls.append(1)
+        return prepare(self, *arguments)
+
+    monkeypatch.setattr(Executable, "_prepare", counted)
+    return calls
+
+
+def test_execute_reuses_argument_lists(chain_case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = chain_case.load(remember=2)
+    calls = count_preparations(chain, monkeypatch)
+    x, w = floats(48, 48), floats(48, 48)
+    outputs = [np.empty((48, 48), np.float32) for _ in range(3)]
+    wanted = x @ w @ w
+
+    def run(y: Any, expected: int, workspace: Any = None) -> None:
+        y[...] = POISON
+        chain.execute({1: y, 2: x, 3: w}, workspace)
+        np.testing.assert_allclose(y, wanted, rtol=1e-3, atol=1e-3)
+        assert len(calls) == expected
+
+    run(outputs[0], 1)
+    run(outputs[0], 1)
+    run(outputs[1], 2)
+    run(outputs[0], 2)  # now the one used last
+    run(outputs[2], 3)  # drops outputs[1]
+    run(outputs[0], 3)
+    run(outputs[1], 4)
+    run(outputs[1], 5, aligned_bytes(chain.workspace_bytes))
+    chain.forget()
+    run(outputs[1], 6)
+
+
+def test_execute_looks_at_more_than_the_address(relu: Executable) -> None:
+    x, y = floats(4, 4), np.full((4, 4), POISON)
+    relu.execute({1: y, 2: x})
+    for other in (x.view(np.int32), x.T, x.reshape(2, 8), Pointer(x.ctypes.data, 8)):
+        with pytest.raises(BindError):
+            relu.execute({1: y, 2: other})
+    y.flags.writeable = False
+    with pytest.raises(BindError):
+        relu.execute({1: y, 2: x})
+
+
+# --- workspace --------------------------------------------------------------------------------
+
+
+def products(chain: Executable, workspace: Any, **how: Any) -> None:
+    x, w, y = floats(48, 48), floats(48, 48), np.full((48, 48), POISON)
+    plan = chain.bind({1: y, 2: x, 3: w}, workspace, **how)
+    for _ in range(2):
+        y[...] = POISON
+        plan()
+        np.testing.assert_allclose(y, x @ w @ w, rtol=1e-3, atol=1e-3)
+    y[...] = POISON
+    chain.execute({1: y, 2: x, 3: w}, workspace)
+    np.testing.assert_allclose(y, x @ w @ w, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("offset", [0, 8, 63])
+@pytest.mark.parametrize("kind", ["bytes", "floats", "pointer", "dlpack"])
+def test_the_callers_workspace_is_used_within_its_bounds(
+    chain: Executable, kind: str, offset: int
+) -> None:
+    size = (chain.workspace_bytes + 63) // 64 * 64 + 64
+    memory = aligned_bytes(size + 128)
+    memory[:] = 0xA5
+    mine = memory[64 + offset : 64 + size]
+    workspace = {
+        "bytes": lambda: mine,
+        "floats": lambda: memory[64 : 64 + size].view(np.float32),
+        "pointer": lambda: Pointer(mine.ctypes.data, mine.nbytes),
+        "dlpack": lambda: Exporter(mine),
+    }[kind]()
+    products(chain, workspace)
+    assert (memory[:64] == 0xA5).all()
+    assert (memory[64 + size :] == 0xA5).all()
+    assert (mine != 0xA5).any()
+
+
+def test_a_misaligned_workspace_without_room_is_replaced(chain: Executable) -> None:
+    memory = aligned_bytes(chain.workspace_bytes + 64)
+    memory[:] = 0xA5
+    mine = memory[8 : 8 + chain.workspace_bytes]
+    products(chain, mine)
+    products(chain, mine.ctypes.data)
+    assert (memory == 0xA5).all()
+
+
+def test_no_workspace_wanted_means_any_is_taken(relu: Executable) -> None:
+    assert relu.workspace_bytes == 0
+    x, y = floats(4, 4), np.full((4, 4), POISON)
+    for workspace in (None, 0, Pointer(0, 0), np.empty(0, np.uint8), "whatever"):
+        y[...] = POISON
+        relu.bind({1: y, 2: x}, workspace)()
+        np.testing.assert_array_equal(y, np.maximum(x, 0))
+
+
+def test_workspaces_go_back_to_the_pool(chain: Executable) -> None:
+    x, w, y = floats(48, 48), floats(48, 48), np.empty((48, 48), np.float32)
+    buffers = {1: y, 2: x, 3: w}
+    idle = chain._pool._idle
+    first, second = chain.bind(buffers), chain.bind(buffers)
+    assert len(idle) == 0
+    first.close()
+    assert len(idle) == 1
+    third = chain.bind(buffers)
+    assert len(idle) == 0
+    third()
+    del second, third
+    gc.collect()
+    assert len(idle) == 2
+    chain.run({2: x, 3: w})
+    chain.execute(buffers)
+    assert len(idle) == 2
+    plans = [chain.bind(buffers) for _ in range(9)]
+    del plans
+    gc.collect()
+    assert len(idle) == 4
+
+
+# --- run --------------------------------------------------------------------------------------
+
+
+def test_run_refuses_outputs_and_unknown_uids(relu: Executable) -> None:
+    x, y = floats(4, 4), np.full((4, 4), POISON)
+    with pytest.raises(BindError, match=r"uid 1: \[BIND-02\].*run\(\) makes the outputs"):
+        relu.run({1: y, 2: x})
+    with pytest.raises(BindError, match=r"BIND-02"):
+        relu.run({2: x, 3: x})
+    made = relu.run({1: y, 2: x, 3: x}, strict=False)
+    np.testing.assert_array_equal(made[1], np.maximum(x, 0))
+    assert (y == POISON).all()
+
+
+def test_a_tensor_without_dims(compile_text: Callable[..., bytes]) -> None:
+    text = """
+    func.func @main(%y: !torch.tensor<[],f32>, %x: !torch.vtensor<[],f32>)
+        attributes {torch.assume_strict_symbolic_shapes} {
+      %r = torch.aten.neg %x : !torch.vtensor<[],f32> -> !torch.vtensor<[],f32>
+      torch.overwrite.tensor.contents %r overwrites %y
+          : !torch.vtensor<[],f32>, !torch.tensor<[],f32>
+      return
+    }"""
+    module = Module.load(Device.open(), compile_text(text))
+    args = tuple(
+        ArgSpec(output=o, data_type=DataType.FLOAT, dims=(), strides=(), shape=())
+        for o in (True, False)
+    )
+    executable = Executable(module, Signature(args=args), (1, 2))
+    assert executable.run({2: np.array(3.0, np.float32)})[1] == -3
