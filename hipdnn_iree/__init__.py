@@ -15,12 +15,12 @@ __version__ = "0.1.0"
 
 
 def _from_checkout() -> None:
-    """Let ``hipdnn_iree.jit`` be found as ``jit/`` when run from a bare checkout."""
+    """Let ``hipdnn_iree.jit`` be found as ``jit/`` in a checkout, installed editable or not."""
     from os import path  # pathlib would take a third of the time of this import
 
     root = path.dirname(path.dirname(path.realpath(__file__)))
     if path.isfile(path.join(root, "pyproject.toml")) and path.isdir(path.join(root, "graph_api")):
-        __path__.append(root)
+        __path__.insert(0, root)
 
 
 _from_checkout()
