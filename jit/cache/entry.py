@@ -82,9 +82,7 @@ class Entry:
     @property
     def manifest(self) -> dict[str, Any]:
         """What was given to ``put`` as manifest, in JSON types; a new copy each time."""
-        copied = _copy(self._manifest)
-        assert isinstance(copied, dict)
-        return copied
+        return {name: _copy(item) for name, item in self._manifest.items()}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -245,6 +243,8 @@ def _read_open(folder: Path, folder_fd: int, wanted: CacheKey | None) -> Entry:
         kept = body["manifest"]
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise DamagedError(MANIFEST, f"lacks a member ({exc!r})") from None
+    if not isinstance(kept, dict):
+        raise DamagedError(MANIFEST, "holds something else than what was to be kept")
     if digest != folder.name:
         raise DamagedError(MANIFEST, f"belongs to entry {digest}")
     if wanted is not None and ingredients != dict(wanted.ingredients):
@@ -293,12 +293,11 @@ def _parse(data: bytes) -> dict[str, Any]:
     if hashlib.sha256(rest).hexdigest().encode() != seal[1]:
         raise DamagedError(MANIFEST, "is not what was written (its seal does not fit)")
     try:
-        body = json.loads(b"{" + rest)
+        body: dict[str, Any] = json.loads(b"{" + rest)
     except (ValueError, RecursionError) as exc:
         raise DamagedError(MANIFEST, f"is not JSON ({exc})") from None
     if body.get("schema") != SCHEMA:
         raise DamagedError(MANIFEST, f"has schema {body.get('schema')!r} instead of {SCHEMA}")
-    assert isinstance(body, dict)
     return body
 
 

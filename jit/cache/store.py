@@ -254,15 +254,16 @@ class CacheStore:
 
     def _after_put(self, entry: Entry) -> None:
         """Trim when the entries may have passed the cap; the folder is counted now and then."""
-        if self.max_bytes is None:
+        stored = None if entry.folder is None else self._layout.look(entry.folder)
+        if self.max_bytes is None or stored is None:
             return
         with self._lock:
             self._puts_since_count += 1
             stale = self._estimate is None or self._puts_since_count >= _RECOUNT_PUTS
-            total = (self._estimate or 0) + entry.nbytes
+            total = (self._estimate or 0) + stored.nbytes
             self._estimate = total
         if stale:
-            total = sum(stored.nbytes for stored in self._layout.entries())
+            total = sum(other.nbytes for other in self._layout.entries())
         if total > self.max_bytes:
             total = self._trim(int(_TRIM_TO * self.max_bytes), keep=entry.digest).nbytes_left
         elif not stale:

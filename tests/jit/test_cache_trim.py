@@ -1,0 +1,298 @@
+"""Eviction: which entries go, what trimming does to readers, writers, clocks and leftovers."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import random
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hipdnn_iree.jit.cache import CacheKey, CacheStore
+
+SIZE = 4000
+
+
+def key(number: int) -> CacheKey:
+    return CacheKey({"graph": f"g{number}"})
+
+
+def files(number: int) -> dict[str, bytes]:
+    return {"module.vmfb": random.Random(number).randbytes(SIZE)}
+
+
+def folder(store: CacheStore, number: int) -> Path:
+    digest = key(number).digest
+    return store.root / "v1" / digest[:2] / digest
+
+
+def fill(store: CacheStore, numbers: range, ages: dict[int, float] | None = None) -> None:
+    """Put entries; ``ages`` are seconds since the last use, negative ones in the future."""
+    now = time.time()
+    for number in numbers:
+        store.put(key(number), files(number), {"n": number})
+        used = now - (ages or {}).get(number, 0)
+        os.utime(folder(store, number), (used, used))
+
+
+def present(store: CacheStore, numbers: range) -> set[int]:
+    return {number for number in numbers if folder(store, number).is_dir()}
+
+
+@pytest.fixture
+def store(tmp_path) -> CacheStore:
+    return CacheStore(tmp_path / "cache", max_bytes=None)
+
+
+def warnings(caplog) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_trim_removes_the_least_recently_used_down_to_the_cap(store) -> None:
+    ages = {0: 500, 1: 100, 2: 400, 3: 200, 4: 300}
+    fill(store, range(5), ages)
+    each = store.info().nbytes // 5
+    assert store.trim().entries == 0  # no cap
+    removed = store.trim(3 * each + 50)
+    assert (removed.entries, removed.nbytes_left) == (2, store.info().nbytes)
+    assert present(store, range(5)) == {1, 3, 4}
+    assert store.trim(each + 50).entries == 2
+    assert present(store, range(5)) == {1}
+    assert store.trim(0).entries == 1
+    assert store.info().entries == store.info().nbytes == 0
+    assert os.listdir(store.root / "v1/tmp") == []
+
+
+def test_use_saves_an_entry_from_eviction(store) -> None:
+    fill(store, range(4), {0: 4000, 1: 3000, 2: 2000, 3: 1000})
+    assert store.get(key(0)) is not None
+    store.trim(int(2.5 * store.info().nbytes / 4))
+    assert present(store, range(4)) == {0, 3}
+
+
+def test_time_of_use_is_written_at_most_once_a_minute(store, monkeypatch) -> None:
+    calls = []
+    real = os.utime
+
+    def counted(*args, **options):
+        calls.append(args)
+        real(*args, **options)
+
+    fill(store, range(1), {0: 59})
+    monkeypatch.setattr(os, "utime", counted)
+    store.get(key(0))
+    assert calls == []
+    real(folder(store, 0), (time.time() - 61,) * 2)
+    for _ in range(5):
+        assert store.get(key(0)) is not None
+    assert len(calls) == 1
+
+
+def test_clock_skew_a_use_in_the_future_is_put_right(store) -> None:
+    fill(store, range(3), {0: -1e6, 1: 100, 2: 200})
+    assert store.info().newest > time.time() + 1e5
+    assert store.get(key(0)) is not None
+    assert abs(store.info().newest - time.time()) < 30
+    fill(store, range(3), {0: -1e6, 1: 100, 2: 200})
+    os.utime(folder(store, 0), (time.time() + 1e6,) * 2)
+    assert store.trim(0).entries == 3
+    assert store.info().entries == 0
+
+
+def test_put_keeps_the_cache_under_its_cap(tmp_path) -> None:
+    cap = 20 * SIZE
+    store = CacheStore(tmp_path / "cache", max_bytes=cap)
+    for number in range(60):
+        made = store.put(key(number), files(number), {})
+        assert made.folder is not None
+        assert made.folder.is_dir()  # the newest one is never evicted for itself
+        assert store.info().nbytes <= cap
+    assert store.info().entries >= 10
+    assert store.verify() == []
+
+
+def test_put_sees_what_other_processes_have_added(tmp_path) -> None:
+    cap = 10 * SIZE
+    store = CacheStore(tmp_path / "cache", max_bytes=cap)
+    store.put(key(0), files(0), {})
+    fill(CacheStore(store.root, max_bytes=None), range(100, 140))
+    for number in range(1, 70):
+        store.put(key(number % 5), files(number % 5), {})
+    assert store.info().nbytes <= cap
+
+
+def test_entry_above_the_cap_is_returned_but_not_stored(tmp_path, caplog) -> None:
+    store = CacheStore(tmp_path / "cache", max_bytes=SIZE + 500)
+    fill(store, range(1))
+    made = store.put(key(1), {"module.vmfb": bytes(10 * SIZE)}, {})
+    assert made.folder is None
+    assert made.read("module.vmfb") == bytes(10 * SIZE)
+    store.put(key(2), {"module.vmfb": bytes(10 * SIZE)}, {})
+    assert present(store, range(3)) == {0}
+    assert len(warnings(caplog)) == 1
+
+
+def test_entry_used_after_the_look_stays(store, monkeypatch) -> None:
+    fill(store, range(3), {0: 3000, 1: 2000, 2: 1000})
+    each = store.info().nbytes // 3
+    layout = type(store._layout)
+    real = layout.remove
+
+    def used_meanwhile(self, place, inode):
+        if place == folder(store, 0):
+            store.get(key(1))
+        return real(self, place, inode)
+
+    monkeypatch.setattr(layout, "remove", used_meanwhile)
+    assert store.trim(each + 10).entries == 2
+    assert present(store, range(3)) == {1}
+
+
+def test_entry_replaced_after_the_look_stays(store) -> None:
+    fill(store, range(1))
+    old = store._layout.look(folder(store, 0))
+    other = store.root / "other"
+    folder(store, 0).rename(other)  # keeps its inode taken, so that the new one differs
+    fill(store, range(1))
+    assert old is not None
+    assert not store._layout.remove(folder(store, 0), old.inode)
+    assert store.get(key(0)) is not None
+
+
+def test_clear_removes_entries_and_nothing_else(store) -> None:
+    fill(store, range(5), {0: -1e6})
+    for name in ("notes.txt", "v1/notes.txt", "v1/ab/notes.txt", "v0/ab/" + "a" * 64 + "/x"):
+        (store.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (store.root / name).write_bytes(b"mine")
+    removed = store.clear()
+    assert (removed.entries, removed.nbytes_left) == (5, 0)
+    assert store.info().entries == 0
+    left = sorted(str(p.relative_to(store.root)) for p in store.root.rglob("*") if p.is_file())
+    assert left == sorted(
+        ["notes.txt", "v1/notes.txt", "v1/ab/notes.txt", "v0/ab/" + "a" * 64 + "/x"]
+    )
+
+
+def test_leftovers_of_the_dead_go_after_an_hour_and_those_of_the_living_stay(store) -> None:
+    fill(store, range(1))
+    scratch, locks = store.root / "v1/tmp", store.root / "v1/locks"
+    now = time.time()
+    ages = {"young": 60, "old": 3700, "future": -5000, "old-but-alive": 3700}
+    for name, age in ages.items():
+        (scratch / name).mkdir()
+        (scratch / name / "module.vmfb").write_bytes(b"half")
+        os.utime(scratch / name, (now - age, now - age))
+    (scratch / "file").write_bytes(b"")
+    os.utime(scratch / "file", (now - 4000, now - 4000))
+    (locks / key(5).digest).write_bytes(b"")
+    (locks / key(6).digest).write_bytes(b"")
+    alive = os.open(scratch / "old-but-alive", os.O_RDONLY)
+    held = os.open(locks / key(6).digest, os.O_RDWR)
+    try:
+        fcntl.flock(alive, fcntl.LOCK_EX)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert store.trim().leftovers == 4
+        assert sorted(os.listdir(scratch)) == ["old-but-alive", "young"]
+        assert os.listdir(locks) == [key(6).digest]
+    finally:
+        os.close(alive)
+        os.close(held)
+    assert store.trim().leftovers == 2
+    assert os.listdir(scratch) == ["young"]
+    assert os.listdir(locks) == []
+    assert store.get(key(0)) is not None
+
+
+def test_reader_that_loses_the_files_sees_a_miss_without_warning(
+    store, monkeypatch, caplog
+) -> None:
+    fill(store, range(1))
+    real, opened = os.open, []
+
+    def removed_while_open(path, *args, **options):
+        fd = real(path, *args, **options)
+        if path == "manifest.json" and not opened:
+            opened.append(1)
+            store.clear()
+        return fd
+
+    monkeypatch.setattr(os, "open", removed_while_open)
+    assert store.get(key(0)) is None
+    assert opened == [1]
+    assert warnings(caplog) == []
+    assert store.info().damaged == 0
+
+
+def test_reader_that_loses_the_files_finds_the_rebuilt_entry(store, monkeypatch, caplog) -> None:
+    fill(store, range(1))
+    real, opened = os.open, []
+
+    def replaced_while_open(path, *args, **options):
+        fd = real(path, *args, **options)
+        if path == "manifest.json" and not opened:
+            opened.append(1)
+            store.clear()
+            fill(store, range(1))
+        return fd
+
+    monkeypatch.setattr(os, "open", replaced_while_open)
+    entry = store.get(key(0))
+    assert entry is not None
+    assert entry.read("module.vmfb") == files(0)["module.vmfb"]
+    assert warnings(caplog) == []
+
+
+def test_reads_writes_and_trims_at_the_same_time(store, caplog) -> None:
+    numbers = range(12)
+    fill(store, numbers)
+    stop = threading.Event()
+    wrong: list[object] = []
+    hits = [0]
+
+    def guarded(work) -> None:
+        try:
+            data = random.Random(work.__name__)
+            while not stop.is_set():
+                work(data.choice(numbers))
+        except BaseException as exc:
+            wrong.append(exc)
+
+    def read(number: int) -> None:
+        entry = store.get(key(number))
+        if entry is not None:
+            hits[0] += 1
+            if entry.read("module.vmfb") != files(number)["module.vmfb"]:
+                wrong.append(number)
+
+    def write(number: int) -> None:
+        made = store.put(key(number), files(number), {"n": number})
+        if made.folder is None or made.read("module.vmfb") != files(number)["module.vmfb"]:
+            wrong.append(made)
+
+    def trim(number: int) -> None:
+        store.trim(number * SIZE)
+
+    def clear(number: int) -> None:
+        store.clear()
+        time.sleep(0.01)
+
+    threads = [
+        threading.Thread(target=guarded, args=(work,))
+        for work in (read, read, write, write, trim, trim, clear)
+    ]
+    for thread in threads:
+        thread.start()
+    time.sleep(1.5)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert hits[0] > 10
+    assert warnings(caplog) == []
+    assert store.info().damaged == 0
+    assert store.verify() == []
+    assert store.info().nbytes <= sum(entry.nbytes + 1000 for entry in store.entries())
+    assert os.listdir(store.root / "v1/tmp") == []
