@@ -208,11 +208,24 @@ class Builder:
         result = T.AtenCatOp(self.type(shape, parts[0].dtype), listed, self.constant(axis)).result
         return Value(result, tuple(shape), parts[0].dtype)
 
-    def pad(self, x: Value, before: Sequence[int], after: Sequence[int]) -> Value:
-        """Return x with zeros around its last ``len(before)`` dims."""
+    def pad(
+        self, x: Value, before: Sequence[int], after: Sequence[int], *, fused: bool = False
+    ) -> Value:
+        """Return x with zeros around its last ``len(before)`` dims.
+
+        ``fused`` says that a convolution of more than one tap takes the result.  Otherwise gfx9
+        gets a concatenation with zeros: IREE 3.13 compiles a padding that stands alone there to
+        a kernel that leaves out the offset and part of the border (found by emulation).
+        """
         if not any(before) and not any(after):
             return x
         first = x.rank - len(before)
+        if self.target.is_gfx9 and not fused:
+            for axis, (low, high) in enumerate(zip(before, after, strict=True), first):
+                ends = [self._zeros(x, axis, n) for n in (low, high)]
+                parts = [*ends[0], x, *ends[1]]
+                x = self.concatenate(parts, axis)
+            return x
         shape = list(x.shape)
         amounts: list[int] = []
         for i in reversed(range(len(before))):  # Torch counts from the last dim
@@ -220,6 +233,10 @@ class Builder:
             amounts += [before[i], after[i]]
         zero: float | int = 0.0 if x.dtype.is_float else 0
         return self.call(T.AtenConstantPadNdOp, shape, x.dtype, x, amounts, zero)
+
+    def _zeros(self, x: Value, axis: int, count: int) -> list[Value]:
+        shape = [count if i == axis else d for i, d in enumerate(x.shape)]
+        return [self.literal(0, x.dtype, shape)] if count else []
 
     def flip(self, x: Value, axes: Sequence[int]) -> Value:
         """Return x reversed along the axes."""

@@ -19,32 +19,56 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     """Emit y = conv(x, w)."""
     op = node.op
     assert isinstance(op, ConvFprop)
-    given = inputs["w"]
+    image, given = _usual_order(b, inputs["x"]), inputs["w"]
     # The CPU code for 16-bit convolutions is scalar; in float32 it is four times as fast.
-    x, w, accumulate = operands(
-        b, inputs["x"], given, node.compute_data_type, widen=b.target.is_cpu
-    )
-    if b.target.is_cpu and (_transposed(given) or w.dtype is not given.dtype):
-        # Folded into the convolution, a transpose or a conversion of the filter makes a loop
-        # nest that is not vectorised: 4 to 60 times slower.  Copying the filter costs little.
+    x, w, accumulate = operands(b, image, given, node.compute_data_type, widen=b.target.is_cpu)
+    if w.dtype is given.dtype:
+        w = _settled(b, w, channels_last=_channels_last(image))
+    elif b.target.is_cpu:
+        # Folded into the convolution, the conversion of the filter makes scalar code too.
         w = b.materialise(w)
     if op.conv_mode is ConvMode.CONVOLUTION:
         w = b.flip(w, range(2, w.rank))
     return {"y": convolve(b, x, w, op, accumulate)}
 
 
-def _transposed(w: Value) -> bool:
-    """Whether the filter lies in another order than its logical one, and that order matters."""
-    return bool(w.order) and w.order != tuple(range(w.rank)) and prod(w.shape[2:]) > 1
+def _channels_last(x: Value) -> bool:
+    return x.order == (0, *range(2, x.rank), 1)
+
+
+def _usual_order(b: Builder, x: Value) -> Value:
+    """Return the image, copied on gfx9 when it lies neither channels-first nor channels-last.
+
+    IREE 3.13 does not compile some of the other orders there, such as (W, N, C, H).
+    """
+    usual = not x.order or x.order == tuple(range(x.rank)) or _channels_last(x)
+    return x if usual or not b.target.is_gfx9 else b.materialise(x)
+
+
+def _settled(b: Builder, w: Value, *, channels_last: bool) -> Value:
+    """Return the filter in a form in which its memory order does no harm.
+
+    On the CPU a folded transpose makes a loop nest that is not vectorised, 30 to 60 times slower;
+    copying the filter costs little.  On gfx9 IREE 3.13 compiles a channels-last filter wrongly
+    unless the image is channels-last too (found by emulation; ``tests/ops`` has a reproducer).
+    """
+    if not w.order or w.order == tuple(range(w.rank)):
+        return w
+    if b.target.is_cpu:
+        return b.materialise(w) if prod(w.shape[2:]) > 1 else w
+    return w if channels_last and _channels_last(w) else b.materialise(w)
 
 
 def convolve(b: Builder, x: Value, w: Value, op: ConvFprop, accumulate: DataType) -> Value:
     """Return the cross-correlation of logical x and w, accumulated in a type."""
-    padding = list(op.pre_padding)
-    if op.pre_padding != op.post_padding:
-        # Torch pads both sides alike.
-        x, padding = b.pad(x, op.pre_padding, op.post_padding), [0] * len(padding)
     taps = w.shape[2:]
+    padding = list(op.pre_padding)
+    single = prod(taps) == 1
+    if op.pre_padding != op.post_padding or single:
+        # Torch pads both sides alike, and a filter of one tap becomes a matrix product, into
+        # which no padding is fused.
+        x = b.pad(x, op.pre_padding, op.post_padding, fused=not single)
+        padding = [0] * len(padding)
     extents = [
         (size + 2 * p - d * (k - 1) - 1) // s + 1
         for size, k, p, s, d in zip(x.shape[2:], taps, padding, op.stride, op.dilation, strict=True)

@@ -7,11 +7,16 @@ compiler diagnostic can be told in terms of the graph; user names never enter th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from ...graph_api.errors import CompileError
-from ...graph_api.frozen import FrozenGraph
+from ...graph_api.frozen import FrozenGraph, FrozenNode
+from ...graph_api.ops.conv_fprop import ConvOp
+from ...graph_api.tensor import TensorSpec
 from ..emit.builder import Builder, T, Value
 from ..emit.layout import argument_shape, to_logical, to_memory
 from ..target import Target
@@ -54,6 +59,34 @@ def _node_of(graph: FrozenGraph, location: str) -> str:
     return ""
 
 
+def _order(
+    node: FrozenNode, port: str, result: Value, inputs: Mapping[str, Value]
+) -> tuple[int, ...]:
+    """Return the memory order that a result is expected to have, or () when that is open.
+
+    The compiler moves transposes through convolutions and elementwise ops, so that a result lies
+    as its image, or as its full-sized operands do when they agree.
+    """
+    like = node.op.LIKE.get(port)
+    if like is not None:
+        return inputs[like].order
+    orders = {v.order for v in inputs.values() if v.shape == result.shape}
+    return orders.pop() if len(orders) == 1 else ()
+
+
+def _settled(b: Builder, graph: FrozenGraph, value: Value, spec: TensorSpec) -> Value:
+    """Return an output, copied where its memory order would be folded into a convolution wrongly.
+
+    IREE 3.13 for gfx9 mixes up the spatial dims of a convolution whose result lies with a later
+    spatial dim outside an earlier one, such as (N, C, W, H); found by emulation.
+    """
+    spatial = [axis for axis in spec.layout.order if axis >= 2]
+    convolves = any(isinstance(node.op, ConvOp) for node in graph.nodes)
+    if b.target.is_gfx9 and convolves and spatial != sorted(spatial):
+        return b.materialise(value)
+    return value
+
+
 def _emit_function(b: Builder, graph: FrozenGraph) -> None:
     arguments = [(uid, True) for uid in graph.outputs] + [(uid, False) for uid in graph.inputs]
     types = [
@@ -80,9 +113,9 @@ def _emit_function(b: Builder, graph: FrozenGraph) -> None:
                     if port in node.outputs:
                         uid = node.outputs[port]
                         spec = graph.tensors[uid]
-                        values[uid] = b.convert(value, spec.data_type)
+                        result = b.convert(value, spec.data_type)
+                        values[uid] = replace(result, order=_order(node, port, result, inputs))
                         if not spec.virtual:
-                            T.OverwriteTensorContentsOp(
-                                to_memory(b, values[uid], spec).ssa, slots[uid]
-                            )
+                            stored = _settled(b, graph, values[uid], spec)
+                            T.OverwriteTensorContentsOp(to_memory(b, stored, spec).ssa, slots[uid])
         func.ReturnOp([])
