@@ -5,6 +5,7 @@ module     holds
 ========== =====================================================================
 device     one HAL device per (driver, device id, stream) and the process rules
 module     compiled code, checked and loaded on a device
+cpu        whether the CPU has the instructions that a module uses
 elements   data type <-> HAL element type <-> NumPy dtype <-> DLPack code
 arrays     aligned arrays in a tensor's strides; packing of 4- and 6-bit types
 dlpack     DLPack capsules, read and made

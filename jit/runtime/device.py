@@ -126,7 +126,8 @@ class Device:
         ----------
         driver : str
             ``"local-sync"`` (runs in the calling thread; best for small work),
-            ``"local-task"`` (worker threads; best for large work), ``"hip"`` or ``"cuda"``.
+            ``"local-task"`` (worker threads; best for large work), ``"hip"`` or ``"cuda"`` (on
+            a stream of its own: work of others on the same memory must have ended).
         device_id : int
             Position in the driver's list of devices.
         stream : int, optional

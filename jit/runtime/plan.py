@@ -35,7 +35,8 @@ class BoundPlan:
     The plan keeps alive every Python object whose memory it uses; memory behind a `Pointer` or
     an int address is the caller's to keep.  A call reads the inputs anew, overwrites the outputs
     in place and allocates nothing.  It returns when the results are there; on a device with an
-    external stream it returns when the work is enqueued.
+    external stream it returns when the work is enqueued, and all memory must live until the
+    stream has run it.
 
     Threads: calls of one plan wait for one another, as they share outputs and workspace;
     different plans run at the same time (the caller must not give them one workspace).

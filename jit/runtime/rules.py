@@ -83,13 +83,13 @@ def judge(spec: ArgSpec, given: Given, port: str, device: Device, copy: bool) ->
         wrong("BIND-04", _name(given.type), _name(spec.data_type), _cast_hint(spec, given))
     if not _same_shape(spec, given.dims):
         wrong("BIND-05", f"shape {given.dims}", f"shape {spec.dims}")
-    elif not same_layout(spec, given) and (not copy or _loses(spec, given)):
+    elif not same_layout(spec, given) and not (copy and _copies(spec, given, device)):
         unit = " bytes" if given.uneven else ""
         wrong(
             "BIND-06",
             f"strides {given.strides}{unit}",
             f"strides {spec.strides}",
-            _stride_hint(spec),
+            _stride_hint(spec, given, device),
         )
     return problems
 
@@ -103,13 +103,14 @@ def _judge_device(given: Given, port: str, device: Device) -> list[Problem]:
     elsewhere = kind == device.memory[0] and not device.on_host and number != device.device_id
     if kind in device.memory and not elsewhere:
         return []
+    hint = "move the tensor to the plan's device first"
     return [
         Problem(
             rule="BIND-12",
             port=port,
             got=f"memory of DLPack device {kind}:{number}",
             wanted=f"memory of {device!r}, DLPack device {device.memory[0]}:{device.device_id}",
-            hint="move the tensor to the plan's device first, or bind with copy=True",
+            hint=f"{hint}, or bind with copy=True" if given.device == HOST else hint,
         )
     ]
 
@@ -133,14 +134,14 @@ def _same_shape(spec: ArgSpec, dims: tuple[int, ...]) -> bool:
     )
 
 
-def _loses(spec: ArgSpec, given: Given) -> bool:
-    """Whether a copy would lose values: the tensor is broadcast where the buffer is not."""
-    return any(
-        wanted == 0 and have > 1 and stride != 0
-        for wanted, have, stride in zip(
-            spec.strides, given.dims or (), given.strides or (), strict=True
-        )
-    )
+def _copies(spec: ArgSpec, given: Given, device: Device) -> bool:
+    """Whether foreign strides can be staged: the host reaches the memory, no value is lost."""
+    assert given.dims is not None
+    assert given.strides is not None
+    layout = zip(spec.strides, given.dims, given.strides, strict=True)
+    # Where the tensor is broadcast and the buffer is not, a copy would keep only one value.
+    loses = any(wanted == 0 and have > 1 and stride != 0 for wanted, have, stride in layout)
+    return not loses and (device.on_host or given.device == HOST)
 
 
 def _name(kind: DataType | str | None) -> str:
@@ -154,10 +155,12 @@ def _cast_hint(spec: ArgSpec, given: Given) -> str:
     return f"convert with .astype({name})"
 
 
-def _stride_hint(spec: ArgSpec) -> str:
-    if spec.strides == tuple(row_major(spec.dims)):
-        return "np.ascontiguousarray(...), or bind with copy=True"
-    return "arrays.pack(spec, x) lays it out so, or bind with copy=True"
+def _stride_hint(spec: ArgSpec, given: Given, device: Device) -> str:
+    dense = spec.strides == row_major(spec.dims)
+    hint = "make it contiguous" if dense else "arrays.pack(spec, x) lays it out so"
+    if device.on_host and dense:
+        hint = "np.ascontiguousarray(...)"
+    return f"{hint}, or bind with copy=True" if _copies(spec, given, device) else hint
 
 
 def overlaps(

@@ -300,6 +300,18 @@ def test_memory_of_another_device_is_refused(wrong: tuple[int, int]) -> None:
         assert judge(about, given, "t", Elsewhere(), False) == []
 
 
+def test_gpu_memory_in_other_strides_is_not_copied_by_the_host() -> None:
+    about = spec(DataType.FLOAT, (4, 6))
+    found = describe(np.zeros((6, 4), np.float32).T, "t")
+    given = found[0]._replace(device=(10, 1), address=64)
+    for copy in (False, True):
+        (problem,) = judge(about, given, "t", Elsewhere(), copy)
+        assert problem.rule == "BIND-06"
+        assert "copy=True" not in problem.hint
+    given = found[0]._replace(address=64)
+    assert judge(about, given, "t", Elsewhere(), True) == []
+
+
 def test_a_gpu_address_must_be_aligned() -> None:
     assert rules(spec(DataType.FLOAT, (4,)), 0x1010, device=Elsewhere()) == ["BIND-13"]
     assert rules(spec(DataType.FLOAT, (4,)), 0x1040, device=Elsewhere()) == []

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from hipdnn_iree.graph_api.errors import ArtifactError, DeviceError
+from hipdnn_iree.jit.runtime import cpu
 from hipdnn_iree.jit.runtime.device import Device
 from hipdnn_iree.jit.runtime.module import Module, transient_bytes, verify
 from hipdnn_iree.jit.runtime.plan import Executable
@@ -43,6 +44,7 @@ def test_junk_is_refused(junk: bytes) -> None:
 CORRUPT = """
 import random, sys
 from hipdnn_iree.graph_api.errors import ArtifactError
+from hipdnn_iree.jit.runtime import cpu
 from hipdnn_iree.jit.runtime.device import Device
 from hipdnn_iree.jit.runtime.module import Module
 good = open(sys.argv[1], "rb").read()
@@ -101,6 +103,30 @@ def test_code_for_another_cpu(relu_case: Any, compile_text: Compile) -> None:
     vmfb = compile_text(relu_case.text, *flags)
     with pytest.raises(DeviceError, match=r"code is for .*embedded-elf-arm_64.*local-sync on x86"):
         Module.load(Device.open(), vmfb)
+
+
+def test_code_that_uses_instructions_this_cpu_lacks(
+    relu_case: Any, compile_text: Compile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    triple = "--iree-llvmcpu-target-triple=x86_64-linux-gnu"
+    flags = (triple, "--iree-llvmcpu-target-cpu=x86-64-v4", "--iree-torch-externalize-transients")
+    vmfb = compile_text(relu_case.text, *flags)
+    haswell = frozenset(["sse4_1", "sse4_2", "avx", "avx2", "fma", "f16c", "bmi2"])
+    monkeypatch.setattr(cpu, "_features", lambda: haswell)
+    text = r"code is for cpu:x86-64-v4; this CPU lacks avx512bw, avx512cd, avx512dq, avx512f,"
+    with pytest.raises(DeviceError, match=text):
+        Module.load(Device.open(), vmfb, target="cpu:x86-64-v4")
+    monkeypatch.setattr(cpu, "_features", lambda: frozenset(cpu._CHECKED))
+    assert cpu.missing_features(vmfb) == ()
+    monkeypatch.setattr(cpu, "_features", frozenset)  # a machine that does not tell
+    assert cpu.missing_features(vmfb) == ()
+
+
+def test_the_last_word_on_a_feature_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "_features", lambda: frozenset(["sse4_1"]))
+    text = b'x cpu_features = "+amx-tile,+sse4.1,-amx-tile", cpu_features = "" y'
+    assert cpu.missing_features(text) == ()
+    assert cpu.missing_features(text.replace(b"-amx", b"+amx")) == ("amx_tile",)
 
 
 def test_code_for_a_gpu(relu_case: Any, compile_text: Compile) -> None:
