@@ -171,7 +171,12 @@ def _closed() -> CompileError:
 def _hire(now: Settings) -> WorkerProcess:
     warm = now.compiler_mode == "worker"
     python = interpreter(now.compiler_python)
-    return WorkerProcess(python, warm=warm, idle_s=now.compiler_idle_s)
+    try:
+        return WorkerProcess(python, warm=warm, idle_s=now.compiler_idle_s)
+    except OSError as error:
+        raise CompileError(
+            f"cannot start the compiler worker with {python}: {error}", stage="crash"
+        ) from error
 
 
 def _next_alive(idle: list[WorkerProcess]) -> WorkerProcess | None:

@@ -118,6 +118,11 @@ class WorkerProcess:
         Path of iree-compile as the worker found it; ``""`` until the first answer.
     compiler : str
         Version of the compiler; ``""`` until the first answer.
+
+    Raises
+    ------
+    OSError
+        If it cannot be started.
     """
 
     def __init__(self, python: str, *, warm: bool, idle_s: float) -> None:
@@ -143,11 +148,9 @@ class WorkerProcess:
                 stderr=self._stderr,
                 start_new_session=True,
             )
-        except OSError as error:
+        except OSError:
             self._free()
-            raise CompileError(
-                f"cannot start the compiler worker with {python}: {error}", stage="crash"
-            ) from error
+            raise
         finally:
             theirs.close()
         self._socket.setblocking(False)
