@@ -1,0 +1,122 @@
+"""The one direction of imports, read from the sources."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = "hipdnn_iree"
+FOLDERS = ("graph_api", "jit", "provider", "hipdnn_plugin")
+
+# Longest prefix of the importing module -> what it may import of the project.
+MAY_IMPORT = {
+    "graph_api": ("graph_api",),
+    "jit": ("graph_api", "jit"),
+    "provider": ("graph_api", "jit", "provider", "hipdnn_plugin.wire", "hipdnn_plugin.abi"),
+    "hipdnn_plugin": (*FOLDERS, ""),
+    "hipdnn_plugin.wire": ("graph_api", "hipdnn_plugin.wire", "hipdnn_plugin.abi"),
+    "hipdnn_plugin.abi": ("graph_api", "hipdnn_plugin.wire", "hipdnn_plugin.abi"),
+}
+CORE = {"numpy", "ml_dtypes", "iree", "torch_mlir", "hip"}
+THIRD_PARTY = {
+    "graph_api": set(),
+    "jit": CORE,
+    "provider": {*CORE, "click", "rich", "onnx", "torch"},
+    "hipdnn_plugin": CORE,
+}
+
+
+def within(name: str, prefix: str) -> bool:
+    return name == prefix or name.startswith(f"{prefix}.")
+
+
+def imports(name: str, path: Path) -> Iterator[tuple[str, bool, int]]:
+    """Yield (absolute name, relative or not, line) of every import, wherever it stands."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, False, node.lineno
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module or "", False, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")
+            base = ".".join(parts[: len(parts) - node.level + 1])
+            # ``from .. import jit`` and ``from . import knobs`` name modules behind the import.
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            for target in names:
+                yield f"{base}.{target}", True, node.lineno
+
+
+def test_direction(modules: dict[str, Path]) -> None:
+    wrong = []
+    for name, path in modules.items():
+        inner = name.removeprefix(PACKAGE).lstrip(".")
+        if not inner:
+            continue  # the package itself: its re-exports are checked in test_surface.py
+        rules = max((prefix for prefix in MAY_IMPORT if within(inner, prefix)), key=len)
+        for target, relative, line in imports(name, path):
+            if relative and target != f"{PACKAGE}.__version__":
+                short = target.removeprefix(PACKAGE).lstrip(".")
+                if not any(within(short, prefix) for prefix in MAY_IMPORT[rules]):
+                    wrong.append(f"{path}:{line}: {inner} must not import {short}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_own_modules_are_imported_relatively(modules: dict[str, Path]) -> None:
+    """So that a module has one name, however the project is installed."""
+    own = (PACKAGE, *FOLDERS)
+    wrong = [
+        f"{path}:{line}: import {target}"
+        for name, path in modules.items()
+        for target, relative, line in imports(name, path)
+        if not relative and any(within(target, prefix) for prefix in own)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_outsiders_use_the_full_name(checkout: Path) -> None:
+    """Tests, examples and benchmarks import ``hipdnn_iree.jit``, never ``jit``."""
+    wrong = [
+        f"{path}:{line}: import {target}"
+        for folder in ("tests", "examples", "benchmarks", "scripts")
+        for path in sorted((checkout / folder).rglob("*.py"))
+        for target, relative, line in imports(path.stem, path)
+        if relative or any(within(target, prefix) for prefix in FOLDERS)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_third_party_imports_are_declared(modules: dict[str, Path]) -> None:
+    """``graph_api`` needs the standard library only; the others what pyproject.toml lists."""
+    wrong = []
+    for name, path in modules.items():
+        folder = name.split(".")[1] if "." in name else "graph_api"
+        allowed = THIRD_PARTY[folder] | sys.stdlib_module_names
+        wrong += [
+            f"{path}:{line}: {folder} must not import {target}"
+            for target, relative, line in imports(name, path)
+            if not relative and target.partition(".")[0] not in allowed
+        ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_environment_is_read_in_one_module(modules: dict[str, Path]) -> None:
+    readers = {
+        name
+        for name, path in modules.items()
+        if re.search(r"\bos\.(environ|getenv)|import.*\b(environ|getenv)\b", path.read_text())
+    }
+    assert readers <= {f"{PACKAGE}.jit.knobs"}
+
+
+def test_modules_stay_readable(modules: dict[str, Path]) -> None:
+    long = {
+        str(path): count
+        for path in modules.values()
+        if (count := len(path.read_text(encoding="utf-8").splitlines())) > 600
+    }
+    assert not long
