@@ -414,12 +414,13 @@ def _compare_one(
         right = ((low <= got) & (got <= high)) | both_nan
         odd = np.isfinite(exact) != np.isfinite(got)
         error = np.where(right & ~np.isfinite(exact), 0.0, np.abs(got - exact))
-        error = np.where(np.isnan(error) | (odd & ~right), np.inf, error)
-        allowed = np.where(both_nan, 0.0, np.fmax(high - exact, exact - low))
+        error = np.where(np.isnan(error), np.inf, error)
+        allowed = np.where(np.isfinite(exact), np.fmax(high - exact, exact - low), 0.0)
         excess = np.where(error > 0, error / allowed, 0.0)
         finite = exact[np.isfinite(exact)]
         scale = math.sqrt(float(np.square(finite).mean())) if finite.size else 0.0
         relative = np.where(error > 0, error / np.maximum(np.abs(exact), scale), 0.0)
+        relative = np.where(np.isnan(relative), np.inf, relative)
     # Wrong elements before right ones, and the furthest out among them.
     worst = np.unravel_index(np.argmax(np.where(right, np.fmin(excess, 1), 1 + excess)), got.shape)
     wrong = ~right
@@ -430,7 +431,7 @@ def _compare_one(
         elements=got.size,
         wrong=int(wrong.sum()),
         max_abs_error=float(error.max()),
-        max_rel_error=float(np.nanmax(relative)),
+        max_rel_error=float(relative.max()),
         worst=tuple(map(int, worst)),
         got=float(got[worst]),
         expected=float(exact[worst]),

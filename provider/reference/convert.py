@@ -81,7 +81,7 @@ def smallest(data_type: DataType) -> float:
         return 0.0
     info = ml_dtypes.finfo(numpy_dtype(data_type))
     flushes = data_type in (DataType.FLOAT, DataType.BFLOAT16, DataType.DOUBLE)
-    return float(info.smallest_normal if flushes else info.smallest_subnormal / 2)
+    return float(info.smallest_normal) if flushes else float(info.smallest_subnormal) / 2
 
 
 def widen(array: Array, data_type: DataType) -> Array:

@@ -180,7 +180,7 @@ MODES: dict[PointwiseMode, Row] = {
     _P.MOD: Row(
         _of(np.fmod),
         # As a - b·trunc(a / b): the error is that of a, and near a multiple of b it jumps.
-        lambda op, y, a, b: np.where(np.abs(a) < np.abs(b), 0.0, 2 * np.abs(a)),
+        lambda op, y, a, b: np.where(np.abs(a) < np.abs(b), 0.0, 4 * np.abs(a)),
         _of(np.fmod),
         (Domain(low=-4, high=4, ints=_BYTE), _NONZERO),
         wobble=4,
@@ -230,17 +230,17 @@ MODES: dict[PointwiseMode, Row] = {
         None,
         (Domain(low=0.1, high=4, away=0.1, ints=(1, 127), strict=True),),
     ),
-    _P.SIN: Row(_of(np.sin), units(4, 1, 1), None, (Domain(low=-6, high=6, ints=_BYTE),)),
-    _P.COS: Row(_of(np.cos), units(4, 1, 1), None, (Domain(low=-6, high=6, ints=_BYTE),)),
+    _P.SIN: Row(_of(np.sin), units(0, 8, 1), None, (Domain(low=-6, high=6, ints=_BYTE),)),
+    _P.COS: Row(_of(np.cos), units(0, 8, 1), None, (Domain(low=-6, high=6, ints=_BYTE),)),
     _P.TAN: Row(
         _of(np.tan),
-        # The slope is 1 + tan².
-        lambda op, y, x: 8 * np.abs(y) + 2 * np.abs(x) * (1 + y * y),
+        # sin / cos: the slope is 1 + tan².
+        lambda op, y, x: (8 + np.abs(x)) * (1 + y * y),
         None,
         (Domain(low=-1.2, high=1.2, ints=(-1, 1), strict=True),),
     ),
     _P.ERF: Row(_of(_erf), units(16), None, (Domain(low=-3, high=3, ints=_TIES),)),
-    _P.TANH_FWD: Row(_of(np.tanh), units(16), None, (_WIDE,)),
+    _P.TANH_FWD: Row(_of(np.tanh), units(16, 1), None, (_WIDE,)),
     _P.SIGMOID_FWD: Row(_of(_sigmoid), units(8), None, (_WIDE,)),
     _P.GELU_FWD: Row(_of(_gelu), units(8, 0, 4), None, (_WIDE,)),
     _P.GELU_APPROX_TANH_FWD: Row(
