@@ -26,6 +26,7 @@ __all__ = [
     "Knob",
     "Settings",
     "describe",
+    "foreign",
     "scope",
     "settings",
     "unknown_variables",
@@ -336,6 +337,11 @@ def unknown_variables() -> dict[str, str]:
     known = [knob.env for knob in KNOBS]
     strays = sorted(v for v in os.environ if v.startswith(PREFIX) and v not in known)
     return {stray: "".join(get_close_matches(stray, known, 1)) for stray in strays}
+
+
+def foreign(*names: str) -> dict[str, str]:
+    """Return variables that belong to others, for reports only; ``""`` for those not set."""
+    return {name: os.environ.get(name, "") for name in names}
 
 
 @lru_cache(maxsize=64)

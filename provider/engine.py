@@ -20,7 +20,11 @@ from ..jit.target import Target
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Engine", "Plan", "engine_id"]
+__all__ = ["RULES", "Engine", "Plan", "engine_id"]
+
+RULES: dict[str, str] = {
+    "PLAN-01": "a name given for a buffer is that of exactly one input or output",
+}
 
 TensorKey = Tensor | int | str
 
@@ -123,7 +127,7 @@ class Plan(ABC):
                     names = sorted({s.name for s in self.graph.tensors.values() if s.name})
                     problems.append(
                         Problem(
-                            rule="BIND-00",
+                            rule="PLAN-01",
                             port=str(key),
                             got=f"{len(uids)} tensors of this name",
                             wanted="the name of one input or output, a uid, or a Tensor",
@@ -141,6 +145,14 @@ class Engine(ABC):
     NAME: ClassVar[str]
     ALIAS: ClassVar[str]
     """Short name for the command line."""
+
+    @abstractmethod
+    def ops(self) -> tuple[str, ...]:
+        """Return the names of the ops that it knows; ``declines`` knows the exceptions."""
+
+    @abstractmethod
+    def targets(self) -> tuple[str, ...]:
+        """Return one spelling for every target that it builds for."""
 
     @abstractmethod
     def declines(self, graph: FrozenGraph, target: Target) -> list[Decline]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..jit.target import Target
     from .engine import Plan
 
-__all__ = ["Graph", "load"]
+__all__ = ["Graph", "load", "loads"]
 
 
 class Graph(ModelGraph):
@@ -69,8 +69,25 @@ def load(path: str | Path) -> Graph:
     OSError
         If the file cannot be read.
     """
-    data = Path(path).read_bytes()
+    return loads(Path(path).read_bytes(), source=str(path))
+
+
+def loads(data: bytes, *, source: str = "graph") -> Graph:
+    """Read the bytes of a graph file; the one place that tells the kinds of files apart.
+
+    Parameters
+    ----------
+    data : bytes
+        hipDNN's graph JSON.
+    source : str
+        Where they come from, for error texts.
+
+    Raises
+    ------
+    FormatError
+        If they are not such a graph; with all problems found.
+    """
     try:
         return Graph.from_json(data)
     except FormatError as error:
-        raise FormatError(f"{path}: {error.message}", error.problems) from None
+        raise FormatError(f"{source}: {error.message}", error.problems) from None

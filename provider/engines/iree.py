@@ -13,6 +13,7 @@ from ...graph_api.errors import Decline
 from ...graph_api.frozen import FrozenGraph
 from ...jit import support
 from ...jit.knobs import settings
+from ...jit.lowering import LOWERINGS
 from ...jit.pipeline import Compiled, compile_graph
 from ...jit.target import Target
 from ..engine import Engine, Plan
@@ -34,6 +35,12 @@ class IreeEngine(Engine):
 
     NAME: ClassVar[str] = "IREE_JIT_ENGINE"
     ALIAS: ClassVar[str] = "iree"
+
+    def ops(self) -> tuple[str, ...]:
+        return tuple(LOWERINGS)
+
+    def targets(self) -> tuple[str, ...]:
+        return Target.known()
 
     def declines(self, graph: FrozenGraph, target: Target) -> list[Decline]:
         return [Decline(engine=self.NAME, problem=p) for p in support.problems(graph, target)]

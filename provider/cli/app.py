@@ -1,0 +1,134 @@
+"""The group of commands, and how every error becomes a message and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from ... import __version__
+from ...graph_api.errors import DeviceError, HipdnnIreeError
+from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK, exit_code
+from .options import Group, State
+from .output import emit, talk
+
+__all__ = ["COMMANDS", "app"]
+
+COMMANDS = ("run", "compile", "explain", "show", "engines", "targets", "cache", "env")
+
+
+class App(Group):
+    """The commands, each in a module of its name that is imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f".{cmd_name}", __package__).command
+        return command
+
+    def main(  # type: ignore[override]  # it never returns
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        """Run one command line; ends with `SystemExit`."""
+        words = list(sys.argv[1:] if args is None else args)
+        for stream in (sys.stdout, sys.stderr):
+            # Names of a graph may be text that the terminal cannot show.
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
+        state = State(json="--json" in words)  # so that a bad command line is told in JSON too
+        try:
+            code = self._call(words, prog_name or "hipdnn-iree", state)
+        except BrokenPipeError:
+            # What is left in the buffer must not fail again when the interpreter ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            code = BROKEN_PIPE
+        sys.exit(code)
+
+    def _call(self, words: list[str], name: str, state: State) -> int:
+        try:
+            with self.make_context(name, words or ["--help"], obj=state) as ctx:
+                self.invoke(ctx)
+            sys.stdout.flush()
+            return OK
+        except click.exceptions.Exit as event:
+            sys.stdout.flush()
+            return event.exit_code
+        except (KeyboardInterrupt, click.Abort):
+            talk("interrupted")
+            return INTERRUPTED
+        except click.ClickException as error:
+            return _usage(error, state)
+        except BrokenPipeError:
+            raise
+        except MemoryError as error:
+            return _failed(DeviceError(f"not enough memory: {error}"), state)
+        except HipdnnIreeError as error:
+            return _failed(error, state)
+        except Exception as error:
+            return _internal(error, state)
+
+
+def _usage(error: click.ClickException, state: State) -> int:
+    ctx = getattr(error, "ctx", None)
+    if state.json:
+        about = {"code": "E000", "error": type(error).__name__, "message": error.format_message()}
+        emit({"error": {**about, "exit_code": BAD_INPUT}})
+    elif ctx is not None:
+        talk(ctx.get_usage())
+    talk(f"error: {error.format_message()}")
+    if ctx is not None:
+        talk(f"'{ctx.command_path} --help' says more")
+    return BAD_INPUT
+
+
+def _failed(error: HipdnnIreeError, state: State) -> int:
+    if state.traceback:
+        _print_traceback(error)
+    code = exit_code(error)
+    if state.json:
+        emit({"error": {**error.as_dict(), "exit_code": code}})
+    talk(f"error [{error.code}]: {_lines(str(error))}")
+    return code
+
+
+def _internal(error: Exception, state: State) -> int:
+    if state.traceback:
+        _print_traceback(error)
+    text = _lines(str(error)).partition("\n")[0]
+    if state.json:
+        about = {"code": "E900", "error": type(error).__name__, "message": text}
+        emit({"error": {**about, "exit_code": INTERNAL}})
+    talk(f"internal error: {type(error).__name__}: {text}")
+    if not state.traceback:
+        talk("this is a bug; repeat it with --traceback and report what it shows")
+    return INTERNAL
+
+
+def _print_traceback(error: BaseException) -> None:
+    import traceback
+
+    talk("".join(traceback.format_exception(error)).rstrip())
+
+
+def _lines(text: str) -> str:
+    """Return a message so that a name inside it cannot move the cursor."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+@click.group(
+    cls=App, no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.version_option(__version__, prog_name="hipdnn-iree")
+def app() -> None:
+    """Compile, run, check and look at hipDNN operation graphs.
+
+    Data goes to stdout, talk to stderr.  Exit codes: 0 done, 1 a check failed, 2 bad usage, file
+    or graph, 3 not supported here, 4 the compiler failed, 5 internal error.
+    """

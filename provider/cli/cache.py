@@ -1,0 +1,136 @@
+"""``hipdnn-iree cache``: look at the cache of compiled code, and look after it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from ...jit import knobs
+from .exits import CHECK_FAILED
+from .options import Group, State, knob_options
+from .output import emit, facts, say, shown, talk
+
+if TYPE_CHECKING:
+    from ...jit.cache import CacheStore, Removed
+
+
+def _open() -> CacheStore:
+    """Return the cache folder, whether it is in use or switched off."""
+    from ...jit.cache import CacheStore
+
+    now = knobs.settings()
+    return CacheStore(now.cache_dir, now.cache_max_bytes)
+
+
+@click.group(cls=Group)
+def command() -> None:
+    """Look at the cache of compiled code, and look after it.
+
+    All of it is safe while other processes use the cache.
+    """
+
+
+@command.command()
+@knob_options("--cache-dir")
+@click.pass_obj
+def info(state: State) -> None:
+    """Say where the cache is and what is in it."""
+    now, found = knobs.settings(), _open().info()
+    about = {
+        "mode": now.cache_mode,
+        **found.as_dict(),
+        "reproducers": str(now.reproducers_dir),
+    }
+    for counter in ("hits", "misses", "stored", "damaged"):
+        del about[counter]  # of this process, which has done nothing
+    if state.json:
+        emit(about)
+        return
+    facts(
+        [
+            ("folder", found.root),
+            ("mode", f"{now.cache_mode}{f', but {found.off}' if found.off else ''}"),
+            ("entries", found.entries),
+            ("bytes", f"{found.nbytes:,} of at most {found.max_bytes:,}"),
+            ("used", _span(found.oldest, found.newest)),
+            ("reproducers", str(now.reproducers_dir)),
+        ]
+    )
+
+
+def _span(oldest: float | None, newest: float | None) -> str:
+    if oldest is None or newest is None:
+        return "never"
+    texts = [time.strftime("%Y-%m-%d %H:%M", time.localtime(t)) for t in (oldest, newest)]
+    return " to ".join(dict.fromkeys(texts))
+
+
+@command.command()
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@knob_options("--cache-dir")
+@click.pass_obj
+def clear(state: State, yes: bool) -> None:
+    """Remove all entries; asks first, and without a terminal wants --yes."""
+    cache = _open()
+    if not yes:
+        if state.json or not sys.stdin.isatty():
+            raise click.UsageError("nobody can be asked; give --yes to remove all entries")
+        found = cache.info()
+        question = f"remove {found.entries} entries ({found.nbytes:,} bytes) in {found.root}?"
+        if not click.confirm(shown(question), err=True):
+            raise click.Abort
+    _removed(state, cache, cache.clear())
+
+
+@command.command()
+@click.option(
+    "--max-bytes", metavar="BYTES", help="Another cap for this time; takes K, M, G and T."
+)
+@knob_options("--cache-dir")
+@click.pass_obj
+def trim(state: State, max_bytes: str | None) -> None:
+    """Remove the least recently used entries above the cap, and what dead processes left."""
+    cap = None
+    if max_bytes is not None:
+        knob = next(k for k in knobs.KNOBS if k.field == "cache_max_bytes")
+        try:
+            cap = int(knob.parse(max_bytes.strip()))
+        except ValueError:
+            raise click.BadParameter(f"{max_bytes!r}; allowed: {knob.allowed}") from None
+    cache = _open()
+    _removed(state, cache, cache.trim(cap))
+
+
+def _removed(state: State, cache: CacheStore, removed: Removed) -> None:
+    if state.json:
+        emit({"root": str(cache.root), **removed.as_dict(), "off": cache.off})
+        return
+    say(
+        f"removed {removed.entries} entries ({removed.nbytes:,} bytes) and {removed.leftovers} "
+        f"leftovers; {removed.nbytes_left:,} bytes are left in {shown(str(cache.root))}"
+    )
+
+
+@command.command()
+@click.option("--repair", is_flag=True, help="Remove what is damaged.")
+@knob_options("--cache-dir")
+@click.pass_obj
+def verify(state: State, repair: bool) -> None:
+    """Read every entry and compare it with its digests; exit code 1 when one is damaged."""
+    cache = _open()
+    findings = cache.verify(repair=repair)
+    entries = cache.info().entries
+    if state.json:
+        about = {"root": str(cache.root), "entries": entries, "ok": not findings}
+        emit({**about, "findings": [f.as_dict() for f in findings], "off": cache.off})
+    else:
+        for finding in findings:
+            say(shown(str(finding)))
+        say(f"{entries} entries in {shown(str(cache.root))}; {len(findings)} damaged")
+    if cache.off:
+        talk(f"warning: the cache is not used: {cache.off}")
+    if findings:
+        raise click.exceptions.Exit(CHECK_FAILED)

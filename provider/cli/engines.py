@@ -1,0 +1,63 @@
+"""``hipdnn-iree engines``: what can serve graphs here."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from ... import __version__
+from ...jit.target import Target
+from ..engine import engine_id
+from ..manifest import ENGINES, engine
+from ..select import DEFAULT_ENGINES
+from .options import Command, State
+from .output import emit, say, table
+
+
+@click.command(cls=Command)
+@click.pass_obj
+def command(state: State) -> None:
+    """List the engines: name, id, where they are from, what they serve.
+
+    An engine may still decline a graph; `hipdnn-iree explain GRAPH` says which do, and why.
+    """
+    rows = [_row(alias) for alias in ENGINES]
+    if state.json:
+        emit({"engines": rows})
+        return
+    table(
+        ["name", "alias", "id", "version", "chosen", "targets", "ops"],
+        [
+            (
+                row["name"],
+                row["alias"],
+                row["id_hex"],
+                row["version"],
+                "by default" if row["default"] else "when pinned",
+                ", ".join(dict.fromkeys(Target.parse(t).family for t in row["targets"])),
+                ", ".join(row["ops"]),
+            )
+            for row in rows
+        ],
+    )
+    say()
+    for row in rows:
+        say(f"{row['alias']}: {row['source']}")
+
+
+def _row(alias: str) -> dict[str, Any]:
+    found = engine(alias)
+    number = engine_id(found.NAME)
+    return {
+        "name": found.NAME,
+        "alias": alias,
+        "id": number,
+        "id_hex": f"0x{number % 2**64:016X}",
+        "version": __version__,
+        "source": sys.modules[type(found).__module__].__file__,
+        "default": alias in DEFAULT_ENGINES,
+        "targets": list(found.targets()),
+        "ops": list(found.ops()),
+    }

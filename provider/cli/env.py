@@ -1,0 +1,46 @@
+"""``hipdnn-iree env``: what is installed, set and found here, for bug reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from .options import Command, State
+from .output import bold, emit, facts, say, table
+from .probes import report
+
+
+@click.command(cls=Command)
+@click.option("--probe", is_flag=True, help="Load ROCm's library, in another process, and ask it.")
+@click.pass_obj
+def command(state: State, probe: bool) -> None:
+    """Say what is installed, what is set, and what this machine has.
+
+    It looks without importing the packages, and prints whatever can be found when some of them
+    are broken or missing.
+    """
+    about = report(probe=probe)
+    if state.json:
+        emit(about)
+        return
+    for section, found in about.items():
+        say(bold(section.replace("_", " ")))
+        if section == "settings" and isinstance(found, list):
+            table(
+                ["  setting", "value", "from", "variable"],
+                [[f"  {row['name']}", row["value"], row["origin"], row["env"]] for row in found],
+            )
+        elif isinstance(found, dict) and found:
+            facts([(f"  {name}", _text(value)) for name, value in found.items()])
+        else:
+            say("  none" if not found else f"  {found}")
+        say()
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, dict):
+        return ", ".join(f"{k} {v}" for k, v in value.items()) or "none"
+    return value

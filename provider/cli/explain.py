@@ -1,0 +1,120 @@
+"""``hipdnn-iree explain``: who serves a graph, who declines it, and what the cache knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...graph_api.errors import Decline
+from .exits import NOT_SUPPORTED
+from .options import (
+    Command,
+    State,
+    engine_option,
+    graph_argument,
+    knob_options,
+    target_option,
+)
+from .output import bold, emit, facts, say, shown
+
+if TYPE_CHECKING:
+    from ...graph_api.frozen import FrozenGraph
+    from ...jit.target import Target
+    from ..engine import Engine
+
+
+@click.command(cls=Command)
+@graph_argument
+@target_option()
+@engine_option
+@knob_options("--cache", "--cache-dir", "--opt-level", "--extra-flags")
+@click.pass_obj
+def command(state: State, graph: str, target: Target, engine: str | None) -> None:
+    """Say which engines serve GRAPH, why the others decline, and whether the code is cached.
+
+    Nothing is compiled.  The exit code is 3 when no engine would run the graph.
+    """
+    from ..select import candidates, choose
+    from .files import read_graph
+
+    frozen = read_graph(graph).freeze()
+    found = candidates(frozen, target, engine_name=engine)
+    chosen = None
+    if any(not reasons for e, reasons in found if engine or _by_default(e)):
+        chosen = choose(frozen, target, engine_name=engine)
+    about = {
+        "graph": {"name": frozen.name, "digest": frozen.digest},
+        "target": str(target),
+        "chosen": chosen.NAME if chosen else None,
+        "why": _why(chosen, engine),
+        "candidates": [_candidate(e, reasons) for e, reasons in found],
+        "cache": _cache(frozen, target) if chosen and chosen.ALIAS == "iree" else None,
+    }
+    if state.json:
+        emit(about)
+    else:
+        _print(about)
+    if chosen is None:
+        raise click.exceptions.Exit(NOT_SUPPORTED)
+
+
+def _by_default(engine: Engine) -> bool:
+    from ..select import DEFAULT_ENGINES
+
+    return engine.ALIAS in DEFAULT_ENGINES
+
+
+def _why(chosen: Engine | None, pinned: str | None) -> str:
+    if chosen is None:
+        return "the pinned engine declines" if pinned else "every engine of the defaults declines"
+    return "pinned" if pinned else "the first of the default engines that serves the graph"
+
+
+def _candidate(engine: Engine, reasons: list[Decline]) -> dict[str, Any]:
+    from ..engine import engine_id
+
+    return {
+        "engine": engine.NAME,
+        "alias": engine.ALIAS,
+        "engine_id": engine_id(engine.NAME),
+        "served": not reasons,
+        "default": _by_default(engine),
+        "reasons": [{**r.problem.as_dict(), "text": str(r.problem)} for r in reasons],
+    }
+
+
+def _cache(frozen: FrozenGraph, target: Target) -> dict[str, Any]:
+    from ...jit.cache import explain_miss
+    from ...jit.pipeline import cache_key, store
+
+    cache, key = store(), cache_key(frozen, target)
+    hit = cache.get(key) is not None
+    return {
+        "state": "hit" if hit else ("off" if cache.off else "miss"),
+        "key": key.digest,
+        "root": str(cache.root),
+        "miss": None if hit else explain_miss(cache, key).as_dict(),
+    }
+
+
+def _print(about: dict[str, Any]) -> None:
+    graph, cache = about["graph"], about["cache"]
+    rows = [
+        ("graph", f"{graph['name'] or '(no name)'}  {graph['digest'][:16]}"),
+        ("target", about["target"]),
+        ("chosen", f"{about['chosen'] or 'none'}: {about['why']}"),
+    ]
+    if cache is not None:
+        rows.append(("cache", f"{cache['state']}  {cache['key'][:16]} in {cache['root']}"))
+    facts(rows)
+    if cache is not None and cache["miss"]:
+        for line in cache["miss"]["text"].splitlines():
+            say(f"  {shown(line)}")
+    for candidate in about["candidates"]:
+        say()
+        verdict = "serves the graph" if candidate["served"] else "declines"
+        note = "" if candidate["default"] else ", and runs only when pinned with --engine"
+        say(f"{bold(candidate['engine'])} ({candidate['alias']}) {verdict}{note}")
+        for reason in candidate["reasons"]:
+            say(f"  {shown(reason['text'])}")

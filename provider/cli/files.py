@@ -1,0 +1,238 @@
+"""Files that commands read and write; whatever is wrong with one is a `FormatError`.
+
+Graph files are read in one place, `read_graph`, for all commands.  Arrays come and go as ``.npz``
+files, keyed by tensor name or uid.  NumPy knows no bfloat16 and no fp8: in a file these are raw
+bytes (``|V2``, ``|V1``), which are taken back as what the tensor says.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...graph_api.errors import BindError, FormatError, Problem
+
+if TYPE_CHECKING:
+    from ...graph_api.frozen import FrozenGraph
+    from ...graph_api.tensor import TensorSpec
+    from ...jit.signature import ArgSpec
+    from ..graph import Graph
+
+__all__ = ["RULES", "file_errors", "read_graph", "read_inputs", "write", "write_outputs"]
+
+RULES: dict[str, str] = {
+    "FILE-01": "a file that is named can be read or written",
+    "FILE-02": "a file of inputs is an .npz archive without pickled objects",
+    "INPUT-01": "a file of inputs has an array for every input, by name or uid",
+    "INPUT-02": "every array of it belongs to a tensor of the graph",
+    "INPUT-03": "an array has the dims of its tensor",
+    "INPUT-04": "an array has the data type of its tensor",
+}
+
+
+@contextmanager
+def file_errors(path: str | Path, verb: str = "read") -> Iterator[None]:
+    """Turn an ``OSError`` into a `FormatError` that names the file."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        problem = Problem(
+            rule="FILE-01",
+            port=str(path),
+            got=error.strerror or str(error),
+            wanted=f"a file that can be {'read' if verb == 'read' else 'written'}",
+        )
+        raise FormatError(f"cannot {verb} {path}", [problem]) from None
+    except ValueError as error:  # a null character in the name
+        if "null" not in str(error):
+            raise
+        problem = Problem(rule="FILE-01", got=repr(str(path)), wanted="the name of a file")
+        raise FormatError(f"cannot {verb} {str(path)!r}", [problem]) from None
+
+
+def read_graph(path: str) -> Graph:
+    """Read a graph file of any kind that is known; ``-`` is stdin.
+
+    Raises
+    ------
+    FormatError
+        If it cannot be read, or is not a graph; with all problems found.
+    """
+    from ..graph import loads
+
+    with file_errors(path):
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    return loads(data, source="standard input" if path == "-" else path)
+
+
+def write(path: str | Path, data: bytes) -> None:
+    """Write a file as a whole: a reader sees the old content or the new one.
+
+    Raises
+    ------
+    FormatError
+        If it cannot be written.
+    """
+    with file_errors(path, "write"):
+        target = Path(path)
+        if target.exists() and not target.is_file():  # /dev/null, a pipe
+            target.write_bytes(data)
+            return
+        target = target.resolve()  # so that a link stays one
+        scratch = target.with_name(f".{target.name[:80]}.{os.getpid()}")
+        try:
+            scratch.write_bytes(data)
+            os.replace(scratch, target)
+        finally:
+            scratch.unlink(missing_ok=True)
+
+
+# ---------------------------------------------------------------------------- arrays
+
+
+def key_of(graph: FrozenGraph, uid: int) -> str:
+    """Return what a tensor is called in an ``.npz`` file: its name, or the uid where unclear."""
+    name = graph.tensors[uid].name
+    others = [s for u, s in graph.tensors.items() if u != uid and s.name == name]
+    plain = name and name.isprintable() and not name.lstrip("-").isdigit()
+    return name if plain and not others else str(uid)
+
+
+def read_inputs(path: str, graph: FrozenGraph) -> dict[int, Any]:
+    """Return every input by uid, in the memory layout of its tensor.
+
+    Raises
+    ------
+    FormatError
+        If the file is no ``.npz`` file.
+    BindError
+        If arrays are missing, too many, or not what the graph wants; with all problems.
+    """
+    from ...jit.pipeline import signature_of
+    from ...jit.runtime.arrays import pack
+
+    arrays = _read_npz(path)
+    found: dict[int, Any] = {}
+    problems: list[Problem] = []
+    specs = signature_of(graph).args[len(graph.outputs) :]
+    for uid, arg in zip(graph.inputs, specs, strict=True):
+        spec = graph.tensors[uid]
+        keys = [key for key in (key_of(graph, uid), str(uid)) if key in arrays]
+        if not keys:
+            problems.append(
+                Problem(rule="INPUT-01", port=spec.label, got="no array", wanted=_wanted(spec))
+            )
+            continue
+        array, misfits = _fitting(arrays[keys[0]], spec, arg)
+        problems += misfits
+        if not misfits:
+            found[uid] = pack(arg, array)
+    known = {k for uid in graph.tensors for k in (key_of(graph, uid), str(uid))}
+    problems += [
+        Problem(
+            rule="INPUT-02",
+            port=key,
+            got="an array that no tensor is called",
+            wanted="one of " + ", ".join(key_of(graph, uid) for uid in graph.inputs),
+        )
+        for key in arrays
+        if key not in known
+    ]
+    if problems:
+        raise BindError(f"{path} does not hold the inputs of the graph", problems)
+    return found
+
+
+def _wanted(spec: TensorSpec) -> str:
+    return f"{spec.data_type.json} {list(spec.dims)} under its name or {str(spec.uid)!r}"
+
+
+def _read_npz(path: str) -> dict[str, Any]:
+    import zipfile
+
+    import numpy as np
+
+    try:
+        with file_errors(path), np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("a single array")
+            return {key: archive[key] for key in archive.files}
+    except (ValueError, EOFError, zipfile.BadZipFile, KeyError, NotImplementedError) as error:
+        if isinstance(error, FormatError):
+            raise
+        problem = Problem(
+            rule="FILE-02",
+            port=path,
+            got=" ".join(str(error).split())[:200],
+            wanted="an .npz archive of plain arrays",
+            hint="np.savez('x.npz', **{'name of tensor': array})",
+        )
+        raise FormatError(f"{path} is no .npz file", [problem]) from None
+
+
+def _fitting(array: Any, spec: TensorSpec, arg: ArgSpec) -> tuple[Any, list[Problem]]:
+    """Return the array seen in its tensor's type, and what is wrong with it."""
+    from ..reference import numpy_dtype
+
+    wanted = numpy_dtype(spec.data_type)
+    if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize:
+        array = array.view(wanted)
+    problems = []
+    stored = tuple(1 if s == 0 else d for d, s in zip(spec.dims, spec.strides, strict=True))
+    if array.shape not in (spec.dims, stored):
+        got = f"dims {list(array.shape)}"
+        problems.append(
+            Problem(rule="INPUT-03", port=spec.label, got=got, wanted=f"dims {list(spec.dims)}")
+        )
+    elif array.shape != stored and not _constant(array, stored):
+        got = "values that differ along a dim with stride 0"
+        problems.append(
+            Problem(rule="INPUT-03", port=spec.label, got=got, wanted=f"dims {list(stored)}")
+        )
+    if array.dtype != wanted:
+        problems.append(
+            Problem(
+                rule="INPUT-04",
+                port=spec.label,
+                got=str(array.dtype),
+                wanted=str(wanted),
+                hint=f"convert with .astype({str(wanted)!r})",
+            )
+        )
+    return array, problems
+
+
+def _constant(array: Any, stored: tuple[int, ...]) -> bool:
+    """Whether an array repeats its part of dims ``stored``, to the bit."""
+    import numpy as np
+
+    bits = np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}")
+    return bool((bits == bits[tuple(slice(0, n) for n in stored)]).all())
+
+
+def write_outputs(path: str, graph: FrozenGraph, arrays: Mapping[int, Any]) -> None:
+    """Write arrays by uid as an ``.npz`` file, under the keys of `key_of`.
+
+    Raises
+    ------
+    FormatError
+        If the file cannot be written.
+    """
+    import io
+    import zipfile
+
+    import numpy as np
+
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as archive:  # np.savez takes no array called "file"
+        for uid, array in arrays.items():
+            one = io.BytesIO()
+            np.lib.format.write_array(one, np.ascontiguousarray(array), allow_pickle=False)
+            archive.writestr(f"{key_of(graph, uid)}.npy", one.getvalue())
+    write(path, whole.getvalue())

@@ -1,0 +1,236 @@
+"""Options that commands share, and what they set: the `State` of a call, and knobs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ...graph_api.errors import SettingError
+from ...jit import knobs
+from .output import talk
+
+if TYPE_CHECKING:
+    from ...jit.target import Target
+
+__all__ = [
+    "Command",
+    "Group",
+    "State",
+    "engine_option",
+    "graph_argument",
+    "knob_options",
+    "output_option",
+    "target_option",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass
+class State:
+    """What the shared options say.
+
+    Attributes
+    ----------
+    json : bool
+        Print one JSON object, for errors as well.
+    verbose : int
+        Times that ``-v`` was given.
+    traceback : bool
+        Show where an internal error came from.
+    knobs : dict
+        Settings given as options, in the spelling of their variables.
+    """
+
+    json: bool = False
+    verbose: int = 0
+    traceback: bool = False
+    knobs: dict[str, str] = field(default_factory=dict)
+
+
+def _shared() -> list[click.Parameter]:
+    """Return the options that every command has; they can stand before it as well."""
+
+    def store(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+        if value:
+            setattr(ctx.ensure_object(State), str(param.name), value)
+
+    common: dict[str, Any] = {"expose_value": False, "is_eager": True, "callback": store}
+    level = knobs.PREFIX + "LOG_LEVEL"
+    return [
+        click.Option(["--json"], is_flag=True, help="Print one JSON object on stdout.", **common),
+        click.Option(
+            ["-v", "--verbose"],
+            count=True,
+            help=f"Log what is done; -vv: in detail.  [env: {level}]",
+            **common,
+        ),
+        click.Option(
+            ["--traceback"], is_flag=True, help="Show where an error came from.", **common
+        ),
+    ]
+
+
+class Command(click.Command):
+    """A command with the shared options, run under the settings that its options give."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += _shared()
+
+    def invoke(self, ctx: click.Context) -> Any:
+        state = ctx.ensure_object(State)
+        with knobs.scope(**state.knobs) if state.knobs else _no_settings(), _logging(state):
+            return super().invoke(ctx)
+
+
+class Group(click.Group):
+    """A group of such commands."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += _shared()
+
+
+@contextmanager
+def _no_settings() -> Iterator[None]:
+    """Leave the settings alone: a bad variable must not stop ``env`` or ``targets``."""
+    yield
+
+
+class _Talk(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        talk(f"{record.levelname.lower()}: {self.format(record)}")
+
+
+@contextmanager
+def _logging(state: State) -> Iterator[None]:
+    """Send the package's log to stderr, at the level of ``-v`` or of its knob."""
+    try:
+        level = knobs.settings().log_level
+    except SettingError:  # a command that needs settings reports it
+        level = "WARNING"
+    if state.verbose:
+        level = "INFO" if state.verbose == 1 else "DEBUG"
+    log, handler = logging.getLogger("hipdnn_iree"), _Talk()
+    before = log.level, log.propagate
+    log.addHandler(handler)
+    log.setLevel(level)
+    log.propagate = False
+    for stray, near in knobs.unknown_variables().items():
+        log.warning("%s is no setting%s", stray, f"; did you mean {near}?" if near else "")
+    try:
+        yield
+    finally:
+        log.level, log.propagate = before
+        log.removeHandler(handler)
+
+
+# ---------------------------------------------------------------- options of several commands
+
+# Option -> setting that it overrides.
+_KNOBS = {
+    "--cache": "cache_mode",
+    "--cache-dir": "cache_dir",
+    "--opt-level": "compiler_opt_level",
+    "--extra-flags": "compiler_extra_flags",
+    "--timeout": "compiler_timeout_s",
+    "--driver": "runtime_driver",
+    "--threads": "runtime_threads",
+}
+COMPILING = ("--cache", "--cache-dir", "--opt-level", "--extra-flags", "--timeout")
+RUNNING = ("--driver", "--threads")
+
+
+def knob_options(*names: str) -> Callable[[F], F]:
+    """Return a decorator that adds the options of some knobs to a command."""
+    by_field = {knob.field: knob for knob in knobs.KNOBS}
+
+    def add(function: F) -> F:
+        for name in reversed(names):
+            function = _knob_option(name, by_field[_KNOBS[name]])(function)
+        return function
+
+    return add
+
+
+def _knob_option(name: str, knob: knobs.Knob) -> Callable[[F], F]:
+    def store(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+        if value is None:
+            return
+        try:
+            knob.parse(value.strip())
+        except (ValueError, OSError):
+            raise click.BadParameter(
+                f"{value!r} is not allowed; allowed: {knob.allowed}", ctx=ctx, param=param
+            ) from None
+        ctx.ensure_object(State).knobs[knob.field] = value
+
+    return click.option(
+        name,
+        knob.field,
+        metavar=name.strip("-").upper().replace("-", "_"),
+        expose_value=False,
+        callback=store,
+        help=f"{knob.help}  [env: {knob.env}; {_values(knob)}]",
+    )
+
+
+def _values(knob: knobs.Knob) -> str:
+    return f"{knob.allowed}; default: {knob.default}" if knob.default else knob.allowed
+
+
+def graph_argument(function: F) -> F:
+    """Add the graph file."""
+    return click.argument("graph", metavar="GRAPH")(function)
+
+
+def target_option(
+    *, default: str | None = "cpu", multiple: bool = False, help: str = "Machine to compile for."
+) -> Callable[[F], F]:
+    """Return a decorator that adds ``--target``; what it gives is a `Target`."""
+
+    def parse(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        from ...jit.target import Target
+
+        def one(text: str) -> Target:
+            try:
+                return Target.parse(text)
+            except SettingError as error:
+                raise click.BadParameter(str(error), ctx=ctx, param=param) from None
+
+        return tuple(map(one, value)) if multiple else one(value)
+
+    return click.option(
+        "--target",
+        "targets" if multiple else "target",
+        metavar="TARGET",
+        multiple=multiple,
+        required=default is None,
+        default=default,
+        show_default=default is not None,
+        callback=parse,
+        help=f"{help} `hipdnn-iree targets` lists them.",
+    )
+
+
+def engine_option(function: F) -> F:
+    """Add ``--engine``."""
+    return click.option(
+        "--engine",
+        metavar="ENGINE",
+        help="Pin an engine by name or alias; it is never replaced by another one. "
+        "`hipdnn-iree engines` lists them.",
+    )(function)
+
+
+def output_option(help: str) -> Callable[[F], F]:
+    """Return a decorator that adds ``-o``."""
+    return click.option("-o", "--output", metavar="FILE", help=help)

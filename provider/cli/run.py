@@ -1,0 +1,292 @@
+"""``hipdnn-iree run``: build a graph, run it here, and check the result."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...graph_api.errors import DeviceError
+from .exits import CHECK_FAILED
+from .options import (
+    COMPILING,
+    RUNNING,
+    Command,
+    State,
+    engine_option,
+    graph_argument,
+    knob_options,
+    target_option,
+)
+from .output import emit, facts, number, say, shown, table, talk, working
+
+if TYPE_CHECKING:
+    from ...graph_api.frozen import FrozenGraph
+    from ...graph_api.tensor import TensorSpec
+    from ...jit.target import Target
+    from ..engine import Plan, TensorKey
+    from ..verify import OutputReport, Report
+
+
+@click.command(cls=Command)
+@graph_argument
+@target_option(help="Machine to run on.")
+@engine_option
+@click.option(
+    "--verify/--no-verify",
+    default=False,
+    help="Compare with the float64 reference; exit code 1 when a result is off.",
+)
+@click.option(
+    "--inputs",
+    metavar="X.npz",
+    help="Arrays by tensor name or uid; without it, random ones that suit the graph.",
+)
+@click.option("--outputs", metavar="Y.npz", help="Where to write the results, by name or uid.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
+@click.option(
+    "--repeat",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Execute N times and report the median.",
+)
+@knob_options(*COMPILING, *RUNNING)
+@click.pass_obj
+def command(
+    state: State,
+    graph: str,
+    target: Target,
+    engine: str | None,
+    verify: bool,
+    inputs: str | None,
+    outputs: str | None,
+    seed: int,
+    repeat: int,
+) -> None:
+    """Build GRAPH, run it on this machine, and show the result.
+
+    GRAPH is a file of hipDNN's graph JSON ("-": standard input).  The code comes from the cache
+    or is compiled; which engine ran, and how long each stage took, is always said.
+    """
+    from .files import read_graph, read_inputs, write_outputs
+
+    clock = _Clock()
+    frozen = clock("load_graph", read_graph(graph).freeze)
+    plan = _build(frozen, target, engine, clock)
+    arrays = clock("inputs", lambda: _inputs(frozen, inputs, seed, read_inputs))
+    results, times = _execute(plan, arrays, repeat, clock)
+    report = None
+    if verify:
+        with working("computing the reference"):
+            report = clock("verify", lambda: _compare(frozen, arrays, results))
+    if outputs is not None:
+        write_outputs(outputs, frozen, results)
+    about = _about(plan, engine, report, times, clock.seconds)
+    if state.json:
+        emit(about)
+    else:
+        _print(plan, report, about)
+    if report is not None and not report.ok:
+        for output in report.outputs:
+            if not output.ok:
+                talk(f"verification failed: {shown(str(output))}")
+        raise click.exceptions.Exit(CHECK_FAILED)
+
+
+class _Clock:
+    """Calls things and notes how long they took."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def __call__(self, stage: str, work: Callable[[], Any]) -> Any:
+        begin = time.perf_counter()
+        result = work()
+        self.seconds[stage] = time.perf_counter() - begin
+        return result
+
+
+def _build(frozen: FrozenGraph, target: Target, engine: str | None, clock: _Clock) -> Plan:
+    from ..select import choose
+
+    chosen = choose(frozen, target, engine_name=engine)
+    if not target.is_cpu:
+        _must_have_device(target)
+    _must_fit(frozen)
+    with working(f"building for {target}"):
+        plan: Plan = clock("build", lambda: chosen.build(frozen, target))
+    return plan
+
+
+def _must_have_device(target: Target) -> None:
+    """Raise `DeviceError` before anything is compiled in vain."""
+    from ...jit.runtime.device import Device
+
+    try:
+        Device.open(target.drivers[0])
+    except DeviceError as error:
+        raise DeviceError(
+            f"{target} cannot run here: {error}\n"
+            f"  to compile without running: hipdnn-iree compile GRAPH --target {target}"
+        ) from error
+
+
+def _must_fit(frozen: FrozenGraph) -> None:
+    """Raise `DeviceError` for arrays that this machine has no memory for."""
+    bound = (*frozen.inputs, *frozen.outputs)
+    specs = [frozen.tensors[uid] for uid in bound]
+    wanted = sum(spec.data_type.nbytes(spec.layout.span) for spec in specs)
+    have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if wanted > have:
+        raise DeviceError(
+            f"the graph's inputs and outputs take {wanted:,} bytes; this machine has {have:,}"
+        )
+
+
+def _inputs(
+    frozen: FrozenGraph, path: str | None, seed: int, read: Callable[..., Any]
+) -> dict[int, Any]:
+    if path is not None:
+        return dict(read(path, frozen))
+    from ..verify import random_inputs
+
+    return random_inputs(frozen, seed)
+
+
+def _execute(
+    plan: Plan, arrays: dict[int, Any], repeat: int, clock: _Clock
+) -> tuple[dict[int, Any], list[float]]:
+    """Run into memory full of poison, so that elements that are never written show."""
+    from ..verify import poisoned_outputs
+
+    results = poisoned_outputs(plan.graph)
+    buffers: dict[TensorKey, Any] = {u: a for part in (arrays, results) for u, a in part.items()}
+    with working("running"):
+        call = clock("bind", lambda: plan.bind(buffers))
+        times = []
+        for _ in range(repeat):
+            begin = time.perf_counter()
+            call()
+            times.append(time.perf_counter() - begin)
+    # Loading the code happens on first use and is told apart.
+    clock.seconds["bind"] -= plan.seconds.get("load", 0.0)
+    return results, times
+
+
+def _compare(frozen: FrozenGraph, arrays: Mapping[int, Any], results: Mapping[int, Any]) -> Report:
+    from ..verify import compare, expect
+
+    return compare(frozen, results, expect(frozen, arrays))
+
+
+def _about(
+    plan: Plan,
+    requested: str | None,
+    report: Report | None,
+    times: list[float],
+    seconds: Mapping[str, float],
+) -> dict[str, Any]:
+    frozen = plan.graph
+    checked = {o.uid: o for o in report.outputs} if report else {}
+    return {
+        "graph": {"name": frozen.name, "digest": frozen.digest, "nodes": len(frozen.nodes)},
+        "engine": plan.engine,
+        "engine_id": plan.engine_id,
+        "engine_requested": requested,
+        "target": str(plan.target),
+        "driver": getattr(plan, "driver", None),
+        "cache": plan.cache,
+        "verified": report.ok if report else None,
+        "max_abs_error": report.max_abs_error if report else None,
+        "max_rel_error": report.max_rel_error if report else None,
+        "compile_s": seconds["build"],
+        "execute_s": median(times),
+        "execute": {
+            "repeat": len(times),
+            "first_s": times[0],
+            "min_s": min(times),
+            "median_s": median(times),
+            "max_s": max(times),
+        },
+        "stages": {**seconds, **plan.seconds},
+        "workspace_bytes": plan.workspace_bytes,
+        "dispatches": plan.statistics.get("dispatches"),
+        "fills": plan.statistics.get("fills"),
+        "copies": plan.statistics.get("copies"),
+        "outputs": [_output(frozen.tensors[u], checked.get(u)) for u in frozen.outputs],
+    }
+
+
+def _output(spec: TensorSpec, checked: OutputReport | None) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from ...graph_api.draw import layout_name
+
+    return {
+        "uid": spec.uid,
+        "name": spec.name,
+        "data_type": spec.data_type.json,
+        "dims": list(spec.dims),
+        "strides": list(spec.strides),
+        "layout": layout_name(spec.dims, spec.strides),
+        **({**asdict(checked), "name": spec.name} if checked else {}),
+    }
+
+
+def _print(plan: Plan, report: Report | None, about: dict[str, Any]) -> None:
+    built = {stage: s for stage, s in plan.seconds.items() if stage != "load"}
+    stages = ", ".join(f"{stage} {s:.3f}" for stage, s in built.items())
+    spread = f" (median of {n})" if (n := about["execute"]["repeat"]) > 1 else ""
+    code = [
+        f"{about[what]} {what if about[what] != 1 else one}"
+        for what, one in (("dispatches", "dispatch"), ("fills", "fill"), ("copies", "copy"))
+        if about[what] is not None
+    ]
+    facts(
+        [
+            ("graph", f"{plan.graph.name or '(no name)'}  {plan.graph.digest[:16]}"),
+            ("engine", f"{plan.engine} on {plan.target}" + _in_words(about["driver"], ", {}")),
+            ("cache", plan.cache),
+            ("build", f"{about['compile_s']:.3f} s" + _in_words(stages, " ({})")),
+            ("load", f"{plan.seconds.get('load', 0.0):.3f} s"),
+            ("execute", f"{_duration(about['execute_s'])}{spread}"),
+            ("code", ", ".join([*code, f"{plan.workspace_bytes:,} bytes of workspace"])),
+        ]
+    )
+    say()
+    headers = ["output", "type", "dims", "layout"]
+    if report:
+        headers += ["max abs error", "max rel error", "result"]
+    table(headers, [_row(output, checked=report is not None) for output in about["outputs"]])
+    say()
+    if report is None:
+        say("not verified; --verify compares with the float64 reference")
+    else:
+        say("verified: every element is within what rounding allows" if report.ok else "WRONG")
+
+
+def _in_words(value: str | None, form: str) -> str:
+    return form.format(value) if value else ""
+
+
+def _row(output: dict[str, Any], *, checked: bool) -> list[object]:
+    dims = "x".join(map(str, output["dims"]))
+    row: list[object] = [output["name"] or f"uid {output['uid']}", output["data_type"], dims]
+    row.append(output["layout"])
+    if checked:
+        row += [number(output["max_abs_error"]), number(output["max_rel_error"])]
+        row.append("ok" if output["ok"] else f"{output['wrong']} of {output['elements']} wrong")
+    return row
+
+
+def _duration(seconds: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e3)):
+        if seconds * scale >= 1:
+            return f"{seconds * scale:.3f} {unit}"
+    return f"{seconds * 1e6:.1f} µs"

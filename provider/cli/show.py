@@ -1,0 +1,69 @@
+"""``hipdnn-iree show``: a graph as text, JSON, a picture, or Torch MLIR."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from .options import Command, State, graph_argument, output_option, target_option
+from .output import working
+
+if TYPE_CHECKING:
+    from ...jit.target import Target
+    from ..graph import Graph
+
+FORMATS = ("text", "json", "dot", "mermaid", "torch", "digest")
+
+
+@click.command(cls=Command)
+@graph_argument
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(FORMATS),
+    help="text (the default), json (hipDNN's graph JSON, the newest form), dot (Graphviz), "
+    "mermaid, torch (the MLIR that is compiled), digest (of what the graph computes).",
+)
+@output_option("Where to write it, instead of stdout.")
+@target_option(help="Target of the Torch MLIR.")
+@click.pass_obj
+def command(state: State, graph: str, kind: str | None, output: str | None, target: Target) -> None:
+    """Print or convert GRAPH, with everything inferred that the file leaves open.
+
+    ``--json`` is the same as ``--format json``.
+    """
+    from .files import read_graph, write
+
+    if state.json and kind not in (None, "json"):
+        raise click.UsageError(f"--json and --format {kind} exclude each other")
+    text = _text(read_graph(graph), "json" if state.json else kind or "text", target)
+    # A lone surrogate in a name comes out as \udxxx, which JSON reads back as the same name.
+    data = f"{text.rstrip()}\n".encode("utf-8", "backslashreplace")
+    if output is None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    else:
+        write(output, data)
+
+
+def _text(graph: Graph, kind: str, target: Target) -> str:
+    frozen = graph.freeze()
+    if kind == "json":
+        return graph.to_json()
+    if kind == "dot":
+        return graph.to_dot()
+    if kind == "mermaid":
+        return graph.to_mermaid()
+    if kind == "digest":
+        return frozen.digest
+    if kind == "torch":
+        from ..select import choose
+
+        choose(frozen, target, engine_name="iree")
+        with working("lowering"):
+            from ...jit.lowering.module import lower_graph
+
+            return lower_graph(frozen, target)
+    return repr(graph)

@@ -1,0 +1,38 @@
+"""``hipdnn-iree targets``: what code can be compiled for."""
+
+from __future__ import annotations
+
+import click
+
+from ...jit.target import Target
+from .options import Command, State
+from .output import emit, say, table
+
+
+@click.command(cls=Command)
+@click.pass_obj
+def command(state: State) -> None:
+    """List the targets that code can be compiled for; no hardware is needed for that."""
+    targets = list(map(Target.parse, Target.known()))
+    if state.json:
+        emit(
+            {
+                "targets": [
+                    {
+                        "target": str(t),
+                        "arch": t.arch,
+                        "family": t.family,
+                        "backend": t.backend,
+                        "drivers": list(t.drivers),
+                    }
+                    for t in targets
+                ]
+            }
+        )
+        return
+    rows = [(str(t), t.arch, t.family, t.backend, ", ".join(t.drivers)) for t in targets]
+    table(["target", "arch", "family", "backend", "drivers"], rows)
+    say()
+    say(
+        "cpu:NAME takes any CPU name of LLVM; gfx9 targets take modes, as in gfx942:sramecc+:xnack-"
+    )

@@ -1,0 +1,150 @@
+"""The reference engine: float64 NumPy on the host; slow, for checking, never chosen silently.
+
+It says what a graph means (``provider.reference``), so that another engine's results can be held
+against it, and it serves as an engine like any other when somebody asks for it by name.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...graph_api.errors import BindError, Decline, Problem
+from ...graph_api.frozen import FrozenGraph
+from ...graph_api.ops import OPS
+from ...jit.target import Target
+from ..engine import Engine, Plan
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ...jit.runtime.buffers import Given
+    from ...jit.signature import ArgSpec
+
+__all__ = ["RULES", "ReferenceEngine", "ReferencePlan"]
+
+RULES: dict[str, str] = {
+    "REFERENCE-01": "the target is the CPU, which NumPy computes on",
+    "REFERENCE-02": "tensors are not ragged",
+    "REFERENCE-03": "the graph has no override shapes",
+}
+
+
+class ReferenceEngine(Engine):
+    """Serves every op that has a reference, on the CPU."""
+
+    NAME: ClassVar[str] = "REFERENCE_ENGINE"
+    ALIAS: ClassVar[str] = "reference"
+
+    def ops(self) -> tuple[str, ...]:
+        return tuple(OPS)  # every op has a reference; the tests see to that
+
+    def targets(self) -> tuple[str, ...]:
+        return ("cpu",)
+
+    def declines(self, graph: FrozenGraph, target: Target) -> list[Decline]:
+        from ..reference import unsupported
+
+        found = list(unsupported(graph))
+        if not target.is_cpu:
+            found.append(Problem(rule="REFERENCE-01", port="target", got=str(target), wanted="cpu"))
+        if graph.is_override_shape_enabled:
+            port = "is_override_shape_enabled"
+            found.append(Problem(rule="REFERENCE-03", port=port, got="true", wanted="false"))
+        found += [
+            Problem(rule="REFERENCE-02", port=spec.label, got="a ragged tensor", wanted="dense")
+            for spec in graph.tensors.values()
+            if spec.ragged_offset_uid is not None
+        ]
+        return [Decline(engine=self.NAME, problem=problem) for problem in found]
+
+    def build(self, graph: FrozenGraph, target: Target) -> ReferencePlan:
+        return ReferencePlan(engine=self.NAME, graph=graph, target=target)
+
+
+@dataclass(kw_only=True)
+class ReferencePlan(Plan):
+    """A graph that is evaluated in float64 and rounded once to the type of each output.
+
+    It takes what the IREE engine takes (``jit.runtime.buffers``), by the same rules, in host
+    memory.  A workspace is not needed, and ignored.
+    """
+
+    def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
+        self._bind(buffers, workspace)()
+
+    def _run(self, inputs: Mapping[int, Any]) -> dict[int, np.ndarray[Any, Any]]:
+        from ...jit.runtime.arrays import empty
+
+        outputs = {uid: empty(spec) for uid, spec in self._arguments().items() if spec.output}
+        if taken := outputs.keys() & inputs.keys():
+            raise BindError("the buffers do not fit", [_unknown(uid) for uid in sorted(taken)])
+        self._bind({**inputs, **outputs}, None)()
+        return outputs
+
+    def _bind(self, buffers: Mapping[int, Any], workspace: Any) -> Callable[[], None]:
+        from ...jit.runtime.arrays import pack, unpack, view
+        from ..reference import execute, to_dtype
+
+        graph, arguments = self.graph, self._arguments()
+        givens, owners = _checked(graph, arguments, buffers)
+        # All rules hold, so the memory looks as the argument says whoever gave it.
+        memory = {
+            uid: view((ctypes.c_char * spec.nbytes).from_address(givens[uid].address), spec)
+            for uid, spec in arguments.items()
+        }
+
+        # `owners` rides along as a default, so that the memory lives as long as the call.
+        def call(owners: list[object] = owners) -> None:
+            inputs = {u: unpack(arguments[u], memory[u]) for u in graph.inputs}
+            for uid, result in execute(graph, inputs).items():
+                spec = arguments[uid]
+                memory[uid][...] = pack(spec, to_dtype(result, spec.data_type))
+
+        return call
+
+    def _arguments(self) -> dict[int, ArgSpec]:
+        from ...jit.pipeline import signature_of
+
+        uids = (*self.graph.outputs, *self.graph.inputs)
+        return dict(zip(uids, signature_of(self.graph).args, strict=True))
+
+
+def _checked(
+    graph: FrozenGraph, arguments: Mapping[int, ArgSpec], buffers: Mapping[int, Any]
+) -> tuple[dict[int, Given], list[object]]:
+    """Return the facts of each buffer and what owns its memory, or raise `BindError`."""
+    from ...jit.runtime.buffers import describe
+    from ...jit.runtime.device import Device
+    from ...jit.runtime.rules import judge, overlaps
+
+    host = Device("local-sync", 0, None, None, None)  # a description only: nothing is opened
+    givens: dict[int, Given] = {}
+    owners: list[object] = []
+    ranges: list[tuple[str, bool, int, int]] = []
+    problems = [_unknown(uid) for uid in buffers if uid not in arguments]
+    for uid, spec in arguments.items():
+        label = graph.tensors[uid].name or f"uid {uid}"
+        if uid not in buffers:
+            wanted = f"a buffer for uid {uid}"
+            problems.append(Problem(rule="BIND-01", port=label, got="none", wanted=wanted))
+            continue
+        found = describe(buffers[uid], label)
+        if isinstance(found, Problem):
+            problems.append(found)
+            continue
+        givens[uid], owner = found
+        owners.append(owner)
+        problems += judge(spec, givens[uid], label, host, False)
+        ranges.append((label, spec.output, *givens[uid].bounds(spec.nbytes)))
+    problems = problems or overlaps(ranges)
+    if problems:
+        raise BindError(f"{len(problems)} problem(s) with the buffers", problems)
+    return givens, owners
+
+
+def _unknown(uid: int) -> Problem:
+    wanted = "the uid of an input or output"
+    return Problem(rule="BIND-02", port=f"uid {uid}", got="a buffer", wanted=wanted)
