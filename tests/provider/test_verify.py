@@ -24,8 +24,8 @@ from hipdnn_iree.provider.reference import (
     sample_problems,
     to_dtype,
 )
+from hipdnn_iree.provider.reference.inputs import ALIGNMENT
 from hipdnn_iree.provider.verify import (
-    ALIGNMENT,
     Report,
     compare,
     poisoned_outputs,
