@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from unicodedata import category
 
+from .arguments import shown
+from .dtypes import DataType
 from .layout import channels_last_strides, contiguous_strides, same_strides
-from .ops.pointwise import Pointwise
-from .ops.reduction import Reduction
 
 if TYPE_CHECKING:
-    from .frozen import FrozenGraph, FrozenNode
+    from .frozen import FrozenGraph
     from .graph import Graph
-    from .tensor import TensorSpec
+    from .ops.base import Op
+    from .tensor import Tensor, TensorSpec
 
 __all__ = ["describe", "layout_name", "to_dot", "to_mermaid"]
 
@@ -35,43 +37,64 @@ def tensor_text(spec: TensorSpec) -> str:
     return f"{spec.data_type.json}[{dims}]" + ("" if layout == "contiguous" else f" {layout}")
 
 
-def node_text(node: FrozenNode) -> str:
+def op_text(op: Op) -> str:
     """Return the op with its mode."""
-    if isinstance(node.op, Pointwise | Reduction):
-        return f"{node.op.NAME} {node.op.mode.name}"
-    return node.op.NAME
+    mode = getattr(op, "mode", None)
+    return op.NAME if mode is None else f"{op.NAME} {mode.name}"
 
 
-def describe(graph: Graph) -> str:
-    """Return a readable listing of a graph that is still being built, or frozen."""
+def describe(graph: Graph | FrozenGraph) -> str:
+    """Return a readable listing of a graph, frozen or still being built; one line a node."""
+    from .frozen import FrozenGraph
 
-    def text(tensor: object) -> str:
-        from .tensor import Tensor
-
-        assert isinstance(tensor, Tensor)
-        name = tensor.name or (f"#{tensor.given_uid}" if tensor.given_uid is not None else "")
-        if not name:
-            name = f"%{numbers[id(tensor)]}"
-        if tensor.value is not None:
-            return repr(tensor.value)
-        dims = "?" if tensor.dims is None else ",".join(map(str, tensor.dims))
-        kind = "" if tensor.data_type.wire == 0 else tensor.data_type.json
-        return f"{name}: {kind}[{dims}]"
-
-    numbers = {id(t): i for i, t in enumerate(graph.tensors)}
     lines = [
-        f"Graph {graph.name!r} (io {graph.io_data_type.json}, intermediate "
+        f"{type(graph).__name__} {graph.name!r} (io {graph.io_data_type.json}, intermediate "
         f"{graph.intermediate_data_type.json}, compute {graph.compute_data_type.json})"
     ]
-    for i, node in enumerate(graph.nodes):
-        results = ", ".join(
-            f"{text(t)}" + ("" if t.virtual else " (output)") for t in node.outputs.values()
-        )
-        operands = ", ".join(f"{p}={text(t)}" for p, t in node.inputs.items())
-        mode = getattr(node.op, "mode", None)
-        op = node.op.NAME + (f" {mode.name}" if mode is not None else "")
-        lines.append(f"  {node.name or f'{node.op.NAME}_{i}'}: {results} = {op}({operands})")
+    if isinstance(graph, FrozenGraph):
+        specs = {uid: _operand(t, _shown(t.name) or f"#{uid}") for uid, t in graph.tensors.items()}
+        for node in graph.nodes:
+            results = [(specs[u], graph.tensors[u].virtual) for u in node.outputs.values()]
+            operands = [(p, specs[u]) for p, u in node.inputs.items()]
+            lines.append(_line(node.label, node.op, results, operands))
+        return "\n".join(lines)
+
+    numbers = {id(t): i for i, t in enumerate(graph.tensors)}
+
+    def text(tensor: Tensor) -> str:
+        name = _shown(tensor.name)
+        if not name:
+            uid = tensor.given_uid
+            name = f"#{uid}" if uid is not None else f"%{numbers.get(id(tensor), '?')}"
+        return _operand(tensor, name)
+
+    for i, built in enumerate(graph.nodes):
+        label = built.name or f"{built.op.NAME}_{i}"
+        results = [(text(t), t.virtual) for t in built.outputs.values()]
+        operands = [(p, text(t)) for p, t in built.inputs.items()]
+        lines.append(_line(label, built.op, results, operands))
     return "\n".join(lines)
+
+
+def _operand(tensor: Tensor | TensorSpec, name: str) -> str:
+    if tensor.value is not None:
+        return shown(tensor.value)
+    dims = "?" if tensor.dims is None else ",".join(map(str, tensor.dims))
+    kind = "" if tensor.data_type is DataType.UNSET else tensor.data_type.json
+    return f"{name}: {kind}[{dims}]"
+
+
+def _line(
+    label: str, op: Op, results: list[tuple[str, bool]], operands: list[tuple[str, str]]
+) -> str:
+    written = ", ".join(text + ("" if virtual else " (output)") for text, virtual in results)
+    taken = ", ".join(f"{port}={text}" for port, text in operands)
+    return f"  {_shown(label)}: {written} = {op_text(op)}({taken})"
+
+
+def _shown(name: str) -> str:
+    """Return a name as it is, or quoted when it would break the line."""
+    return name if name.isprintable() else repr(name)
 
 
 def _edges(graph: FrozenGraph) -> list[tuple[str, str, str]]:
@@ -103,16 +126,41 @@ def _boxes(graph: FrozenGraph) -> list[tuple[str, str, bool]]:
             for port, uid in node.inputs.items()
             if graph.tensors[uid].value is not None
         )
-        boxes.append((f"n{i}", f"{node.label}\n{node_text(node)}{scalars}", False))
+        boxes.append((f"n{i}", f"{node.label}\n{op_text(node.op)}{scalars}", False))
     return boxes
+
+
+def _visible(text: str) -> str:
+    """Return the text with line breaks as they are and other control characters as escapes."""
+    return "".join(
+        c if c == "\n" or category(c) not in _CONTROL else c.encode("unicode_escape").decode()
+        for c in text
+    )
+
+
+# Control characters, halves of surrogate pairs, and the separators of lines and paragraphs.
+_CONTROL = ("Cc", "Cs", "Zl", "Zp")
+# Graphviz reads entities such as &lt; in labels.
+_DOT = str.maketrans({"\\": "\\\\", '"': '\\"', "&": "&amp;", "\n": "\\n"})
+# "#" starts Mermaid's own entities, a backtick its Markdown strings.
+_MERMAID = str.maketrans(
+    {
+        "#": "#35;",
+        "&": "#amp;",
+        '"': "#quot;",
+        "<": "#lt;",
+        ">": "#gt;",
+        "`": "#96;",
+        "\n": "<br/>",
+    }
+)
 
 
 def to_dot(graph: FrozenGraph) -> str:
     """Return Graphviz source: boxes are ops, ellipses are buffers."""
 
     def quote(text: str) -> str:
-        escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        return f'"{escaped}"'
+        return f'"{_visible(text).translate(_DOT)}"'
 
     lines = [f"digraph {quote(graph.name or 'graph')} {{", "  node [fontname=sans];"]
     for box, text, is_buffer in _boxes(graph):
@@ -126,9 +174,7 @@ def to_mermaid(graph: FrozenGraph) -> str:
     """Return a Mermaid flowchart."""
 
     def quote(text: str) -> str:
-        for raw, entity in (("&", "&amp;"), ('"', "&quot;"), ("<", "&lt;"), (">", "&gt;")):
-            text = text.replace(raw, entity)
-        return '"' + text.replace("\n", "<br/>") + '"'
+        return f'"{_visible(text).translate(_MERMAID)}"'
 
     lines = ["flowchart TD"]
     for box, text, is_buffer in _boxes(graph):

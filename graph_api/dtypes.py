@@ -105,6 +105,21 @@ class DataType(Enum):
         """Whether it is BOOLEAN."""
         return self.value.kind == "bool"
 
+    @property
+    def largest(self) -> float:
+        """Largest finite number of a floating-point type; 0 for the others."""
+        return _RANGES.get(self, (0, 0.0))[1]
+
+    @property
+    def tiny_exponent(self) -> int:
+        """Exponent of 2 that gives a floating-point type's smallest positive number."""
+        return _RANGES.get(self, (0, 0.0))[0]
+
+    @property
+    def has_infinity(self) -> bool:
+        """Whether it is a floating-point type with infinities."""
+        return self in _WITH_INFINITY
+
     def nbytes(self, elements: int) -> int:
         """Return the bytes that hold ``elements`` packed elements."""
         return (elements * self.value.bits + 7) // 8
@@ -115,11 +130,19 @@ class DataType(Enum):
         if self is other:
             return True
         if other.is_bool:
-            return True
+            # E8M0 is the one type without a zero.
+            return a.kind != "" and self is not DataType.FP8_E8M0
         if self.is_float and other.is_float:
-            return a.mantissa >= b.mantissa and _exponent_bits(self) >= _exponent_bits(other)
+            return (
+                a.mantissa >= b.mantissa
+                and self.tiny_exponent <= other.tiny_exponent
+                and self.largest >= other.largest
+                and (self.has_infinity or not other.has_infinity)
+            )
         if self.is_float and other.is_integer:
-            return a.mantissa + 1 >= b.bits - (b.kind == "int")
+            magnitude_bits = b.bits - (b.kind == "int")
+            largest = 2**magnitude_bits - (b.kind == "uint")
+            return a.mantissa + 1 >= magnitude_bits and self.largest >= largest
         if self.is_integer and other.is_integer:
             if a.kind == b.kind:
                 return a.bits >= b.bits
@@ -152,10 +175,28 @@ class DataType(Enum):
         return f"DataType.{self.name}"
 
 
-def _exponent_bits(t: DataType) -> int:
-    # sign + exponent + mantissa = bits; E8M0 has neither sign nor mantissa.
-    return 8 if t is DataType.FP8_E8M0 else t.value.bits - 1 - t.value.mantissa
-
-
+# Exponent of the smallest positive number (a subnormal one where the type has them), and the
+# largest finite number.  The FNUZ types have one more binade than IEEE's scheme at the bottom.
+_RANGES: dict[DataType, tuple[int, float]] = {
+    DataType.FLOAT: (-149, (2 - 2.0**-23) * 2.0**127),
+    DataType.HALF: (-24, 65504.0),
+    DataType.BFLOAT16: (-133, (2 - 2.0**-7) * 2.0**127),
+    DataType.DOUBLE: (-1074, (2 - 2.0**-52) * 2.0**1023),
+    DataType.FP8_E4M3: (-9, 448.0),
+    DataType.FP8_E5M2: (-16, 57344.0),
+    DataType.FP8_E8M0: (-127, 2.0**127),
+    DataType.FP4_E2M1: (-1, 6.0),
+    DataType.FP6_E2M3: (-3, 7.5),
+    DataType.FP6_E3M2: (-4, 28.0),
+    DataType.FP8_E4M3_FNUZ: (-10, 240.0),
+    DataType.FP8_E5M2_FNUZ: (-17, 57344.0),
+}
+_WITH_INFINITY = (
+    DataType.FLOAT,
+    DataType.HALF,
+    DataType.BFLOAT16,
+    DataType.DOUBLE,
+    DataType.FP8_E5M2,
+)
 _BY_WIRE = {t.wire: t for t in DataType}
 _BY_NAME = {name: t for t in DataType for name in (t.name.lower(), t.value.json, *t.value.aliases)}

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cached_property
 from hashlib import sha256
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from .dtypes import DataType
 from .errors import GraphError
 from .ops.base import Op
-from .tensor import TensorSpec
-from .validate import resolve
+from .order import Shape, canonical_order
+from .tensor import Tensor, TensorSpec
+from .validate import Resolution, resolve
+from .values import stored
 
 if TYPE_CHECKING:
-    from .graph import Graph
+    from .graph import Graph, Node
 
 __all__ = ["FrozenGraph", "FrozenNode", "freeze"]
 
@@ -25,8 +28,27 @@ __all__ = ["FrozenGraph", "FrozenNode", "freeze"]
 CANONICAL_VERSION = 1
 
 
+class _ReadOnly:
+    """A record whose mappings cannot be changed, and that can be pickled all the same."""
+
+    def __post_init__(self) -> None:
+        for name, value in list(vars(self).items()):
+            if isinstance(value, dict):
+                vars(self)[name] = MappingProxyType(value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            name: dict(value) if isinstance(value, MappingProxyType) else value
+            for name, value in vars(self).items()
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.__post_init__()
+
+
 @dataclass(frozen=True, kw_only=True)
-class FrozenNode:
+class FrozenNode(_ReadOnly):
     """One op of a frozen graph; tensors are named by uid.
 
     Attributes
@@ -38,6 +60,7 @@ class FrozenNode:
     op : Op
         The op, with every parameter written out.
     inputs, outputs : mapping of port to uid
+        In the op's order of ports.
     compute_data_type : DataType
         Type to compute and accumulate in; never UNSET.
     """
@@ -50,8 +73,8 @@ class FrozenNode:
     compute_data_type: DataType
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FrozenGraph:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class FrozenGraph(_ReadOnly):
     """A checked graph.
 
     Attributes
@@ -60,9 +83,9 @@ class FrozenGraph:
     io_data_type, intermediate_data_type, compute_data_type : DataType
         The defaults as given (they have been applied already).
     nodes : tuple of FrozenNode
-        Producers first, without the nodes whose results nothing uses.
+        In canonical order (producers first), without the nodes whose results nothing uses.
     tensors : mapping of uid to TensorSpec
-        All tensors that the nodes touch.
+        All tensors that the nodes touch, in canonical order.
     inputs, outputs : tuple of int
         Uids of the tensors that need a buffer, each in canonical order.
     unused : tuple of int
@@ -104,45 +127,50 @@ class FrozenGraph:
         """Return the tensor with this uid."""
         return self.tensors[uid]
 
+    def __repr__(self) -> str:
+        from .draw import describe
+
+        return describe(self)
+
     def _canonical_form(self) -> dict[str, Any]:
-        number: dict[int, int] = {}
-        nodes = []
-        for node in self.nodes:
-            ports = {}
-            for port, uid in (*node.inputs.items(), *node.outputs.items()):
-                ports[port] = number.setdefault(uid, len(number))
-            nodes.append(
+        number: dict[int | None, int] = {uid: i for i, uid in enumerate(self.tensors)}
+        return {
+            "version": CANONICAL_VERSION,
+            "nodes": [
                 {
                     "op": node.op.NAME,
                     "params": _plain(node.op),
                     "compute": node.compute_data_type.json,
-                    "ports": ports,
+                    "ports": {
+                        port: number[uid]
+                        for port, uid in (*node.inputs.items(), *node.outputs.items())
+                    },
                 }
-            )
-        tensors = []
-        for uid in sorted(number, key=number.__getitem__):
-            spec = self.tensors[uid]
-            layout = spec.layout
-            tensors.append(
-                [
-                    spec.data_type.json,
-                    list(spec.dims),
-                    # Strides of extent-1 dims address nothing, so equal steps mean equal layouts;
-                    # a virtual tensor lies nowhere.
-                    None if spec.virtual else [list(layout.order), list(layout.steps)],
-                    spec.virtual,
-                    None if spec.value is None else repr(spec.value),
-                    spec.runtime_scalar,
-                    None if spec.ragged_offset_uid is None else number.get(spec.ragged_offset_uid),
-                ]
-            )
-        return {
-            "version": CANONICAL_VERSION,
-            "nodes": nodes,
-            "tensors": tensors,
+                for node in self.nodes
+            ],
+            "tensors": [
+                # None is no uid, so a tensor without ragged offsets gets None.
+                [*_plain_tensor(spec), number.get(spec.ragged_offset_uid)]
+                for spec in self.tensors.values()
+            ],
             "inputs": [number[u] for u in self.inputs],
             "outputs": [number[u] for u in self.outputs],
         }
+
+
+def _plain_tensor(spec: TensorSpec) -> list[Any]:
+    """Return what a tensor is, apart from its names, in JSON terms."""
+    layout = spec.layout
+    return [
+        spec.data_type.json,
+        list(spec.dims),
+        # Strides of extent-1 dims address nothing, so equal steps mean equal layouts; a virtual
+        # tensor lies nowhere.
+        None if spec.virtual else [list(layout.order), list(layout.steps)],
+        spec.virtual,
+        None if spec.value is None else repr(spec.value),
+        spec.runtime_scalar,
+    ]
 
 
 def _plain(op: Op) -> dict[str, Any]:
@@ -173,53 +201,31 @@ def freeze(graph: Graph) -> FrozenGraph:
         count = len(found.problems)
         raise GraphError(f"graph {graph.name!r} breaks {count} rule(s)", found.problems)
 
-    # Walking backwards, a node is kept when something kept, or a buffer, takes its result.
-    wanted: set[int] = set()
-    kept = []
-    for node in reversed(found.nodes):
-        if any(not t.virtual or id(t) in wanted for t in node.outputs.values()):
-            wanted.update(map(id, node.inputs.values()))
-            kept.append(node)
-    kept.reverse()
+    graph.assign_uids()
+    nodes = [_freeze_node(node, found) for node in _kept(found.nodes)]
+    by_uid = {t.uid: t for t in graph.tensors}
+    specs = {
+        uid: _freeze_tensor(by_uid[uid], found)
+        for node in nodes
+        for uid in (*node.inputs.values(), *node.outputs.values())
+    }
+    shapes = [Shape(_text(node), node.inputs, node.outputs) for node in nodes]
+    texts = {uid: json.dumps(_plain_tensor(spec)) for uid, spec in specs.items()}
+    nodes = [nodes[i] for i in canonical_order(shapes, texts)]
 
-    specs: dict[int, TensorSpec] = {}
-    for node in kept:
-        for tensor in (*node.inputs.values(), *node.outputs.values()):
-            view = found.views[id(tensor)]
-            assert view.dims is not None
-            assert view.strides is not None
-            specs.setdefault(
-                tensor.uid,
-                TensorSpec(
-                    uid=tensor.uid,
-                    name=tensor.name,
-                    data_type=view.data_type,
-                    dims=view.dims,
-                    strides=view.strides,
-                    virtual=tensor.virtual,
-                    value=tensor.value,
-                    alignment=tensor.alignment,
-                    runtime_scalar=tensor.runtime_scalar,
-                    ragged_offset_uid=tensor.ragged_offset_uid,
-                ),
-            )
-    written = {t.uid for node in kept for t in node.outputs.values()}
+    uids = [u for n in nodes for u in (*n.inputs.values(), *n.outputs.values())]
+    specs = {uid: specs[uid] for uid in uids}
+    for spec in list(specs.values()):
+        if spec.ragged_offset_uid is not None:
+            offsets = by_uid[spec.ragged_offset_uid]
+            specs.setdefault(offsets.uid, _freeze_tensor(offsets, found))
+    written = {uid for node in nodes for uid in node.outputs.values()}
     return FrozenGraph(
         name=graph.name,
         io_data_type=graph.io_data_type,
         intermediate_data_type=graph.intermediate_data_type,
         compute_data_type=graph.compute_data_type,
-        nodes=tuple(
-            FrozenNode(
-                label=found.labels[id(node)],
-                name=node.name,
-                op=found.ops[id(node)],
-                inputs={p: t.uid for p, t in node.inputs.items()},
-                outputs={p: t.uid for p, t in node.outputs.items()},
-                compute_data_type=found.compute[id(node)],
-            )
-            for node in kept
-        ),
+        nodes=tuple(nodes),
         tensors=specs,
         inputs=tuple(u for u, s in specs.items() if u not in written and s.value is None),
         outputs=tuple(u for u, s in specs.items() if u in written and not s.virtual),
@@ -227,3 +233,49 @@ def freeze(graph: Graph) -> FrozenGraph:
         preferred_engine_id=graph.preferred_engine_id,
         is_override_shape_enabled=graph.is_override_shape_enabled,
     )
+
+
+def _kept(nodes: Sequence[Node]) -> list[Node]:
+    """Return the nodes whose results a buffer or a kept node takes, in order."""
+    wanted: set[int] = set()
+    kept = []
+    for node in reversed(nodes):
+        if any(not t.virtual or id(t) in wanted for t in node.outputs.values()):
+            wanted.update(map(id, node.inputs.values()))
+            kept.append(node)
+    return kept[::-1]
+
+
+def _freeze_node(node: Node, found: Resolution) -> FrozenNode:
+    op = found.ops[id(node)]
+    return FrozenNode(
+        label=found.labels[id(node)],
+        name=node.name,
+        op=op,
+        # The op's order of ports, in whatever order they were connected.
+        inputs={p.name: node.inputs[p.name].uid for p in op.INPUTS if p.name in node.inputs},
+        outputs={p.name: node.outputs[p.name].uid for p in op.OUTPUTS if p.name in node.outputs},
+        compute_data_type=found.compute[id(node)],
+    )
+
+
+def _freeze_tensor(tensor: Tensor, found: Resolution) -> TensorSpec:
+    view = found.views[id(tensor)]
+    assert view.dims is not None
+    assert view.strides is not None
+    return TensorSpec(
+        uid=tensor.uid,
+        name=tensor.name,
+        data_type=view.data_type,
+        dims=view.dims,
+        strides=view.strides,
+        virtual=tensor.virtual,
+        value=None if tensor.value is None else stored(tensor.value, view.data_type),
+        alignment=tensor.alignment,
+        runtime_scalar=tensor.runtime_scalar,
+        ragged_offset_uid=tensor.ragged_offset_uid,
+    )
+
+
+def _text(node: FrozenNode) -> str:
+    return json.dumps([node.op.NAME, _plain(node.op), node.compute_data_type.json], sort_keys=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from . import arguments
 from .dtypes import DataType
 from .errors import GraphError, Problem
 from .ops.base import Op
@@ -15,7 +16,8 @@ from .ops.matmul import matmul
 from .ops.pointwise import pointwise
 from .ops.pointwise_methods import PointwiseMethods
 from .ops.reduction import reduction
-from .tensor import Scalar, Tensor, int_tuple, parse_data_type
+from .tensor import Scalar, Tensor
+from .values import plain_number
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,12 +70,12 @@ class Graph(PointwiseMethods):
         intermediate_data_type: DataType | str = DataType.UNSET,
         compute_data_type: DataType | str = DataType.UNSET,
     ) -> None:
-        self.name = name
-        self.io_data_type = parse_data_type(io_data_type, port="io_data_type")
-        self.intermediate_data_type = parse_data_type(
+        self.name = arguments.text(name, port="name")
+        self.io_data_type = arguments.data_type(io_data_type, port="io_data_type")
+        self.intermediate_data_type = arguments.data_type(
             intermediate_data_type, port="intermediate_data_type"
         )
-        self.compute_data_type = parse_data_type(compute_data_type, port="compute_data_type")
+        self.compute_data_type = arguments.data_type(compute_data_type, port="compute_data_type")
         self.preferred_engine_id: int | None = None
         self.is_override_shape_enabled = False
         self.tensors: list[Tensor] = []
@@ -122,12 +124,12 @@ class Graph(PointwiseMethods):
         self.must_be_open()
         tensor = Tensor(
             graph=self,
-            name=name,
-            data_type=parse_data_type(data_type, port="data_type"),
-            dims=None if dims is None else int_tuple(dims, port="dims"),
-            strides=None if strides is None else int_tuple(strides, port="strides"),
-            virtual=virtual,
-            given_uid=uid,
+            name=arguments.text(name, port="name"),
+            data_type=arguments.data_type(data_type, port="data_type"),
+            dims=None if dims is None else arguments.integers(dims, port="dims"),
+            strides=None if strides is None else arguments.integers(strides, port="strides"),
+            virtual=arguments.flag(virtual, port="virtual"),
+            given_uid=arguments.integer(uid, port="uid"),
         )
         self.tensors.append(tensor)
         return tensor
@@ -151,16 +153,27 @@ class Graph(PointwiseMethods):
         Without ``data_type`` it takes the graph's compute type (or, for a graph without one,
         BOOLEAN, INT64 or DOUBLE after the value's Python type).
         """
+        number = plain_number(value)
+        if number is None:
+            raise _no_operand("scalar", "value", value, "a bool, int or float")
         tensor = self.tensor(dims=(1,), data_type=data_type, name=name, uid=uid)
-        tensor.value = value
+        tensor.value = number
         if tensor.data_type is DataType.UNSET:
             tensor.data_type = self.compute_data_type
         if tensor.data_type is DataType.UNSET:
-            tensor.data_type = _PYTHON_TYPES[type(value)]
+            tensor.data_type = _PYTHON_TYPES[type(number)]
         return tensor
 
     def output(self, tensor: Tensor, *, name: str = "", data_type: DataType | str = "") -> Tensor:
         """Mark a result as an output, and optionally name it and set its type."""
+        if tensor.graph is not self:
+            problem = Problem(
+                rule="GRAPH-04",
+                port=tensor.name or "tensor",
+                got="a tensor of another graph",
+                wanted="a tensor of this graph",
+            )
+            raise GraphError("the tensor cannot be an output of this graph", [problem])
         tensor.set_output()
         if name:
             tensor.set_name(name)
@@ -198,13 +211,18 @@ class Graph(PointwiseMethods):
             The outputs by port.
         """
         self.must_be_open()
-        compute = parse_data_type(compute, port="compute_data_type")
+        label = name or op.NAME
+        compute = arguments.data_type(compute, port="compute_data_type", node=label)
+        name = arguments.text(name, port="name", node=op.NAME)
         connected = {
-            port: value if isinstance(value, Tensor) else self._number(op, port, value, compute)
+            port: value if isinstance(value, Tensor) else self._number(label, port, value, compute)
             for port, value in inputs.items()
         }
         if isinstance(outputs, Mapping):
             results = dict(outputs)
+            for port, value in results.items():
+                if not isinstance(value, Tensor):
+                    raise _no_operand(label, port, value, "a Tensor of this graph")
         else:
             ports = [p.name for p in op.OUTPUTS] if outputs is None else list(outputs)
             results = {port: self.tensor(virtual=True) for port in ports}
@@ -212,20 +230,13 @@ class Graph(PointwiseMethods):
         self._produced.update(id(t) for t in results.values())
         return results
 
-    def _number(self, op: Op, port: str, value: object, compute: DataType) -> Tensor:
-        if type(value) not in _PYTHON_TYPES:
-            problem = Problem(
-                rule="PARAM-03",
-                node=op.NAME,
-                port=port,
-                got=repr(value),
-                wanted="a Tensor of this graph, or a bool, int or float",
-            )
-            raise GraphError("an operand has the wrong type", [problem])
-        assert isinstance(value, bool | int | float)
-        if isinstance(value, bool):
-            return self.scalar(value, data_type=DataType.BOOLEAN)
-        return self.scalar(value, data_type=compute)
+    def _number(self, label: str, port: str, value: object, compute: DataType) -> Tensor:
+        number = plain_number(value)
+        if number is None:
+            wanted = "a Tensor of this graph, or a bool, int or float"
+            raise _no_operand(label, port, value, wanted)
+        kind = DataType.BOOLEAN if isinstance(number, bool) else compute
+        return self.scalar(number, data_type=kind)
 
     def is_produced(self, tensor: Tensor) -> bool:
         """Whether a node writes the tensor."""
@@ -233,8 +244,18 @@ class Graph(PointwiseMethods):
 
     def free_uid(self) -> int:
         """Return the smallest positive uid that no tensor has."""
+        return next(self._free_uids())
+
+    def assign_uids(self) -> None:
+        """Give every tensor without a uid a free one."""
+        free = self._free_uids()
+        for tensor in self.tensors:
+            if tensor.given_uid is None:
+                tensor.given_uid = next(free)
+
+    def _free_uids(self) -> Iterator[int]:
         taken = {t.given_uid for t in self.tensors}
-        return next(uid for uid in itertools.count(1) if uid not in taken)
+        return (uid for uid in itertools.count(1) if uid not in taken)
 
     def must_be_open(self) -> None:
         """Raise ``GraphError`` once the graph is frozen."""
@@ -332,6 +353,13 @@ class Graph(PointwiseMethods):
         from .draw import describe
 
         return describe(self)
+
+
+def _no_operand(label: str, port: str, value: object, wanted: str) -> GraphError:
+    problem = Problem(
+        rule="PARAM-03", node=label, port=port, got=arguments.shown(value), wanted=wanted
+    )
+    return GraphError("an operand has the wrong type", [problem])
 
 
 _PYTHON_TYPES: dict[type, DataType] = {

@@ -9,23 +9,27 @@ from __future__ import annotations
 
 import json
 import math
-import struct
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .arguments import shown
 from .dtypes import DataType
 from .errors import FormatError, Problem
+from .json_write import dumps
 from .ops import OPS_BY_JSON_TYPE
 from .ops.base import Absent, Field, Kind, Op
 from .tensor import Tensor
+from .values import from_byte, stored
 
 if TYPE_CHECKING:
-    from .frozen import FrozenGraph, FrozenNode
     from .graph import Graph
 
 __all__ = ["RULES", "dumps", "loads"]
 
 G = TypeVar("G", bound="Graph")
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
 RULES: dict[str, str] = {
     "JSON-01": "the text is strict JSON (no NaN, no comments) in UTF-8, not nested absurdly deep",
@@ -49,7 +53,13 @@ _VALUE_TYPES: dict[str, DataType] = {
     "Float64Value": DataType.DOUBLE,
     "BoolValue": DataType.BOOLEAN,
 }
-_VALUE_NAMES = {t: name for name, t in _VALUE_TYPES.items()}
+_FLOAT8_TYPES = (
+    DataType.FP8_E4M3,
+    DataType.FP8_E5M2,
+    DataType.FP8_E8M0,
+    DataType.FP8_E4M3_FNUZ,
+    DataType.FP8_E5M2_FNUZ,
+)
 
 
 class _Reader:
@@ -58,9 +68,13 @@ class _Reader:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
-    def report(self, rule: str, where: str, key: str, got: object, wanted: str) -> None:
-        text = got if isinstance(got, str) else _short(got)
-        self.problems.append(Problem(rule=rule, node=where, port=key, got=text, wanted=wanted))
+    def report(self, rule: str, where: str, key: str, value: Any, wanted: str) -> None:
+        """Add a problem with a value of the file."""
+        self.say(rule, where, key, _short(value), wanted)
+
+    def say(self, rule: str, where: str, key: str, got: str, wanted: str) -> None:
+        """Add a problem in words."""
+        self.problems.append(Problem(rule=rule, node=where, port=key, got=got, wanted=wanted))
 
     def integer(self, where: str, key: str, value: Any) -> int | None:
         # hipDNN truncates any number; an integral float is the most that we let pass.
@@ -73,11 +87,10 @@ class _Reader:
 
     def number(self, where: str, key: str, value: Any) -> float | None:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            try:
-                # Parameters are float32 in hipDNN; a dump shows the digits of the double.
-                return float(struct.unpack("f", struct.pack("f", value))[0])
-            except OverflowError:
-                pass
+            # Parameters are float32 in hipDNN; a dump shows the digits of the double.
+            rounded = stored(value, DataType.FLOAT)
+            if rounded is not None:
+                return float(rounded)
         self.report("JSON-04", where, key, value, "a float32 number")
         return None
 
@@ -132,7 +145,8 @@ def loads(text: str | bytes, factory: Callable[..., G]) -> G:
 
     def graph_type(name: str) -> DataType:
         # Both spellings occur (the older one has no "data"); the newer one wins.
-        value = data.get(f"{name}_data_type", data.get(f"{name}_type"))
+        value = data.get(f"{name}_data_type")
+        value = data.get(f"{name}_type") if value is None else value
         return reader.data_type("graph", f"{name}_data_type", value)
 
     graph = factory(
@@ -151,6 +165,11 @@ def loads(text: str | bytes, factory: Callable[..., G]) -> G:
     tensors: dict[int, Tensor] = {}
     for i, item in enumerate(data["tensors"]):
         _read_tensor(reader, graph, f"tensors[{i}]", item, tensors)
+    for tensor in tensors.values():
+        if tensor.ragged_offset_uid is not None and tensor.ragged_offset_uid not in tensors:
+            got = f"uid {tensor.ragged_offset_uid}"
+            where = f"tensor {tensor.uid}"
+            reader.say("JSON-06", where, "ragged_offset_tensor_uid", got, "a uid listed in tensors")
     for i, item in enumerate(data["nodes"]):
         _read_node(reader, graph, f"nodes[{i}]", item, tensors)
     if reader.problems:
@@ -163,18 +182,34 @@ def _parse(reader: _Reader, text: str | bytes) -> Any:
     def constant(name: str) -> Any:
         raise ValueError(f"{name} is not JSON")
 
+    def number(digits: str) -> float:
+        if math.isinf(value := float(digits)):
+            raise ValueError(f"{shown(digits)} is out of range")
+        return value
+
     try:
         if isinstance(text, bytes):
-            text = text.decode("utf-8-sig")
-        return json.loads(text, parse_constant=constant)
+            text = text.decode()
+        # hipDNN's parser skips a byte order mark, too.
+        data = json.loads(text.removeprefix("\ufeff"), parse_constant=constant, parse_float=number)
+        if _SURROGATE.search(text):
+            # Half of an escaped surrogate pair is no text; Python lets it pass.
+            json.dumps(data, ensure_ascii=False).encode()
+        return data
     except (ValueError, RecursionError) as error:  # RecursionError: nested too deep
-        reader.report("JSON-01", "graph", "", str(error), "strict JSON in UTF-8")
+        reader.say("JSON-01", "graph", "", str(error), "strict JSON in UTF-8")
         return None
 
 
 def _short(value: object) -> str:
-    text = "nothing" if value is None else json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= 80 else text[:77] + "..."
+    """Return a JSON value as text; of arrays and objects, which may be huge, only the size."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, list):
+        return f"an array of {len(value)}"
+    if isinstance(value, dict):
+        return f"an object of {len(value)} key(s)"
+    return shown(value) if not isinstance(value, bool) else json.dumps(value)
 
 
 def _name(reader: _Reader, where: str, item: Mapping[str, Any]) -> str:
@@ -188,30 +223,35 @@ def _read_tensor(
     if not isinstance(item, dict):
         reader.report("JSON-04", where, "", item, "an object")
         return
-    for key in ("uid", "dims", "strides"):
-        if key not in item:
-            reader.report("JSON-03", where, key, "nothing", f"the key {key}")
-            return
-    uid = reader.integer(where, "uid", item["uid"])
-    dims = reader.integers(where, "dims", item["dims"])
-    strides = reader.integers(where, "strides", item["strides"])
-    if uid is None or dims is None or strides is None:
+    found: dict[str, Any] = {}
+    for key, read in (
+        ("uid", reader.integer),
+        ("dims", reader.integers),
+        ("strides", reader.integers),
+    ):
+        if item.get(key) is None:
+            reader.say("JSON-03", where, key, "nothing", f"the key {key}")
+        else:
+            found[key] = read(where, key, item[key])
+    uid = found.get("uid")
+    if uid is None:
         return
     if uid in tensors:
-        reader.report("JSON-06", where, "uid", f"{uid}, a second time", "unique uids")
+        reader.say("JSON-06", where, "uid", f"{uid}, a second time", "unique uids")
         return
     virtual = item.get("virtual")
     tensor = graph.tensor(
         # Empty arrays are hipDNN's way to write a vector that was never set.
-        dims=dims or None,
-        strides=strides or None,
+        dims=found.get("dims") or None,
+        strides=found.get("strides") or None,
         data_type=reader.data_type(where, "data_type", item.get("data_type")),
         name=_name(reader, where, item),
         uid=uid,
         virtual=bool(reader.flag(where, "virtual", virtual)) if virtual is not None else False,
     )
     if item.get("alignment") is not None:
-        tensor.alignment = reader.integer(where, "alignment", item["alignment"]) or 16
+        alignment = reader.integer(where, "alignment", item["alignment"])
+        tensor.alignment = 16 if alignment is None else alignment
     if item.get("is_runtime_pass_by_value") is not None:
         flag = reader.flag(where, "is_runtime_pass_by_value", item["is_runtime_pass_by_value"])
         tensor.runtime_scalar = bool(flag)
@@ -229,57 +269,36 @@ def _read_value(reader: _Reader, where: str, item: Mapping[str, Any], tensor: Te
         return
     if kind == "NONE" and isinstance(value, bool):
         kind = "BoolValue"  # hipDNN's table of names lacks it, its writer does not
-    if kind not in _VALUE_TYPES:
+    if not isinstance(kind, str) or kind not in _VALUE_TYPES:
         known = ", ".join(_VALUE_TYPES)
         reader.report("JSON-05", where, "value_type", kind, f"one of {known}")
         return
-    stored = _VALUE_TYPES[kind]
+    held = _VALUE_TYPES[kind]
     if value is None:
-        reader.report("JSON-08", where, "value", "null", "a finite number")
+        reader.say("JSON-08", where, "value", "null", "a finite number")
         return
-    if stored.is_bool:
+    if held.is_bool:
         tensor.value = reader.flag(where, "value", value)
-    elif stored.is_integer:
+    elif held.is_integer:
         tensor.value = reader.integer(where, "value", value)
     elif kind == "Float8Value":
         byte = reader.integer(where, "value", value)
         if byte is not None and not 0 <= byte <= 255:
             reader.report("JSON-04", where, "value", byte, "a byte")
         elif byte is not None:
-            kind8 = tensor.data_type if tensor.data_type.bits == 8 else stored
-            tensor.value = _from_byte(byte, kind8)
-    elif stored is DataType.DOUBLE:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            tensor.value = float(value)
-        else:
+            own = tensor.data_type
+            tensor.value = from_byte(byte, own if own in _FLOAT8_TYPES else held)
+    elif held is DataType.DOUBLE:
+        if not isinstance(value, int | float) or isinstance(value, bool):
             reader.report("JSON-04", where, "value", value, "a number")
+        elif (double := stored(value, DataType.DOUBLE)) is None:
+            reader.report("JSON-04", where, "value", value, "a number in the range of a double")
+        else:
+            tensor.value = double
     else:
         tensor.value = reader.number(where, "value", value)
     if tensor.data_type is DataType.UNSET:
-        tensor.data_type = stored
-
-
-def _from_byte(byte: int, kind: DataType) -> float:
-    """Decode an 8-bit float (OCP or FNUZ) from its bits."""
-    if kind is DataType.FP8_E8M0:
-        return math.nan if byte == 255 else 2.0 ** (byte - 127)
-    mantissa_bits = kind.value.mantissa or 3
-    exponent_bits = 7 - mantissa_bits
-    fnuz = kind.name.endswith("FNUZ")
-    bias = 2 ** (exponent_bits - 1) - (0 if fnuz else 1)
-    sign = -1.0 if byte & 0x80 else 1.0
-    exponent = (byte & 0x7F) >> mantissa_bits
-    mantissa = byte & (2**mantissa_bits - 1)
-    if fnuz and byte == 0x80:
-        return math.nan
-    if not fnuz and exponent == 2**exponent_bits - 1:
-        if kind is DataType.FP8_E5M2:
-            return math.nan if mantissa else sign * math.inf
-        if mantissa == 2**mantissa_bits - 1:
-            return math.nan
-    if exponent == 0:
-        return sign * math.ldexp(mantissa, 1 - bias - mantissa_bits)
-    return sign * math.ldexp(1 + mantissa / 2**mantissa_bits, exponent - bias)
+        tensor.data_type = held
 
 
 def _read_node(
@@ -297,6 +316,11 @@ def _read_node(
         reader.report("JSON-07", label, "type", kind, f"one of {known}")
         return
     before = len(reader.problems)
+    for section in sorted({spec.section for spec in op_type.JSON.fields if spec.section}):
+        if not isinstance(item.get(section, {}), dict | None):
+            reader.report("JSON-04", label, section, item[section], "an object")
+    if len(reader.problems) > before:
+        return
     compute = reader.data_type(label, "compute_data_type", item.get("compute_data_type"))
     ports: dict[str, Tensor] = {}
     values: dict[str, Any] = {}
@@ -310,7 +334,7 @@ def _read_node(
             if spec.default is not None or spec.absent is not Absent.REQUIRED:
                 values[spec.name] = spec.default
             else:
-                reader.report("JSON-03", label, spec.json_key, "nothing", f"the {spec.kind.value}")
+                reader.say("JSON-03", label, spec.json_key, "nothing", f"the {spec.kind.value}")
         else:
             values[spec.name] = _read_parameter(reader, label, spec, raw)
     if len(reader.problems) > before:
@@ -337,13 +361,13 @@ def _read_port(
         ports = {p.name: p for p in (*op_type.INPUTS, *op_type.OUTPUTS)}
         if not ports[spec.name].optional:
             where = f"the key {spec.json_key}" + (f" in {spec.section}" if spec.section else "")
-            reader.report("JSON-03", label, spec.json_key, "nothing", where)
+            reader.say("JSON-03", label, spec.json_key, "nothing", where)
         return None
     uid = reader.integer(label, spec.json_key, raw)
     if uid is None:
         return None
     if uid not in tensors:
-        reader.report("JSON-06", label, spec.json_key, f"uid {uid}", "a uid listed in tensors")
+        reader.say("JSON-06", label, spec.json_key, f"uid {uid}", "a uid listed in tensors")
         return None
     return tensors[uid]
 
@@ -365,84 +389,3 @@ def _read_parameter(reader: _Reader, label: str, spec: Field, raw: Any) -> Any:
         Kind.TEXT: reader.text,
     }
     return readers[spec.kind](label, spec.json_key, raw)
-
-
-def dumps(graph: FrozenGraph) -> str:
-    """Write hipDNN's newest JSON form, laid out as hipDNN's own dumps are (sorted, 2 spaces).
-
-    Raises
-    ------
-    FormatError
-        If a scalar is infinite or NaN, which the format cannot hold.
-    """
-    data = {
-        "name": graph.name,
-        "compute_data_type": graph.compute_data_type.json,
-        "io_data_type": graph.io_data_type.json,
-        "intermediate_data_type": graph.intermediate_data_type.json,
-        "is_override_shape_enabled": graph.is_override_shape_enabled,
-        "nodes": [_write_node(node) for node in graph.nodes],
-        "tensors": [_write_tensor(graph, uid) for uid in sorted(graph.tensors)],
-    }
-    if graph.preferred_engine_id is not None:
-        data["preferred_engine_id"] = graph.preferred_engine_id
-    return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
-
-
-def _write_tensor(graph: FrozenGraph, uid: int) -> dict[str, Any]:
-    spec = graph.tensors[uid]
-    data: dict[str, Any] = {
-        "uid": uid,
-        "name": spec.name,
-        "data_type": spec.data_type.json,
-        "dims": list(spec.dims),
-        "strides": list(spec.strides),
-        "virtual": spec.virtual,
-        "alignment": spec.alignment,
-        "is_runtime_pass_by_value": spec.runtime_scalar,
-    }
-    if spec.ragged_offset_uid is not None:
-        data["ragged_offset_tensor_uid"] = spec.ragged_offset_uid
-    if spec.value is not None:
-        kind = _VALUE_NAMES.get(spec.data_type, "Float32Value" if spec.data_type.is_float else "")
-        if not kind:
-            kind = "BoolValue" if spec.data_type.is_bool else "Int64Value"
-        if not math.isfinite(spec.value):
-            problem = Problem(
-                rule="JSON-08", port=spec.label, got=repr(spec.value), wanted="a finite number"
-            )
-            raise FormatError("JSON cannot hold the graph", [problem])
-        data["value_type"] = "Float32Value" if kind == "Float8Value" else kind
-        if kind == "BoolValue":
-            data["value"] = bool(spec.value)
-        elif kind.startswith("Int"):
-            data["value"] = int(spec.value)
-        else:
-            data["value"] = float(spec.value)
-    return data
-
-
-def _write_node(node: FrozenNode) -> dict[str, Any]:
-    form = node.op.JSON
-    data: dict[str, Any] = {
-        "type": form.type,
-        "name": node.name,
-        "compute_data_type": node.compute_data_type.json,
-    }
-    for spec in form.fields:
-        section = data.setdefault(spec.section, {}) if spec.section else data
-        if spec.kind is Kind.TENSOR:
-            value: Any = node.inputs.get(spec.name, node.outputs.get(spec.name))
-        else:
-            value = _write_parameter(spec, getattr(node.op, spec.name))
-        if value is not None or spec.absent is Absent.NULL:
-            section[spec.json_key] = value
-    return data
-
-
-def _write_parameter(spec: Field, value: Any) -> Any:
-    if spec.kind is Kind.ENUM:
-        return value.wire if spec.as_code else value.json
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return list(value)
-    return value

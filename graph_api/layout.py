@@ -16,6 +16,7 @@ __all__ = [
     "broadcast_dims",
     "channels_last_strides",
     "contiguous_strides",
+    "is_broadcast",
     "same_strides",
     "strides_in_order",
     "strides_like",
@@ -88,15 +89,21 @@ def strides_in_order(dims: Sequence[int], order: Sequence[int]) -> Ints:
 def strides_like(
     dims: Sequence[int], like_dims: Sequence[int], like_strides: Sequence[int]
 ) -> Ints:
-    """Return packed strides for ``dims`` in the memory order of another tensor of equal rank."""
-    if len(dims) != len(like_dims):
+    """Return packed strides for ``dims`` in the memory order of another tensor.
+
+    Contiguous ones for a tensor of another rank, or one that is broadcast and so has no order.
+    """
+    if len(dims) != len(like_dims) or is_broadcast(like_dims, like_strides):
         return contiguous_strides(dims)
     # Sorting on the strides themselves, not on `analyse().order`, keeps the intent of an NHWC
     # tensor whose channel count happens to be 1.
     order = sorted(range(len(dims)), key=lambda axis: (-like_strides[axis], axis))
-    if 0 in like_strides:
-        order = list(range(len(dims)))
     return strides_in_order(dims, order)
+
+
+def is_broadcast(dims: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether a dim with more than one element has stride 0."""
+    return any(d > 1 and s == 0 for d, s in zip(dims, strides, strict=True))
 
 
 def same_strides(dims: Sequence[int], a: Sequence[int], b: Sequence[int]) -> bool:
@@ -110,8 +117,8 @@ def analyse(dims: Sequence[int], strides: Sequence[int]) -> Layout:
     Raises
     ------
     LayoutError
-        For negative strides, for elements that overlap, and for gaps that are not a whole
-        number of inner rows (such a tensor cannot be seen as a slice of a bigger one).
+        For negative strides, for elements that overlap or interleave, and for gaps that are
+        not a whole number of inner rows (such a tensor is no slice of a bigger one).
     """
     if any(s < 0 for s, d in zip(strides, dims, strict=True) if d > 1):
         raise LayoutError(f"strides {tuple(strides)} are negative")
@@ -130,7 +137,8 @@ def analyse(dims: Sequence[int], strides: Sequence[int]) -> Layout:
         step = strides[axis]
         if step < reach:
             raise LayoutError(
-                f"strides {tuple(strides)} let elements of dims {tuple(dims)} overlap (dim {axis})"
+                f"strides {tuple(strides)} let elements of dims {tuple(dims)} "
+                f"overlap or interleave (dim {axis})"
             )
         if step % inner:
             raise LayoutError(

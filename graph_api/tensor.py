@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from . import arguments
 from .dtypes import DataType
-from .errors import GraphError, Problem
 from .layout import Layout, analyse
+from .values import Scalar
 
 if TYPE_CHECKING:
     from .graph import Graph
 
 __all__ = ["Scalar", "Tensor", "TensorSpec"]
-
-Scalar = bool | int | float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,49 +106,29 @@ class Tensor:
     def set_name(self, name: str) -> Tensor:
         """Set the label."""
         self.graph.must_be_open()
-        self.name = name
+        self.name = arguments.text(name, port="name")
         return self
 
     def set_uid(self, uid: int) -> Tensor:
         """Set the uid that buffers are bound by."""
         self.graph.must_be_open()
-        self.given_uid = uid
+        self.given_uid = arguments.integer(uid, port="uid")
         return self
 
     def set_data_type(self, data_type: DataType | str) -> Tensor:
         """Set the element type."""
         self.graph.must_be_open()
-        self.data_type = parse_data_type(data_type, port="data_type")
+        self.data_type = arguments.data_type(data_type, port="data_type")
         return self
 
     def set_dim(self, dims: Sequence[int]) -> Tensor:
         """Set the logical dims."""
         self.graph.must_be_open()
-        self.dims = int_tuple(dims, port="dims")
+        self.dims = arguments.integers(dims, port="dims")
         return self
 
     def set_stride(self, strides: Sequence[int]) -> Tensor:
         """Set the strides, in elements."""
         self.graph.must_be_open()
-        self.strides = int_tuple(strides, port="strides")
+        self.strides = arguments.integers(strides, port="strides")
         return self
-
-
-def int_tuple(values: Sequence[int] | int, *, port: str) -> tuple[int, ...]:
-    """Return the values as a tuple of int; anything that is no integer is a ``GraphError``."""
-    items = (values,) if isinstance(values, int) else tuple(values)
-    try:
-        # __index__ takes NumPy integers and refuses floats and strings.
-        return tuple(v.__index__() for v in items)
-    except (AttributeError, TypeError):
-        problem = Problem(rule="PARAM-01", port=port, got=repr(values), wanted="integers")
-        raise GraphError("a parameter has the wrong type", [problem]) from None
-
-
-def parse_data_type(value: DataType | str, *, port: str) -> DataType:
-    """Return the DataType; an unknown name is a ``GraphError``."""
-    try:
-        return DataType.parse(value)
-    except ValueError as error:
-        problem = Problem(rule="PARAM-02", port=port, got=repr(value), wanted=str(error))
-        raise GraphError("a data type is unknown", [problem]) from None

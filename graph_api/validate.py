@@ -6,25 +6,25 @@ still known, so that one mistake does not hide the next.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from heapq import heapify, heappop, heappush
-from math import prod
 from typing import TYPE_CHECKING
 
+from .arguments import shown
 from .dtypes import DataType
 from .errors import Problem
 from .layout import LayoutError, analyse, contiguous_strides, strides_like
 from .ops.base import Inferred, Op, Ports, PortView
+from .order import topological
 from .tensor import Tensor
+from .tensor_rules import EXTENTS, MAX_RANK, check_tensor, default_type, fits, label_of
+from .tensor_rules import RULES as TENSOR_RULES
 
 if TYPE_CHECKING:
     from .graph import Graph, Node
 
 __all__ = ["RULES", "Resolution", "resolve"]
 
-MAX_RANK = 8
 COMPUTE_TYPES = (
     DataType.FLOAT,
     DataType.DOUBLE,
@@ -33,7 +33,6 @@ COMPUTE_TYPES = (
     DataType.INT32,
     DataType.INT64,
 )
-_INT64_MAX = 2**63 - 1
 
 RULES: dict[str, str] = {
     "GRAPH-01": "a graph has at least one node",
@@ -42,22 +41,16 @@ RULES: dict[str, str] = {
     "GRAPH-04": "every tensor of a node belongs to the node's graph",
     "GRAPH-05": "no tensor is written twice",
     "GRAPH-07": "a frozen graph does not change",
-    "TENSOR-01": "uids are unique in the graph and fit into 64 bits",
-    "TENSOR-02": "a tensor that no node writes has dims",
-    "TENSOR-03": "every tensor has a data type, its own or the graph's default",
-    "TENSOR-04": "there is one stride per dim, and at most 8 dims",
-    "TENSOR-05": "every extent is at least 1, and the tensor has less than 2^63 bytes",
-    "TENSOR-06": "strides are not negative, elements do not overlap, gaps are whole inner rows",
-    "TENSOR-07": "a tensor that a node writes is a dense permutation (no gaps, no broadcast)",
-    "TENSOR-08": "a compile-time scalar has dims (1,), a value its type can hold, and no producer",
-    "TENSOR-09": "a virtual tensor is written by a node",
+    **TENSOR_RULES,
     "NODE-01": "every port that is not optional is connected, and only ports of the op",
     "NODE-02": "the dims given for a result are those that follow from the op",
     "NODE-03": "the compute type is FLOAT, DOUBLE, HALF, BFLOAT16, INT32 or INT64 "
     "(or BOOLEAN, where nothing is computed)",
-    "PARAM-01": "integer parameters are integers",
+    "PARAM-01": "integer parameters are integers of 64 bits",
     "PARAM-02": "a data type is one that hipDNN knows",
-    "PARAM-03": "an operand is a tensor of the graph or a number",
+    "PARAM-03": "an operand is a tensor or a number",
+    "PARAM-04": "a mode is one that hipDNN knows",
+    "PARAM-05": "numbers, flags and names are numbers, bools and Unicode text",
 }
 
 
@@ -65,8 +58,8 @@ RULES: dict[str, str] = {
 class Resolution:
     """What was found out about a graph.
 
-    ``nodes`` are in canonical topological order; ``views`` holds what is known of each tensor;
-    ``ops`` and ``compute`` hold each node's resolved op and compute type.
+    ``nodes`` have producers first, and otherwise the order of adding; ``views`` holds what is
+    known of each tensor; ``ops`` and ``compute`` hold each node's resolved op and compute type.
     """
 
     problems: list[Problem] = field(default_factory=list)
@@ -84,20 +77,24 @@ def resolve(graph: Graph) -> Resolution:
         id(node): node.name or f"{node.op.NAME}_{i}" for i, node in enumerate(graph.nodes)
     }
     result.problems += _check_graph(graph, result.labels)
-    result.nodes = _topological(graph, result.problems, result.labels)
+    result.nodes, cycle = topological(graph.nodes)
+    if cycle:
+        names = [result.labels[id(node)] for node in cycle]
+        result.problems.append(
+            Problem(
+                rule="GRAPH-03",
+                node=names[0],
+                got=f"a cycle among {', '.join(names)}",
+                wanted="no node that depends on its own result",
+            )
+        )
     for tensor in graph.tensors:
-        result.problems += _check_tensor(graph, tensor)
+        result.problems += check_tensor(graph, tensor)
         if not graph.is_produced(tensor):
             result.views[id(tensor)] = _source_view(graph, tensor)
     for node in result.nodes:
         _resolve_node(graph, node, result)
     return result
-
-
-def _label(tensor: Tensor) -> str:
-    if tensor.name:
-        return tensor.name
-    return f"tensor {tensor.given_uid}" if tensor.given_uid is not None else "unnamed tensor"
 
 
 def _check_graph(graph: Graph, labels: Mapping[int, str]) -> Iterator[Problem]:
@@ -112,6 +109,11 @@ def _check_graph(graph: Graph, labels: Mapping[int, str]) -> Iterator[Problem]:
             wanted="at least one output",
             hint="call .set_output() on the results to keep",
         )
+    engine = graph.preferred_engine_id
+    if engine is not None and (isinstance(engine, bool) or not isinstance(engine, int)):
+        yield Problem(
+            rule="PARAM-01", port="preferred_engine_id", got=shown(engine), wanted="an integer"
+        )
     own = set(map(id, graph.tensors))
     writers: dict[int, str] = {}
     for node in graph.nodes:
@@ -122,7 +124,7 @@ def _check_graph(graph: Graph, labels: Mapping[int, str]) -> Iterator[Problem]:
                     rule="GRAPH-04",
                     node=label,
                     port=port,
-                    got=f"{_label(tensor)!r} of another graph",
+                    got=f"{label_of(tensor)!r} of another graph",
                     wanted="a tensor of this graph",
                     hint="make it with this graph's tensor()",
                 )
@@ -132,7 +134,7 @@ def _check_graph(graph: Graph, labels: Mapping[int, str]) -> Iterator[Problem]:
                     rule="GRAPH-05",
                     node=label,
                     port=port,
-                    got=f"{_label(tensor)!r}, which {writers[id(tensor)]} writes",
+                    got=f"{label_of(tensor)!r}, which {writers[id(tensor)]} writes",
                     wanted="a tensor of its own",
                 )
             writers[id(tensor)] = label
@@ -144,91 +146,11 @@ def _check_graph(graph: Graph, labels: Mapping[int, str]) -> Iterator[Problem]:
         if uid in seen:
             yield Problem(
                 rule="TENSOR-01",
-                port=_label(tensor),
-                got=f"uid {uid}, which {_label(seen[uid])!r} has",
+                port=label_of(tensor),
+                got=f"uid {uid}, which {label_of(seen[uid])!r} has",
                 wanted="unique uids",
             )
-        elif not -_INT64_MAX - 1 <= uid <= _INT64_MAX:
-            yield Problem(
-                rule="TENSOR-01", port=_label(tensor), got=f"uid {uid}", wanted="a 64-bit integer"
-            )
         seen[uid] = tensor
-
-
-def _check_tensor(graph: Graph, tensor: Tensor) -> Iterator[Problem]:
-    def problem(rule: str, got: object, wanted: str, hint: str = "") -> Problem:
-        return Problem(rule=rule, port=_label(tensor), got=str(got), wanted=wanted, hint=hint)
-
-    produced = graph.is_produced(tensor)
-    if tensor.value is not None:
-        yield from _check_scalar(tensor, produced, problem)
-    if tensor.virtual and not produced:
-        yield problem("TENSOR-09", "virtual, and no node writes it", "a writer, or a buffer")
-    if tensor.dims is None:
-        if not produced:
-            yield problem("TENSOR-02", "no dims", "dims", "pass dims=(...) to tensor()")
-        return
-    if len(tensor.dims) > MAX_RANK or not tensor.dims:
-        yield problem("TENSOR-04", f"rank {len(tensor.dims)}", f"rank 1 to {MAX_RANK}")
-        return
-    if any(d < 1 for d in tensor.dims) or prod(tensor.dims) * 8 > _INT64_MAX:
-        yield problem(
-            "TENSOR-05", f"dims {list(tensor.dims)}", "extents of at least 1, below 2^63 bytes"
-        )
-        return
-    if tensor.strides is None:
-        return
-    if len(tensor.strides) != len(tensor.dims):
-        yield problem(
-            "TENSOR-04",
-            f"{len(tensor.strides)} strides for {len(tensor.dims)} dims",
-            "one stride per dim",
-        )
-        return
-    if any(abs(s) * 8 > _INT64_MAX for s in tensor.strides):
-        yield problem("TENSOR-05", f"strides {list(tensor.strides)}", "less than 2^63 bytes")
-        return
-    try:
-        layout = analyse(tensor.dims, tensor.strides)
-    except LayoutError as error:
-        yield problem("TENSOR-06", error, "dense, padded or broadcast strides", "copy it to one")
-        return
-    if layout.span * 8 > _INT64_MAX:
-        yield problem("TENSOR-05", f"a span of {layout.span} elements", "less than 2^63 bytes")
-    if produced and not layout.dense:
-        kind = "gaps" if layout.padded else "broadcast dims"
-        yield problem(
-            "TENSOR-07",
-            f"strides {list(tensor.strides)} with {kind} for dims {list(tensor.dims)}",
-            "any permutation without gaps",
-            f"for example {list(contiguous_strides(tensor.dims))}",
-        )
-
-
-def _check_scalar(tensor: Tensor, produced: bool, problem: object) -> Iterator[Problem]:
-    assert callable(problem)
-    if tensor.dims is None or prod(tensor.dims) != 1:
-        yield problem("TENSOR-08", f"dims {tensor.dims}", "dims (1,) for a compile-time scalar")
-    if produced or tensor.virtual:
-        yield problem("TENSOR-08", "a value and a writer", "a scalar that no node writes")
-    dtype, value = tensor.data_type, tensor.value
-    if dtype.is_integer:
-        bits, signed = dtype.bits, dtype.value.kind == "int"
-        low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
-        whole = isinstance(value, int) or (math.isfinite(value or 0.0) and value == int(value or 0))
-        if not whole or not low <= int(value or 0) <= high:
-            yield problem("TENSOR-08", repr(value), f"an integer from {low} to {high}")
-    elif dtype.is_bool and value not in (0, 1):
-        yield problem("TENSOR-08", repr(value), "True or False")
-
-
-def _default_type(graph: Graph, tensor: Tensor) -> DataType:
-    if tensor.data_type is not DataType.UNSET:
-        return tensor.data_type
-    if not tensor.virtual:
-        return graph.io_data_type
-    candidates = (graph.intermediate_data_type, graph.compute_data_type, graph.io_data_type)
-    return next((t for t in candidates if t is not DataType.UNSET), DataType.UNSET)
 
 
 def _source_view(graph: Graph, tensor: Tensor) -> PortView:
@@ -236,7 +158,7 @@ def _source_view(graph: Graph, tensor: Tensor) -> PortView:
     if tensor.dims is not None and strides is None:
         strides = contiguous_strides(tensor.dims)
     return PortView(
-        data_type=_default_type(graph, tensor),
+        data_type=default_type(graph, tensor),
         dims=tensor.dims,
         strides=strides,
         value=tensor.value,
@@ -246,7 +168,7 @@ def _source_view(graph: Graph, tensor: Tensor) -> PortView:
 
 def accumulation_type(types: list[DataType]) -> DataType:
     """Return the compute type of a node when neither it nor the graph says one."""
-    floats = [t for t in types if t.is_float]
+    floats = [t for t in types if t.is_float or t is DataType.UNSET]
     if floats or not types:
         return DataType.DOUBLE if DataType.DOUBLE in floats else DataType.FLOAT
     return DataType.INT64 if DataType.INT64 in types else DataType.INT32
@@ -278,7 +200,7 @@ def _resolve_node(graph: Graph, node: Node, result: Resolution) -> None:
         )
     outputs = {
         p: PortView(
-            data_type=_default_type(graph, t),
+            data_type=default_type(graph, t),
             dims=t.dims,
             strides=t.strides,
             virtual=t.virtual,
@@ -339,7 +261,7 @@ def _resolve_node(graph: Graph, node: Node, result: Resolution) -> None:
 def _usable(view: PortView) -> bool:
     """Whether rules may calculate with the dims (tensors with bad dims are reported already)."""
     dims = view.dims
-    if dims is None or not dims or len(dims) > MAX_RANK or any(d < 1 for d in dims):
+    if not dims or len(dims) > MAX_RANK or not fits(dims):
         return False
     return view.strides is None or len(view.strides) == len(dims)
 
@@ -383,7 +305,16 @@ def _settle(
             hint="leave them out, or correct the op's parameters",
         )
         return given, [problem]
-    strides = given.strides or inferred.strides
+    if not fits(dims):
+        problem = Problem(
+            rule="TENSOR-05",
+            node=label,
+            port=port,
+            got=f"dims {list(dims)}, as they follow from the inputs",
+            wanted=EXTENTS,
+        )
+        return given, [problem]
+    strides = inferred.strides if given.strides is None else given.strides
     if strides is None:
         like = inputs.get(op.LIKE.get(port, ""))
         strides = contiguous_strides(dims)
@@ -415,63 +346,3 @@ def _settle(
             problems.append(replace(probe, rule="TENSOR-06", got=str(error)))
     data_type = given.data_type if inferred.data_type is None else inferred.data_type
     return replace(given, dims=dims, strides=strides, data_type=data_type), problems
-
-
-def _topological(graph: Graph, problems: list[Problem], labels: Mapping[int, str]) -> list[Node]:
-    """Order the nodes so that producers come first; ties go by structure, then by insertion.
-
-    The structural key makes the order (and so the digest) independent of the order in which
-    independent nodes were added, as far as they differ at all.
-    """
-    producer = {id(t): n for n in graph.nodes for t in n.outputs.values()}
-    waiting: dict[int, int] = {}
-    consumers: dict[int, list[Node]] = {}
-    for node in graph.nodes:
-        sources = {id(p) for t in node.inputs.values() if (p := producer.get(id(t))) is not None}
-        waiting[id(node)] = len(sources)
-        for source in sources:
-            consumers.setdefault(source, []).append(node)
-    index = {id(n): i for i, n in enumerate(graph.nodes)}
-    keys: dict[int, str] = {}
-
-    def key(node: Node) -> str:
-        from hashlib import sha256
-
-        parts = [repr(node.op), node.compute_data_type.name]
-        for port, tensor in (*node.inputs.items(), *node.outputs.items()):
-            source = producer.get(id(tensor))
-            upstream = keys.get(id(source), "") if source is not node else ""
-            parts.append(
-                f"{port}:{upstream}:{tensor.dims}:{tensor.strides}:{tensor.data_type.name}"
-                f":{tensor.virtual}:{tensor.value!r}"
-            )
-        return sha256("|".join(parts).encode()).hexdigest()
-
-    ready: list[tuple[str, int]] = []
-    for node in graph.nodes:
-        if not waiting[id(node)]:
-            keys[id(node)] = key(node)
-            ready.append((keys[id(node)], index[id(node)]))
-    heapify(ready)
-    order: list[Node] = []
-    while ready:
-        _, i = heappop(ready)
-        node = graph.nodes[i]
-        order.append(node)
-        for consumer in consumers.get(id(node), ()):
-            waiting[id(consumer)] -= 1
-            if not waiting[id(consumer)]:
-                keys[id(consumer)] = key(consumer)
-                heappush(ready, (keys[id(consumer)], index[id(consumer)]))
-    if len(order) != len(graph.nodes):
-        placed = set(map(id, order))
-        stuck = [labels[id(n)] for n in graph.nodes if id(n) not in placed]
-        problems.append(
-            Problem(
-                rule="GRAPH-03",
-                node=stuck[0],
-                got=f"a cycle among {', '.join(stuck)}",
-                wanted="no node that depends on its own result",
-            )
-        )
-    return order

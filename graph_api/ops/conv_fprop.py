@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+from .. import arguments
 from ..dtypes import DataType
 from ..enums import ConvMode
-from ..errors import Problem
-from ..tensor import Tensor, int_tuple
+from ..errors import GraphError, Problem
+from ..tensor import Tensor
 from .base import (
     Absent,
     Field,
@@ -58,6 +59,7 @@ CONV_RULES = {
     "CONV-07": "the filter's output channels are a multiple of the group count",
     "CONV-08": "the dilated filter fits into the padded image in every spatial dim",
     "CONV-09": "conv_mode is CROSS_CORRELATION or CONVOLUTION",
+    "CONV-10": "padding is not given together with pre_padding or post_padding",
 }
 
 
@@ -185,6 +187,30 @@ class ConvFprop(ConvOp):
         return {"y": Inferred(dims=(x[0], w[0], *self.output_extents(x[2:], w[2:])))}
 
 
+def conv_arguments(node: str, **given: Sequence[int] | int) -> dict[str, Ints]:
+    """Return a convolution's integer parameters, with ``padding`` spread over both sides.
+
+    Raises
+    ------
+    GraphError
+        For values that are no integers, and for contradicting paddings (CONV-10).
+    """
+    found = {p: arguments.integers(v, port=p, node=node) for p, v in given.items()}
+    if both := found.pop("padding", ()):
+        for side in ("pre_padding", "post_padding"):
+            if found[side]:
+                problem = Problem(
+                    rule="CONV-10",
+                    node=node,
+                    port=side,
+                    got=f"{list(found[side])} beside padding {list(both)}",
+                    wanted="either padding, or pre_padding and post_padding",
+                )
+                raise GraphError("two parameters contradict each other", [problem])
+            found[side] = both
+    return found
+
+
 def conv_fprop(
     graph: OpSink,
     x: Tensor,
@@ -229,14 +255,19 @@ def conv_fprop(
     Raises
     ------
     GraphError
-        At once for a parameter of the wrong type; at ``validate`` for broken rules (CONV-…).
+        At once for an argument of the wrong type and for contradicting paddings; at ``validate``
+        for broken rules (CONV-…).
     """
-    both = int_tuple(padding, port="padding")
+    node = name or ConvFprop.NAME
     op = ConvFprop(
-        pre_padding=both or int_tuple(pre_padding, port="pre_padding"),
-        post_padding=both or int_tuple(post_padding, port="post_padding"),
-        stride=int_tuple(stride, port="stride"),
-        dilation=int_tuple(dilation, port="dilation"),
-        conv_mode=ConvMode.parse(conv_mode),
+        **conv_arguments(
+            node,
+            padding=padding,
+            pre_padding=pre_padding,
+            post_padding=post_padding,
+            stride=stride,
+            dilation=dilation,
+        ),
+        conv_mode=arguments.mode(ConvMode, conv_mode, port="conv_mode", node=node),
     )
     return graph.add_node(op, {"x": x, "w": w}, compute=compute_data_type, name=name)["y"]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
+from .. import arguments
 from ..dtypes import DataType
 from ..enums import PointwiseMode
 from ..errors import Problem
-from ..layout import broadcast_dims, strides_like
+from ..layout import broadcast_dims, is_broadcast, strides_like
 from ..tensor import Scalar, Tensor
+from ..values import stored
 from .base import Absent, Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports
 
 _INPUTS = ("in_0", "in_1", "in_2")
@@ -79,6 +81,7 @@ class Pointwise(Op):
         "PW-05": "GEN_INDEX has an axis within in_0's rank",
         "PW-06": "the lower ReLU clip is below the upper one; softplus_beta is not 0",
         "PW-07": "a function of real numbers (EXP, SQRT...) has a floating compute type",
+        "PW-08": "an attribute is a finite float32 number, as in hipDNN",
     }
     JSON: ClassVar[JsonForm] = JsonForm(
         type="PointwiseAttributes",
@@ -112,15 +115,25 @@ class Pointwise(Op):
         """Return the connected inputs in order."""
         return [p for p in _INPUTS if p in t]
 
+    def resolve(self, t: Ports) -> Self:
+        # The wire format and JSON hold float32: what is computed must not depend on the way
+        # that the graph took.
+        floats = {name: getattr(self, name) for name in _FLOATS}
+        rounded: dict[str, Any] = {
+            n: stored(v, DataType.FLOAT) for n, v in floats.items() if v is not None
+        }
+        return replace(self, **{n: v for n, v in rounded.items() if v is not None})
+
     def check(self, t: Ports) -> Iterator[Problem]:
         if self.mode is PointwiseMode.UNSET:
             yield t.problem("PW-01", "mode", "UNSET", "one of the pointwise modes")
             return
         connected = self.inputs_in(t)
-        if connected != list(_INPUTS[: self.mode.arity]):
+        wanted = _INPUTS[: self.mode.arity]
+        if connected != list(wanted):
             yield t.problem(
                 "PW-02",
-                "in_1",
+                next(p for p in _INPUTS if (p in connected) != (p in wanted)),
                 f"inputs {', '.join(connected)}",
                 f"{self.mode.arity} input(s) for {self.mode.name}",
             )
@@ -129,6 +142,10 @@ class Pointwise(Op):
             if name not in self.mode.attrs:
                 allowed = ", ".join(self.mode.attrs) or "no attributes"
                 yield t.problem("PW-04", name, value, f"{self.mode.name} takes {allowed}")
+            if not abs(value) <= DataType.FLOAT.largest:
+                yield t.problem(
+                    "PW-08", name, value, "a finite float32 number", "leave it out for no limit"
+                )
         if broadcast_dims([t.dims(p) for p in connected]) is None:
             shapes = ", ".join(f"{p} {list(t.dims(p))}" for p in connected)
             yield t.problem(
@@ -164,7 +181,7 @@ class Pointwise(Op):
         strides = None
         for port in connected:
             given = t[port].strides
-            if given is not None and t.dims(port) == dims and 0 not in given:
+            if given is not None and t.dims(port) == dims and not is_broadcast(dims, given):
                 strides = strides_like(dims, dims, given)
                 break
         return {"out_0": Inferred(dims=dims, strides=strides)}
@@ -198,7 +215,7 @@ def pointwise(
         What to compute.
     relu_lower_clip, relu_upper_clip, relu_lower_clip_slope, swish_beta, elu_alpha, \
 softplus_beta : float, optional
-        Attributes of the modes of that name.
+        Attributes of the modes of that name; float32, as in hipDNN.
     axis : int, optional
         Dim that GEN_INDEX counts along.
     compute_data_type : DataType or str
@@ -215,17 +232,21 @@ softplus_beta : float, optional
     Raises
     ------
     GraphError
-        At ``validate``, for broken rules (PW-…).
+        At once for an argument of the wrong type; at ``validate`` for broken rules (PW-…).
     """
+    node = name or Pointwise.NAME
+    floats = {
+        "relu_lower_clip": relu_lower_clip,
+        "relu_upper_clip": relu_upper_clip,
+        "relu_lower_clip_slope": relu_lower_clip_slope,
+        "swish_beta": swish_beta,
+        "elu_alpha": elu_alpha,
+        "softplus_beta": softplus_beta,
+    }
     op = Pointwise(
-        mode=PointwiseMode.parse(mode),
-        relu_lower_clip=relu_lower_clip,
-        relu_upper_clip=relu_upper_clip,
-        relu_lower_clip_slope=relu_lower_clip_slope,
-        swish_beta=swish_beta,
-        elu_alpha=elu_alpha,
-        softplus_beta=softplus_beta,
-        axis=axis,
+        mode=arguments.mode(PointwiseMode, mode, port="mode", node=node),
+        **{port: arguments.real(value, port=port, node=node) for port, value in floats.items()},
+        axis=arguments.integer(axis, port="axis", node=node),
     )
     operands = zip(_INPUTS, (in_0, in_1, in_2), strict=True)
     connected = {port: operand for port, operand in operands if operand is not None}

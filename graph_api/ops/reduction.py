@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+from .. import arguments
 from ..dtypes import DataType
 from ..enums import ReductionMode
 from ..errors import Problem
-from ..tensor import Tensor, int_tuple
+from ..tensor import Tensor
 from .base import Absent, Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports
 
 
@@ -144,11 +145,12 @@ def reduction(
     Raises
     ------
     GraphError
-        At ``validate``, for broken rules (REDUCE-…).
+        At once for an argument of the wrong type; at ``validate`` for broken rules (REDUCE-…).
     """
+    node = name or Reduction.NAME
     op = Reduction(
-        mode=ReductionMode.parse(mode),
-        axes=None if axes is None else int_tuple(axes, port="axes"),
-        is_deterministic=is_deterministic,
+        mode=arguments.mode(ReductionMode, mode, port="mode", node=node),
+        axes=None if axes is None else arguments.integers(axes, port="axes", node=node),
+        is_deterministic=arguments.flag(is_deterministic, port="is_deterministic", node=node),
     )
     return graph.add_node(op, {"x": x}, compute=compute_data_type, name=name)["y"]

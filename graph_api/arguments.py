@@ -1,0 +1,113 @@
+"""Conversion of what a script passes: plain Python values, or a ``GraphError`` at once.
+
+NumPy's numbers are welcome; what JSON and the wire format could not hold is not.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import TypeVar
+
+from .dtypes import DataType
+from .enums import ModeEnum
+from .errors import GraphError, Problem
+from .values import plain_number
+
+__all__ = ["data_type", "flag", "integer", "integers", "mode", "real", "shown", "text"]
+
+M = TypeVar("M", bound=ModeEnum)
+
+
+def integers(values: object, *, port: str, node: str = "") -> tuple[int, ...]:
+    """Return one integer, or several, as a tuple of int; a bool is no integer.
+
+    hipDNN stores 64 bits, so nothing that needs more gets any further.
+    """
+    items = tuple(values) if isinstance(values, Iterable) and _is_array(values) else (values,)
+    try:
+        if not any(isinstance(v, bool) for v in items):
+            # operator.index takes NumPy integers and refuses floats and strings.
+            found = tuple(operator.index(v) for v in items)
+            if all(-(2**63) <= v < 2**63 for v in found):
+                return found
+    except TypeError:
+        pass
+    raise _wrong("PARAM-01", values, "64-bit integers", port, node)
+
+
+def integer(value: object, *, port: str, node: str = "") -> int | None:
+    """Return an integer as an int, and None as None."""
+    if value is None:
+        return None
+    found = integers(value, port=port, node=node)
+    if len(found) != 1:
+        raise _wrong("PARAM-01", value, "one 64-bit integer", port, node)
+    return found[0]
+
+
+def real(value: object, *, port: str, node: str = "") -> float | None:
+    """Return a number as a float, and None as None; a bool is no number."""
+    if value is None:
+        return None
+    number = plain_number(value)
+    try:
+        if number is not None and not isinstance(number, bool):
+            return float(number)
+    except OverflowError:
+        pass
+    raise _wrong("PARAM-05", value, "a number", port, node)
+
+
+def flag(value: object, *, port: str, node: str = "") -> bool:
+    """Return a bool."""
+    number = plain_number(value)
+    if isinstance(number, bool):
+        return number
+    raise _wrong("PARAM-05", value, "True or False", port, node)
+
+
+def text(value: object, *, port: str, node: str = "") -> str:
+    """Return a string that UTF-8 can hold."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+            return value
+        except UnicodeEncodeError:  # half of a surrogate pair
+            pass
+    raise _wrong("PARAM-05", value, "a string of Unicode text", port, node)
+
+
+def data_type(value: DataType | str, *, port: str, node: str = "") -> DataType:
+    """Return the DataType for a member or one of its spellings."""
+    try:
+        return DataType.parse(value)
+    except ValueError as error:
+        raise _wrong("PARAM-02", value, str(error), port, node) from None
+
+
+def mode(enum: type[M], value: M | str | int, *, port: str, node: str = "") -> M:
+    """Return the member of a mode enum for a member or one of its spellings."""
+    try:
+        return enum.parse(value)
+    except ValueError as error:
+        raise _wrong("PARAM-04", value, str(error), port, node) from None
+
+
+def _is_array(values: object) -> bool:
+    # An array without dims is a number, although its class can be iterated over.
+    return not isinstance(values, str | bytes) and getattr(values, "shape", None) != ()
+
+
+def _wrong(rule: str, got: object, wanted: str, port: str, node: str) -> GraphError:
+    problem = Problem(rule=rule, node=node, port=port, got=shown(got), wanted=wanted)
+    return GraphError("an argument has the wrong type or spelling", [problem])
+
+
+def shown(value: object) -> str:
+    """Return ``repr`` of any value, on one line and of bearable length."""
+    try:
+        line = repr(value)
+    except ValueError:  # an integer of more digits than Python is willing to print
+        line = f"<{type(value).__name__} with too many digits>"
+    return line if len(line) <= 80 else line[:77] + "..."

@@ -1,0 +1,126 @@
+"""Rules of single tensors: dims, strides, scalar values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import TYPE_CHECKING
+
+from .arguments import shown
+from .dtypes import DataType
+from .errors import Problem
+from .layout import LayoutError, analyse, contiguous_strides
+from .tensor import Tensor
+from .values import Scalar, stored
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+__all__ = ["EXTENTS", "MAX_RANK", "RULES", "check_tensor", "default_type", "fits", "label_of"]
+
+MAX_RANK = 8
+EXTENTS = "extents of at least 1, below 2^63 bytes"
+_INT64_MAX = 2**63 - 1
+
+RULES: dict[str, str] = {
+    "TENSOR-01": "uids are unique in the graph",
+    "TENSOR-02": "a tensor that no node writes has dims",
+    "TENSOR-03": "every tensor has a data type, its own or the graph's default",
+    "TENSOR-04": "there is one stride per dim, and at most 8 dims",
+    "TENSOR-05": "every extent is at least 1, and the tensor has less than 2^63 bytes",
+    "TENSOR-06": "strides are not negative, elements do not overlap, gaps are whole inner rows",
+    "TENSOR-07": "a tensor that a node writes is a dense permutation (no gaps, no broadcast)",
+    "TENSOR-08": "a compile-time scalar has dims (1,), a value its type can hold, and no producer",
+    "TENSOR-09": "a virtual tensor is written by a node",
+    "TENSOR-10": "the alignment is at least one byte; ragged offsets are a tensor of the graph",
+}
+
+
+def label_of(tensor: Tensor) -> str:
+    """Return the name of a tensor for a message."""
+    if tensor.name:
+        return tensor.name
+    return f"tensor {tensor.given_uid}" if tensor.given_uid is not None else "unnamed tensor"
+
+
+def fits(dims: tuple[int, ...]) -> bool:
+    """Whether all extents are positive and the elements fit into 63 bits of bytes."""
+    return all(d >= 1 for d in dims) and prod(dims) * 8 <= _INT64_MAX
+
+
+def check_tensor(graph: Graph, tensor: Tensor) -> Iterator[Problem]:
+    """Yield the problems of what was given for a tensor."""
+
+    def problem(rule: str, got: object, wanted: str, hint: str = "") -> Problem:
+        return Problem(rule=rule, port=label_of(tensor), got=str(got), wanted=wanted, hint=hint)
+
+    produced = graph.is_produced(tensor)
+    if tensor.value is not None:
+        yield from _check_scalar(graph, tensor, tensor.value)
+    if tensor.virtual and not produced:
+        yield problem("TENSOR-09", "virtual, and no node writes it", "a writer, or a buffer")
+    if not isinstance(tensor.alignment, int) or tensor.alignment < 1:
+        yield problem("TENSOR-10", f"alignment {shown(tensor.alignment)}", "at least 1 byte")
+    offsets = tensor.ragged_offset_uid
+    if offsets is not None and all(t.given_uid != offsets for t in graph.tensors):
+        yield problem("TENSOR-10", f"ragged offsets in uid {offsets}", "a tensor of this graph")
+    if tensor.dims is None:
+        if not produced:
+            yield problem("TENSOR-02", "no dims", "dims", "pass dims=(...) to tensor()")
+        return
+    if len(tensor.dims) > MAX_RANK or not tensor.dims:
+        yield problem("TENSOR-04", f"rank {len(tensor.dims)}", f"rank 1 to {MAX_RANK}")
+        return
+    if not fits(tensor.dims):
+        yield problem("TENSOR-05", f"dims {list(tensor.dims)}", EXTENTS)
+        return
+    if tensor.strides is None:
+        return
+    if len(tensor.strides) != len(tensor.dims):
+        yield problem(
+            "TENSOR-04",
+            f"{len(tensor.strides)} strides for {len(tensor.dims)} dims",
+            "one stride per dim",
+        )
+        return
+    if any(abs(s) * 8 > _INT64_MAX for s in tensor.strides):
+        yield problem("TENSOR-05", f"strides {list(tensor.strides)}", "less than 2^63 bytes")
+        return
+    try:
+        layout = analyse(tensor.dims, tensor.strides)
+    except LayoutError as error:
+        yield problem("TENSOR-06", error, "dense, padded or broadcast strides", "copy it to one")
+        return
+    if layout.span * 8 > _INT64_MAX:
+        yield problem("TENSOR-05", f"a span of {layout.span} elements", "less than 2^63 bytes")
+    if produced and not layout.dense:
+        kind = "gaps" if layout.padded else "broadcast dims"
+        yield problem(
+            "TENSOR-07",
+            f"strides {list(tensor.strides)} with {kind} for dims {list(tensor.dims)}",
+            "any permutation without gaps",
+            f"for example {list(contiguous_strides(tensor.dims))}",
+        )
+
+
+def _check_scalar(graph: Graph, tensor: Tensor, value: Scalar) -> Iterator[Problem]:
+    def problem(got: object, wanted: str) -> Problem:
+        return Problem(rule="TENSOR-08", port=label_of(tensor), got=str(got), wanted=wanted)
+
+    if tensor.dims is None or prod(tensor.dims) != 1:
+        yield problem(f"dims {tensor.dims}", "dims (1,) for a compile-time scalar")
+    if graph.is_produced(tensor) or tensor.virtual:
+        yield problem("a value and a writer", "a scalar that no node writes")
+    data_type = default_type(graph, tensor)
+    if data_type is not DataType.UNSET and stored(value, data_type) is None:
+        yield problem(shown(value), f"a number that {data_type.json} can hold")
+
+
+def default_type(graph: Graph, tensor: Tensor) -> DataType:
+    """Return a tensor's own data type, or the graph's for its kind; UNSET when there is none."""
+    if tensor.data_type is not DataType.UNSET:
+        return tensor.data_type
+    if not tensor.virtual:
+        return graph.io_data_type
+    candidates = (graph.intermediate_data_type, graph.compute_data_type, graph.io_data_type)
+    return next((t for t in candidates if t is not DataType.UNSET), DataType.UNSET)
