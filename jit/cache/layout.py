@@ -154,8 +154,9 @@ class Layout:
                 age = now - os.lstat(path).st_mtime
             except OSError:
                 continue
-            # An age below zero comes from a clock that was wrong, and says nothing.
-            if not 0 <= age < min_age_s and not is_held(str(path)):
+            # A time far in the future comes from a clock that was wrong; one just ahead of us
+            # from a folder made since we began.
+            if abs(age) >= min_age_s and not is_held(str(path)):
                 removed += delete_tree(path)
         for name in _names(self.locks, _DIGEST):
             removed += remove_if_free(str(self.locks / name))

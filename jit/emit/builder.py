@@ -35,13 +35,15 @@ class Value:
     """An SSA value with its static shape and element type.
 
     ``order`` is the memory order (outermost dim first) of a function argument seen with logical
-    dims; it is empty for every computed value, which lies as the compiler pleases.
+    dims; it is empty for every computed value, which lies as the compiler pleases.  ``repeated``
+    says that the argument is broadcast to its logical dims.
     """
 
     ssa: Any
     shape: Ints
     dtype: DataType
     order: Ints = ()
+    repeated: bool = False
 
     @property
     def rank(self) -> int:

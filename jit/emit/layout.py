@@ -24,7 +24,8 @@ def to_logical(b: Builder, argument: Value, spec: TensorSpec) -> Value:
     layout = spec.layout
     value = _without_gaps(b, argument, layout) if layout.padded else argument
     inverse = [layout.order.index(axis) for axis in range(len(spec.dims))]
-    return replace(b.expand(b.permute(value, inverse), spec.dims), order=layout.order)
+    logical = b.expand(b.permute(value, inverse), spec.dims)
+    return replace(logical, order=layout.order, repeated=bool(layout.broadcast))
 
 
 def to_memory(b: Builder, value: Value, spec: TensorSpec) -> Value:

@@ -24,12 +24,17 @@ def operands(
 
 
 def _prepared(b: Builder, x: Value, dtype: DataType) -> Value:
+    """Return an operand in a type, copied where IREE 3.13 fuses what makes it and then fails.
+
+    That is: a broadcast operand (the compiler crashes), a conversion in a GPU pipeline (operands
+    of two types, or the padding of a convolution, are refused), and on the CPU a conversion of
+    integers to floats beside floats that are extended.
+    """
     if x.dtype is dtype:
-        return x
+        return b.materialise(x) if x.repeated else x
+    fused = b.target.is_cpu and x.dtype.is_float and not x.repeated
     converted = b.convert(x, dtype)
-    # IREE 3.13's GPU pipelines fuse a conversion into the product and then fail on operands of
-    # two types, or on the padding of a convolution; a copy of the operand keeps it out.
-    return converted if b.target.is_cpu else b.materialise(converted)
+    return converted if fused else b.materialise(converted)
 
 
 def _stays_narrow(operand: DataType, compute: DataType) -> bool:

@@ -8,7 +8,7 @@ from math import prod
 from ...graph_api.dtypes import DataType
 from ...graph_api.enums import ConvMode
 from ...graph_api.frozen import FrozenNode
-from ...graph_api.ops.conv_fprop import ConvFprop
+from ...graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ..emit.builder import Builder, T, Value
 from .accumulate import operands
 
@@ -59,7 +59,7 @@ def _settled(b: Builder, w: Value, *, channels_last: bool) -> Value:
     return w if channels_last and _channels_last(w) else b.materialise(w)
 
 
-def convolve(b: Builder, x: Value, w: Value, op: ConvFprop, accumulate: DataType) -> Value:
+def convolve(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -> Value:
     """Return the cross-correlation of logical x and w, accumulated in a type."""
     taps = w.shape[2:]
     padding = list(op.pre_padding)
@@ -69,11 +69,37 @@ def convolve(b: Builder, x: Value, w: Value, op: ConvFprop, accumulate: DataType
         # which no padding is fused.
         x = b.pad(x, op.pre_padding, op.post_padding, fused=not single)
         padding = [0] * len(padding)
+    groups = x.shape[1] // w.shape[1]
+    if groups > 1 and x.rank == 5 and accumulate.is_integer:
+        # torch-mlir multiplies grouped 3-D convolutions of integers as floats, and fails.
+        return _per_group(b, x, w, op, padding, accumulate)
+    return _convolution(b, x, w, op, padding, accumulate)
+
+
+def _per_group(
+    b: Builder, x: Value, w: Value, op: ConvOp, padding: list[int], accumulate: DataType
+) -> Value:
+    """Return a grouped convolution as one convolution per group, joined."""
+    channels = w.shape[1]
+    groups = x.shape[1] // channels
+    filters = w.shape[0] // groups
+    parts = []
+    for g in range(groups):
+        image = b.slice(x, 1, g * channels, (g + 1) * channels)
+        taps = b.slice(w, 0, g * filters, (g + 1) * filters)
+        parts.append(_convolution(b, image, taps, op, padding, accumulate))
+    return b.concatenate(parts, 1)
+
+
+def _convolution(
+    b: Builder, x: Value, w: Value, op: ConvOp, padding: list[int], accumulate: DataType
+) -> Value:
     extents = [
         (size + 2 * p - d * (k - 1) - 1) // s + 1
-        for size, k, p, s, d in zip(x.shape[2:], taps, padding, op.stride, op.dilation, strict=True)
+        for size, k, p, s, d in zip(
+            x.shape[2:], w.shape[2:], padding, op.stride, op.dilation, strict=True
+        )
     ]
-    groups = x.shape[1] // w.shape[1]
     return b.call(
         T.AtenConvolutionOp,
         (x.shape[0], w.shape[0], *extents),
@@ -86,5 +112,5 @@ def convolve(b: Builder, x: Value, w: Value, op: ConvFprop, accumulate: DataType
         list(op.dilation),
         False,
         [],
-        groups,
+        x.shape[1] // w.shape[1],
     )

@@ -2,7 +2,8 @@
 
 IREE approximates ``erf``, ``tanh``, ``sin`` and ``cos`` in float32 and leaves float64 to a math
 library, which its embedded code cannot link.  Sources: W. J. Cody, "Rational Chebyshev
-approximations for the error function", Math. Comp. 23 (1969), for erf; the Taylor series after
+approximations for the error function", Math. Comp. 23 (1969), for erf; W. J. Cody and W. Waite,
+"Software Manual for the Elementary Functions" (1980), for tanh near 0; the Taylor series after
 Cody and Waite's three-part reduction by multiples of π/2 for sin and cos.
 """
 
@@ -35,6 +36,12 @@ _LARGE_Q = (
     *(1.0, 1.57449261107098347e1, 1.17693950891312499e2, 5.37181101862009858e2),
     *(1.62138957456669019e3, 3.29079923573345963e3, 4.36261909014324716e3),
     *(3.43936767414372164e3, 1.23033935480374942e3),
+)
+# tanh(x) / x - 1 for |x| <= 0.549 as x² P(x²) / Q(x²).
+_TANH_P = (-0.96437492777225469787e0, -0.99225929672236083313e2, -0.16134119023996228053e4)
+_TANH_Q = (
+    *(1.0, 0.11274474380534949335e3),
+    *(0.22337720718962312926e4, 0.48402357071988688686e4),
 )
 # π/2 in three parts with trailing zero bits, so that k times each of the first two is exact for
 # |k| < 2^20: arguments up to about 1.6e6 keep all their digits.
@@ -81,11 +88,15 @@ def erf(b: Builder, x: Value) -> Value:
 
 
 def tanh(b: Builder, x: Value) -> Value:
-    """Return tanh x = -e / (2 + e) with e = expm1(-2 |x|), and x's sign."""
-    e = b.unary(T.AtenExpm1Op, b.scale(b.unary(T.AtenAbsOp, x), -2.0))
-    two = b.literal(2.0, x.dtype, ())
-    size = b.binary(T.AtenDivTensorOp, b.unary(T.AtenNegOp, e), b.add(two, e))
-    return _with_sign_of(b, size, x)
+    """Return tanh x: rational near 0, else 1 - 2 / (e^(2|x|) + 1) with x's sign."""
+    square = b.mul(x, x)
+    near = b.add(x, b.mul(x, b.mul(square, _ratio(b, square, _TANH_P, _TANH_Q))))
+    size = b.unary(T.AtenClampOp, b.unary(T.AtenAbsOp, x), 0.0, 20.0)  # tanh 20 is 1
+    one, two = b.literal(1.0, x.dtype, ()), b.literal(2.0, x.dtype, ())
+    power = b.add(b.unary(T.AtenExpOp, b.scale(size, 2.0)), one)
+    far = _with_sign_of(b, b.sub(one, b.binary(T.AtenDivTensorOp, two, power)), x)
+    small = b.call(T.AtenLeScalarOp, x.shape, DataType.BOOLEAN, b.unary(T.AtenAbsOp, x), 0.549)
+    return b.where(small, near, far)
 
 
 def _quadrant(b: Builder, x: Value) -> tuple[Value, Value, Value]:

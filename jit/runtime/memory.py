@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...graph_api.errors import DeviceError
 from ..signature import ArgSpec
 from . import dlpack
-from .arrays import aligned_bytes, stored, view
+from .arrays import ALIGNMENT, aligned_bytes, stored, view
 from .buffers import Given, same_layout
 from .device import Device, reason
 from .elements import element_type, is_packed, numpy_dtype
@@ -37,11 +37,30 @@ def adopt(device: Device, address: int, nbytes: int) -> Any:
         If IREE does not take the memory.
     """
     try:
+        if device.on_host:
+            return _adopt_host(device, address, nbytes)
         return dlpack.wrap(device.hal, address, nbytes, (device.memory[0], device.device_id))
     except Exception as error:
         raise DeviceError(
             f"{device.driver} does not take {nbytes} bytes at {address:#x}: {reason(error)}"
         ) from error
+
+
+def _adopt_host(device: Device, address: int, nbytes: int) -> Any:
+    """Return a HAL buffer over host memory with every right.
+
+    What DLPack imports may only be read and written, and a copy or fill of a whole buffer, which
+    the compiler makes of constant and passed-through results, asks for the right to discard.
+    """
+    from iree.runtime import BufferUsage, MemoryType
+
+    if address % ALIGNMENT:
+        # Not checked by this import, and the code would use aligned vector instructions on it.
+        raise ValueError(f"the address is not a multiple of {ALIGNMENT}")
+    memory = (ctypes.c_char * nbytes).from_address(address)
+    kind = MemoryType.DEVICE_LOCAL | MemoryType.HOST_VISIBLE
+    usage = BufferUsage.DEFAULT | BufferUsage.MAPPING
+    return device.hal.allocator.import_host_allocation(memory, kind, usage)
 
 
 def as_view(buffer: Any, spec: ArgSpec) -> Any:
