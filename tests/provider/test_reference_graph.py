@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from hipdnn_iree.graph_api.tensor import TensorSpec
 from hipdnn_iree.provider.reference import (
     OPS,
     Sample,
+    context,
     execute,
     expect,
     numpy_dtype,
@@ -25,6 +27,7 @@ from hipdnn_iree.provider.reference import (
     sample_problems,
     to_dtype,
 )
+from hipdnn_iree.provider.reference.convert import scalar, widen
 from hipdnn_iree.provider.verify import compare, random_inputs
 
 D = DataType
@@ -95,6 +98,41 @@ def test_a_sample_distinguishes_results(sample: Sample) -> None:
 
 def _outputs(frozen: FrozenGraph) -> list[tuple[int, TensorSpec]]:
     return [(u, frozen.spec(u)) for u in frozen.outputs]
+
+
+def step_by_step(frozen: FrozenGraph, arrays: dict[int, Any]) -> dict[int, Any]:
+    """Run a graph as an engine would: every operand, result and intermediate value is rounded."""
+    memory = {u: widen(a, frozen.spec(u).data_type) for u, a in arrays.items()}
+    memory |= {
+        u: scalar(s.value, s.data_type) for u, s in frozen.tensors.items() if s.value is not None
+    }
+    for node in frozen.nodes:
+        ref, ctx = reference(node.op.NAME), context(frozen, node)
+        assert ref is not None
+        exact = ref.exact_ports(node.op, ctx)
+        inputs = {
+            port: memory[uid] if port in exact else through(memory[uid], ctx.compute)
+            for port, uid in node.inputs.items()
+        }
+        for port, result in ref.evaluate(node.op, inputs, ctx).items():
+            uid = node.outputs[port]
+            computed = result if exact else through(result, ctx.compute)
+            memory[uid] = through(computed, frozen.spec(uid).data_type)
+    return {u: to_dtype(memory[u], frozen.spec(u).data_type) for u in frozen.outputs}
+
+
+def through(array: Any, data_type: DataType) -> Any:
+    return widen(to_dtype(array, data_type), data_type)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
+def test_an_engine_that_rounds_at_every_step_is_right(sample: Sample) -> None:
+    for data_type in sample.dtypes:
+        frozen = sample.graph(data_type).freeze()
+        inputs = random_inputs(frozen, seed=4)
+        with np.errstate(all="ignore"):
+            report = compare(frozen, step_by_step(frozen, inputs), expect(frozen, inputs))
+        assert report.ok, str(report)
 
 
 def test_integer_intermediates_are_rounded_and_float_ones_are_not() -> None:
