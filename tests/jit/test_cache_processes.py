@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import inspect
 import os
 import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from hipdnn_iree.jit.cache import CacheKey, CacheStore, Entry
+from hipdnn_iree.jit.cache.locks import key_lock
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -209,27 +212,58 @@ def test_waiter_builds_itself_when_the_time_is_up(tmp_path) -> None:
     assert scratch(root) == []
 
 
-def test_stopped_builder_with_a_forked_child_does_not_keep_the_lock(tmp_path) -> None:
-    """A child that was forked during the build inherits the descriptor, but not the lock."""
+def test_child_forked_during_the_build_does_not_keep_the_lock(tmp_path) -> None:
+    """It inherits the descriptor; whoever waits for the lock must get it all the same."""
     code = """
-store = CacheStore(sys.argv[1], wait_s=20)
+import threading
+store = CacheStore(sys.argv[1], wait_s=30)
 def build():
     global child
     child = os.fork()
     if child == 0:
         time.sleep(60)
         os._exit(0)
+    waiter.start()
+    time.sleep(0.3)  # it waits by now
     return files(1), {"n": 1}
-store.get_or_build(key(1), build)
-store.discard(key(1))
+def fail():
+    raise AssertionError("built twice")
+waiter = threading.Thread(target=lambda: took.append(store.get_or_build(key(1), fail)[1]))
+took = []
 start = time.monotonic()
-store.get_or_build(key(1), lambda: (files(1), {"n": 1}))
-took = time.monotonic() - start
+store.get_or_build(key(1), build)
+waiter.join()
 os.kill(child, 9)
 os.waitpid(child, 0)
-assert took < 10, took
+assert took == [True] and time.monotonic() - start < 15, took
 """
     finish(start(code, tmp_path / "cache"))
+
+
+def test_lock_of_a_file_that_was_removed_does_not_count(tmp_path) -> None:
+    """Waiting for a removed lock file must not let two owners in."""
+    path = tmp_path / "lock"
+    old = os.open(path, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(old, fcntl.LOCK_EX)
+    held: list[bool] = []
+
+    def wait() -> None:
+        with key_lock(str(path), 1.0) as got:
+            held.append(got)
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    time.sleep(0.2)
+    path.unlink()
+    new = os.open(path, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(new, fcntl.LOCK_EX)
+    os.close(old)
+    waiter.join()
+    assert held == [False]
+    os.close(new)
+    wait()
+    assert held == [False, True]
+    assert not path.exists()
 
 
 def test_threads_that_want_one_key_build_it_once(tmp_path) -> None:
