@@ -144,8 +144,12 @@ class CacheStore:
                 continue
             except DamagedError as damage:
                 self._count("damaged")
-                _warn(f"the cache entry {folder} is damaged and will be rebuilt: {damage}")
                 inode = damage.inode or _inode(folder)
+                # Once for each: one that cannot be removed is met again and again.
+                self._warn_once(
+                    f"damaged {key.digest} {inode}",
+                    f"the cache entry {folder} is damaged and will be rebuilt: {damage}",
+                )
                 if not self._layout.remove(folder, inode) and _inode(folder) == inode:
                     self._warn_once("remove", f"cannot remove the damaged entry {folder}")
                 return None
@@ -368,7 +372,9 @@ class CacheStore:
             if topic in self._warned:
                 return
             self._warned.add(topic)
-        _warn(text)
+        import logging  # 4 ms, and most processes never warn
+
+        logging.getLogger(__package__).warning("%s", text)
 
 
 def _inode(folder: Path) -> int:
@@ -376,9 +382,3 @@ def _inode(folder: Path) -> int:
         return os.lstat(folder).st_ino
     except OSError:
         return 0
-
-
-def _warn(text: str) -> None:
-    import logging  # 4 ms, and most processes never warn
-
-    logging.getLogger(__package__).warning("%s", text)

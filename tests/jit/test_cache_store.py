@@ -483,6 +483,7 @@ def test_damage_on_a_read_only_file_system_is_a_miss(tmpfs, caplog) -> None:
     entry, hit = store.get_or_build(key(0), lambda: (files(0), MANIFEST))
     assert not hit
     assert entry.read("module.vmfb") == files(0)["module.vmfb"]
+    assert len([text for text in warnings(caplog) if "is damaged" in text]) == 1
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "mkdir", "rename"])
