@@ -18,7 +18,6 @@ from .ops.base import Inferred, Op, Ports, PortView
 from .order import topological
 from .tensor import Tensor
 from .tensor_rules import EXTENTS, MAX_RANK, check_tensor, default_type, fits, label_of
-from .tensor_rules import RULES as TENSOR_RULES
 
 if TYPE_CHECKING:
     from .graph import Graph, Node
@@ -41,7 +40,6 @@ RULES: dict[str, str] = {
     "GRAPH-04": "every tensor of a node belongs to the node's graph",
     "GRAPH-05": "no tensor is written twice",
     "GRAPH-07": "a frozen graph does not change",
-    **TENSOR_RULES,
     "NODE-01": "every port that is not optional is connected, and only ports of the op",
     "NODE-02": "the dims given for a result are those that follow from the op",
     "NODE-03": "the compute type is FLOAT, DOUBLE, HALF, BFLOAT16, INT32 or INT64 "
