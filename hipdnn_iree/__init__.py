@@ -20,7 +20,7 @@ def _from_checkout() -> None:
 
     root = path.dirname(path.dirname(path.realpath(__file__)))
     if path.isfile(path.join(root, "pyproject.toml")) and path.isdir(path.join(root, "graph_api")):
-        __path__.insert(0, root)
+        __path__[:] = [root, path.join(root, "hipdnn_iree")]
 
 
 _from_checkout()

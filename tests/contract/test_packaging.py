@@ -71,15 +71,21 @@ def names_in(wheel: Path) -> set[str]:
 
 
 def test_wheel_holds_the_package_and_nothing_else(built: Built, checkout: Path) -> None:
-    expected = {"hipdnn_iree/__init__.py", "hipdnn_iree/py.typed"}
-    for folder in FOLDERS:
+    expected = set()
+    for folder in ("hipdnn_iree", *FOLDERS):
         for path in (checkout / folder).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
-                expected.add(f"hipdnn_iree/{path.relative_to(checkout)}")
+                inner = str(path.relative_to(checkout))
+                expected.add(f"hipdnn_iree/{inner.removeprefix('hipdnn_iree/')}")
     info = f"hipdnn_iree-{VERSION}.dist-info"
     files = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
     assert names_in(built.wheel) == expected | {f"{info}/{name}" for name in files}
     assert {f"hipdnn_iree/{folder}/py.typed" for folder in FOLDERS} <= expected
+    assert {
+        "hipdnn_iree/__init__.py",
+        "hipdnn_iree/__main__.py",
+        "hipdnn_iree/py.typed",
+    } <= expected
 
 
 def test_wheel_metadata(built: Built) -> None:
@@ -170,6 +176,7 @@ def test_wheel_installs_runs_and_goes_without_trace(built: Built, environment: E
     home = Path(environment.run("python", "-c", PROBE).strip())
     assert home == environment.site / "hipdnn_iree" / "jit" / "__init__.py"
     assert VERSION in environment.run("hipdnn-iree", "--version")
+    assert VERSION in environment.run("python", "-m", "hipdnn_iree", "--version")
     environment.pip("uninstall", "--yes", "hipdnn-iree")
     assert environment.leftovers() == []
     assert not (environment.site / "hipdnn_iree").exists()
@@ -188,6 +195,7 @@ def test_editable_install_shows_the_checkout_and_nothing_else(
         borrowed.unlink()
     assert Path(environment.run("python", "-c", PROBE).strip()) == checkout / "jit" / "__init__.py"
     assert VERSION in environment.run("hipdnn-iree", "--version")
+    assert VERSION in environment.run("python", "-m", "hipdnn_iree", "--version")
     added = environment.run("python", "-c", "import sys; print(*sys.path, sep='\\n')").splitlines()
     assert not {str(checkout), str(checkout.parent)} & set(added)
     environment.pip("uninstall", "--yes", "hipdnn-iree")

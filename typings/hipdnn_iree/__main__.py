@@ -1,0 +1,1 @@
+../../hipdnn_iree/__main__.py
