@@ -185,6 +185,8 @@ def test_wheel_installs_runs_and_goes_without_trace(built: Built, environment: E
 def test_editable_install_shows_the_checkout_and_nothing_else(
     checkout: Path, environment: Environment
 ) -> None:
+    if not (checkout / "typings").exists():
+        pytest.skip("from a source distribution, which has no typings/, it shows all root folders")
     flags = ("--no-index", "--no-deps", "--no-build-isolation")
     # Without isolation the build backend must be importable for the new environment's Python.
     borrowed = environment.site / "borrowed.pth"
