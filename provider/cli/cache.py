@@ -16,6 +16,37 @@ from .output import emit, facts, say, shown, talk
 if TYPE_CHECKING:
     from ...jit.cache import CacheStore, Removed
 
+_REMOVED = {
+    "root": "the folder",
+    "entries": "entries removed",
+    "nbytes": "bytes removed",
+    "leftovers": "unfinished work of dead processes removed",
+    "nbytes_left": "bytes that are left",
+    "off": "why the folder cannot be used, or empty",
+}
+JSON: dict[str, dict[str, str]] = {
+    "info": {
+        "mode": "the setting `cache.mode`",
+        "root": "the folder",
+        "off": "why the folder cannot be used, or empty",
+        "entries": "number of entries",
+        "nbytes": "bytes of all entries",
+        "max_bytes": "bytes above which old entries are removed",
+        "oldest": "time of last use of the oldest entry, in seconds since 1970, or null",
+        "newest": "the same of the newest one",
+        "reproducers": "folder of what failed compilations left",
+    },
+    "clear": _REMOVED,
+    "trim": _REMOVED,
+    "verify": {
+        "root": "the folder",
+        "entries": "number of entries, after repair",
+        "ok": "whether nothing is damaged",
+        "findings": "of each `digest`, `file`, `problem`, `removed`",
+        "off": "why the folder cannot be used, or empty",
+    },
+}
+
 
 def _open() -> CacheStore:
     """Return the cache folder, whether it is in use or switched off."""

@@ -29,6 +29,16 @@ if TYPE_CHECKING:
     from ...jit.pipeline import Compiled
     from ...jit.target import Target
 
+JSON: dict[str, str] = {
+    "graph": "`name` and `digest`",
+    "targets": "of each one `target`, and either `error` or `cache`, `seconds`, `stages`, "
+    "`vmfb_bytes`, `sha256`, `key`, `workspace_bytes`, `dispatches`, `fills`, `copies`, "
+    "`transient_bytes`, `file`, `dump` and `kernels` (null unless asked for): of each kernel "
+    "`name`, `vgprs`, `agprs`, `sgprs`, `vgpr_spills`, `sgpr_spills`, `lds_bytes`, "
+    "`scratch_bytes`, `mfma`, `mfma_count`",
+    "error": "the first failure; not there without one",
+}
+
 
 @click.command(cls=Command)
 @graph_argument

@@ -15,6 +15,11 @@ from ..select import DEFAULT_ENGINES
 from .options import Command, State
 from .output import emit, say, table
 
+JSON: dict[str, str] = {
+    "engines": "of each one `name`, `alias`, `id` (signed), `id_hex`, `version`, `source` (file), "
+    "`default` (whether it is taken without `--engine`), `targets`, `ops`"
+}
+
 
 @click.command(cls=Command)
 @click.pass_obj

@@ -10,6 +10,20 @@ from .options import Command, State
 from .output import bold, emit, facts, say, table
 from .probes import report
 
+JSON: dict[str, str] = {
+    "hipdnn_iree": "`version`, `location`",
+    "python": "`version`, `implementation`, `executable`, `virtual_environment`",
+    "platform": "`system`, `release`, `machine`, `distribution`",
+    "packages": "version of each package by name, null when it is not installed",
+    "settings": "of each setting `name`, `env`, `value`, `default`, `origin`, `allowed`, "
+    "`in_cache_key`",
+    "unknown_variables": "variables that look like ours but are not, with the closest one",
+    "cache": "`root`, `mode`, `off`, `entries`, `nbytes`, `max_bytes`",
+    "cpu": "`model`, `processors`, `usable`, `memory_bytes`, `digest` (part of the cache key)",
+    "rocm": "`libraries`, `kernel_driver`, `gpus`; with `--probe` also `probe`",
+    "torch": "`present`, `location`",
+}
+
 
 @click.command(cls=Command)
 @click.option("--probe", is_flag=True, help="Load ROCm's library, in another process, and ask it.")

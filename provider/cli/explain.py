@@ -23,6 +23,18 @@ if TYPE_CHECKING:
     from ...jit.target import Target
     from ..engine import Engine
 
+JSON: dict[str, str] = {
+    "graph": "`name` and `digest`",
+    "target": "canonical spelling of the target",
+    "chosen": "name of the engine that would run the graph, or null",
+    "why": "why that one",
+    "candidates": "of each engine `engine`, `alias`, `engine_id`, `served`, `default` (whether it "
+    "is taken without `--engine`) and `reasons` (`rule`, `node`, `port`, `got`, `wanted`, `hint`, "
+    "`text`)",
+    "cache": "null unless the IREE engine is chosen: `state` (`hit`, `miss`, `off`), `key`, "
+    "`root` and `miss`: null or `reason`, `nearest`, `differences`, `detail`, `text`",
+}
+
 
 @click.command(cls=Command)
 @graph_argument

@@ -31,6 +31,31 @@ if TYPE_CHECKING:
     from ..engine import Plan, TensorKey
     from ..verify import OutputReport, Report
 
+JSON: dict[str, str] = {
+    "graph": "`name`, `digest` (of what it computes) and number of `nodes`",
+    "engine": "name of the engine that ran",
+    "engine_id": "hipDNN's id of it, a signed 64-bit integer",
+    "engine_requested": "what `--engine` said, or null",
+    "target": "canonical spelling of the target",
+    "driver": "IREE runtime driver, or null for an engine without one",
+    "cache": "`hit`, `miss`, `off`, or `verified` (compiled again and found equal)",
+    "verified": "true or false with `--verify`, else null",
+    "max_abs_error": "largest error of all outputs with `--verify`, else null",
+    "max_rel_error": "the same, relative to the value or to the output's root mean square",
+    "compile_s": "seconds from the frozen graph to code: looking it up, or compiling it",
+    "execute_s": "seconds of one execution, the median with `--repeat`",
+    "execute": "`repeat`, `first_s`, `min_s`, `median_s`, `max_s`",
+    "stages": "seconds by stage: `load_graph`, `build` (of it `lookup`, `lower`, `compile`), "
+    "`inputs`, `load`, `bind`, `verify`",
+    "workspace_bytes": "scratch memory of an execution",
+    "dispatches": "kernels that an execution starts, or null",
+    "fills": "buffer fills of an execution, or null",
+    "copies": "buffer copies of an execution, or null",
+    "outputs": "of each one `uid`, `name`, `data_type`, `dims`, `strides`, `layout`; with "
+    "`--verify` also `ok`, `max_abs_error`, `max_rel_error`, `elements`, `wrong`, and the `worst` "
+    "element's index with what was `got`, `expected` and `allowed`",
+}
+
 
 @click.command(cls=Command)
 @graph_argument
@@ -47,7 +72,14 @@ if TYPE_CHECKING:
     help="Arrays by tensor name or uid; without it, random ones that suit the graph.",
 )
 @click.option("--outputs", metavar="Y.npz", help="Where to write the results, by name or uid.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Of the random inputs; the same seed gives the same ones.",
+)
 @click.option(
     "--repeat",
     type=click.IntRange(min=1),

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from ...jit.target import Target
     from ..graph import Graph
 
+JSON: dict[str, str] = {
+    "nodes, tensors, ...": "the graph itself, in hipDNN's graph JSON with everything inferred"
+}
 FORMATS = ("text", "json", "dot", "mermaid", "torch", "digest")
 
 

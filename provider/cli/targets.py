@@ -8,6 +8,8 @@ from ...jit.target import Target
 from .options import Command, State
 from .output import emit, say, table
 
+JSON: dict[str, str] = {"targets": "of each one `target`, `arch`, `family`, `backend`, `drivers`"}
+
 
 @click.command(cls=Command)
 @click.pass_obj
