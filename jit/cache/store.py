@@ -34,6 +34,7 @@ Build = Callable[[], tuple[Mapping[str, bytes], Mapping[str, Any]]]
 _TOUCH_S = 60.0  # a time of last use is not written more often
 _SCRATCH_AGE_S = 3600.0
 _RECOUNT_PUTS = 64  # after so many of our own, look how much other processes have added
+_RENAMES = 8  # entries of others may come and go while we look at them
 _TRIM_TO = 0.9  # of the cap, so that not every put has to trim
 # Troubles that pass; any other OSError means that this folder will not take entries.
 _PASSING = frozenset(
@@ -143,14 +144,17 @@ class CacheStore:
             except GoneError:
                 continue
             except DamagedError as damage:
-                self._count("damaged")
                 inode = damage.inode or _inode(folder)
                 # Once for each: one that cannot be removed is met again and again.
-                self._warn_once(
-                    f"damaged {key.digest} {inode}",
+                topic = f"damaged {key.digest} {inode}"
+                if self._warn_once(
+                    topic,
                     f"the cache entry {folder} is damaged and will be rebuilt: {damage}",
-                )
-                if not self._layout.remove(folder, inode) and _inode(folder) == inode:
+                ):
+                    self._count("damaged")
+                if self._layout.remove(folder, inode):
+                    self._warned.discard(topic)
+                elif _inode(folder) == inode:
                     self._warn_once("remove", f"cannot remove the damaged entry {folder}")
                 return None
             except OSError as exc:
@@ -241,7 +245,7 @@ class CacheStore:
         folder = self._layout.entry(key.digest)
         with self._layout.scratch_folder() as (path, fd):
             write_entry(entry, fd)
-            for _ in range(2):
+            for _ in range(_RENAMES):
                 folder.parent.mkdir(0o700, exist_ok=True)
                 try:
                     os.rename(path, folder)
@@ -251,6 +255,7 @@ class CacheStore:
                     theirs = self._load(key)
                     if theirs is not None:
                         return theirs
+                    # It was damaged, or trimmed just now: the place is free, or will be.
                 else:
                     self._count("stored")
                     return stored_at(entry, folder)
@@ -367,14 +372,15 @@ class CacheStore:
         with self._lock:
             self._counts[name] += 1
 
-    def _warn_once(self, topic: str, text: str) -> None:
+    def _warn_once(self, topic: str, text: str) -> bool:
         with self._lock:
             if topic in self._warned:
-                return
+                return False
             self._warned.add(topic)
         import logging  # 4 ms, and most processes never warn
 
         logging.getLogger(__package__).warning("%s", text)
+        return True
 
 
 def _inode(folder: Path) -> int:
