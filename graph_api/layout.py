@@ -96,8 +96,11 @@ def strides_like(
     if len(dims) != len(like_dims) or is_broadcast(like_dims, like_strides):
         return contiguous_strides(dims)
     # Sorting on the strides themselves, not on `analyse().order`, keeps the intent of an NHWC
-    # tensor whose channel count happens to be 1.
-    order = sorted(range(len(dims)), key=lambda axis: (-like_strides[axis], axis))
+    # tensor whose channel count happens to be 1.  Where two strides are equal, the dim of extent
+    # 1 is the inner one.
+    order = sorted(
+        range(len(dims)), key=lambda axis: (-like_strides[axis], like_dims[axis] == 1, axis)
+    )
     return strides_in_order(dims, order)
 
 
