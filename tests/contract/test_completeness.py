@@ -54,7 +54,7 @@ def rules(modules: dict[str, Path]) -> Rules:
 
 
 @pytest.fixture(scope="module")
-def test_text(checkout: Path) -> str:
+def texts(checkout: Path) -> str:
     """The text of all tests but those of this folder."""
     here = Path(__file__).parent
     paths = [p for p in (checkout / "tests").rglob("*.py") if p.parent != here]
@@ -145,7 +145,7 @@ def test_rules_that_are_reported_stand_in_a_table(rules: Rules) -> None:
     assert not unknown
 
 
-def test_every_rule_has_a_test_that_names_it(rules: Rules, test_text: str) -> None:
-    named = set(RULE_ID.findall(test_text))
+def test_every_rule_has_a_test_that_names_it(rules: Rules, texts: str) -> None:
+    named = set(RULE_ID.findall(texts))
     missing = sorted({rule for rule, _, _ in rules.defined} - named)
     assert not missing, f"no test under tests/ names {', '.join(missing)}"
