@@ -16,6 +16,21 @@ import pytest
 _RUN_DIR = pytest.StashKey[Path]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--full``: every sample problem in every data type, about ten minutes on two cores."""
+    parser.addoption("--full", action="store_true", help="also run the tests marked 'full'")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is marked ``full``, unless asked for."""
+    if config.getoption("--full"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("full")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Start without settings from outside; all processes of a run share one fresh cache."""
     worker_input = getattr(config, "workerinput", None)

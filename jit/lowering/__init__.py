@@ -27,7 +27,8 @@ class Lowering(Protocol):
     """``lower(b, node, inputs)`` -> outputs, all with logical dims.
 
     Inputs come in their tensors' types.  An output may have any type: the caller converts it to
-    the type of its tensor.  No output may be one of the inputs unchanged (``Builder.copy``).
+    the type of its tensor.  Except for pointwise ops no output may be an input unchanged
+    (``Builder.copy``).
     """
 
     def __call__(

@@ -16,6 +16,7 @@ from torch_mlir.dialects import func
 from ...graph_api.errors import CompileError
 from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ...graph_api.ops.conv_fprop import ConvOp
+from ...graph_api.ops.pointwise import Pointwise
 from ...graph_api.tensor import TensorSpec
 from ..emit.builder import Builder, T, Value
 from ..emit.layout import argument_shape, to_logical, to_memory
@@ -74,6 +75,16 @@ def _order(
     return orders.pop() if len(orders) == 1 else ()
 
 
+def _may_fold(node: FrozenNode, result: Value, inputs: Mapping[str, Value]) -> bool:
+    """Whether the compiler might find that an elementwise result is one of its operands.
+
+    x + 0, x AND x, or a choice between x and x do; IREE crashes when an output is an input.
+    """
+    return isinstance(node.op, Pointwise) and any(
+        v.dtype is result.dtype and v.shape == result.shape for v in inputs.values()
+    )
+
+
 def _settled(b: Builder, graph: FrozenGraph, value: Value, spec: TensorSpec) -> Value:
     """Return an output, copied where its memory order would be folded into a convolution wrongly.
 
@@ -116,6 +127,8 @@ def _emit_function(b: Builder, graph: FrozenGraph) -> None:
                         result = b.convert(value, spec.data_type)
                         values[uid] = replace(result, order=_order(node, port, result, inputs))
                         if not spec.virtual:
+                            if _may_fold(node, values[uid], inputs):
+                                values[uid] = b.copy(values[uid])
                             stored = _settled(b, graph, values[uid], spec)
                             T.OverwriteTensorContentsOp(to_memory(b, stored, spec).ssa, slots[uid])
         func.ReturnOp([])

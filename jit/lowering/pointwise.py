@@ -39,7 +39,7 @@ def _number(b: Builder, like: Value, value: float) -> Value:
 
 def _whole(op: Any) -> Rule:
     """Row of a rounding mode, which leaves integers alone."""
-    return lambda b, p, x: b.unary(op, x) if x.dtype.is_float else b.copy(x)
+    return lambda b, p, x: b.unary(op, x) if x.dtype.is_float else x
 
 
 def _relu(b: Builder, p: Pointwise, x: Value) -> Value:
@@ -170,7 +170,7 @@ def _emit(b: Builder, op: Pointwise, operands: list[Value], compute: DataType) -
     mode = op.mode
     if mode is Mode.IDENTITY:
         # A conversion does not compute: a detour through the compute type would only lose digits.
-        return b.copy(operands[0])
+        return operands[0]
     if mode is Mode.GEN_INDEX:
         assert op.axis is not None
         return _index(b, operands[0], op.axis)

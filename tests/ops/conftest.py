@@ -1,0 +1,60 @@
+"""What the op tests share: running a problem on the CPU, checked against the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hipdnn_iree import Graph
+from hipdnn_iree.graph_api.frozen import FrozenGraph
+from hipdnn_iree.jit.target import Target
+from hipdnn_iree.provider import verify
+from hipdnn_iree.provider.manifest import engine
+from hipdnn_iree.provider.reference import expect
+
+CPU = Target.parse("cpu")
+
+
+def _check(frozen: FrozenGraph, seed: int = 1) -> verify.Report:
+    """Run a graph on random data with poisoned outputs; every element must be as expected."""
+    iree = engine("iree")
+    assert not iree.declines(frozen, CPU)
+    plan = iree.build(frozen, CPU)
+    inputs = verify.random_inputs(frozen, seed=seed)
+    outputs = verify.poisoned_outputs(frozen)
+    plan.execute({**inputs, **outputs})
+    report = verify.compare(frozen, outputs, expect(frozen, inputs))
+    assert report.ok, f"{frozen.name}: {report}"
+    return report
+
+
+@pytest.fixture(scope="session")
+def check() -> Callable[..., verify.Report]:
+    """Return the function that runs a frozen graph on the CPU and checks every element."""
+    return _check
+
+
+@pytest.fixture(scope="session")
+def run() -> Callable[..., list[np.ndarray[Any, Any]]]:
+    """Return the function that runs a graph on given inputs and returns outputs in order made."""
+
+    def run(graph: Graph, inputs: dict[Any, Any]) -> list[np.ndarray[Any, Any]]:
+        plan = graph.build("cpu")
+        results = plan.run(inputs)
+        return [results[t.uid] for t in graph.tensors if t.uid in results]
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def torch_ir() -> Callable[..., str]:
+    """Return the function that lowers a graph to Torch-dialect text, without locations."""
+    from hipdnn_iree.jit.lowering.module import lower_graph
+
+    def lower(graph: Graph, target: str = "cpu") -> str:
+        text = lower_graph(graph.freeze(), Target.parse(target))
+        return "\n".join(line.partition(" loc(")[0] for line in text.splitlines())
+
+    return lower

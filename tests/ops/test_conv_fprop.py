@@ -1,0 +1,100 @@
+"""Forward convolution: IR, integers, and the forms that each target needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hipdnn_iree import Graph
+from hipdnn_iree.graph_api.layout import channels_last_strides
+
+Run = Callable[..., Any]
+
+
+def conv(x_last: bool = False, w_last: bool = False, **options: Any) -> Graph:
+    """Return a graph of one 3x3 convolution."""
+    graph = Graph(io_data_type="half", compute_data_type="float")
+    dims = {"x": (2, 8, 9, 7), "w": (6, 8, 3, 3)}
+    last = {"x": x_last, "w": w_last}
+    x, w = (
+        graph.tensor(dims=d, strides=channels_last_strides(d) if last[n] else None, name=n)
+        for n, d in dims.items()
+    )
+    graph.conv_fprop(x, w, **{"padding": 1, **options}).set_output()
+    return graph
+
+
+def test_contiguous_conv_has_no_permutes_and_accumulates_in_the_compute_type(
+    torch_ir: Callable[..., str],
+) -> None:
+    ir = torch_ir(conv(), "gfx942")
+    assert "permute" not in ir
+    (line,) = [line for line in ir.splitlines() if "aten.convolution" in line]
+    assert line.count(",f16>") == 2  # both operands stay narrow
+    assert line.endswith(",f32>")
+
+
+def test_channels_last_conv_permutes_each_operand_once(torch_ir: Callable[..., str]) -> None:
+    ir = torch_ir(conv(x_last=True, w_last=True), "gfx942")
+    assert ir.count("aten.permute") == 3  # x, w and y
+    assert "aten.cat" not in ir
+
+
+def test_cpu_copies_a_channels_last_filter(torch_ir: Callable[..., str]) -> None:
+    assert "aten.cat" in torch_ir(conv(x_last=True, w_last=True), "cpu")
+    # A filter that lies as it is read needs no copy, whatever the image does.
+    graph = Graph(io_data_type="float", compute_data_type="float")
+    dims = (2, 8, 9, 7)
+    x = graph.tensor(dims=dims, strides=channels_last_strides(dims))
+    graph.conv_fprop(x, graph.tensor(dims=(6, 8, 3, 3)), padding=1).set_output()
+    assert "aten.cat" not in torch_ir(graph, "cpu")
+
+
+@pytest.mark.parametrize("target", ["gfx908", "gfx90a", "gfx942", "gfx950"])
+def test_gfx9_never_pairs_a_channels_first_image_with_a_channels_last_filter(
+    target: str, torch_ir: Callable[..., str]
+) -> None:
+    # IREE 3.13 compiles that pair wrongly (../shared/tools/gfx9emu found it).
+    assert "aten.cat" in torch_ir(conv(w_last=True), target)
+
+
+def test_symmetric_padding_is_the_convolutions_own_and_asymmetric_is_not(
+    torch_ir: Callable[..., str],
+) -> None:
+    assert "constant_pad_nd" not in torch_ir(conv(), "gfx942")
+    graph = conv(padding=(), pre_padding=1, post_padding=(0, 2))
+    assert torch_ir(graph, "gfx942").count("constant_pad_nd") == 1
+
+
+def test_gfx9_pads_a_single_tap_by_joining_zeros(torch_ir: Callable[..., str]) -> None:
+    # A padding that stands alone is compiled wrongly there: part of the border stays unwritten.
+    graph = Graph(io_data_type="half", compute_data_type="float")
+    x, w = graph.tensor(dims=(2, 8, 5, 5)), graph.tensor(dims=(4, 8, 1, 1))
+    graph.conv_fprop(x, w, padding=1).set_output()
+    ir = torch_ir(graph, "gfx942")
+    assert "constant_pad_nd" not in ir
+    assert "aten.cat" in ir
+
+
+@pytest.mark.parametrize("result", ["int32", "int8"])
+def test_int8_conv_is_exact_and_saturates(result: str, run: Run) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(-128, 128, (1, 3, 6, 5), dtype=np.int8)
+    w = rng.integers(-128, 128, (4, 3, 3, 3), dtype=np.int8)
+    graph = Graph(io_data_type="int8", compute_data_type="int32")
+    tx, tw = graph.tensor(dims=x.shape), graph.tensor(dims=w.shape)
+    graph.conv_fprop(tx, tw).set_output().set_data_type(result)
+    (y,) = run(graph, {tx: x, tw: w})
+    patches = np.lib.stride_tricks.sliding_window_view(x.astype(np.int64), (3, 3), axis=(2, 3))
+    exact = np.einsum("nchwrs,kcrs->nkhw", patches, w.astype(np.int64))
+    bounds = np.iinfo(np.dtype(result))
+    np.testing.assert_array_equal(y, np.clip(exact, bounds.min, bounds.max))
+
+
+def test_the_same_tensor_as_image_and_filter(check: Run) -> None:
+    graph = Graph(io_data_type="float")
+    x = graph.tensor(dims=(3, 3, 3, 3))
+    graph.conv_fprop(x, x, padding=1).set_output()
+    check(graph.freeze())

@@ -1,0 +1,148 @@
+"""Pointwise modes: attributes, aliasing, conversions, IR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hipdnn_iree import Graph, PointwiseMode
+
+Run = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("options", "function"),
+    [
+        ({}, lambda x: np.maximum(x, 0)),
+        ({"lower_clip": -1.0}, lambda x: np.maximum(x, -1)),
+        ({"upper_clip": 2.0}, lambda x: np.clip(x, 0, 2)),
+        ({"lower_clip_slope": 0.25}, lambda x: np.where(x > 0, x, 0.25 * x)),
+        (
+            {"lower_clip": -1.0, "upper_clip": 2.0, "lower_clip_slope": 0.5},
+            lambda x: np.minimum(np.where(x > -1, x, -1 + 0.5 * (x + 1)), 2),
+        ),
+    ],
+)
+def test_relu_clips_and_slope(options: dict[str, float], function: Any, run: Run) -> None:
+    graph = Graph(io_data_type="float")
+    t = graph.tensor(dims=(17,))
+    graph.relu(t, **options).set_output()
+    x = np.linspace(-4, 4, 17, dtype=np.float32)
+    (y,) = run(graph, {t: x})
+    np.testing.assert_array_equal(y, function(x).astype(np.float32))
+
+
+def test_the_same_tensor_twice(check: Run) -> None:
+    graph = Graph(io_data_type="float")
+    x = graph.tensor(dims=(5, 7))
+    graph.mul(x, x).set_output()
+    check(graph.freeze())
+
+
+def test_results_that_fold_to_an_operand(check: Run) -> None:
+    graph = Graph(io_data_type="float", compute_data_type="float")
+    x = graph.tensor(dims=(5, 7))
+    graph.binary_select(x, x, x).set_output()
+    for y in (graph.add(x, 0.0), graph.sub(x, 0.0), graph.mul(x, 1.0), graph.div(x, 1.0)):
+        y.set_output()
+    for y in (graph.max(x, x), graph.min(x, x), graph.relu(graph.relu(x))):
+        y.set_output()
+    check(graph.freeze())
+
+
+def test_truth_values_that_fold_to_an_operand(check: Run) -> None:
+    graph = Graph(io_data_type="boolean")
+    x = graph.tensor(dims=(5, 7))
+    graph.logical_and(x, x).set_output()
+    graph.logical_or(x, x).set_output()
+    graph.logical_not(graph.logical_not(x)).set_output()
+    check(graph.freeze())
+
+
+@pytest.mark.parametrize(
+    "data_type",
+    ["float", "half", "bfloat16", "double", "int8", "uint8", "int32", "int64", "boolean"],
+)
+def test_identity_as_the_only_op(data_type: str, check: Run) -> None:
+    # IREE's compiler ends by SIGSEGV when an output is an input unchanged.
+    graph = Graph(io_data_type=data_type)
+    x = graph.tensor(dims=(5, 7))
+    graph.identity(x).set_output()
+    transposed = graph.identity(x).set_output()
+    transposed.set_stride((1, 5))
+    check(graph.freeze())
+
+
+def test_an_output_that_is_also_an_intermediate(check: Run) -> None:
+    graph = Graph(io_data_type="half", compute_data_type="float")
+    x = graph.tensor(dims=(5, 7))
+    y = graph.relu(x).set_output()
+    graph.add(y, 1.5).set_output()
+    check(graph.freeze())
+
+
+@pytest.mark.parametrize("name", ["a b", "日本語", "1st", 'quo"te', "%0", "", "x.y::z", "\n"])
+def test_any_text_is_a_name(name: str, check: Run) -> None:
+    graph = Graph(name, io_data_type="float")
+    x = graph.tensor(dims=(3,), name=name)
+    graph.add(graph.relu(x, name=name), x, name=name).set_output().set_name(name)
+    check(graph.freeze())
+
+
+def test_a_graph_of_scalars_only(run: Run) -> None:
+    graph = Graph(io_data_type="float", compute_data_type="float")
+    graph.mul(graph.scalar(1.5), graph.scalar(-2.0)).set_output()
+    (y,) = run(graph, {})
+    assert y.tolist() == [-3.0]
+
+
+@pytest.mark.parametrize(
+    ("target", "values", "stored"),
+    [
+        ("int8", [1.9, -1.9, 300.0, -300.0, np.inf, -np.inf], [1, -1, 127, -128, 127, -128]),
+        ("uint8", [1.9, -1.9, 300.0], [1, 0, 255]),
+        ("int32", [2.0**31, -(2.0**31), 3e9, 16777217.0], [2**31 - 1, -(2**31), 2**31 - 1, 2**24]),
+        ("int64", [2.0**63, -1e30, 2.0**40], [2**63 - 1, -(2**63), 2**40]),
+        ("boolean", [0.0, -0.0, 0.5, np.inf], [False, False, True, True]),
+    ],
+)
+def test_stores_truncate_and_saturate(
+    target: str, values: list[float], stored: list[int], run: Run
+) -> None:
+    graph = Graph(io_data_type="float")
+    x = graph.tensor(dims=(len(values),))
+    graph.identity(x).set_output().set_data_type(target)
+    (y,) = run(graph, {x: np.array(values, np.float32)})
+    assert y.tolist() == stored
+
+
+def test_comparisons_write_the_type_that_is_asked_for(run: Run) -> None:
+    graph = Graph(io_data_type="float")
+    a, b = graph.tensor(dims=(4,)), graph.tensor(dims=(4,))
+    for data_type in ("float", "int8", "boolean"):
+        graph.cmp_gt(a, b).set_output().set_data_type(data_type)
+    x, y = np.array([1, 2, 3, 4], np.float32), np.array([4, 3, 2, 1], np.float32)
+    for result in run(graph, {a: x, b: y}):
+        np.testing.assert_array_equal(result, x > y)
+
+
+def test_every_forward_mode_has_a_lowering() -> None:
+    from hipdnn_iree.jit.lowering import pointwise
+
+    covered = set(pointwise.MATH) | set(pointwise.COMPARISONS) | set(pointwise._LOGICAL)
+    special = {"IDENTITY", "GEN_INDEX", "LOGICAL_NOT", "BINARY_SELECT"}
+    for mode in PointwiseMode:
+        if mode.arity and mode.result != "backward":
+            assert mode in covered or mode.name in special, mode
+
+
+def test_constants_are_made_once(torch_ir: Callable[..., str]) -> None:
+    graph = Graph(io_data_type="float")
+    x = graph.tensor(dims=(3, 4), strides=(1, 3))
+    y = graph.tensor(dims=(3, 4), strides=(1, 3))
+    graph.add(x, y).set_output()
+    ir = torch_ir(graph)
+    assert ir.count("torch.constant.int 0") == 1
+    assert ir.count("prim.ListConstruct") == 1  # one order for both operands and the result

@@ -1,0 +1,51 @@
+"""Reductions: accumulation in the compute type, and dims of extent 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hipdnn_iree import Graph, ReductionMode
+
+Run = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("add", 8192.0), ("avg", 1.0), ("norm1", 8192.0), ("norm2", 90.5)]
+)
+def test_8192_half_precision_ones(mode: str, expected: float, run: Run) -> None:
+    # Summed in half precision this is 2048: from there on, adding 1 changes nothing.
+    graph = Graph(io_data_type="half", compute_data_type="float")
+    x = graph.tensor(dims=(1, 8192))
+    graph.reduction(x, mode=mode, axes=1).set_output()
+    (y,) = run(graph, {x: np.ones((1, 8192), np.float16)})
+    assert y.item() == np.float16(expected)
+
+
+def test_norm2_does_not_overflow_in_between(run: Run) -> None:
+    graph = Graph(io_data_type="half", compute_data_type="float")
+    x = graph.tensor(dims=(4,))
+    graph.reduction(x, mode="norm2", axes=0).set_output()
+    (y,) = run(graph, {x: np.full(4, 300, np.float16)})
+    assert y.item() == 600
+
+
+@pytest.mark.parametrize("mode", [m for m in ReductionMode if m.wire])
+def test_every_mode_over_dims_of_extent_1(mode: ReductionMode, check: Run) -> None:
+    # The sum folds to its input there, and IREE cannot return an input.
+    graph = Graph(io_data_type="float")
+    x = graph.tensor(dims=(3, 1, 5))
+    graph.reduction(x, mode=mode, axes=1).set_output()
+    check(graph.freeze())
+
+
+def test_the_input_is_converted_before_the_sum(torch_ir: Callable[..., str]) -> None:
+    graph = Graph(io_data_type="half", compute_data_type="float")
+    graph.reduction(graph.tensor(dims=(4, 9)), mode="add", axes=1).set_output()
+    lines = torch_ir(graph).splitlines()
+    converted = next(i for i, line in enumerate(lines) if "convert_element_type" in line)
+    summed = next(i for i, line in enumerate(lines) if "aten.sum" in line)
+    assert converted < summed
+    assert lines[summed].endswith("[4,1],f32>")
