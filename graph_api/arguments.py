@@ -82,16 +82,16 @@ def data_type(value: DataType | str, *, port: str, node: str = "") -> DataType:
     """Return the DataType for a member or one of its spellings."""
     try:
         return DataType.parse(value)
-    except ValueError as error:
-        raise _wrong("PARAM-02", value, str(error), port, node) from None
+    except ValueError:
+        raise _unknown("PARAM-02", value, [t.json for t in DataType], port, node) from None
 
 
 def mode(enum: type[M], value: M | str | int, *, port: str, node: str = "") -> M:
     """Return the member of a mode enum for a member or one of its spellings."""
     try:
         return enum.parse(value)
-    except ValueError as error:
-        raise _wrong("PARAM-04", value, str(error), port, node) from None
+    except ValueError:
+        raise _unknown("PARAM-04", value, [m.json for m in enum], port, node) from None
 
 
 def _is_array(values: object) -> bool:
@@ -99,9 +99,17 @@ def _is_array(values: object) -> bool:
     return not isinstance(values, str | bytes) and getattr(values, "shape", None) != ()
 
 
-def _wrong(rule: str, got: object, wanted: str, port: str, node: str) -> GraphError:
-    problem = Problem(rule=rule, node=node, port=port, got=shown(got), wanted=wanted)
+def _wrong(rule: str, got: object, wanted: str, port: str, node: str, hint: str = "") -> GraphError:
+    problem = Problem(rule=rule, node=node, port=port, got=shown(got), wanted=wanted, hint=hint)
     return GraphError("an argument has the wrong type or spelling", [problem])
+
+
+def _unknown(rule: str, got: object, known: list[str], port: str, node: str) -> GraphError:
+    from difflib import get_close_matches
+
+    near = get_close_matches(got.lower(), known, n=1) if isinstance(got, str) else []
+    hint = f"did you mean {near[0]!r}?" if near else ""
+    return _wrong(rule, got, f"one of {', '.join(known)}", port, node, hint)
 
 
 def shown(value: object) -> str:

@@ -248,6 +248,5 @@ softplus_beta : float, optional
         **{port: arguments.real(value, port=port, node=node) for port, value in floats.items()},
         axis=arguments.integer(axis, port="axis", node=node),
     )
-    operands = zip(_INPUTS, (in_0, in_1, in_2), strict=True)
-    connected = {port: operand for port, operand in operands if operand is not None}
-    return graph.add_node(op, connected, compute=compute_data_type, name=name)["out_0"]
+    more = {p: t for p, t in (("in_1", in_1), ("in_2", in_2)) if t is not None}
+    return graph.add_node(op, {"in_0": in_0, **more}, compute=compute_data_type, name=name)["out_0"]
