@@ -60,7 +60,9 @@ def built(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
     out = tmp_path_factory.mktemp("dist")
     sdist, wheel = build("sdist", checkout, out), build("wheel", checkout, out)
     with tarfile.open(sdist) as archive:
-        archive.extractall(out / "unpacked", filter="data")
+        # Python 3.11.2, as Debian 12 has it, knows no filters; 3.13 warns when none is given.
+        safely = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        archive.extractall(out / "unpacked", **safely)
     second = out / "second"
     second.mkdir()
     return Built(sdist, wheel, build("wheel", out / "unpacked" / f"hipdnn_iree-{VERSION}", second))
