@@ -94,22 +94,34 @@ class Plan(ABC):
         """
         self._execute(self._by_uid(buffers), workspace)
 
-    def run(self, inputs: Mapping[TensorKey, Any]) -> dict[int, np.ndarray[Any, Any]]:
-        """Run on the inputs and return new arrays by uid, in logical dims and the right layout."""
-        return self._run(self._by_uid(inputs))
+    def run(
+        self, inputs: Mapping[TensorKey, Any], *, copy: bool = False
+    ) -> dict[int, np.ndarray[Any, Any]]:
+        """Run on the inputs and return new arrays by uid, in logical dims and the right layout.
 
-    def bind(self, buffers: Mapping[TensorKey, Any], workspace: Any = None) -> Callable[[], None]:
-        """Return a call with all buffers resolved: what a serving loop repeats."""
-        return self._bind(self._by_uid(buffers), workspace)
+        With ``copy`` inputs in other strides are copied; without it they are a ``BindError``.
+        """
+        return self._run(self._by_uid(inputs), copy)
+
+    def bind(
+        self, buffers: Mapping[TensorKey, Any], workspace: Any = None, *, copy: bool = False
+    ) -> Callable[[], None]:
+        """Return a call with all buffers resolved: what a serving loop repeats.
+
+        With ``copy`` buffers in other strides are copied in and out at each call.
+        """
+        return self._bind(self._by_uid(buffers), workspace, copy)
 
     @abstractmethod
     def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None: ...
 
     @abstractmethod
-    def _run(self, inputs: Mapping[int, Any]) -> dict[int, np.ndarray[Any, Any]]: ...
+    def _run(self, inputs: Mapping[int, Any], copy: bool) -> dict[int, np.ndarray[Any, Any]]: ...
 
     @abstractmethod
-    def _bind(self, buffers: Mapping[int, Any], workspace: Any) -> Callable[[], None]: ...
+    def _bind(
+        self, buffers: Mapping[int, Any], workspace: Any, copy: bool
+    ) -> Callable[[], None]: ...
 
     def _by_uid(self, buffers: Mapping[TensorKey, Any]) -> dict[int, Any]:
         found: dict[int, Any] = {}

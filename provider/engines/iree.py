@@ -119,8 +119,8 @@ class IreePlan(Plan):
     def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
         self.executable.execute(buffers, workspace)
 
-    def _run(self, inputs: Mapping[int, Any]) -> dict[int, np.ndarray[Any, Any]]:
-        return self.executable.run(inputs)
+    def _run(self, inputs: Mapping[int, Any], copy: bool) -> dict[int, np.ndarray[Any, Any]]:
+        return self.executable.run(inputs, copy=copy)
 
-    def _bind(self, buffers: Mapping[int, Any], workspace: Any) -> Callable[[], None]:
-        return self.executable.bind(buffers, workspace)
+    def _bind(self, buffers: Mapping[int, Any], workspace: Any, copy: bool) -> Callable[[], None]:
+        return self.executable.bind(buffers, workspace, copy=copy)

@@ -73,22 +73,24 @@ class ReferencePlan(Plan):
     """
 
     def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
-        self._bind(buffers, workspace)()
+        self._bind(buffers, workspace, False)()
 
-    def _run(self, inputs: Mapping[int, Any]) -> dict[int, np.ndarray[Any, Any]]:
+    def _run(self, inputs: Mapping[int, Any], copy: bool) -> dict[int, np.ndarray[Any, Any]]:
         from ...jit.runtime.arrays import empty
 
         outputs = {uid: empty(spec) for uid, spec in self._arguments().items() if spec.output}
         if taken := outputs.keys() & inputs.keys():
             raise BindError("the buffers do not fit", [_unknown(uid) for uid in sorted(taken)])
-        self._bind({**inputs, **outputs}, None)()
+        self._bind({**inputs, **outputs}, None, copy)()
         return outputs
 
-    def _bind(self, buffers: Mapping[int, Any], workspace: Any) -> Callable[[], None]:
+    def _bind(self, buffers: Mapping[int, Any], workspace: Any, copy: bool) -> Callable[[], None]:
         from ...jit.runtime.arrays import pack, unpack, view
         from ..reference import execute, to_dtype
 
         graph, arguments = self.graph, self._arguments()
+        if copy:
+            buffers = {uid: _in_layout(arguments.get(uid), b) for uid, b in buffers.items()}
         givens, owners = _checked(graph, arguments, buffers)
         # All rules hold, so the memory looks as the argument says whoever gave it.
         memory = {
@@ -110,6 +112,21 @@ class ReferencePlan(Plan):
 
         uids = (*self.graph.outputs, *self.graph.inputs)
         return dict(zip(uids, signature_of(self.graph).args, strict=True))
+
+
+def _in_layout(spec: ArgSpec | None, buffer: Any) -> Any:
+    """Return an input array in the layout that its tensor asks for."""
+    import numpy as np
+
+    from ...jit.runtime.arrays import empty
+
+    if spec is None or spec.output or not isinstance(buffer, np.ndarray):
+        return buffer
+    if buffer.shape != spec.dims or buffer.dtype.kind == "O":
+        return buffer  # the rules will say what is wrong with it
+    packed = empty(spec).astype(buffer.dtype, copy=False)
+    packed[...] = buffer
+    return packed
 
 
 def _checked(

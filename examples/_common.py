@@ -1,0 +1,31 @@
+"""What every example does with its graph: show it, run it on the CPU, verify it, compile it."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from hipdnn_iree import Graph
+from hipdnn_iree.provider import verify
+from hipdnn_iree.provider.reference import expect
+
+
+def main(build: Callable[..., Graph]) -> None:
+    """Run an example; arguments are targets to compile for, or ``--json`` to rewrite the JSON."""
+    graph = build()
+    print(graph)
+    if "--json" in sys.argv:
+        path = Path(sys.argv[0]).with_suffix(".json")
+        graph.save(path)
+        print(f"wrote {path}")
+        return
+
+    plan = graph.build("cpu")  # once: compiled, or taken from the cache
+    inputs = verify.random_inputs(plan.graph)  # NumPy arrays by uid
+    outputs = plan.run(inputs)  # many times
+    report = verify.compare(plan.graph, outputs, expect(plan.graph, inputs))
+    print(f"ran on {plan.target} by {plan.engine} (cache {plan.cache}): {report}")
+
+    for target in sys.argv[1:]:
+        code = build().build(target)
+        print(f"compiled for {target} (cache {code.cache}): {code.statistics}")
+    sys.exit(0 if report.ok else 1)
