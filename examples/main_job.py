@@ -156,19 +156,9 @@ def main() -> int:
         highlight=False,
     )
     table = Table(title="compiled, not run: there is no gfx9 GPU here", title_justify="left")
-    heads = [
-        "target",
-        "compile",
-        "dispatches",
-        "transient",
-        "VGPRs",
-        "LDS",
-        "spills",
-        "MFMA",
-        "kind",
-    ]
-    for head in heads:
-        table.add_column(head, justify="left" if head in ("target", "kind") else "right")
+    for head in ("target", "compile", "dispatches", "transient", "VGPRs", "LDS", "spills", "MFMA"):
+        table.add_column(head, justify="left" if head == "target" else "right")
+    table.add_column("kind")
     for row in gfx9:
         table.add_row(
             row["target"],
