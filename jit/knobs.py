@@ -334,9 +334,11 @@ def unknown_variables() -> dict[str, str]:
     """Return variables that look like ours but are not, each with the closest knob or ``""``."""
     from difflib import get_close_matches
 
-    known = [knob.env for knob in KNOBS]
-    strays = sorted(v for v in os.environ if v.startswith(PREFIX) and v not in known)
-    return {stray: "".join(get_close_matches(stray, known, 1)) for stray in strays}
+    # Without the prefix, which would make everything look alike.
+    known = {knob.env.removeprefix(PREFIX): knob.env for knob in KNOBS}
+    names = [v.removeprefix(PREFIX) for v in sorted(os.environ) if v.startswith(PREFIX)]
+    near = {name: get_close_matches(name, known, 1) for name in names if name not in known}
+    return {PREFIX + name: "".join(known[k] for k in found) for name, found in near.items()}
 
 
 def foreign(*names: str) -> dict[str, str]:

@@ -186,9 +186,10 @@ def cpu_features() -> str:
             block = file.read().split("\n\n", 1)[0]
     except OSError:
         block = ""
-    fields = dict(
-        (part.strip() for part in line.partition(":")[::2]) for line in block.splitlines()
-    )
+    fields: dict[str, str] = {}
+    for line in block.splitlines():
+        name, _, value = line.partition(":")
+        fields[name.strip()] = value.strip()
     wanted = ("vendor_id", "cpu family", "model", "model name", "stepping", "CPU implementer")
     facts = [machine.machine, *(fields.get(name, "") for name in (*wanted, "CPU part"))]
     facts += sorted(fields.get("flags", fields.get("Features", "")).split())

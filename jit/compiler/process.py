@@ -98,6 +98,14 @@ def interpreter(chosen: Path | None) -> str:
     )
 
 
+def _folder_without_blanks() -> str:
+    """Return the folder for temporary files; IREE does not quote its path to the linker."""
+    usual = tempfile.gettempdir()
+    if not any(map(str.isspace, usual)):
+        return usual
+    return next((d for d in ("/tmp", "/var/tmp") if os.access(d, os.W_OK)), usual)
+
+
 class WorkerProcess:
     """A running worker; one job at a time, so its user holds it alone.
 
@@ -136,15 +144,15 @@ class WorkerProcess:
         # that embeds Python and left the signal alone.
         self._socket, theirs = socket.socketpair()
         # Temporary files of the compiler, which it leaves behind when it crashes.
-        self._scratch = tempfile.mkdtemp(prefix="hipdnn-iree-")
+        self._scratch = tempfile.mkdtemp(prefix="hipdnn-iree-", dir=_folder_without_blanks())
         arguments = [root, str(self._owner), self._scratch, repr(idle_s)]
         arguments += ["warm" if warm else "cold", *filter(None, sys.path)]
         try:
             # A session of its own: Ctrl-C in the terminal stops the host, not the compiler.
             self._process = subprocess.Popen(
                 [python, "-P", "-W", "ignore", "-c", _BOOT, *arguments],
-                stdin=theirs,
-                stdout=theirs,
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
                 stderr=self._stderr,
                 start_new_session=True,
             )

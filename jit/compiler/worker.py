@@ -17,7 +17,9 @@ import tempfile
 import threading
 import time
 import traceback
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from functools import lru_cache
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn
@@ -144,7 +146,7 @@ def _serve(job: dict[str, Any], source: bytes, answers: _Answers) -> None:
 
 
 def _compile(job: dict[str, Any], source: bytes, answers: _Answers) -> tuple[bytes, dict[str, Any]]:
-    flags, statistics = job["flags"], None
+    flags, statistics = merge_flags(_linker(), job["flags"]), None
     with ExitStack() as stack:
         if job["dump_dir"]:
             flags = merge_flags(flags, [f"--iree-hal-dump-executable-files-to={job['dump_dir']}"])
@@ -161,7 +163,25 @@ def _compile(job: dict[str, Any], source: bytes, answers: _Answers) -> tuple[byt
         }
 
 
-def _either_way(mode: str, source: bytes, flags: list[str], answers: _Answers) -> tuple[bytes, str]:
+@lru_cache(maxsize=1)
+def _linker() -> tuple[str, ...]:
+    """Return a flag that leads to IREE's linker by a path without blanks, where that is needed.
+
+    IREE does not quote the path when it starts the linker.
+    """
+    from iree.compiler import _mlir_libs
+
+    found = os.path.join(os.path.dirname(str(_mlir_libs.__file__)), "iree-lld")
+    if not any(map(str.isspace, found)):
+        return ()
+    link = os.path.join(tempfile.gettempdir(), "iree-lld")
+    os.symlink(found, link)
+    return (f"--iree-llvmcpu-embedded-linker-path={link}",)
+
+
+def _either_way(
+    mode: str, source: bytes, flags: Sequence[str], answers: _Answers
+) -> tuple[bytes, str]:
     refused = None
     if mode == "worker":
         try:

@@ -481,3 +481,31 @@ def test_nothing_in_the_working_directory_shadows_the_worker(
     (tmp_path / "gone").rmdir()
     with Compiler(1) as compiler:
         assert compiler.compile(relu()).vmfb
+
+
+def test_folders_with_blanks(tmp_path: Path) -> None:
+    # IREE does not quote the paths with which it starts its linker.
+    import iree.compiler
+
+    spaced = tmp_path / "site packages"
+    spaced.mkdir()
+    (spaced / "iree").mkdir()
+    (spaced / "iree" / "compiler").symlink_to(Path(iree.compiler.__file__).parent)
+    (tmp_path / "temp dir").mkdir()
+    script = (
+        "import hipdnn_iree as hi, numpy as np, sys\n"
+        "g = hi.Graph(io_data_type='float')\n"
+        "x = g.tensor(dims=(4,))\n"
+        "y = g.relu(x).set_output()\n"
+        "print(g.build('cpu').run({x: -np.ones(4, np.float32)})[y.uid].tolist())\n"
+    )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(spaced), *filter(None, sys.path)]),
+        "TMPDIR": str(tmp_path / "temp dir"),
+        "HIPDNN_IREE_CACHE_DIR": str(tmp_path / "the cache"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "[0.0, 0.0, 0.0, 0.0]\n", done.stderr
