@@ -14,7 +14,7 @@ from .enums import ModeEnum
 from .errors import GraphError, Problem
 from .values import plain_number
 
-__all__ = ["data_type", "flag", "integer", "integers", "mode", "real", "shown", "text"]
+__all__ = ["data_type", "flag", "integer", "integers", "label", "mode", "real", "shown", "text"]
 
 M = TypeVar("M", bound=ModeEnum)
 
@@ -76,6 +76,11 @@ def text(value: object, *, port: str, node: str = "") -> str:
         except UnicodeEncodeError:  # half of a surrogate pair
             pass
     raise _wrong("PARAM-05", value, "a string of Unicode text", port, node)
+
+
+def label(name: str, op: str) -> str:
+    """Return what a node is called in messages: its name, or its op."""
+    return text(name, port="name", node=op) or op
 
 
 def data_type(value: DataType | str, *, port: str, node: str = "") -> DataType:

@@ -211,9 +211,8 @@ class Graph(PointwiseMethods):
             The outputs by port.
         """
         self.must_be_open()
-        label = name or op.NAME
+        label = arguments.label(name, op.NAME)
         compute = arguments.data_type(compute, port="compute_data_type", node=label)
-        name = arguments.text(name, port="name", node=op.NAME)
         connected = {
             port: value if isinstance(value, Tensor) else self._number(label, port, value, compute)
             for port, value in inputs.items()

@@ -258,7 +258,7 @@ def conv_fprop(
         At once for an argument of the wrong type and for contradicting paddings; at ``validate``
         for broken rules (CONV-…).
     """
-    node = name or ConvFprop.NAME
+    node = arguments.label(name, ConvFprop.NAME)
     op = ConvFprop(
         **conv_arguments(
             node,

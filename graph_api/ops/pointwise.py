@@ -234,7 +234,7 @@ softplus_beta : float, optional
     GraphError
         At once for an argument of the wrong type; at ``validate`` for broken rules (PW-…).
     """
-    node = name or Pointwise.NAME
+    node = arguments.label(name, Pointwise.NAME)
     floats = {
         "relu_lower_clip": relu_lower_clip,
         "relu_upper_clip": relu_upper_clip,

@@ -147,7 +147,7 @@ def reduction(
     GraphError
         At once for an argument of the wrong type; at ``validate`` for broken rules (REDUCE-…).
     """
-    node = name or Reduction.NAME
+    node = arguments.label(name, Reduction.NAME)
     op = Reduction(
         mode=arguments.mode(ReductionMode, mode, port="mode", node=node),
         axes=None if axes is None else arguments.integers(axes, port="axes", node=node),
