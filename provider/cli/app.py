@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
 import click
 
 from ... import __version__
-from ...graph_api.errors import DeviceError, HipdnnIreeError
+from ...graph_api.errors import DeviceError, HipdnnIreeError, NotSupportedError
 from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK, exit_code
 from .options import Group, State
 from .output import emit, talk
@@ -43,36 +44,52 @@ class App(Group):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
         state = State(json="--json" in words)  # so that a bad command line is told in JSON too
+        name = prog_name or "hipdnn-iree"
         try:
-            code = self._call(words, prog_name or "hipdnn-iree", state)
-        except BrokenPipeError:
-            # What is left in the buffer must not fail again when the interpreter ends.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            code = BROKEN_PIPE
+            code = self._call(words or ["--help"], name, state)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except OSError as error:
+            code = _lost_output(error)
         sys.exit(code)
 
     def _call(self, words: list[str], name: str, state: State) -> int:
         try:
-            with self.make_context(name, words or ["--help"], obj=state) as ctx:
+            with self.make_context(name, words, obj=state) as ctx:
                 self.invoke(ctx)
-            sys.stdout.flush()
             return OK
         except click.exceptions.Exit as event:
-            sys.stdout.flush()
             return event.exit_code
         except (KeyboardInterrupt, click.Abort):
             talk("interrupted")
             return INTERRUPTED
         except click.ClickException as error:
             return _usage(error, state)
-        except BrokenPipeError:
+        except HipdnnIreeError as error:
+            return _failed(error, state)
+        except OSError:
             raise
         except MemoryError as error:
             return _failed(DeviceError(f"not enough memory: {error}"), state)
-        except HipdnnIreeError as error:
-            return _failed(error, state)
+        except ModuleNotFoundError as error:
+            package = (error.name or "").partition(".")[0]
+            if package == __name__.partition(".")[0]:
+                return _internal(error, state)
+            text = f"{error}; `hipdnn-iree env` shows what is installed"
+            return _failed(NotSupportedError(text), state)
         except Exception as error:
             return _internal(error, state)
+
+
+def _lost_output(error: OSError) -> int:
+    """Return the exit code when stdout, or a file that nothing else looks after, fails."""
+    # What is left in the buffer must not fail again when the interpreter ends.
+    with open(os.devnull, "wb") as nowhere, suppress(OSError, ValueError, AttributeError):
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return BROKEN_PIPE
+    talk(f"error: {_lines(str(error))}")
+    return BAD_INPUT
 
 
 def _usage(error: click.ClickException, state: State) -> int:
@@ -122,9 +139,7 @@ def _lines(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
-@click.group(
-    cls=App, no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]}
-)
+@click.group(cls=App, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="hipdnn-iree")
 def app() -> None:
     """Compile, run, check and look at hipDNN operation graphs.

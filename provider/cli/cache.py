@@ -11,7 +11,7 @@ import click
 from ...jit import knobs
 from .exits import CHECK_FAILED
 from .options import Group, State, knob_options
-from .output import emit, facts, say, shown, talk
+from .output import count, emit, facts, say, shown, talk
 
 if TYPE_CHECKING:
     from ...jit.cache import CacheStore, Removed
@@ -107,12 +107,14 @@ def clear(state: State, yes: bool) -> None:
     """Remove all entries; asks first, and without a terminal wants --yes."""
     cache = _open()
     if not yes:
-        if state.json or not sys.stdin.isatty():
+        if state.json or not _can_ask():
             raise click.UsageError("nobody can be asked; give --yes to remove all entries")
         found = cache.info()
-        question = f"remove {found.entries} entries ({found.nbytes:,} bytes) in {found.root}?"
+        what = count(found.entries, "entry", "entries")
+        question = f"remove {what} ({found.nbytes:,} bytes) in {found.root}?"
         if not click.confirm(shown(question), err=True):
-            raise click.Abort
+            talk("nothing was removed")
+            return
     _removed(state, cache, cache.clear())
 
 
@@ -135,13 +137,20 @@ def trim(state: State, max_bytes: str | None) -> None:
     _removed(state, cache, cache.trim(cap))
 
 
+def _can_ask() -> bool:
+    """Whether somebody sits at a terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def _removed(state: State, cache: CacheStore, removed: Removed) -> None:
     if state.json:
         emit({"root": str(cache.root), **removed.as_dict(), "off": cache.off})
         return
+    what = count(removed.entries, "entry", "entries")
+    left = count(removed.leftovers, "leftover", "leftovers")
     say(
-        f"removed {removed.entries} entries ({removed.nbytes:,} bytes) and {removed.leftovers} "
-        f"leftovers; {removed.nbytes_left:,} bytes are left in {shown(str(cache.root))}"
+        f"removed {what} ({removed.nbytes:,} bytes) and {left}; "
+        f"{removed.nbytes_left:,} bytes are left in {shown(str(cache.root))}"
     )
 
 
@@ -160,7 +169,8 @@ def verify(state: State, repair: bool) -> None:
     else:
         for finding in findings:
             say(shown(str(finding)))
-        say(f"{entries} entries in {shown(str(cache.root))}; {len(findings)} damaged")
+        what = count(entries, "entry", "entries")
+        say(f"{what} in {shown(str(cache.root))}; {len(findings)} damaged")
     if cache.off:
         talk(f"warning: the cache is not used: {cache.off}")
     if findings:

@@ -95,7 +95,7 @@ class Group(click.Group):
     command_class = Command
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, **{"no_args_is_help": False, **kwargs})
         self.params += _shared()
 
 

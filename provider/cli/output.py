@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-__all__ = ["bold", "emit", "facts", "number", "say", "shown", "table", "talk", "working"]
+__all__ = ["bold", "count", "emit", "facts", "number", "say", "shown", "table", "talk", "working"]
 
 
 def say(text: str = "") -> None:
@@ -40,7 +40,7 @@ def _finite(value: Any) -> Any:
 
 def _colour(stream: Any) -> bool:
     """Whether a stream takes colour: a terminal, and neither NO_COLOR nor TERM=dumb is set."""
-    if not stream.isatty():
+    if stream is None or not stream.isatty():  # None: the shell has closed it
         return False
     from rich.console import Console
 
@@ -61,6 +61,11 @@ def shown(text: str) -> str:
 def number(value: float, digits: int = 3) -> str:
     """Return a number for a table: thousands marked in integers, few digits in others."""
     return f"{value:,}" if isinstance(value, int) else f"{value:.{digits}g}"
+
+
+def count(n: int, one: str, many: str) -> str:
+    """Return a number with its noun."""
+    return f"{n:,} {one if n == 1 else many}"
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -111,7 +116,7 @@ def _pad(text: str, width: int, right: bool) -> str:
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """Show on a terminal that something goes on; elsewhere, and when it is quick, nothing."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield
         return
     from rich.console import Console

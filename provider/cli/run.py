@@ -22,7 +22,7 @@ from .options import (
     knob_options,
     target_option,
 )
-from .output import emit, facts, number, say, shown, table, talk, working
+from .output import count, emit, facts, number, say, shown, table, talk, working
 
 if TYPE_CHECKING:
     from ...graph_api.frozen import FrozenGraph
@@ -276,9 +276,9 @@ def _print(plan: Plan, report: Report | None, about: dict[str, Any]) -> None:
     stages = ", ".join(f"{stage} {s:.3f}" for stage, s in built.items())
     spread = f" (median of {n})" if (n := about["execute"]["repeat"]) > 1 else ""
     code = [
-        f"{about[what]} {what if about[what] != 1 else one}"
-        for what, one in (("dispatches", "dispatch"), ("fills", "fill"), ("copies", "copy"))
-        if about[what] is not None
+        count(about[many], one, many)
+        for one, many in (("dispatch", "dispatches"), ("fill", "fills"), ("copy", "copies"))
+        if about[many] is not None
     ]
     facts(
         [

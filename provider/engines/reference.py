@@ -85,18 +85,11 @@ class ReferencePlan(Plan):
         return outputs
 
     def _bind(self, buffers: Mapping[int, Any], workspace: Any, copy: bool) -> Callable[[], None]:
-        from ...jit.runtime.arrays import pack, unpack, view
+        from ...jit.runtime.arrays import pack, unpack
         from ..reference import execute, to_dtype
 
         graph, arguments = self.graph, self._arguments()
-        if copy:
-            buffers = {uid: _in_layout(arguments.get(uid), b) for uid, b in buffers.items()}
-        givens, owners = _checked(graph, arguments, buffers)
-        # All rules hold, so the memory looks as the argument says whoever gave it.
-        memory = {
-            uid: view((ctypes.c_char * spec.nbytes).from_address(givens[uid].address), spec)
-            for uid, spec in arguments.items()
-        }
+        memory, owners = _memory(graph, arguments, buffers, copy)
 
         # `owners` rides along as a default, so that the memory lives as long as the call.
         def call(owners: list[object] = owners) -> None:
@@ -114,25 +107,10 @@ class ReferencePlan(Plan):
         return dict(zip(uids, signature_of(self.graph).args, strict=True))
 
 
-def _in_layout(spec: ArgSpec | None, buffer: Any) -> Any:
-    """Return an input array in the layout that its tensor asks for."""
-    import numpy as np
-
-    from ...jit.runtime.arrays import empty
-
-    if spec is None or spec.output or not isinstance(buffer, np.ndarray):
-        return buffer
-    if buffer.shape != spec.dims or buffer.dtype.kind == "O":
-        return buffer  # the rules will say what is wrong with it
-    packed = empty(spec).astype(buffer.dtype, copy=False)
-    packed[...] = buffer
-    return packed
-
-
-def _checked(
-    graph: FrozenGraph, arguments: Mapping[int, ArgSpec], buffers: Mapping[int, Any]
-) -> tuple[dict[int, Given], list[object]]:
-    """Return the facts of each buffer and what owns its memory, or raise `BindError`."""
+def _memory(
+    graph: FrozenGraph, arguments: Mapping[int, ArgSpec], buffers: Mapping[int, Any], copy: bool
+) -> tuple[dict[int, np.ndarray[Any, Any]], list[object]]:
+    """Return the memory of each buffer as an array, and what owns it, or raise `BindError`."""
     from ...jit.runtime.buffers import describe
     from ...jit.runtime.device import Device
     from ...jit.runtime.rules import judge, overlaps
@@ -154,12 +132,30 @@ def _checked(
             continue
         givens[uid], owner = found
         owners.append(owner)
-        problems += judge(spec, givens[uid], label, host, False)
+        problems += judge(spec, givens[uid], label, host, copy)
         ranges.append((label, spec.output, *givens[uid].bounds(spec.nbytes)))
     problems = problems or overlaps(ranges)
     if problems:
         raise BindError(f"{len(problems)} problem(s) with the buffers", problems)
-    return givens, owners
+    return {uid: _array(spec, givens[uid]) for uid, spec in arguments.items()}, owners
+
+
+def _array(spec: ArgSpec, given: Given) -> np.ndarray[Any, Any]:
+    """Return memory with the tensor's dims; NumPy takes any strides, so nothing is copied."""
+    import numpy as np
+
+    from ...jit.runtime.arrays import view
+    from ...jit.runtime.elements import is_packed, numpy_dtype
+
+    low, high = given.bounds(spec.nbytes)
+    memory: Any = (ctypes.c_char * (high - low)).from_address(low)
+    if given.dims is None or given.strides is None or is_packed(spec.data_type):
+        return view(memory, spec)
+    unit = 1 if given.uneven else given.itemsize
+    steps = tuple(s * unit for s in given.strides)
+    dtype = numpy_dtype(spec.data_type)
+    array = np.ndarray(given.dims, dtype, memory, given.address - low, steps)
+    return array if spec.output else np.broadcast_to(array, spec.dims)
 
 
 def _unknown(uid: int) -> Problem:

@@ -34,7 +34,8 @@ def cli() -> Callable[..., Outcome]:
     """Call the command line; anything that is not meant to be printed fails the test."""
 
     def call(*words: object, stdin: str | bytes | None = None) -> Outcome:
-        found = CliRunner().invoke(app, list(map(str, words)), input=stdin)
+        name = "hipdnn-iree"
+        found = CliRunner().invoke(app, list(map(str, words)), input=stdin, prog_name=name)
         assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
         if "--traceback" not in words:
             assert "Traceback" not in found.stderr

@@ -251,8 +251,8 @@ def test_a_wrong_result_is_found_and_named(
 ) -> None:
     bind = IreePlan._bind
 
-    def faulty(self: IreePlan, buffers: Any, workspace: Any) -> Callable[[], None]:
-        call = bind(self, buffers, workspace)
+    def faulty(self: IreePlan, buffers: Any, *more: Any) -> Callable[[], None]:
+        call = bind(self, buffers, *more)
 
         def run() -> None:
             call()
@@ -289,7 +289,7 @@ def test_a_wrong_result_is_found_and_named(
 def test_elements_that_are_never_written_are_found(
     cli: Cli, graphs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ReferencePlan, "_bind", lambda self, buffers, workspace: lambda: None)
+    monkeypatch.setattr(ReferencePlan, "_bind", lambda self, *more: lambda: None)
     words = ["run", graphs / "add.json", "--engine", "reference", "--verify"]
     found = cli(*words)
     assert found.code == 1

@@ -1,0 +1,135 @@
+"""``hipdnn-iree compile``: modules, dumps and figures, for targets that are not here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hipdnn_iree.graph_api.errors import CompileError
+from hipdnn_iree.jit import pipeline
+from hipdnn_iree.provider.cli import compile as compile_module
+
+Cli = Callable[..., Any]
+ROW = {
+    *("target", "cache", "seconds", "stages", "vmfb_bytes", "sha256", "key", "workspace_bytes"),
+    *("dispatches", "fills", "copies", "transient_bytes", "file", "dump", "kernels"),
+}
+
+
+def test_module_and_cache(cli: Cli, graphs: Path, tmp_path: Path, own_cache: Path) -> None:
+    made = tmp_path / "add.vmfb"
+    words = ["compile", graphs / "add.json", "--target", "cpu"]
+    found = cli(*words, "-o", made, "--json")
+    assert found.code == 0, found.err
+    about = found.json()
+    assert set(about) == set(compile_module.JSON) - {"error"}
+    (row,) = about["targets"]
+    assert set(row) == ROW
+    assert (row["target"], row["cache"], row["file"]) == ("cpu", "miss", str(made))
+    assert row["vmfb_bytes"] == made.stat().st_size
+    assert row["dispatches"] >= 1
+    assert row["kernels"] is row["dump"] is None
+    made.chmod(0o600)
+    again = cli(*words, "-o", made)
+    assert again.code == 0
+    header, line = again.out.splitlines()
+    assert header.split()[:3] == ["target", "cache", "seconds"]
+    assert line.split()[:2] == ["cpu", "hit"]
+    assert again.err == f"wrote {made}\n"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["add.vmfb", "own-cache"]
+
+
+def test_gfx9_without_hardware(cli: Cli, graphs: Path, tmp_path: Path) -> None:
+    targets = ["gfx942:xnack-:sramecc+", "gfx90a", "gfx90a"]
+    words = [word for target in targets for word in ("--target", target)]
+    dump = tmp_path / "dump"
+    found = cli("compile", graphs / "conv.json", *words, "--dump", dump, "--json")
+    assert found.code == 0, found.err
+    rows = found.json()["targets"]
+    assert [row["target"] for row in rows] == ["gfx942:sramecc+:xnack-", "gfx90a"]
+    for row, folder in zip(rows, ("gfx942-sramecc+-xnack-", "gfx90a"), strict=True):
+        assert set(row) == ROW
+        assert (row["dump"], row["dispatches"]) == (str(dump / folder), 1)
+        names = {p.name for p in (dump / folder).iterdir()}
+        assert names >= {"graph.json", "module.torch.mlir", "module.vmfb", "dispatches"}
+        (kernel,) = row["kernels"]
+        assert kernel["vgprs"] > 0 < kernel["lds_bytes"]
+        assert kernel["vgpr_spills"] == kernel["scratch_bytes"] == 0
+        assert kernel["mfma_count"] == sum(kernel["mfma"].values()) > 0
+        assert all(name.startswith("v_mfma_f32") for name in kernel["mfma"])
+
+    table = cli("compile", graphs / "conv.json", "--target", "gfx90a", "--kernels")
+    assert table.code == 0
+    lines = table.out.splitlines()
+    assert [line.split()[0] for line in lines[:2]] == ["target", "gfx90a"]
+    assert lines[3].startswith("kernel for gfx90a")
+    assert "v_mfma_f32" in lines[4]
+    assert table.err == ""  # the dump was for the figures only, and is gone
+
+
+def test_a_failing_target_does_not_stop_the_others(
+    cli: Cli, graphs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(graph: Any, target: Any) -> pipeline.Compiled:
+        if target.is_gfx9:
+            raise CompileError("crashed", stage="crash", reproducer="/tmp/r")
+        return real(graph, target)
+
+    real = pipeline.compile_graph
+    monkeypatch.setattr(pipeline, "compile_graph", refuse)
+    words = ["compile", graphs / "add.json", "--target", "gfx908", "--target", "cpu"]
+    found = cli(*words, "--json")
+    assert found.code == 4
+    about = found.json()
+    assert set(about) == set(compile_module.JSON)
+    failed, done = about["targets"]
+    assert failed == {"target": "gfx908", "error": about["error"]}
+    assert (about["error"]["stage"], about["error"]["exit_code"]) == ("crash", 4)
+    assert done["vmfb_bytes"] > 0
+    found = cli(*words)
+    assert found.code == 4
+    assert [line.split()[0] for line in found.out.splitlines()] == ["target", "cpu"]
+    assert found.err.startswith("error [E400]: gfx908: crashed (stage: crash)")
+    only = cli("compile", graphs / "add.json", "--target", "gfx908")
+    assert (only.code, only.out) == (4, "")
+
+
+def test_a_graph_that_is_declined(cli: Cli, graphs: Path) -> None:
+    found = cli("compile", graphs / "declined.json", "--target", "gfx942", "--json")
+    assert found.code == 3
+    assert found.json()["error"]["declines"][0]["rule"] == "IREE-03"
+    assert "[IREE-03]" in found.err
+
+
+def test_targets_and_files_that_do_not_do(cli: Cli, graphs: Path, tmp_path: Path) -> None:
+    graph = graphs / "add.json"
+    found = cli("compile", graph)
+    assert found.code == 2
+    assert "Missing option '--target'" in found.err
+    found = cli("compile", graph, "--target", "gfx943")
+    assert found.code == 2
+    assert "did you mean gfx942" in found.err
+    two = ["--target", "cpu", "--target", "cpu:x86-64-v3"]
+    found = cli("compile", graph, *two, "-o", tmp_path / "a.vmfb")
+    assert found.code == 2
+    assert "{target}" in found.err
+    found = cli("compile", graph, *two, "-o", tmp_path / "{target}.vmfb")
+    assert found.code == 0
+    assert {p.name for p in tmp_path.iterdir()} == {"cpu.vmfb", "cpu-x86-64-v3.vmfb"}
+    found = cli("compile", graph, "--target", "cpu", "-o", tmp_path / "no" / "a.vmfb")
+    assert found.code == 2
+    assert "[FILE-01] got No such file or directory" in found.err
+    found = cli("compile", graph, "--target", "cpu", "--dump", tmp_path / "cpu.vmfb")
+    assert found.code == 2
+    assert "cannot write to" in found.err
+
+
+def test_extra_flags_reach_the_compiler(cli: Cli, graphs: Path) -> None:
+    words = ["compile", graphs / "add.json", "--target", "cpu", "--json"]
+    found = cli(*words, "--extra-flags", "--iree-no-such-flag")
+    assert found.code == 4
+    assert "iree-no-such-flag" in found.json()["error"]["message"]
+    found = cli(*words, "--extra-flags", "-o x")
+    assert found.code == 2
