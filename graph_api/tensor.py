@@ -100,7 +100,7 @@ class Tensor:
     def set_output(self, output: bool = True) -> Tensor:
         """Give the tensor a buffer of its own (or take it away)."""
         self.graph.must_be_open()
-        self.virtual = not output
+        self.virtual = not arguments.flag(output, port="output")
         return self
 
     def set_name(self, name: str) -> Tensor:

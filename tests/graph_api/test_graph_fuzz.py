@@ -32,6 +32,7 @@ JUNK = st.sampled_from(
 EXTENT = st.sampled_from([1, 1, 2, 2, 3, 4, 6, 8, 0, -1, 2**31, 2**62, 2**63 - 1, -(2**63)])
 INTS = st.lists(EXTENT, max_size=6) | EXTENT
 SMALL = st.lists(st.integers(1, 4), min_size=1, max_size=5)
+FITTING = [(2, 2), (1, 2), (3, 2), (2, 1, 2), (1, 2, 2), (1, 2, 3, 3), (4, 2, 2, 2), (2, 1, 3, 3)]
 NUMBER = st.floats() | st.integers() | st.booleans()
 TYPE = st.sampled_from([*(t.json for t in DataType), *DataType, "f31", "", None, 1])
 NAME = st.text(max_size=5) | st.sampled_from(["", "x", "a b", 'q"<>\n', "\ud800"])
@@ -85,13 +86,33 @@ class Script:
         self.tensors: list[Tensor] = [self.graph.tensor(dims=(2, 3))]
 
     def run(self, statements: int) -> None:
-        kinds = (self.tensor, self.tensor, self.scalar, self.change, self.op, self.op, self.node)
+        # Half of the scripts make no mistakes but in what they combine.
+        kinds = (self.fitting, self.fitting, self.result)
+        if self.draw(st.booleans()):
+            kinds = (self.tensor, self.fitting, self.scalar, self.change, self.op, self.node)
         for _ in range(statements):
             try:
                 self.draw(st.sampled_from(kinds))()
             except GraphError as error:
                 assert error.problems  # noqa: PT017
                 str(error)
+
+    def fitting(self) -> None:
+        self.tensors.append(self.graph.tensor(dims=self.draw(st.sampled_from(FITTING))))
+
+    def result(self) -> None:
+        """Call an op on the newest tensors; about every second call fits."""
+        method = self.draw(st.sampled_from(sorted(OPERANDS)))
+        chosen: dict[str, Any] = {}
+        if method in MODES:
+            chosen["mode"] = self.draw(st.sampled_from(["add", "max"]))
+        if method == "reduction":
+            chosen["axes"] = self.draw(st.integers(-2, 1))
+        if method == "conv_fprop":
+            chosen["padding"] = self.draw(st.integers(0, 2))
+        count = 2 if method == "pointwise" else OPERANDS[method]
+        operands = [self.draw(st.sampled_from(self.tensors[-4:])) for _ in range(count)]
+        self.tensors.append(getattr(self.graph, method)(*operands, **chosen).set_output())
 
     def tensor(self) -> None:
         strange = {
@@ -168,7 +189,7 @@ class Script:
         self.tensors += self.graph.add_node(op, inputs, outputs=outputs).values()
 
 
-@settings(max_examples=400)
+@settings(max_examples=300)
 @given(st.data())
 def test_wild_scripts(data: st.DataObject) -> None:
     script = Script(data.draw)
