@@ -119,22 +119,12 @@ def clear(state: State, yes: bool) -> None:
 
 
 @command.command()
-@click.option(
-    "--max-bytes", metavar="BYTES", help="Another cap for this time; takes K, M, G and T."
-)
-@knob_options("--cache-dir")
+@knob_options("--max-bytes", "--cache-dir")
 @click.pass_obj
-def trim(state: State, max_bytes: str | None) -> None:
+def trim(state: State) -> None:
     """Remove the least recently used entries above the cap, and what dead processes left."""
-    cap = None
-    if max_bytes is not None:
-        knob = next(k for k in knobs.KNOBS if k.field == "cache_max_bytes")
-        try:
-            cap = int(knob.parse(max_bytes.strip()))
-        except ValueError:
-            raise click.BadParameter(f"{max_bytes!r}; allowed: {knob.allowed}") from None
     cache = _open()
-    _removed(state, cache, cache.trim(cap))
+    _removed(state, cache, cache.trim())
 
 
 def _can_ask() -> bool:

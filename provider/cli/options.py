@@ -139,6 +139,7 @@ def _logging(state: State) -> Iterator[None]:
 _KNOBS = {
     "--cache": "cache_mode",
     "--cache-dir": "cache_dir",
+    "--max-bytes": "cache_max_bytes",
     "--opt-level": "compiler_opt_level",
     "--extra-flags": "compiler_extra_flags",
     "--timeout": "compiler_timeout_s",

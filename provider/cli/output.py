@@ -22,7 +22,9 @@ def say(text: str = "") -> None:
 
 def talk(text: str) -> None:
     """Print a line for people on stderr."""
-    click.echo(text, err=True, color=_colour(sys.stderr))
+    # Not by click, which goes past what `working` puts in the place of sys.stderr.
+    if sys.stderr is not None:
+        print(text, file=sys.stderr, flush=True)
 
 
 def emit(data: dict[str, Any]) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,10 +38,14 @@ def process(*words: object, **more: Any) -> subprocess.CompletedProcess[str]:
     """Call the command line in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "hipdnn_iree", *map(str, words)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
         encoding="utf-8",
         timeout=60,
-        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more},
+        **{
+            "env": {**os.environ, "PYTHONPATH": str(ROOT)},
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            **more,
+        },
     )
 
 
@@ -253,6 +260,31 @@ def test_colour_is_for_terminals_only() -> None:
         assert found.returncode == 0, found.stderr
         assert (b"\x1b[" in found.stdout) == coloured
     assert "\x1b" not in process("targets").stdout
+
+
+def test_progress_is_shown_on_a_terminal(graphs: Path) -> None:
+    """On stderr, and log lines stand by themselves; stdout is a pipe and stays clean."""
+    terminal, stderr = pty.openpty()
+    shown: list[bytes] = []
+
+    def listen() -> None:
+        with contextlib.suppress(OSError):  # how Linux tells the end
+            while data := os.read(terminal, 4096):
+                shown.append(data)
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    more = ["--target", "gfx908", "--cache", "off", "--json", "-v"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}
+    found = process("compile", graphs / "add.json", *more, stderr=stderr, env=env)
+    os.close(stderr)
+    listener.join()
+    os.close(terminal)
+    assert found.returncode == 0
+    assert json.loads(found.stdout)["targets"][0]["target"] == "gfx908"
+    text = b"".join(shown).decode()
+    assert "compiling for gfx908 …" in text
+    assert "\x1b[2Kinfo: compiling add for gfx908" in text
 
 
 # ---------------------------------------------------------------------------- processes
