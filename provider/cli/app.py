@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from ... import __version__
-from ...graph_api.errors import DeviceError, HipdnnIreeError, NotSupportedError
+from ...graph_api.errors import DeviceError, FormatError, HipdnnIreeError, NotSupportedError
 from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK, exit_code
 from .options import Group, State
 from .output import emit, talk
@@ -45,12 +45,13 @@ class App(Group):
                 stream.reconfigure(errors="backslashreplace")
         state = State(json="--json" in words)  # so that a bad command line is told in JSON too
         name = prog_name or "hipdnn-iree"
+        code = OK
         try:
             code = self._call(words or ["--help"], name, state)
             if sys.stdout is not None:
                 sys.stdout.flush()
-        except OSError as error:
-            code = _lost_output(error)
+        except OSError as error:  # from stdout itself
+            code = _lost_output(error, told=code != OK)
         sys.exit(code)
 
     def _call(self, words: list[str], name: str, state: State) -> int:
@@ -67,8 +68,10 @@ class App(Group):
             return _usage(error, state)
         except HipdnnIreeError as error:
             return _failed(error, state)
-        except OSError:
+        except BrokenPipeError:
             raise
+        except OSError as error:
+            return _failed(FormatError(str(error)), state)
         except MemoryError as error:
             return _failed(DeviceError(f"not enough memory: {error}"), state)
         except ModuleNotFoundError as error:
@@ -81,14 +84,15 @@ class App(Group):
             return _internal(error, state)
 
 
-def _lost_output(error: OSError) -> int:
-    """Return the exit code when stdout, or a file that nothing else looks after, fails."""
+def _lost_output(error: OSError, *, told: bool) -> int:
+    """Return the exit code when stdout takes no more; ``told``: a message is out already."""
     # What is left in the buffer must not fail again when the interpreter ends.
     with open(os.devnull, "wb") as nowhere, suppress(OSError, ValueError, AttributeError):
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):
         return BROKEN_PIPE
-    talk(f"error: {_lines(str(error))}")
+    if not told:
+        talk(f"error: {error}")
     return BAD_INPUT
 
 
@@ -111,14 +115,14 @@ def _failed(error: HipdnnIreeError, state: State) -> int:
     code = exit_code(error)
     if state.json:
         emit({"error": {**error.as_dict(), "exit_code": code}})
-    talk(f"error [{error.code}]: {_lines(str(error))}")
+    talk(f"error [{error.code}]: {error}")
     return code
 
 
 def _internal(error: Exception, state: State) -> int:
     if state.traceback:
         _print_traceback(error)
-    text = _lines(str(error)).partition("\n")[0]
+    text = str(error).partition("\n")[0]
     if state.json:
         about = {"code": "E900", "error": type(error).__name__, "message": text}
         emit({"error": {**about, "exit_code": INTERNAL}})
@@ -132,11 +136,6 @@ def _print_traceback(error: BaseException) -> None:
     import traceback
 
     talk("".join(traceback.format_exception(error)).rstrip())
-
-
-def _lines(text: str) -> str:
-    """Return a message so that a name inside it cannot move the cursor."""
-    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
 @click.group(cls=App, context_settings={"help_option_names": ["-h", "--help"]})

@@ -21,7 +21,7 @@ from .options import (
     output_option,
     target_option,
 )
-from .output import emit, say, shown, table, talk, working
+from .output import emit, say, table, talk, working
 
 if TYPE_CHECKING:
     from ...graph_api.frozen import FrozenGraph
@@ -188,7 +188,7 @@ def _print(rows: list[_Row]) -> None:
     for made in done:
         for what in ("file", "dump"):
             if made[what] is not None:
-                talk(f"wrote {shown(made[what])}")
+                talk(f"wrote {made[what]}")
 
 
 def _print_kernels(row: _Row) -> None:

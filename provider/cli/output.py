@@ -21,10 +21,10 @@ def say(text: str = "") -> None:
 
 
 def talk(text: str) -> None:
-    """Print a line for people on stderr."""
+    """Print lines for people on stderr."""
     # Not by click, which goes past what `working` puts in the place of sys.stderr.
     if sys.stderr is not None:
-        print(text, file=sys.stderr, flush=True)
+        print("\n".join(map(shown, text.split("\n"))), file=sys.stderr, flush=True)
 
 
 def emit(data: dict[str, Any]) -> None:

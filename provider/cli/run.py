@@ -22,7 +22,7 @@ from .options import (
     knob_options,
     target_option,
 )
-from .output import count, emit, facts, number, say, shown, table, talk, working
+from .output import count, emit, facts, number, say, table, talk, working
 
 if TYPE_CHECKING:
     from ...graph_api.frozen import FrozenGraph
@@ -127,7 +127,7 @@ def command(
     if report is not None and not report.ok:
         for output in report.outputs:
             if not output.ok:
-                talk(f"verification failed: {shown(str(output))}")
+                talk(f"verification failed: {output}")
         raise click.exceptions.Exit(CHECK_FAILED)
 
 

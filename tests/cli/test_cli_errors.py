@@ -315,7 +315,7 @@ def test_output_that_cannot_be_written(graphs: Path) -> None:
         with open("/dev/full", "wb") as full:
             found = process(*words, stdout=full)
         assert found.returncode == 2
-        assert found.stderr == "error: [Errno 28] No space left on device\n"
+        assert found.stderr == "error [E200]: [Errno 28] No space left on device\n"
     words = [sys.executable, "-m", "hipdnn_iree", "engines"]
     closed = subprocess.run(
         ["sh", "-c", 'exec "$@" >&-', "sh", *words],
