@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 __all__ = ["Kernel", "read_kernels"]
 
-_META = re.compile(r"^\s+(?:- )?\.(?P<key>[a-z_]+):\s+(?P<value>\S+)\s*$")
+# In the metadata a kernel's own keys stand at this depth, those of its arguments deeper.
+_KERNEL = re.compile(r"^  (?P<first>[- ]) \.(?P<key>[a-z_]+):\s+(?P<value>\S+)\s*$")
 _MFMA = re.compile(r"^\s+(v_s?mfma[a-z0-9_]*)", re.MULTILINE)
 _FIELDS = {
     "vgpr_count": "vgprs",
@@ -65,20 +67,31 @@ class Kernel:
 
 
 def read_kernels(dump_dir: Path) -> list[Kernel]:
-    """Return the kernels whose assembly (``*.rocmasm``) lies in a dump folder, by file name."""
-    return [_read(path) for path in sorted(dump_dir.rglob("*.rocmasm"))]
+    """Return the kernels whose assembly (``*.rocmasm``) lies in a dump folder, by name."""
+    paths = sorted(dump_dir.rglob("*.rocmasm"))
+    found = [kernel for path in paths for kernel in _read(path)]
+    return sorted(found, key=lambda kernel: kernel.name)
 
 
-def _read(path: Path) -> Kernel:
+def _read(path: Path) -> Iterator[Kernel]:
+    """Yield the kernels of one file; IREE may link several dispatches into one."""
     text = path.read_text(encoding="utf-8", errors="replace")
-    figures: dict[str, int] = {}
-    name = path.stem
-    # The metadata of the one kernel in the file stands between these two marks.
     metadata = text.partition(".amdgpu_metadata")[2].partition(".end_amdgpu_metadata")[0]
-    for line in metadata.splitlines():
-        match = _META.match(line)
-        if match and match["key"] in _FIELDS:
-            figures[_FIELDS[match["key"]]] = int(match["value"])
-        elif match and match["key"] == "symbol":
-            name = match["value"].strip("'\"").removesuffix(".kd")
-    return Kernel(name=name, mfma=dict(Counter(_MFMA.findall(text))), **figures)
+    for record in _records(metadata):
+        name = record.get("name", path.stem).strip("'\"")
+        figures = {ours: int(record[key]) for key, ours in _FIELDS.items() if key in record}
+        # The code stands between the kernel's label and the end mark of its function.
+        label = re.search(rf'^"?{re.escape(name)}"?:', text, re.MULTILINE)
+        code = text[label.end() :].partition(".Lfunc_end")[0] if label else ""
+        yield Kernel(name=name, mfma=dict(Counter(_MFMA.findall(code))), **figures)
+
+
+def _records(metadata: str) -> list[dict[str, str]]:
+    records: list[dict[str, str]] = []
+    for line in metadata.partition("amdhsa.kernels:")[2].splitlines():
+        match = _KERNEL.match(line)
+        if match:
+            if match["first"] == "-":
+                records.append({})
+            records[-1][match["key"]] = match["value"]
+    return records

@@ -178,3 +178,16 @@ def test_an_op_without_a_lowering_is_declined(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delitem(support.LOWERINGS, "pointwise")
     (problem,) = support.problems(relu(), CPU)
     assert problem.rule == "IREE-01"
+
+
+def test_kernels_of_several_dispatches_are_told_apart(tmp_path: Path) -> None:
+    # IREE may link all dispatches of a module into one assembly file.
+    graph = Graph("two products", io_data_type="half", compute_data_type="float")
+    x, w = graph.tensor(dims=(64, 64)), graph.tensor(dims=(64, 64))
+    hidden = graph.relu(graph.matmul(x, w)).set_data_type("half")
+    graph.matmul(hidden, w).set_output()
+    compiled = dump(graph.freeze(), GFX942, tmp_path)
+    kernels = read_kernels(tmp_path / "dispatches")
+    assert len(kernels) == compiled.statistics["dispatches"] == 2
+    assert len({k.name for k in kernels}) == 2
+    assert all(k.mfma_count > 0 and k.vgprs > 0 for k in kernels)
