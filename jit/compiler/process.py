@@ -98,6 +98,15 @@ def interpreter(chosen: Path | None) -> str:
     )
 
 
+def _search_path() -> list[str]:
+    """Return ``sys.path`` for the worker, installed packages first.
+
+    The folder of the user's script is part of it and may hold an ``iree.py``.
+    """
+    folders = list(filter(None, sys.path))
+    return sorted(folders, key=lambda d: not d.startswith((sys.prefix, sys.base_prefix)))
+
+
 def _folder_without_blanks() -> str:
     """Return the folder for temporary files; IREE does not quote its path to the linker."""
     usual = tempfile.gettempdir()
@@ -146,7 +155,7 @@ class WorkerProcess:
         # Temporary files of the compiler, which it leaves behind when it crashes.
         self._scratch = tempfile.mkdtemp(prefix="hipdnn-iree-", dir=_folder_without_blanks())
         arguments = [root, str(self._owner), self._scratch, repr(idle_s)]
-        arguments += ["warm" if warm else "cold", *filter(None, sys.path)]
+        arguments += ["warm" if warm else "cold", *_search_path()]
         try:
             # A session of its own: Ctrl-C in the terminal stops the host, not the compiler.
             self._process = subprocess.Popen(

@@ -509,3 +509,24 @@ def test_folders_with_blanks(tmp_path: Path) -> None:
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout == "[0.0, 0.0, 0.0, 0.0]\n", done.stderr
+
+
+def test_a_users_script_beside_a_file_that_is_named_like_the_compiler(tmp_path: Path) -> None:
+    (tmp_path / "iree.py").write_text("raise ImportError('the wrong iree')\n")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from hipdnn_iree import Graph\n"
+        "g = Graph(io_data_type='float')\n"
+        "g.relu(g.tensor(dims=(3, 5))).set_output()\n"
+        "print(g.build('cpu').cache)\n"
+    )
+    root = Path(__file__).resolve().parents[2]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(root),
+        "HIPDNN_IREE_CACHE_DIR": str(tmp_path / "cache"),
+    }
+    done = subprocess.run(
+        [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "miss\n", done.stderr
