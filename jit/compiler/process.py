@@ -99,12 +99,14 @@ def interpreter(chosen: Path | None) -> str:
 
 
 def _search_path() -> list[str]:
-    """Return ``sys.path`` for the worker, installed packages first.
+    """Return ``sys.path`` for the worker, without the folder of the user's script.
 
-    The folder of the user's script is part of it and may hold an ``iree.py``.
+    A file named ``iree.py`` there would hide the compiler, wherever it stands on the path: IREE
+    is a namespace package, which any plain module of that name replaces.
     """
-    folders = list(filter(None, sys.path))
-    return sorted(folders, key=lambda d: not d.startswith((sys.prefix, sys.base_prefix)))
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    beside = os.path.dirname(os.path.abspath(script)) if script else None
+    return [folder for folder in sys.path if folder and folder != beside]
 
 
 def _folder_without_blanks() -> str:
