@@ -254,10 +254,10 @@ def test_a_graph_of_some_size_is_quick_to_check() -> None:
     for _ in range(1500):
         t = g.relu(t)
     t.set_output()
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(g.freeze().nodes) == 1500
     assert len(g.digest) == 64
-    assert time.perf_counter() - start < 5  # 0.2 s when nothing else runs
+    assert time.process_time() - start < 5  # of CPU time; 0.2 s as measured
 
 
 @pytest.mark.parametrize("count", [2, 30])

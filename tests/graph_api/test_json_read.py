@@ -1,0 +1,671 @@
+# ruff: noqa: E501 (a mistake is a row)
+"""Reading graph JSON: every era, hand-made files, and a clear word about everything else."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hipdnn_iree.graph_api import json_form
+from hipdnn_iree.graph_api.dtypes import DataType
+from hipdnn_iree.graph_api.enums import ConvMode, PointwiseMode, ReductionMode
+from hipdnn_iree.graph_api.errors import FormatError, GraphError, Problem
+from hipdnn_iree.graph_api.graph import Graph
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+DATA = Path(__file__).parents[1] / "data" / "graph_json"
+FILES = sorted(DATA.glob("*.json"))
+
+Json = dict[str, Any]
+
+
+def tensor(uid: Any, dims: Any = (2, 3), **more: Any) -> Json:
+    strides = [math.prod(dims[i + 1 :]) for i in range(len(dims))]
+    return {"uid": uid, "name": "", "data_type": "float", "dims": list(dims), "strides": strides,
+            "virtual": False, **more}  # fmt: skip
+
+
+def relu(**more: Any) -> Json:
+    """A small complete graph; keyword arguments replace top-level keys."""
+    return {
+        "name": "g",
+        "io_data_type": "float",
+        "compute_data_type": "float",
+        "intermediate_data_type": "float",
+        "nodes": [pointwise("relu_fwd", 1, 2)],
+        "tensors": [tensor(1), tensor(2)],
+        **more,
+    }
+
+
+def pointwise(mode: Any, *uids: Any, **inputs: Any) -> Json:
+    *sources, out = uids
+    return {
+        "type": "PointwiseAttributes",
+        "name": "n",
+        "compute_data_type": "unset",
+        "inputs": {
+            "operation": mode,
+            **{f"in_{i}_tensor_uid": uid for i, uid in enumerate(sources)},
+            **inputs,
+        },
+        "outputs": {"out_0_tensor_uid": out},
+    }
+
+
+def conv(**parameters: Any) -> Json:
+    return relu(
+        nodes=[
+            {
+                "type": "ConvolutionFwdAttributes",
+                "name": "c",
+                "inputs": {"x_tensor_uid": 1, "w_tensor_uid": 2},
+                "outputs": {"y_tensor_uid": 3},
+                "parameters": parameters,
+            }
+        ],
+        tensors=[tensor(1, (1, 2, 9, 9)), tensor(2, (4, 2, 3, 3)), tensor(3, ())],
+    )
+
+
+def reduction(mode: Any, **more: Any) -> Json:
+    return relu(
+        nodes=[{"type": "ReductionAttributes", "name": "r", "mode": mode, "in_tensor_uid": 1,
+                "out_tensor_uid": 2, **more}],
+        tensors=[tensor(1), tensor(2, (1, 3))],
+    )  # fmt: skip
+
+
+def scalar(value: Any, value_type: Any, data_type: str = "float") -> Json:
+    more = {"value": value, "value_type": value_type}
+    if value_type is ...:
+        del more["value_type"]
+    return relu(
+        nodes=[pointwise("mul", 1, 3, 2)],
+        tensors=[tensor(1), tensor(2), tensor(3, (1,), data_type=data_type, **more)],
+    )
+
+
+def read(data: Any) -> Graph:
+    return Graph.from_json(data if isinstance(data, str | bytes) else json.dumps(data))
+
+
+def problems(data: Any) -> list[Problem]:
+    with pytest.raises(FormatError) as caught:
+        read(data)
+    assert caught.value.problems
+    assert caught.value.code == "E200"
+    return list(caught.value.problems)
+
+
+# ------------------------------------------------------------------ files
+
+
+def test_files_are_there() -> None:
+    assert [f.stem for f in FILES] == ["conv_bias_relu", "hand_made", "matmul_scaled", "relu_n25"]
+
+
+def test_a_convolution_with_bias_and_relu() -> None:
+    frozen = read((DATA / "conv_bias_relu.json").read_bytes()).freeze()
+    assert [n.op.NAME for n in frozen.nodes] == ["conv_fprop", "pointwise", "pointwise"]
+    conv_node, bias, clip = frozen.nodes
+    assert conv_node.op.pre_padding == (1, 2)
+    assert conv_node.op.post_padding == (1, 0)
+    assert conv_node.op.stride == (2, 1)
+    assert bias.inputs == {"in_0": 103, "in_1": 102}
+    assert (clip.op.relu_upper_clip, clip.op.relu_lower_clip) == (6.0, None)
+    assert clip.op.relu_lower_clip_slope == float(np.float32(0.01))
+    assert frozen.inputs == (100, 101, 102)
+    assert frozen.outputs == (105,)
+    assert frozen.tensors[105].name == "Ausgabe ü"
+    assert frozen.tensors[103].virtual
+    assert frozen.name == "stem"
+
+
+def test_a_matmul_with_odd_uids() -> None:
+    frozen = read((DATA / "matmul_scaled.json").read_text("utf-8")).freeze()
+    assert frozen.inputs == (-1, 0)
+    assert set(frozen.outputs) == {3, 2**53 + 1}
+    assert frozen.tensors[0].strides == (20, 1, 4)
+    assert frozen.tensors[2].value == float(np.float32(0.1))
+    assert frozen.preferred_engine_id == -7311871539230843122
+    assert frozen.nodes[-1].op.is_deterministic
+    assert frozen.nodes[-1].op.axes == (1, 2)
+
+
+def test_the_keys_of_november_2025() -> None:
+    frozen = read((DATA / "relu_n25.json").read_bytes()).freeze()
+    assert frozen.io_data_type is DataType.FLOAT
+    assert frozen.compute_data_type is DataType.FLOAT
+    (node,) = frozen.nodes
+    assert (node.op.relu_lower_clip, node.op.relu_upper_clip) == (0.25, 9.5)
+    assert frozen.tensors[1].alignment == 16
+
+
+def test_a_file_written_by_hand() -> None:
+    frozen = read((DATA / "hand_made.json").read_bytes()).freeze()
+    conv_node, maximum, reduced = frozen.nodes
+    assert (conv_node.op.pre_padding, conv_node.op.post_padding) == ((1, 1), (1, 1))
+    assert (conv_node.op.stride, conv_node.op.dilation) == ((1, 1), (1, 1))
+    assert conv_node.op.conv_mode is ConvMode.CROSS_CORRELATION
+    assert maximum.op.mode is PointwiseMode.MAX
+    assert maximum.inputs == {"in_0": 30, "in_1": 30}
+    assert (reduced.op.mode, reduced.op.axes) == (ReductionMode.MAX, (0, 2, 3))
+    assert frozen.tensors[10].name == "image"  # of two equal keys the last one counts
+    assert [frozen.tensors[u].data_type.json for u in (10, 20, 30, 40, 50)] == [
+        "half", "half", "float", "float", "half",
+    ]  # fmt: skip
+    assert frozen.intermediate_data_type is DataType.UNSET
+
+
+# ------------------------------------------------------------------ tolerance
+
+
+@pytest.mark.parametrize("era", ["data_type", "type"])
+@pytest.mark.parametrize("key", ["io", "compute", "intermediate"])
+def test_each_type_key_has_two_spellings(era: str, key: str) -> None:
+    data = relu()
+    del data[f"{key}_data_type"]
+    assert getattr(read(data), f"{key}_data_type") is DataType.UNSET
+    data[f"{key}_{era}"] = "bfloat16"
+    assert getattr(read(data), f"{key}_data_type") is DataType.BFLOAT16
+
+
+def test_the_newer_type_key_wins_unless_it_is_null() -> None:
+    assert read(relu(io_type="double")).io_data_type is DataType.FLOAT
+    assert read(relu(io_type="double", io_data_type=None)).io_data_type is DataType.DOUBLE
+
+
+@pytest.mark.parametrize("mode", [m for m in ReductionMode if m.wire], ids=repr)
+@pytest.mark.parametrize("spell", [str.lower, str.upper, str.title])
+def test_reduction_modes_in_any_case(mode: ReductionMode, spell: Callable[[str], str]) -> None:
+    assert read(reduction(spell(mode.json))).freeze().nodes[0].op.mode is mode
+    assert read(reduction(mode.wire)).freeze().nodes[0].op.mode is mode
+
+
+@pytest.mark.parametrize("mode", [m for m in PointwiseMode if m.wire], ids=repr)
+def test_pointwise_modes(mode: PointwiseMode) -> None:
+    more = {"axis_tensor_uid": 1} if mode is PointwiseMode.GEN_INDEX else {}
+    for spelling in (mode.json, mode.json.upper(), mode.name, mode.wire):
+        node = pointwise(spelling, *[1] * mode.arity, 2, **more)
+        g = read(relu(nodes=[node]))
+        assert g.nodes[0].op.mode is mode
+        assert g.problems() == []
+
+
+@pytest.mark.parametrize(
+    ("reader", "spelling", "expected"),
+    [
+        (reduction, "max", ReductionMode.MAX),
+        (reduction, "MAX_OP", ReductionMode.MAX),
+        (reduction, "min_op", ReductionMode.MIN),
+        (lambda m: relu(nodes=[pointwise(m, 1, 1, 2)]), "max", PointwiseMode.MAX),
+        (lambda m: relu(nodes=[pointwise(m, 1, 1, 2)]), "MAX_OP", PointwiseMode.MAX),
+        (lambda m: relu(nodes=[pointwise(m, 1, 1, 2)]), "min", PointwiseMode.MIN),
+        (lambda m: conv(conv_mode=m), "convolution", ConvMode.CONVOLUTION),
+        (lambda m: conv(conv_mode=m), 2, ConvMode.CROSS_CORRELATION),
+        (lambda m: conv(conv_mode=m), None, ConvMode.CROSS_CORRELATION),
+    ],
+)
+def test_spellings_of_modes(reader: Callable[[Any], Json], spelling: Any, expected: Any) -> None:
+    op = read(reader(spelling)).nodes[0].op
+    assert getattr(op, "mode", None) is expected or getattr(op, "conv_mode", None) is expected
+
+
+@pytest.mark.parametrize("data_type", list(DataType), ids=repr)
+def test_data_types_as_text_and_as_code(data_type: DataType) -> None:
+    for spelling in (data_type.json, data_type.json.upper(), data_type.wire):
+        g = read(relu(tensors=[tensor(1, data_type=spelling), tensor(2)]))
+        assert g.tensors[0].data_type is data_type
+
+
+# Every key that hipDNN's writer may leave out or write as null, with the value that it then has.
+OPTIONAL: list[tuple[tuple[Any, ...], Callable[[Graph], Any], Any]] = [
+    (("name",), lambda g: g.name, ""),
+    (("io_data_type",), lambda g: g.io_data_type, DataType.UNSET),
+    (("preferred_engine_id",), lambda g: g.preferred_engine_id, None),
+    (("is_override_shape_enabled",), lambda g: g.is_override_shape_enabled, False),
+    (("id",), lambda g: None, None),
+    (("min_required_engine_api_version",), lambda g: None, None),
+    (("nodes", 0, "name"), lambda g: g.nodes[0].name, ""),
+    (("nodes", 0, "compute_data_type"), lambda g: g.nodes[0].compute_data_type, DataType.UNSET),
+    (("nodes", 0, "inputs", "in_1_tensor_uid"), lambda g: len(g.nodes[0].inputs), 1),
+    (("nodes", 0, "inputs", "in_2_tensor_uid"), lambda g: len(g.nodes[0].inputs), 1),
+    *(
+        (("nodes", 0, "inputs", key), lambda g: g.nodes[0].op.given_attributes(), {})
+        for key in ("relu_lower_clip", "relu_upper_clip", "relu_lower_clip_slope", "swish_beta",
+                    "elu_alpha", "softplus_beta", "axis_tensor_uid")
+    ),
+    (("tensors", 0, "name"), lambda g: g.tensors[0].name, ""),
+    (("tensors", 0, "data_type"), lambda g: g.tensors[0].data_type, DataType.UNSET),
+    (("tensors", 0, "virtual"), lambda g: g.tensors[0].virtual, False),
+    (("tensors", 0, "alignment"), lambda g: g.tensors[0].alignment, 16),
+    (("tensors", 0, "is_runtime_pass_by_value"), lambda g: g.tensors[0].runtime_scalar, False),
+    (("tensors", 0, "ragged_offset_tensor_uid"), lambda g: g.tensors[0].ragged_offset_uid, None),
+    (("tensors", 0, "value_type"), lambda g: g.tensors[0].value, None),
+    (("tensors", 0, "value"), lambda g: g.tensors[0].value, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("absent", ["missing", "null"])
+@pytest.mark.parametrize(("path", "get", "expected"), OPTIONAL, ids=lambda p: str(p)[:40])
+def test_optional_keys_may_be_missing_or_null(
+    path: tuple[Any, ...], get: Callable[[Graph], Any], expected: Any, absent: str
+) -> None:
+    data: Any = relu()
+    *parents, key = path
+    holder = data
+    for part in parents:
+        holder = holder[part]
+    holder.pop(key, None)
+    if absent == "null":
+        holder[key] = None
+    g = read(data)
+    assert get(g) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, ((0, 0), (0, 0), (1, 1), (1, 1))),
+        ({"pre_padding": [1, 2]}, ((1, 2), (1, 2), (1, 1), (1, 1))),
+        ({"post_padding": [1, 2]}, ((0, 0), (1, 2), (1, 1), (1, 1))),
+        ({"pre_padding": [], "stride": [2, 3], "dilation": None}, ((0, 0), (0, 0), (2, 3), (1, 1))),
+        ({"pre_padding": [1.0, 2.0]}, ((1, 2), (1, 2), (1, 1), (1, 1))),
+    ],
+)
+def test_parameters_of_a_convolution_may_be_missing(given: Json, expected: Any) -> None:
+    op = read(conv(**given)).freeze().nodes[0].op
+    assert (op.pre_padding, op.post_padding, op.stride, op.dilation) == expected
+    data = conv()
+    data["nodes"][0]["parameters"] = None
+    assert read(data).problems() == []
+    del data["nodes"][0]["parameters"]
+    assert read(data).problems() == []
+
+
+def test_what_hipdnn_does_not_know_is_ignored() -> None:
+    data = relu(_comment="x", unknown={"a": [1]}, id="not a uuid")
+    data["nodes"][0].update(_comment=1, parameters={"x": 1}, umd_flops=3.5)
+    data["nodes"][0]["inputs"]["strange_tensor_uid"] = 99
+    data["tensors"][0].update(_comment=None, colour="blue")
+    assert read(data).freeze() == read(relu()).freeze()
+
+
+def test_nodes_and_tensors_in_any_order() -> None:
+    data = relu(
+        nodes=[pointwise("exp", i, i + 1) for i in range(1, 6)],
+        tensors=[tensor(i, virtual=1 < i < 6) for i in range(1, 7)],
+    )
+    expected = read(data).freeze()
+    rng = random.Random(0)
+    for _ in range(10):
+        rng.shuffle(data["nodes"])
+        rng.shuffle(data["tensors"])
+        assert read(data).freeze() == expected
+
+
+@pytest.mark.parametrize("uid", [0, -1, -(2**63), 2**63 - 1, 2**53 + 1, 7.0])
+def test_uids(uid: Any) -> None:
+    g = read(relu(nodes=[pointwise("exp", uid, 5)], tensors=[tensor(uid), tensor(5)]))
+    assert g.freeze().inputs == (int(uid),)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "Überschrift", "名前", "\u0000", 'q"\\\n', "😀", "1"])
+def test_names(name: str) -> None:
+    data = relu(name=name, tensors=[tensor(1, name=name), tensor(2, name=name)])
+    data["nodes"][0]["name"] = name
+    for text in (json.dumps(data), json.dumps(data, ensure_ascii=False)):
+        g = read(text)
+        assert {g.name, g.nodes[0].name, *(t.name for t in g.tensors)} == {name}
+        assert read(g.to_json()).tensors[0].name == name
+
+
+def test_duplicate_keys_the_last_one_counts() -> None:
+    text = json.dumps(relu()).replace('"name": "g"', '"name": "first", "name": "second"')
+    assert read(text).name == "second"
+
+
+def test_text_and_bytes_with_and_without_byte_order_mark() -> None:
+    text = json.dumps(relu())
+    for form in (text, "\ufeff" + text, text.encode(), b"\xef\xbb\xbf" + text.encode()):
+        assert read(form).name == "g"
+
+
+# ------------------------------------------------------------------ scalars
+
+
+@pytest.mark.parametrize(
+    ("value", "value_type", "data_type", "expected"),
+    [
+        (0.5, "Float32Value", "float", 0.5),
+        (0.10000000149011612, "Float32Value", "float", float(np.float32(0.1))),
+        (0.1, "Float32Value", "float", float(np.float32(0.1))),
+        (9.999999747378752e-06, "Float32Value", "float", float(np.float32(1e-5))),
+        (0.1, "Float16Value", "half", float(np.float16(0.1))),
+        (0.1, "BFloat16Value", "bfloat16", 0.10009765625),
+        (0.1, "Float64Value", "double", 0.1),
+        (1, "Float64Value", "double", 1.0),
+        (3, "Int32Value", "int32", 3),
+        (3.0, "Int32Value", "int32", 3),
+        (2**63 - 1, "Int64Value", "int64", 2**63 - 1),
+        (-5, "Int64Value", "int8", -5),
+        (True, "BoolValue", "boolean", True),
+        (False, "NONE", "boolean", False),  # hipDNN's table of names lacks BoolValue
+        (None, "NONE", "float", None),
+        (7, ..., "float", None),  # a value without a kind, as hipDNN ignores it
+        (0x38, "Float8Value", "fp8_e4m3", 1.0),
+        (0x3C, "Float8Value", "fp8_e5m2", 1.0),
+        (0x40, "Float8Value", "fp8_e4m3_fnuz", 1.0),
+        (0x40, "Float8Value", "fp8_e5m2_fnuz", 1.0),
+        (127, "Float8Value", "fp8_e8m0", 1.0),
+        (0x38, "Float8Value", "unset", 1.0),
+        (0x38, "Float8Value", "half", 1.0),
+    ],
+)
+def test_scalars(value: Any, value_type: Any, data_type: str, expected: Any) -> None:
+    g = read(scalar(value, value_type, data_type))
+    found = g.freeze().tensors[3]
+    assert found.value == expected
+    assert type(found.value) is type(expected)
+    if data_type != "unset":
+        assert found.data_type.json == data_type
+
+
+@pytest.mark.parametrize(
+    ("value", "value_type", "rule", "port", "got"),
+    [
+        (None, "Float32Value", "JSON-08", "value", "null"),
+        (None, "Float64Value", "JSON-08", "value", "null"),
+        (None, "Int32Value", "JSON-08", "value", "null"),
+        ("1", "Float32Value", "JSON-04", "value", "'1'"),
+        (True, "Float32Value", "JSON-04", "value", "true"),
+        (1e39, "Float32Value", "JSON-04", "value", "1e+39"),
+        (10**400, "Float64Value", "JSON-04", "value", "100"),
+        ([1], "Float64Value", "JSON-04", "value", "an array of 1"),
+        (1.5, "Int64Value", "JSON-04", "value", "1.5"),
+        (2**63, "Int64Value", "JSON-04", "value", str(2**63)),
+        (1, "BoolValue", "JSON-04", "value", "1"),
+        (256, "Float8Value", "JSON-04", "value", "256"),
+        (-1, "Float8Value", "JSON-04", "value", "-1"),
+        (1, "NONE", "JSON-05", "value_type", "'NONE'"),
+        (1, "Float32", "JSON-05", "value_type", "'Float32'"),
+        (1, 3, "JSON-05", "value_type", "3"),
+        (1, [], "JSON-05", "value_type", "an array of 0"),
+        (1, {}, "JSON-05", "value_type", "an object of 0 key(s)"),
+    ],
+)
+def test_bad_scalars(value: Any, value_type: Any, rule: str, port: str, got: str) -> None:
+    (problem,) = problems(scalar(value, value_type))
+    assert (problem.rule, problem.node, problem.port) == (rule, "tensors[2]", port)
+    assert got in problem.got
+
+
+# ------------------------------------------------------------------ mistakes
+
+
+def changed(path: tuple[Any, ...], value: Any = ..., base: Json | None = None) -> Json:
+    """The small graph with one value replaced, or (without a value) removed."""
+    data = copy.deepcopy(base or relu())
+    holder: Any = data
+    for part in path[:-1]:
+        holder = holder[part]
+    if value is ...:
+        del holder[path[-1]]
+    else:
+        holder[path[-1]] = value
+    return data
+
+
+N, T = ("nodes", 0), ("tensors", 0)
+
+MISTAKES: list[tuple[str, Any, str, str, str, str]] = [
+    ("JSON-01", "", "graph", "", "Expecting value", "strict JSON"),
+    ("JSON-01", "{", "graph", "", "line 1", "strict JSON"),
+    ("JSON-01", '{"nodes": [], "tensors": [],}', "graph", "", "line 1", "strict"),
+    ("JSON-01", '{"nodes": [], "tensors": [] // x\n}', "graph", "", "line 1", "strict"),
+    ("JSON-01", "{'nodes': []}", "graph", "", "double quotes", "strict"),
+    ("JSON-01", '{"nodes": [NaN]}', "graph", "", "NaN is not JSON", "strict"),
+    ("JSON-01", '{"nodes": [-Infinity]}', "graph", "", "-Infinity is not JSON", "strict"),
+    ("JSON-01", '{"nodes": [1e999]}', "graph", "", "'1e999' is out of range", "strict"),
+    ("JSON-01", '{"nodes": [01]}', "graph", "", "line 1", "strict"),
+    ("JSON-01", '{"nodes": []} {}', "graph", "", "Extra data", "strict"),
+    ("JSON-01", '{"name": "a\nb"}', "graph", "", "control character", "strict"),
+    ("JSON-01", '{"name": "\\ud800"}', "graph", "", "surrogates", "UTF-8"),
+    ("JSON-01", '{"name": "\ud800"}', "graph", "", "surrogates", "UTF-8"),
+    ("JSON-01", b'{"name": "\xff"}', "graph", "", "utf-8", "UTF-8"),
+    ("JSON-01", '{"name": "x"}'.encode("utf-16"), "graph", "", "utf-8", "UTF-8"),
+    ("JSON-01", f'{{"nodes": [{"9" * 5000}]}}', "graph", "", "digits", "strict"),
+    ("JSON-01", "[" * 100_000, "graph", "", "recursion", "strict"),
+    ("JSON-01", '{"a":' * 100_000, "graph", "", "recursion", "strict"),
+    ("JSON-02", "[]", "graph", "", "an array of 0", "an object with nodes and tensors"),
+    ("JSON-02", "3", "graph", "", "3", "an object"),
+    ("JSON-02", "null", "graph", "", "nothing", "an object"),
+    ("JSON-02", '"x"', "graph", "", "'x'", "an object"),
+    ("JSON-02", changed(("nodes",)), "graph", "nodes", "nothing", "an array"),
+    ("JSON-02", changed(("tensors",), {}), "graph", "tensors", "an object of 0", "an array"),
+    ("JSON-02", changed(("nodes",), "x"), "graph", "nodes", "'x'", "an array"),
+    ("JSON-03", relu(tensors=[tensor(1), tensor(2), {"dims": [1], "strides": [1]}]), "tensors[2]", "uid", "nothing", "the key uid"),
+    ("JSON-03", changed((*T, "dims")), "tensors[0]", "dims", "nothing", "the key dims"),
+    ("JSON-03", changed((*T, "strides"), None), "tensors[0]", "strides", "nothing", "strides"),
+    ("JSON-03", changed((*N, "inputs", "in_0_tensor_uid")), "n", "in_0_tensor_uid", "nothing", "in inputs"),
+    ("JSON-03", changed((*N, "outputs"), None), "n", "out_0_tensor_uid", "nothing", "in outputs"),
+    ("JSON-03", changed((*N, "outputs")), "n", "out_0_tensor_uid", "nothing", "in outputs"),
+    ("JSON-03", changed((*N, "inputs", "operation")), "n", "operation", "nothing", "the mode"),
+    ("JSON-03", changed((*N, "mode"), base=reduction("add")), "r", "mode", "nothing", "mode"),
+    ("JSON-03", changed((*N, "in_tensor_uid"), None, reduction("add")), "r", "in_tensor_uid", "nothing", "key"),
+    ("JSON-04", relu(name=3), "graph", "name", "3", "a string"),
+    ("JSON-04", relu(preferred_engine_id=1.5), "graph", "preferred_engine_id", "1.5", "integer"),
+    ("JSON-04", relu(is_override_shape_enabled=1), "graph", "is_override_shape_enabled", "1", "true or false"),
+    ("JSON-04", relu(nodes=[3]), "nodes[0]", "", "3", "an object"),
+    ("JSON-04", relu(nodes=[], tensors=["x"]), "tensors[0]", "", "'x'", "an object"),
+    ("JSON-04", changed((*N, "name"), ["n"]), "nodes[0]", "name", "an array of 1", "a string"),
+    ("JSON-04", changed((*N, "inputs"), [1]), "n", "inputs", "an array of 1", "an object"),
+    ("JSON-04", changed((*N, "inputs", "in_0_tensor_uid"), "1"), "n", "in_0_tensor_uid", "'1'", "integer"),
+    ("JSON-04", changed((*N, "inputs", "in_0_tensor_uid"), True), "n", "in_0_tensor_uid", "true", "integer"),
+    ("JSON-04", changed((*N, "inputs", "elu_alpha"), "1"), "n", "elu_alpha", "'1'", "float32"),
+    ("JSON-04", changed((*N, "inputs", "elu_alpha"), 1e39), "n", "elu_alpha", "1e+39", "float32"),
+    ("JSON-04", changed((*N, "inputs", "axis_tensor_uid"), 0.5), "n", "axis_tensor_uid", "0.5", "integer"),
+    ("JSON-04", conv(stride=2), "c", "stride", "2", "an array of integers"),
+    ("JSON-04", conv(stride=[1, "2"]), "c", "stride", "'2'", "integer"),
+    ("JSON-04", conv(dilation=[2**63]), "c", "dilation", str(2**63), "64-bit"),
+    ("JSON-04", reduction("add", is_deterministic="no"), "r", "is_deterministic", "'no'", "true or"),
+    ("JSON-04", changed((*T, "name"), 5), "tensors[0]", "name", "5", "a string"),
+    ("JSON-04", changed((*T, "dims"), 5), "tensors[0]", "dims", "5", "an array of integers"),
+    ("JSON-04", changed((*T, "dims"), [1, None]), "tensors[0]", "dims", "nothing", "integer"),
+    ("JSON-04", changed((*T, "strides"), [1.5, 1]), "tensors[0]", "strides", "1.5", "integer"),
+    ("JSON-04", changed((*T, "strides"), [1e300, 1]), "tensors[0]", "strides", "1e+300", "64-bit"),
+    ("JSON-04", changed((*T, "virtual"), 0), "tensors[0]", "virtual", "0", "true or false"),
+    ("JSON-04", changed((*T, "alignment"), "x"), "tensors[0]", "alignment", "'x'", "integer"),
+    ("JSON-04", changed((*T, "is_runtime_pass_by_value"), 1), "tensors[0]", "is_runtime_pass_by_value", "1", "true"),
+    ("JSON-05", relu(io_data_type="flt"), "graph", "io_data_type", "'flt'", "one of unset, float"),
+    ("JSON-05", relu(compute_data_type=99), "graph", "compute_data_type", "99", "one of"),
+    ("JSON-05", relu(intermediate_data_type=[]), "graph", "intermediate_data_type", "an array", "one of"),
+    ("JSON-05", changed((*T, "data_type"), "float33"), "tensors[0]", "data_type", "'float33'", "one of"),
+    ("JSON-05", changed((*N, "compute_data_type"), True), "n", "compute_data_type", "true", "one of"),
+    ("JSON-05", changed((*N, "inputs", "operation"), "rleu"), "n", "operation", "'rleu'", "relu_fwd"),
+    ("JSON-05", changed((*N, "inputs", "operation"), {}), "n", "operation", "an object", "relu_fwd"),
+    ("JSON-05", reduction("sum"), "r", "mode", "'sum'", "norm2"),
+    ("JSON-05", reduction(10), "r", "mode", "10", "norm2"),
+    ("JSON-05", conv(conv_mode="full"), "c", "conv_mode", "'full'", "CROSS_CORRELATION"),
+    ("JSON-06", relu(tensors=[tensor(1), tensor(2), tensor(1)]), "tensors[2]", "uid", "1, a second time", "unique"),
+    ("JSON-06", relu(tensors=[tensor(1)]), "n", "out_0_tensor_uid", "uid 2", "listed in tensors"),
+    ("JSON-06", changed((*T, "ragged_offset_tensor_uid"), 9), "tensor 1", "ragged_offset_tensor_uid", "uid 9", "listed"),
+    ("JSON-07", changed((*N, "type"), "FutureAttributes"), "n", "type", "'FutureAttributes'", "PointwiseAttributes"),
+    ("JSON-07", changed((*N, "type")), "n", "type", "nothing", "MatmulAttributes"),
+    ("JSON-07", changed((*N, "type"), {}), "n", "type", "an object", "one of"),
+    ("JSON-08", scalar(None, "Float16Value"), "tensors[2]", "value", "null", "a finite number"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rule", "data", "node", "port", "got", "wanted"),
+    MISTAKES,
+    ids=[f"{m[0]}-{i}" for i, m in enumerate(MISTAKES)],
+)
+def test_mistake(rule: str, data: Any, node: str, port: str, got: str, wanted: str) -> None:
+    start = time.process_time()
+    (problem,) = problems(data)
+    assert time.process_time() - start < 5
+    assert (problem.rule, problem.node, problem.port) == (rule, node, port)
+    assert got in problem.got
+    assert wanted in problem.wanted
+    assert len(problem.got) < 300
+
+
+def test_the_table_covers_all_rules() -> None:
+    assert {m[0] for m in MISTAKES} == set(json_form.RULES)
+
+
+def test_all_mistakes_at_once_in_the_order_of_the_file() -> None:
+    data = relu(
+        io_data_type="x",
+        tensors=[tensor(1, alignment="a"), tensor(1), {"uid": 4, "dims": "x", "strides": []}, 5],
+        nodes=[
+            pointwise("bad", 1, 9),
+            pointwise("exp", 4, 7),
+            {"type": "Nothing"},
+            pointwise("abs", 1, 1, elu_alpha=[]),
+        ],
+    )
+    found = [(p.rule, p.node, p.port) for p in problems(data)]
+    assert found == [
+        ("JSON-05", "graph", "io_data_type"),
+        ("JSON-04", "tensors[0]", "alignment"),
+        ("JSON-06", "tensors[1]", "uid"),
+        ("JSON-04", "tensors[2]", "dims"),
+        ("JSON-04", "tensors[3]", ""),
+        ("JSON-06", "n", "out_0_tensor_uid"),
+        ("JSON-05", "n", "operation"),
+        ("JSON-06", "n", "out_0_tensor_uid"),
+        ("JSON-07", "nodes[2]", "type"),
+        ("JSON-04", "n", "elu_alpha"),
+    ]
+
+
+def test_rules_of_the_graph_are_left_to_the_graph() -> None:
+    """What is JSON but no sound graph loads, and says what is wrong when it is checked."""
+    for data, rule in (
+        (relu(nodes=[]), "GRAPH-01"),
+        (changed((*T, "dims"), []), "TENSOR-02"),
+        (changed((*T, "dims"), [2, 0]), "TENSOR-05"),
+        (changed((*T, "strides"), [1]), "TENSOR-04"),
+        (changed((*T, "virtual"), True), "TENSOR-09"),
+        (changed((*T, "alignment"), 0), "TENSOR-10"),
+        (relu(nodes=[pointwise("exp", 1, 2), pointwise("abs", 1, 2)]), "GRAPH-05"),
+        (relu(nodes=[pointwise("exp", 1, 1)]), "GRAPH-03"),
+        (scalar(3.5, "Float32Value", "int32"), "TENSOR-08"),
+        (conv(stride=[0, 0]), "CONV-04"),
+    ):
+        assert rule in {p.rule for p in read(data).problems()}
+
+
+# ------------------------------------------------------------------ garbage
+
+
+def test_megabytes_of_garbage_are_turned_away_quickly() -> None:
+    rng = random.Random(3)
+    size = 5_000_000
+    for text in (
+        rng.randbytes(size),
+        b"\x00" * size,
+        b" " * size + b"x",
+        b"[" * size,
+        b'{"nodes": [' + b"0," * (size // 2) + b'0], "tensors": {}}',
+        b'"' + b"a" * size,
+        b"9" * size,
+        ('{"nodes": "' + "é" * size + '", "tensors": []}').encode(),
+        ('{"nodes": ' + "[" * 900 + "]" * 900 + ', "tensors": 1}').encode(),
+    ):
+        start = time.process_time()
+        for problem in problems(text):
+            assert len(str(problem)) < 500
+        assert time.process_time() - start < 5
+
+
+ATOMS = st.sampled_from(
+    [None, True, False, 0, 1, -1, 2.5, 1e300, 2**63, "", "x", "relu_fwd", "float", [], {}, [[]],
+     [1], [None], {"uid": 1}, "in_0_tensor_uid"]
+)  # fmt: skip
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every path into the value."""
+    children = (
+        data.items()
+        if isinstance(data, dict)
+        else enumerate(data)
+        if isinstance(data, list)
+        else ()
+    )
+    return [path, *(p for key, value in children for p in places(value, (*path, key)))]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+@settings(max_examples=100)
+@given(data=st.data())
+def test_mutated_files(file: Path, data: st.DataObject) -> None:
+    value = json.loads(file.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        path = data.draw(st.sampled_from(places(value)[1:]))
+        holder = value
+        for part in path[:-1]:
+            holder = holder[part]
+        change = data.draw(st.sampled_from(["replace", "remove", "double", "swap"]))
+        if change == "remove":
+            del holder[path[-1]]
+        elif change == "double" and isinstance(holder, list):
+            holder.append(copy.deepcopy(holder[path[-1]]))
+        elif change == "swap":
+            other: Any = value
+            for part in data.draw(st.sampled_from(places(value))):
+                other = other[part]
+            holder[path[-1]] = copy.deepcopy(other)
+        else:
+            holder[path[-1]] = copy.deepcopy(data.draw(ATOMS))
+        if not value:
+            break
+    judge(json.dumps(value))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_damaged_bytes(file: Path) -> None:
+    whole = file.read_bytes()
+    rng = random.Random(file.name)
+    for _ in range(150):
+        text = bytearray(whole)
+        for _ in range(rng.randrange(1, 4)):
+            at = rng.randrange(len(text))
+            kind = rng.randrange(3)
+            if kind == 0:
+                text[at] = rng.randrange(256)
+            elif kind == 1:
+                del text[at : at + rng.randrange(1, 40)]
+            else:
+                text[at:at] = rng.choice([b"0", b'"', b"[", b"}", b"-", b"e9", b"null", b"\xff"])
+        judge(bytes(text))
+    for at in range(0, len(whole), 37):
+        judge(whole[:at])
+
+
+def judge(text: str | bytes) -> None:
+    """Either it loads and freezes, or it says why not, in records."""
+    try:
+        g = Graph.from_json(text)
+        frozen = g.freeze()
+    except (FormatError, GraphError) as error:
+        for problem in error.problems:
+            assert all([problem.rule, problem.got, problem.wanted]), problem
+        assert error.problems  # noqa: PT017
+        assert len(str(error)) < 20_000  # noqa: PT017
+        return
+    assert read(g.to_json()).freeze() == frozen

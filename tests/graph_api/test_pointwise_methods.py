@@ -1,0 +1,102 @@
+"""Every forward pointwise mode has a readable method of Graph that makes it."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+from hipdnn_iree.graph_api.dtypes import DataType
+from hipdnn_iree.graph_api.enums import PointwiseMode
+from hipdnn_iree.graph_api.graph import Graph
+from hipdnn_iree.graph_api.ops.pointwise import Pointwise
+from hipdnn_iree.graph_api.ops.pointwise_methods import PointwiseMethods
+
+FORWARD = [m for m in PointwiseMode if m.result != "backward" and m is not PointwiseMode.UNSET]
+# Method names follow the mode, without the ending that tells forward from backward.
+METHODS = {m: m.name.lower().removesuffix("_fwd") for m in FORWARD}
+OPTIONS: dict[PointwiseMode, dict[str, Any]] = {
+    PointwiseMode.RELU_FWD: {"lower_clip": -1.0, "upper_clip": 6.0, "lower_clip_slope": 0.5},
+    PointwiseMode.ELU_FWD: {"alpha": 0.5},
+    PointwiseMode.SOFTPLUS_FWD: {"beta": 2.0},
+    PointwiseMode.SWISH_FWD: {"beta": 2.0},
+    PointwiseMode.GEN_INDEX: {"axis": 1},
+}
+
+
+@pytest.mark.parametrize("mode", FORWARD, ids=lambda m: m.name)
+def test_a_method_makes_its_mode(mode: PointwiseMode) -> None:
+    g = Graph(io_data_type="float")
+    operands = [g.tensor(dims=(2, 3)) for _ in range(mode.arity)]
+    method = getattr(g, METHODS[mode])
+    options = {"axis": 1} if mode is PointwiseMode.GEN_INDEX else {}
+    method(*operands, **options).set_output()
+    method(*operands, **options, compute_data_type="double", name="second").set_output()
+    assert g.problems() == []
+    plain, full = g.nodes
+    for node in (plain, full):
+        assert isinstance(node.op, Pointwise)
+        assert node.op.mode is mode
+        assert list(node.inputs.values()) == operands
+        assert list(node.inputs) == ["in_0", "in_1", "in_2"][: mode.arity]
+        assert node.op.given_attributes() == options
+    assert (plain.compute_data_type, plain.name) == (DataType.UNSET, "")
+    assert (full.compute_data_type, full.name) == (DataType.DOUBLE, "second")
+
+
+@pytest.mark.parametrize("mode", OPTIONS, ids=lambda m: m.name)
+def test_attributes_reach_the_op(mode: PointwiseMode) -> None:
+    g = Graph(io_data_type="float")
+    getattr(g, METHODS[mode])(g.tensor(dims=(2, 3)), **OPTIONS[mode]).set_output()
+    assert g.problems() == []
+    found = {
+        name.removeprefix(METHODS[mode] + "_"): value
+        for name, value in g.nodes[0].op.given_attributes().items()
+    }
+    assert found == OPTIONS[mode]
+    assert set(g.nodes[0].op.given_attributes()) == set(mode.attrs)
+
+
+@pytest.mark.parametrize("mode", FORWARD, ids=lambda m: m.name)
+def test_methods_have_signature_and_documentation(mode: PointwiseMode) -> None:
+    method = getattr(PointwiseMethods, METHODS[mode])
+    assert method.__doc__
+    assert method.__doc__.startswith("Return")
+    parameters = list(inspect.signature(method).parameters.values())
+    operands = [p for p in parameters[1:] if p.kind is p.POSITIONAL_OR_KEYWORD]
+    assert len(operands) == mode.arity
+    assert parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
+    keywords = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+    assert keywords == set(OPTIONS.get(mode, {}))
+
+
+def test_there_are_no_other_methods() -> None:
+    methods = {n for n, f in vars(PointwiseMethods).items() if inspect.isfunction(f)}
+    assert methods == set(METHODS.values())
+
+
+@pytest.mark.parametrize("mode", [m for m in FORWARD if m.arity >= 2], ids=lambda m: m.name)
+def test_numbers_are_operands(mode: PointwiseMode) -> None:
+    g = Graph(io_data_type="float", compute_data_type="float")
+    x = g.tensor(dims=(2, 3))
+    numbers = [0.5, True][: mode.arity - 1]
+    getattr(g, METHODS[mode])(x, *numbers).set_output()
+    getattr(g, METHODS[mode])(2, *numbers[:-1], x).set_output()
+    frozen = g.freeze()
+    assert frozen.inputs == (x.uid,)
+    values = [[frozen.tensors[u].value for u in n.inputs.values()] for n in frozen.nodes]
+    assert sorted(values, key=lambda v: v[0] is not None) == [
+        [None, *numbers],
+        [2.0, *numbers[:-1], None],
+    ]
+
+
+def test_every_mode_is_one_row_with_sound_facts() -> None:
+    assert sorted(m.wire for m in PointwiseMode) == list(range(len(PointwiseMode)))
+    assert len({m.json for m in PointwiseMode}) == len(PointwiseMode)
+    for mode in PointwiseMode:
+        assert mode.arity in ((0,) if mode is PointwiseMode.UNSET else (1, 2, 3))
+        assert mode.result in ("math", "float", "bool", "select", "index", "backward")
+        assert mode.name.endswith("_BWD") == (mode.result == "backward")
+        for spelling in (mode.json, mode.json.upper(), mode.name, mode.name.lower(), mode.wire):
+            assert PointwiseMode.parse(spelling) is mode
