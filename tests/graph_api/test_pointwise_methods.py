@@ -70,9 +70,10 @@ def test_methods_have_signature_and_documentation(mode: PointwiseMode) -> None:
     assert keywords == set(OPTIONS.get(mode, {}))
 
 
-def test_there_are_no_other_methods() -> None:
+def test_there_is_one_method_for_a_mode() -> None:
     methods = {n for n, f in vars(PointwiseMethods).items() if inspect.isfunction(f)}
-    assert methods == set(METHODS.values())
+    forward = {name for name in methods if not name.endswith("_backward")}
+    assert {n for n in forward if not n.endswith("_bwd")} == set(METHODS.values())
 
 
 @pytest.mark.parametrize("mode", [m for m in FORWARD if m.arity >= 2], ids=lambda m: m.name)
