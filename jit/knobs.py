@@ -220,6 +220,14 @@ class Settings:
             "Level of the loggers under 'hipdnn_iree' in the command line and in the plugin.",
         )
     )
+    graph_backward_operands: str = field(
+        metadata=_knob(
+            "BACKWARD_OPERANDS",
+            "dy_x",
+            *kinds.choice("dy_x", "x_dy"),
+            "What in_0 and in_1 of a pointwise backward mode are in graph files.",
+        )
+    )
     runtime_driver: str = field(
         metadata=_knob(
             "DRIVER",

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from ..graph_api.dtypes import DataType
 from ..graph_api.errors import Problem
 from ..graph_api.frozen import FrozenGraph, FrozenNode
-from ..graph_api.ops.pointwise import Pointwise
 from .lowering import LOWERINGS
 from .target import Target
 
@@ -20,7 +19,6 @@ __all__ = ["RULES", "problems"]
 RULES: dict[str, str] = {
     "IREE-01": "the op has a lowering",
     "IREE-02": "every tensor has a data type that the lowering handles",
-    "IREE-03": "backward pointwise modes are not served yet",
     "IREE-04": "scalars read at execution are not served yet",
     "IREE-05": "ragged tensors are not served yet",
     "IREE-06": "graphs with override shapes are not served yet",
@@ -61,8 +59,6 @@ def _node_problems(graph: FrozenGraph, node: FrozenNode) -> Iterator[Problem]:
 
     if node.op.NAME not in LOWERINGS:
         yield problem("IREE-01", "", node.op.NAME, f"one of {', '.join(LOWERINGS)}")
-    if isinstance(node.op, Pointwise) and node.op.mode.result == "backward":
-        yield problem("IREE-03", "mode", node.op.mode.name, "a forward mode")
     for port, uid in (*node.inputs.items(), *node.outputs.items()):
         spec = graph.tensors[uid]
         if spec.data_type not in SERVED_TYPES:

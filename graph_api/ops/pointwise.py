@@ -106,6 +106,11 @@ class Pointwise(Op):
     def computes(self) -> bool:
         return self.mode not in _COPYING
 
+    @property
+    def backward(self) -> bool:
+        """Whether it is the gradient of a mode; in_0 is dy and in_1 the forward mode's x."""
+        return self.mode.result == "backward"
+
     def given_attributes(self) -> dict[str, float | int]:
         """Return the attributes that have a value."""
         values = {name: getattr(self, name) for name in (*_FLOATS, "axis")}
@@ -201,6 +206,7 @@ def pointwise(
     elu_alpha: float | None = None,
     softplus_beta: float | None = None,
     axis: int | None = None,
+    operands: str = "dy_x",
     compute_data_type: DataType | str = DataType.UNSET,
     name: str = "",
 ) -> Tensor:
@@ -218,6 +224,9 @@ softplus_beta : float, optional
         Attributes of the modes of that name; float32, as in hipDNN.
     axis : int, optional
         Dim that GEN_INDEX counts along.
+    operands : str
+        For a backward mode, what is given as in_0 and in_1: ``"dy_x"`` (cuDNN's order, and the
+        one that the node keeps) or ``"x_dy"``.
     compute_data_type : DataType or str
         Type to compute in; the graph's when unset.
     name : str
@@ -248,5 +257,8 @@ softplus_beta : float, optional
         **{port: arguments.real(value, port=port, node=node) for port, value in floats.items()},
         axis=arguments.integer(axis, port="axis", node=node),
     )
-    more = {p: t for p, t in (("in_1", in_1), ("in_2", in_2)) if t is not None}
-    return graph.add_node(op, {"in_0": in_0, **more}, compute=compute_data_type, name=name)["out_0"]
+    given = [in_0, *(t for t in (in_1, in_2) if t is not None)]
+    if op.backward and operands == "x_dy":
+        given.reverse()
+    connected = dict(zip(_INPUTS, given, strict=False))
+    return graph.add_node(op, connected, compute=compute_data_type, name=name)["out_0"]

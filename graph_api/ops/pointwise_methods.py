@@ -218,3 +218,78 @@ class PointwiseMethods(OpSink):
     ) -> Tensor:
         """Return a where mask is not 0, else b (cuDNN's operand order: in_2 is the predicate)."""
         return pointwise(self, a, b, mask, mode=PointwiseMode.BINARY_SELECT, **options)
+
+    def gelu_backward(self, dy: Operand, x: Operand, **options: Unpack[NodeOptions]) -> Tensor:
+        """Return dy times the derivative of x · Φ(x) at x, the forward mode's input."""
+        return pointwise(self, dy, x, mode=PointwiseMode.GELU_BWD, **options)
+
+    def gelu_approx_tanh_backward(
+        self, dy: Operand, x: Operand, **options: Unpack[NodeOptions]
+    ) -> Tensor:
+        """Return dy times the derivative of the tanh approximation of GELU at x."""
+        return pointwise(self, dy, x, mode=PointwiseMode.GELU_APPROX_TANH_BWD, **options)
+
+    def sigmoid_backward(self, dy: Operand, x: Operand, **options: Unpack[NodeOptions]) -> Tensor:
+        """Return dy times the derivative of the sigmoid at x, the forward mode's input."""
+        return pointwise(self, dy, x, mode=PointwiseMode.SIGMOID_BWD, **options)
+
+    def tanh_backward(self, dy: Operand, x: Operand, **options: Unpack[NodeOptions]) -> Tensor:
+        """Return dy times the derivative of tanh at x, the forward mode's input."""
+        return pointwise(self, dy, x, mode=PointwiseMode.TANH_BWD, **options)
+
+    def relu_backward(
+        self,
+        dy: Operand,
+        x: Operand,
+        *,
+        lower_clip: float | None = None,
+        upper_clip: float | None = None,
+        lower_clip_slope: float | None = None,
+        **options: Unpack[NodeOptions],
+    ) -> Tensor:
+        """Return dy where x is between the clips, dy times the slope (0) below, 0 above."""
+        return pointwise(
+            self,
+            dy,
+            x,
+            mode=PointwiseMode.RELU_BWD,
+            relu_lower_clip=lower_clip,
+            relu_upper_clip=upper_clip,
+            relu_lower_clip_slope=lower_clip_slope,
+            **options,
+        )
+
+    def elu_backward(
+        self,
+        dy: Operand,
+        x: Operand,
+        *,
+        alpha: float | None = None,
+        **options: Unpack[NodeOptions],
+    ) -> Tensor:
+        """Return dy where x is above 0, and dy · alpha (1) · e^x elsewhere."""
+        return pointwise(self, dy, x, mode=PointwiseMode.ELU_BWD, elu_alpha=alpha, **options)
+
+    def softplus_backward(
+        self,
+        dy: Operand,
+        x: Operand,
+        *,
+        beta: float | None = None,
+        **options: Unpack[NodeOptions],
+    ) -> Tensor:
+        """Return dy · sigmoid(beta · x), beta 1 by default."""
+        return pointwise(
+            self, dy, x, mode=PointwiseMode.SOFTPLUS_BWD, softplus_beta=beta, **options
+        )
+
+    def swish_backward(
+        self,
+        dy: Operand,
+        x: Operand,
+        *,
+        beta: float | None = None,
+        **options: Unpack[NodeOptions],
+    ) -> Tensor:
+        """Return dy · s · (1 + beta · x · (1 - s)), s = sigmoid(beta · x), beta 1 by default."""
+        return pointwise(self, dy, x, mode=PointwiseMode.SWISH_BWD, swish_beta=beta, **options)

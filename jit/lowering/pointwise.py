@@ -13,7 +13,7 @@ from ...graph_api.ops.pointwise import Pointwise
 from ..emit.builder import Builder, T, Value
 from . import double_math
 
-__all__ = ["COMPARISONS", "MATH", "lower"]
+__all__ = ["BACKWARD", "COMPARISONS", "MATH", "lower"]
 
 Rule = Callable[..., Value]
 
@@ -132,6 +132,69 @@ MATH: dict[Mode, Rule] = {
     Mode.TANH_FWD: _tanh,
 }
 
+
+def _relu_bwd(b: Builder, p: Pointwise, dy: Value, x: Value) -> Value:
+    lower, upper = p.relu_lower_clip or 0.0, p.relu_upper_clip
+    below = b.scale(dy, p.relu_lower_clip_slope or 0.0)
+    dx = b.where(b.compare(T.AtenGtTensorOp, x, _number(b, x, lower)), dy, below)
+    if upper is None:
+        return dx
+    return b.where(b.compare(T.AtenLtTensorOp, x, _number(b, x, upper)), dx, _number(b, x, 0.0))
+
+
+def _elu_bwd(b: Builder, p: Pointwise, dy: Value, x: Value) -> Value:
+    alpha = 1.0 if p.elu_alpha is None else p.elu_alpha
+    below = b.mul(dy, b.scale(b.unary(T.AtenExpOp, x), alpha))
+    return b.where(b.compare(T.AtenGtTensorOp, x, _number(b, x, 0)), dy, below)
+
+
+def _sigmoid_of(b: Builder, x: Value, beta: float | None) -> Value:
+    return b.unary(T.AtenSigmoidOp, b.scale(x, 1.0 if beta is None else beta))
+
+
+def _sigmoid_bwd(b: Builder, p: Pointwise, dy: Value, x: Value) -> Value:
+    # σ(x) σ(-x) instead of σ (1 - σ), which cancels for large x.
+    return b.mul(dy, b.mul(_sigmoid_of(b, x, None), _sigmoid_of(b, x, -1.0)))
+
+
+def _swish_bwd(b: Builder, p: Pointwise, dy: Value, x: Value) -> Value:
+    beta = 1.0 if p.swish_beta is None else p.swish_beta
+    s, rest = _sigmoid_of(b, x, beta), _sigmoid_of(b, x, -beta)
+    return b.mul(dy, b.mul(s, b.add(_number(b, x, 1.0), b.mul(b.scale(x, beta), rest))))
+
+
+def _tanh_bwd(b: Builder, p: Pointwise, dy: Value, x: Value) -> Value:
+    # 1 - tanh² = 4 σ(2x) σ(-2x), without the cancellation.
+    return b.mul(dy, b.scale(b.mul(_sigmoid_of(b, x, 2.0), _sigmoid_of(b, x, -2.0)), 4.0))
+
+
+def _gelu_bwd(b: Builder, p: Pointwise, dy: Value, x: Value) -> Value:
+    erf = _double(T.AtenErfOp, double_math.erf)(b, p, b.scale(x, sqrt(0.5)))
+    area = b.scale(b.add(erf, _number(b, x, 1.0)), 0.5)
+    density = b.unary(T.AtenExpOp, b.scale(b.mul(x, x), -0.5))
+    return b.mul(dy, b.add(area, b.mul(b.scale(x, 1 / sqrt(2 * pi)), density)))
+
+
+def _gelu_tanh_bwd(b: Builder, p: Pointwise, dy: Value, x: Value) -> Value:
+    # x · σ(2u) with u = √(2/π) (x + 0.044715 x³): σ(2u) (1 + 2 x u' σ(-2u)).
+    square, twice = b.mul(x, x), 2 * sqrt(2 / pi)
+    u2 = b.mul(x, b.add(_number(b, x, twice), b.scale(square, twice * 0.044715)))
+    slope = b.mul(x, b.add(_number(b, x, twice), b.scale(square, 3 * twice * 0.044715)))
+    s, rest = _sigmoid_of(b, u2, None), _sigmoid_of(b, u2, -1.0)
+    return b.mul(dy, b.mul(s, b.add(_number(b, x, 1.0), b.mul(slope, rest))))
+
+
+BACKWARD: dict[Mode, Rule] = {
+    Mode.ELU_BWD: _elu_bwd,
+    Mode.GELU_APPROX_TANH_BWD: _gelu_tanh_bwd,
+    Mode.GELU_BWD: _gelu_bwd,
+    Mode.RELU_BWD: _relu_bwd,
+    Mode.SIGMOID_BWD: _sigmoid_bwd,
+    Mode.SOFTPLUS_BWD: lambda b, p, dy, x: b.mul(dy, _sigmoid_of(b, x, p.softplus_beta)),
+    Mode.SWISH_BWD: _swish_bwd,
+    Mode.TANH_BWD: _tanh_bwd,
+}
+
 COMPARISONS: dict[Mode, Any] = {
     Mode.CMP_EQ: T.AtenEqTensorOp,
     Mode.CMP_GE: T.AtenGeTensorOp,
@@ -186,4 +249,6 @@ def _emit(b: Builder, op: Pointwise, operands: list[Value], compute: DataType) -
     values = [b.convert(v, compute) for v in operands]
     if mode in COMPARISONS:
         return b.compare(COMPARISONS[mode], *values)
+    if mode in BACKWARD:
+        return BACKWARD[mode](b, op, *values)
     return MATH[mode](b, op, *values)

@@ -258,6 +258,65 @@ MODES: dict[PointwiseMode, Row] = {
     _P.SOFTPLUS_FWD: Row(_softplus, units(8, 2), None, (_WIDE,)),
     _P.SWISH_FWD: Row(_swish, _swish_slack, None, (_WIDE,)),
 }
+
+
+def _relu_bwd(op: Pointwise, dy: Array, x: Array) -> Array:
+    low = op.relu_lower_clip or 0.0
+    high = math.inf if op.relu_upper_clip is None else op.relu_upper_clip
+    slope = np.where(x <= low, op.relu_lower_clip_slope or 0.0, np.where(x >= high, 0.0, 1.0))
+    return dy * slope
+
+
+def _elu_bwd(op: Pointwise, dy: Array, x: Array) -> Array:
+    alpha = 1.0 if op.elu_alpha is None else op.elu_alpha
+    return dy * np.where(x > 0, 1.0, alpha * np.exp(np.minimum(x, 0.0)))
+
+
+def _softplus_bwd(op: Pointwise, dy: Array, x: Array) -> Array:
+    return dy * _sigmoid((1.0 if op.softplus_beta is None else op.softplus_beta) * x)
+
+
+def _swish_bwd(op: Pointwise, dy: Array, x: Array) -> Array:
+    z = x * (1.0 if op.swish_beta is None else op.swish_beta)
+    return dy * _sigmoid(z) * (1 + z * (1 - _sigmoid(z)))
+
+
+def _gelu_bwd(op: Pointwise, dy: Array, x: Array) -> Array:
+    density = np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+    return dy * (0.5 * _erfc(-_SQRT1_2 * x) + x * density)
+
+
+def _gelu_tanh_bwd(op: Pointwise, dy: Array, x: Array) -> Array:
+    t = np.tanh(_SQRT2_PI * (x + 0.044715 * x**3))
+    inner = _SQRT2_PI * (1 + 3 * 0.044715 * x * x)
+    return dy * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner)
+
+
+def _slope_units(count: float, operand: float = 0.0) -> Function:
+    """Return the error of dy · f'(x): units of roundoff of |dy|, and of |dy · x|."""
+    return lambda op, y, dy, x: np.abs(dy) * (count + operand * np.abs(x))
+
+
+# dy is any number; x ranges over where the slope changes.
+_PAIR = (Domain(), _WIDE)
+MODES |= {
+    _P.RELU_BWD: Row(_relu_bwd, _slope_units(1), domains=_PAIR),
+    _P.ELU_BWD: Row(_elu_bwd, _slope_units(8, 2), domains=_PAIR),
+    _P.SIGMOID_BWD: Row(
+        lambda op, dy, x: dy * _sigmoid(x) * _sigmoid(-x), _slope_units(8), domains=_PAIR
+    ),
+    _P.TANH_BWD: Row(lambda op, dy, x: dy / np.cosh(x) ** 2, _slope_units(16), domains=_PAIR),
+    _P.SOFTPLUS_BWD: Row(
+        lambda op, dy, x: (
+            dy * _sigmoid((1.0 if op.softplus_beta is None else op.softplus_beta) * x)
+        ),
+        _slope_units(8, 2),
+        domains=_PAIR,
+    ),
+    _P.SWISH_BWD: Row(_swish_bwd, _slope_units(16, 8), domains=_PAIR),
+    _P.GELU_BWD: Row(_gelu_bwd, _slope_units(16, 8), domains=_PAIR),
+    _P.GELU_APPROX_TANH_BWD: Row(_gelu_tanh_bwd, _slope_units(16, 16), domains=_PAIR),
+}
 _ALL = frozenset({"in_0", "in_1", "in_2"})
 
 

@@ -12,13 +12,14 @@ from ...graph_api.layout import channels_last_strides, strides_in_order
 from .base import FLOATS, INTEGERS, NUMBERS, Sample
 from .building import padded_strides, sample_graph, wide_type
 
-__all__ = ["FORWARD", "WHOLE", "sample_problems"]
+__all__ = ["BACKWARD", "FORWARD", "WHOLE", "sample_problems"]
 
 _P = PointwiseMode
 Dims = tuple[int, ...]
 Build = Callable[[DataType], Graph]
 
 FORWARD = tuple(m for m in _P if m.result != "backward" and m is not _P.UNSET)
+BACKWARD = tuple(m for m in _P if m.result == "backward")
 # Modes that integers have as well; the others need a floating compute type.
 WHOLE = frozenset(m for m in FORWARD if m.result != "float")
 _DIMS, _PORTS = (3, 5, 14), ("in_0", "in_1", "in_2")
@@ -70,6 +71,15 @@ _ATTRIBUTES: tuple[tuple[str, PointwiseMode, dict[str, Any]], ...] = (
     ("elu_alpha", _P.ELU_FWD, {"elu_alpha": 0.3}),
     ("softplus_beta", _P.SOFTPLUS_FWD, {"softplus_beta": 2.5}),
     ("swish_beta", _P.SWISH_FWD, {"swish_beta": 1.702}),
+    (
+        "relu_bwd_all",
+        _P.RELU_BWD,
+        {"relu_lower_clip": -0.5, "relu_upper_clip": 1.25, "relu_lower_clip_slope": 0.25},
+    ),
+    ("elu_bwd_alpha", _P.ELU_BWD, {"elu_alpha": 0.3}),
+    ("softplus_bwd_beta", _P.SOFTPLUS_BWD, {"softplus_beta": 2.5}),
+    ("swish_bwd_beta", _P.SWISH_BWD, {"swish_beta": 1.702}),
+    ("x_before_dy", _P.GELU_BWD, {"operands": "x_dy"}),
     ("gen_index_first", _P.GEN_INDEX, {"axis": 0}),
     ("gen_index_last", _P.GEN_INDEX, {"axis": 2}),
 )
@@ -234,14 +244,14 @@ def sample_problems() -> tuple[Sample, ...]:
     return (
         *(
             sample(m.name.lower(), _of_mode(m), "mode", NUMBERS if m in WHOLE else FLOATS)
-            for m in FORWARD
+            for m in (*FORWARD, *BACKWARD)
         ),
         *(
             sample(f"{m.name.lower()}_own_type", _apply(m, *[_DIMS] * m.arity), "mode")
             for m in compared
         ),
         *(
-            sample(name, _apply(mode, _DIMS, **attributes), "attributes", FLOATS)
+            sample(name, _apply(mode, *[_DIMS] * mode.arity, **attributes), "attributes", FLOATS)
             for name, mode, attributes in _ATTRIBUTES
         ),
         *(sample(name, build, tags) for name, build, tags in _LAYOUTS),

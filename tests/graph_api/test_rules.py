@@ -540,7 +540,7 @@ def test_numpy_numbers_are_welcome() -> None:
 @pytest.mark.parametrize(
     "value",
     [True, [True], 1.0, [1.0], "1", ["1"], None, [None], [[1]], 2**63, [-(2**63) - 1], b"1",
-     np.float32(1), np.array([1.5]), np.bool_(True), np.array([[1, 2]]), object(), 1j, {"a": 1}],
+     np.float32(1), np.array([1.5]), np.bool_(True), np.array([[1, 2]]), object, 1j, {"a": 1}],
     ids=repr,
 )  # fmt: skip
 def test_what_is_no_integer(value: Any) -> None:

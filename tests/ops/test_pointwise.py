@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hipdnn_iree import Graph, PointwiseMode
+from hipdnn_iree import Graph, PointwiseMode, load
+from hipdnn_iree.jit.knobs import scope
 
 Run = Callable[..., Any]
 
@@ -128,14 +130,39 @@ def test_comparisons_write_the_type_that_is_asked_for(run: Run) -> None:
         np.testing.assert_array_equal(result, x > y)
 
 
-def test_every_forward_mode_has_a_lowering() -> None:
+def test_every_mode_has_a_lowering() -> None:
     from hipdnn_iree.jit.lowering import pointwise
 
-    covered = set(pointwise.MATH) | set(pointwise.COMPARISONS) | set(pointwise._LOGICAL)
+    tables = (pointwise.MATH, pointwise.COMPARISONS, pointwise._LOGICAL, pointwise.BACKWARD)
+    covered = {mode for table in tables for mode in table}
     special = {"IDENTITY", "GEN_INDEX", "LOGICAL_NOT", "BINARY_SELECT"}
-    for mode in PointwiseMode:
-        if mode.arity and mode.result != "backward":
-            assert mode in covered or mode.name in special, mode
+    assert {m for m in PointwiseMode if m.arity} == covered | {PointwiseMode[n] for n in special}
+
+
+def test_the_order_of_backward_operands_can_be_chosen(run: Run) -> None:
+    dy, x = np.array([2, 3], np.float32), np.array([-1, 1], np.float32)
+    for operands in ("dy_x", "x_dy"):
+        graph = Graph(io_data_type="float")
+        tensors = {"dy": graph.tensor(dims=(2,)), "x": graph.tensor(dims=(2,))}
+        order = [tensors[name] for name in operands.split("_")]
+        graph.pointwise(*order, mode="relu_bwd", operands=operands).set_output()
+        (dx,) = run(graph, {tensors["dy"]: dy, tensors["x"]: x})
+        assert dx.tolist() == [0.0, 3.0]
+
+
+@pytest.mark.parametrize(("order", "expected"), [("dy_x", [0.0, 3.0]), ("x_dy", [-1.0, 1.0])])
+def test_the_order_in_a_graph_file_is_a_setting(
+    order: str, expected: list[float], tmp_path: Path
+) -> None:
+    graph = Graph(io_data_type="float")
+    in_0, in_1 = graph.tensor(dims=(2,), name="in_0"), graph.tensor(dims=(2,), name="in_1")
+    graph.output(graph.pointwise(in_0, in_1, mode="relu_bwd"), name="dx")
+    graph.save(tmp_path / "graph.json")
+    with scope(graph_backward_operands=order):
+        plan = load(tmp_path / "graph.json").build("cpu")
+    values = {"in_0": np.array([2, 3], np.float32), "in_1": np.array([-1, 1], np.float32)}
+    (dx,) = plan.run(values).values()
+    assert dx.tolist() == expected
 
 
 def test_constants_are_made_once(torch_ir: Callable[..., str]) -> None:

@@ -61,10 +61,6 @@ def test_what_it_declines() -> None:
     override = small()[0]
     override.is_override_shape_enabled = True
     assert rules(override, "gfx90a") == ["REFERENCE-01", "REFERENCE-03"]
-    backward = Graph(io_data_type="float")
-    dy, x = backward.tensor(dims=(4,)), backward.tensor(dims=(4,))
-    backward.output(backward.pointwise(dy, x, mode="relu_bwd"))
-    assert rules(backward) == ["REF-01"]
 
 
 def test_it_is_never_chosen_silently() -> None:

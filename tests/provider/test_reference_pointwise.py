@@ -12,6 +12,7 @@ from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.enums import PointwiseMode
 from hipdnn_iree.graph_api.errors import NotSupportedError
 from hipdnn_iree.graph_api.graph import Graph
+from hipdnn_iree.graph_api.ops.pointwise import Pointwise
 from hipdnn_iree.provider.reference import execute, expect, to_dtype, unsupported
 from hipdnn_iree.provider.reference.pointwise import MODES
 
@@ -95,7 +96,7 @@ POINTS = [-3.5, -2.0, -1.25, -0.5, -1e-3, 0.0, 1e-3, 0.5, 1.0, 1.75, 3.0]
 
 def test_the_tables_name_every_forward_mode() -> None:
     forward = {m for m in P if m.result != "backward" and m is not P.UNSET}
-    assert set(MODES) == forward
+    assert set(MODES) == forward | set(BACKWARD)
     assert {*ONE, *POSITIVE, *TWO, P.GEN_INDEX, P.BINARY_SELECT} == forward
 
 
@@ -245,16 +246,53 @@ def test_half_scalars_are_rounded_first() -> None:
     assert found[y.uid].tolist() == [0.0999755859375, 0.999755859375]
 
 
-def test_backward_modes_are_declined_with_the_node() -> None:
+def test_an_op_without_a_reference_is_declined_with_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     g = Graph(io_data_type="float", compute_data_type="float")
-    x, dy = g.tensor(dims=(3,)), g.tensor(dims=(3,))
-    g.output(g.pointwise(x, dy, mode=P.RELU_BWD, name="slope"))
+    x = g.tensor(dims=(3,))
+    g.output(g.pointwise(x, mode=P.EXP, name="slope"))
     frozen = g.freeze()
+    monkeypatch.delitem(MODES, P.EXP)
     (problem,) = unsupported(frozen)
     assert (problem.rule, problem.node) == ("REF-01", "slope")
-    assert "RELU_BWD" in problem.got
-    with pytest.raises(NotSupportedError, match="RELU_BWD"):
-        execute(frozen, {x.uid: np.zeros(3, np.float32), dy.uid: np.zeros(3, np.float32)})
+    assert "EXP" in problem.got
+    with pytest.raises(NotSupportedError, match="EXP"):
+        execute(frozen, {x.uid: np.zeros(3, np.float32)})
+
+
+BACKWARD = {m: P[m.name.replace("_BWD", "_FWD")] for m in P if m.result == "backward"}
+
+
+@pytest.mark.parametrize("mode", BACKWARD, ids=lambda m: m.name)
+@pytest.mark.parametrize("operands", ["dy_x", "x_dy"])
+def test_backward_modes_are_slopes_of_the_forward_ones(mode: PointwiseMode, operands: str) -> None:
+    # Central differences of the forward reference, away from the corners of ReLU and ELU.
+    x = np.array([-3.1, -1.7, -0.6, -0.2, 0.3, 0.9, 1.6, 2.8])
+    dy = np.array([1.0, -2.0, 0.5, 3.0, -1.0, 0.25, 2.0, -0.75])
+    attributes = {
+        name: value
+        for name, value in (
+            ("relu_lower_clip", -1.0),
+            ("relu_upper_clip", 2.0),
+            ("relu_lower_clip_slope", 0.25),
+            ("elu_alpha", 0.7),
+            ("softplus_beta", 1.5),
+            ("swish_beta", 1.702),
+        )
+        if name in mode.attrs
+    }
+    attributes = {name: float(np.float32(value)) for name, value in attributes.items()}
+    forward = Pointwise(mode=BACKWARD[mode], **attributes)
+    h = 1e-5
+    real = MODES[forward.mode].real
+    slope = (real(forward, x + h) - real(forward, x - h)) / (2 * h)
+    g = Graph(io_data_type="double")
+    tensors = {"dy": g.tensor(dims=x.shape), "x": g.tensor(dims=x.shape)}
+    order = [tensors[name] for name in operands.split("_")]
+    y = g.output(g.pointwise(*order, mode=mode, operands=operands, **attributes))
+    found = execute(g.freeze(), {tensors["dy"].uid: dy, tensors["x"].uid: x})
+    assert found[y.uid] == pytest.approx(dy * slope, rel=1e-8, abs=1e-9)
 
 
 def bounds(mode: PointwiseMode, *operands: list[float], dtype: DataType = D.FLOAT) -> Any:
