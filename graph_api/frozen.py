@@ -253,8 +253,8 @@ def _freeze_node(node: Node, found: Resolution) -> FrozenNode:
         name=node.name,
         op=op,
         # The op's order of ports, in whatever order they were connected.
-        inputs={p.name: node.inputs[p.name].uid for p in op.INPUTS if p.name in node.inputs},
-        outputs={p.name: node.outputs[p.name].uid for p in op.OUTPUTS if p.name in node.outputs},
+        inputs={n: node.inputs[n].uid for p in op.INPUTS for n in p.connected(node.inputs)},
+        outputs={n: node.outputs[n].uid for p in op.OUTPUTS for n in p.connected(node.outputs)},
         compute_data_type=found.compute[id(node)],
     )
 

@@ -11,6 +11,10 @@ from . import arguments
 from .dtypes import DataType
 from .errors import GraphError, Problem
 from .ops.base import Op
+from .ops.batchnorm import batchnorm
+from .ops.batchnorm_backward import batchnorm_backward
+from .ops.batchnorm_inference import batchnorm_inference
+from .ops.batchnorm_inference_variance_ext import batchnorm_inference_variance_ext
 from .ops.conv_fprop import conv_fprop
 from .ops.matmul import matmul
 from .ops.pointwise import pointwise
@@ -84,6 +88,10 @@ class Graph(PointwiseMethods):
         self._frozen: FrozenGraph | None = None
 
     # The op methods; each one's file holds its signature and documentation.
+    batchnorm = batchnorm
+    batchnorm_backward = batchnorm_backward
+    batchnorm_inference = batchnorm_inference
+    batchnorm_inference_variance_ext = batchnorm_inference_variance_ext
     conv_fprop = conv_fprop
     matmul = matmul
     pointwise = pointwise

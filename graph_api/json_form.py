@@ -18,7 +18,7 @@ from .dtypes import DataType
 from .errors import FormatError, Problem
 from .json_write import dumps
 from .ops import OPS_BY_JSON_TYPE
-from .ops.base import Absent, Field, Kind, Op
+from .ops.base import Absent, Field, Kind, Op, variadic
 from .tensor import Tensor
 from .values import from_byte, stored
 
@@ -330,6 +330,8 @@ def _read_node(
             tensor = _read_port(reader, label, op_type, spec, raw, tensors)
             if tensor is not None:
                 ports[spec.name] = tensor
+        elif spec.kind is Kind.TENSORS:
+            ports |= variadic(spec.name, _read_ports(reader, label, spec, raw, tensors))
         elif raw is None:
             if spec.default is not None or spec.absent is not Absent.REQUIRED:
                 values[spec.name] = spec.default
@@ -339,7 +341,7 @@ def _read_node(
             values[spec.name] = _read_parameter(reader, label, spec, raw)
     if len(reader.problems) > before:
         return
-    outputs = {p.name: ports.pop(p.name) for p in op_type.OUTPUTS if p.name in ports}
+    outputs = {name: ports.pop(name) for p in op_type.OUTPUTS for name in p.connected(ports)}
     values = {k: v for k, v in values.items() if v is not None}
     graph.add_node(op_type(**values), ports, outputs=outputs, compute=compute, name=name)
 
@@ -363,6 +365,25 @@ def _read_port(
             where = f"the key {spec.json_key}" + (f" in {spec.section}" if spec.section else "")
             reader.say("JSON-03", label, spec.json_key, "nothing", where)
         return None
+    return _read_uid(reader, label, spec, raw, tensors)
+
+
+def _read_ports(
+    reader: _Reader, label: str, spec: Field, raw: Any, tensors: Mapping[int, Tensor]
+) -> list[Tensor]:
+    """Return the tensors of an array of uids; a missing one is empty."""
+    if raw is None:
+        return []
+    if not isinstance(raw, list):
+        reader.report("JSON-04", label, spec.json_key, raw, "an array of tensor uids")
+        return []
+    found = [_read_uid(reader, label, spec, item, tensors) for item in raw]
+    return [tensor for tensor in found if tensor is not None]
+
+
+def _read_uid(
+    reader: _Reader, label: str, spec: Field, raw: Any, tensors: Mapping[int, Tensor]
+) -> Tensor | None:
     uid = reader.integer(label, spec.json_key, raw)
     if uid is None:
         return None

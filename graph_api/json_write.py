@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .dtypes import DataType
 from .errors import FormatError, Problem
-from .ops.base import Absent, Field, Kind
+from .ops.base import Absent, Field, Kind, Port
 
 if TYPE_CHECKING:
     from .frozen import FrozenGraph, FrozenNode
@@ -93,6 +93,10 @@ def _write_node(node: FrozenNode) -> dict[str, Any]:
         section = data.setdefault(spec.section, {}) if spec.section else data
         if spec.kind is Kind.TENSOR:
             value: Any = node.inputs.get(spec.name, node.outputs.get(spec.name))
+        elif spec.kind is Kind.TENSORS:
+            sides = (node.inputs, node.outputs)
+            port = Port(spec.name, variadic=True)
+            value = [side[name] for side in sides for name in port.connected(side)]
         else:
             value = _write_parameter(spec, getattr(node.op, spec.name))
         if value is not None or spec.absent is Absent.NULL:

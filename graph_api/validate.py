@@ -266,9 +266,9 @@ def _usable(view: PortView) -> bool:
 
 def _check_ports(node: Node, label: str) -> Iterator[Problem]:
     for connected, ports in ((node.inputs, node.op.INPUTS), (node.outputs, node.op.OUTPUTS)):
-        names = [p.name for p in ports]
+        names = [name for p in ports for name in p.connected(connected)]
         for port in ports:
-            if port.name not in connected and not port.optional:
+            if not (port.connected(connected) or port.optional or port.variadic):
                 yield Problem(
                     rule="NODE-01", node=label, port=port.name, got="nothing", wanted="a tensor"
                 )
@@ -279,7 +279,7 @@ def _check_ports(node: Node, label: str) -> Iterator[Problem]:
                     node=label,
                     port=name,
                     got="a tensor",
-                    wanted=f"only {', '.join(names)}",
+                    wanted=f"only {', '.join(p.name + '[i]' * p.variadic for p in ports)}",
                 )
 
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from .base import Op
+from .batchnorm import Batchnorm
+from .batchnorm_backward import BatchnormBackward
+from .batchnorm_inference import BatchnormInference
+from .batchnorm_inference_variance_ext import BatchnormInferenceVarianceExt
 from .conv_fprop import ConvFprop
 from .matmul import Matmul
 from .pointwise import Pointwise
@@ -13,6 +17,10 @@ __all__ = ["OPS", "OPS_BY_JSON_TYPE"]
 OPS: dict[str, type[Op]] = {
     op.NAME: op
     for op in (
+        Batchnorm,
+        BatchnormBackward,
+        BatchnormInference,
+        BatchnormInferenceVarianceExt,
         ConvFprop,
         Matmul,
         Pointwise,

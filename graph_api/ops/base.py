@@ -6,9 +6,10 @@ kept by the node, so that the op compares and hashes by what it computes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import count, takewhile
 from typing import ClassVar, Self
 
 from ..dtypes import DataType
@@ -23,10 +24,25 @@ Ints = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A named operand or result, in hipDNN's spelling."""
+    """A named operand or result, in hipDNN's spelling.
+
+    A variadic one takes any number of tensors, connected as ``name[0]``, ``name[1]``...
+    """
 
     name: str
     optional: bool = False
+    variadic: bool = False
+
+    def connected(self, names: Container[str]) -> list[str]:
+        """Return those of the names that connect this port, in order."""
+        if not self.variadic:
+            return [self.name] if self.name in names else []
+        return list(takewhile(names.__contains__, (f"{self.name}[{i}]" for i in count())))
+
+
+def variadic(port: str, tensors: Iterable[Tensor]) -> dict[str, Tensor]:
+    """Return the connections of a variadic port."""
+    return {f"{port}[{i}]": tensor for i, tensor in enumerate(tensors)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,7 +161,8 @@ class Field:
         """The key as written."""
         if self.key:
             return self.key
-        return f"{self.name}_tensor_uid" if self.kind is Kind.TENSOR else self.name
+        tensors = self.kind in (Kind.TENSOR, Kind.TENSORS)
+        return f"{self.name}_tensor_uid" if tensors else self.name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["LOWERINGS", "Lowering", "lowering"]
 
 LOWERINGS: dict[str, str] = {
+    "batchnorm": "batchnorm",
+    "batchnorm_backward": "batchnorm_backward",
+    "batchnorm_inference": "batchnorm_inference",
+    "batchnorm_inference_variance_ext": "batchnorm_inference_variance_ext",
     "conv_fprop": "conv_fprop",
     "matmul": "matmul",
     "pointwise": "pointwise",

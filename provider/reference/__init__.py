@@ -42,6 +42,10 @@ __all__ = [
 ]
 
 OPS: dict[str, str] = {
+    "batchnorm": ".batchnorm",
+    "batchnorm_backward": ".batchnorm_backward",
+    "batchnorm_inference": ".batchnorm_inference",
+    "batchnorm_inference_variance_ext": ".batchnorm_inference_variance_ext",
     "conv_fprop": ".conv_fprop",
     "matmul": ".matmul",
     "pointwise": ".pointwise",
