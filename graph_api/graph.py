@@ -15,6 +15,7 @@ from .ops.batchnorm import batchnorm
 from .ops.batchnorm_backward import batchnorm_backward
 from .ops.batchnorm_inference import batchnorm_inference
 from .ops.batchnorm_inference_variance_ext import batchnorm_inference_variance_ext
+from .ops.conv_dgrad import conv_dgrad
 from .ops.conv_fprop import conv_fprop
 from .ops.matmul import matmul
 from .ops.pointwise import pointwise
@@ -92,6 +93,7 @@ class Graph(PointwiseMethods):
     batchnorm_backward = batchnorm_backward
     batchnorm_inference = batchnorm_inference
     batchnorm_inference_variance_ext = batchnorm_inference_variance_ext
+    conv_dgrad = conv_dgrad
     conv_fprop = conv_fprop
     matmul = matmul
     pointwise = pointwise

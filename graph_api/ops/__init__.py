@@ -7,6 +7,7 @@ from .batchnorm import Batchnorm
 from .batchnorm_backward import BatchnormBackward
 from .batchnorm_inference import BatchnormInference
 from .batchnorm_inference_variance_ext import BatchnormInferenceVarianceExt
+from .conv_dgrad import ConvDgrad
 from .conv_fprop import ConvFprop
 from .matmul import Matmul
 from .pointwise import Pointwise
@@ -21,6 +22,7 @@ OPS: dict[str, type[Op]] = {
         BatchnormBackward,
         BatchnormInference,
         BatchnormInferenceVarianceExt,
+        ConvDgrad,
         ConvFprop,
         Matmul,
         Pointwise,

@@ -60,6 +60,7 @@ CONV_RULES = {
     "CONV-08": "the dilated filter fits into the padded image in every spatial dim",
     "CONV-09": "conv_mode is CROSS_CORRELATION or CONVOLUTION",
     "CONV-10": "padding is not given together with pre_padding or post_padding",
+    "CONV-11": "the gradient dy has the dims of the forward convolution's result",
 }
 
 
@@ -121,9 +122,10 @@ class ConvOp(Op):
             )
         )
 
-    def check_geometry(self, t: Ports, image: str, filter: str) -> Iterator[Problem]:
-        """Yield the problems of image and filter dims, both known, and of the parameters."""
-        x, w = t.dims(image), t.dims(filter)
+    def check_geometry(
+        self, t: Ports, image: str, filter: str, x: Ints, w: Ints
+    ) -> Iterator[Problem]:
+        """Yield the problems of the image's dims x, the filter's dims w, and the parameters."""
         if not 3 <= len(x) <= 5:
             yield t.problem("CONV-01", image, f"rank {len(x)}", "rank 3, 4 or 5")
             return
@@ -157,6 +159,27 @@ class ConvOp(Op):
                 "pad more, or dilate less",
             )
 
+    def check_gradient(
+        self, t: Ports, image: str, filter: str, x: Ints, w: Ints
+    ) -> Iterator[Problem]:
+        """Yield the problems of a backward convolution, whose dy is the forward one's result."""
+        if len(t.dims("dy")) != len(x):
+            rank = len(t.dims("dy"))
+            yield t.problem("CONV-02", "dy", f"rank {rank}", f"rank {len(x)}, as {image}")
+            return
+        broken = list(self.check_geometry(t, image, filter, x, w))
+        yield from broken
+        if broken:
+            return
+        wanted = (x[0], w[0], *self.output_extents(x[2:], w[2:]))
+        if t.dims("dy") != wanted:
+            yield t.problem(
+                "CONV-11",
+                "dy",
+                f"dims {list(t.dims('dy'))}",
+                f"dims {list(wanted)}, as {image} {list(x)} and {filter} {list(w)} give",
+            )
+
 
 @dataclass(frozen=True, kw_only=True)
 class ConvFprop(ConvOp):
@@ -180,7 +203,7 @@ class ConvFprop(ConvOp):
         return self.with_spatial_rank(max(len(t.dims("x")) - 2, 0))
 
     def check(self, t: Ports) -> Iterator[Problem]:
-        yield from self.check_geometry(t, "x", "w")
+        yield from self.check_geometry(t, "x", "w", t.dims("x"), t.dims("w"))
 
     def infer(self, t: Ports) -> Mapping[str, Inferred]:
         x, w = t.dims("x"), t.dims("w")

@@ -20,6 +20,7 @@ LOWERINGS: dict[str, str] = {
     "batchnorm_backward": "batchnorm_backward",
     "batchnorm_inference": "batchnorm_inference",
     "batchnorm_inference_variance_ext": "batchnorm_inference_variance_ext",
+    "conv_dgrad": "conv_dgrad",
     "conv_fprop": "conv_fprop",
     "matmul": "matmul",
     "pointwise": "pointwise",

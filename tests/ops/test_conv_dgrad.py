@@ -1,0 +1,169 @@
+"""Data gradient: proof of its reference, IR per target, inference, faults that must be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hipdnn_iree import Graph
+from hipdnn_iree.graph_api.errors import GraphError
+from hipdnn_iree.graph_api.json_form import dumps
+from hipdnn_iree.graph_api.layout import channels_last_strides
+from hipdnn_iree.provider import verify
+from hipdnn_iree.provider.reference import execute, expect, reference
+
+Run = Callable[..., Any]
+GEOMETRIES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
+    ((1, 2, 5, 6), (3, 2, 3, 2), {"padding": 1}),
+    ((2, 4, 6, 7), (4, 2, 3, 3), {"stride": (2, 3), "pre_padding": (1, 0), "post_padding": (0, 2)}),
+    ((1, 3, 9), (6, 1, 2), {"stride": 2, "dilation": 3, "conv_mode": "convolution"}),
+    ((1, 2, 4, 3, 4), (2, 2, 2, 1, 3), {"stride": (2, 1, 2), "padding": 1}),
+)
+
+
+def backward(x: Any, w: Any, dtype: str = "double", **options: Any) -> tuple[Graph, Graph]:
+    """Return the forward graph and the graph of its data gradient."""
+    forward = Graph(io_data_type=dtype)
+    y = forward.conv_fprop(forward.tensor(dims=x), forward.tensor(dims=w), **options).set_output()
+    forward.freeze()
+    g = Graph(io_data_type=dtype)
+    g.conv_dgrad(g.tensor(dims=y.dims), g.tensor(dims=w), dx_dims=x, **options).set_output()
+    return forward, g
+
+
+@pytest.mark.parametrize(("x", "w", "options"), GEOMETRIES)
+def test_reference_is_the_finite_difference_of_the_forward_reference(
+    x: tuple[int, ...], w: tuple[int, ...], options: dict[str, Any]
+) -> None:
+    rng = np.random.default_rng(0)
+    forward, gradient = (g.freeze() for g in backward(x, w, **options))
+    image, filter_ = rng.standard_normal(x), rng.standard_normal(w)
+
+    def result(at: Any) -> Any:
+        (y,) = execute(forward, dict(zip(forward.inputs, (at, filter_), strict=True))).values()
+        return y
+
+    dy = rng.standard_normal(result(image).shape)
+    (dx,) = execute(gradient, dict(zip(gradient.inputs, (dy, filter_), strict=True))).values()
+    h = 1e-3  # the map is linear: central differences are exact but for rounding
+    for index in np.ndindex(*x):
+        step = np.zeros(x)
+        step[index] = h
+        slope = ((result(image + step) - result(image - step)) * dy).sum() / (2 * h)
+        assert dx[index] == pytest.approx(slope, abs=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float", "half"])
+def test_faults_are_outside_the_bounds(dtype: str) -> None:
+    _, g = backward((2, 8, 9, 9), (16, 8, 3, 3), dtype, stride=2, padding=1)
+    frozen = g.freeze()
+    inputs = verify.random_inputs(frozen, seed=3)
+    expected = expect(frozen, inputs)
+    (uid,) = frozen.outputs
+    right = expected.values[uid]
+    kind = np.float32 if dtype == "float" else np.float16
+    dy, w = (np.asarray(inputs[u], dtype=np.float64) for u in frozen.inputs)
+
+    def wrong(result: Any) -> bool:
+        return not verify.compare(frozen, {uid: result.astype(kind)}, expected).ok
+
+    assert not wrong(right)
+    assert wrong(np.roll(right, 1, axis=3))
+    assert wrong(right * (1 + 4e-3))
+    # One tap left out of the sum, and sums in half precision.
+    dropped = w.copy()
+    dropped[:, :, 2, 2] = 0
+    assert wrong(_gradient(frozen, dy, dropped))
+    flipped = w[:, :, ::-1, ::-1]
+    assert wrong(_gradient(frozen, dy, flipped))
+    if dtype == "float":
+        assert wrong(_gradient(frozen, dy.astype(np.float16).astype(np.float64), w))
+
+
+def _gradient(frozen: Any, dy: Any, w: Any) -> Any:
+    (found,) = execute(frozen, dict(zip(frozen.inputs, (dy, w), strict=True))).values()
+    return found
+
+
+def test_the_bound_counts_only_taps_that_meet() -> None:
+    _, g = backward((1, 4, 9, 9), (6, 4, 3, 3), "float", stride=2)
+    node = g.freeze().nodes[0]
+    module = pytest.importorskip("hipdnn_iree.provider.reference.conv_dgrad")
+    from hipdnn_iree.provider.reference import context
+
+    assert reference("conv_dgrad") is module.REFERENCE
+    # 3 taps at stride 2: at most 2 meet in each dim; 6 filters.
+    assert module._terms(node.op, context(g.freeze(), node)) == 6 * 2 * 2
+
+
+def test_dims_are_inferred_for_unit_strides_and_one_group() -> None:
+    g = Graph(io_data_type="float")
+    dy, w = g.tensor(dims=(2, 8, 7, 9)), g.tensor(dims=(8, 3, 3, 2))
+    dx = g.conv_dgrad(dy, w, pre_padding=(1, 0), post_padding=(0, 1), dilation=(2, 1)).set_output()
+    g.freeze()
+    assert dx.dims == (2, 3, 10, 9)
+
+
+def test_channels_last_is_kept() -> None:
+    g = Graph(io_data_type="float")
+    dims = (2, 8, 7, 9)
+    dy = g.tensor(dims=dims, strides=channels_last_strides(dims))
+    dx = g.conv_dgrad(dy, g.tensor(dims=(8, 3, 3, 3))).set_output()
+    g.freeze()
+    assert dx.dims is not None
+    assert dx.strides == channels_last_strides(dx.dims)
+
+
+BROKEN: tuple[tuple[str, str, Any, Any, dict[str, Any]], ...] = (
+    ("DGRAD-01", "dx", (1, 4, 4, 4), (4, 2, 3, 3), {"stride": 2}),
+    ("CONV-02", "w", (1, 4, 4, 4), (4, 2, 3), {}),
+    ("CONV-02", "dy", (1, 4, 4), (4, 2, 3, 3), {"dx_dims": (1, 2, 6, 6)}),
+    ("CONV-03", "pre_padding", (1, 4, 4, 4), (4, 2, 3, 3), {"padding": -1}),
+    ("CONV-04", "stride", (1, 4, 4, 4), (4, 2, 3, 3), {"stride": 0}),
+    ("CONV-06", "w", (1, 4, 4, 4), (4, 2, 3, 3), {"dx_dims": (1, 3, 6, 6)}),
+    ("CONV-07", "w", (1, 3, 4, 4), (3, 2, 3, 3), {"dx_dims": (1, 4, 6, 6)}),
+    ("CONV-08", "w", (1, 4, 4, 4), (4, 2, 3, 3), {"dx_dims": (1, 2, 2, 2)}),
+    ("CONV-11", "dy", (1, 4, 4, 4), (4, 2, 3, 3), {"dx_dims": (1, 2, 7, 6)}),
+    ("CONV-11", "dy", (1, 4, 4, 4), (8, 2, 3, 3), {}),
+    ("CONV-01", "dx", (1, 4), (4, 2), {}),
+    ("TENSOR-05", "dx", (1, 4, 1, 4), (4, 2, 3, 3), {"padding": 2}),
+)
+
+
+@pytest.mark.parametrize(("rule", "port", "dy", "w", "options"), BROKEN)
+def test_broken_rules(rule: str, port: str, dy: Any, w: Any, options: dict[str, Any]) -> None:
+    g = Graph(io_data_type="float")
+    g.conv_dgrad(g.tensor(dims=dy), g.tensor(dims=w), **options).set_output()
+    assert (rule, port) in {(p.rule, p.port) for p in g.problems()}
+
+
+def test_contradicting_paddings() -> None:
+    g = Graph(io_data_type="float")
+    t = g.tensor(dims=(1, 1, 3))
+    with pytest.raises(GraphError, match="CONV-10"):
+        g.conv_dgrad(t, t, padding=1, pre_padding=1)
+
+
+def test_json_round_trip() -> None:
+    _, g = backward((2, 4, 6, 7), (4, 2, 3, 3), stride=2, pre_padding=1, post_padding=0)
+    text = dumps(g.freeze())
+    assert '"ConvolutionBwdAttributes"' in text
+    assert Graph.from_json(text).freeze().digest == g.freeze().digest
+
+
+def test_unit_strides_are_one_convolution_of_a_copied_filter(torch_ir: Callable[..., str]) -> None:
+    _, g = backward((1, 8, 9, 9), (16, 8, 3, 3), "float", padding=1)
+    for target in ("cpu", "gfx942"):
+        ir = torch_ir(g, target)
+        assert ir.count("aten.convolution ") == 1
+        # Not copied, gfx9 would pair a channels-first image with a channels-last filter, which
+        # IREE 3.13 compiles wrongly (../shared/tools/gfx9emu found it); the CPU is slow.
+        assert "aten.cat" in ir
+
+
+def test_strides_on_the_cpu_make_one_convolution_a_phase(torch_ir: Callable[..., str]) -> None:
+    _, g = backward((1, 8, 9, 9), (16, 8, 3, 3), "float", stride=2, padding=1)
+    assert torch_ir(g, "cpu").count("aten.convolution ") == 4
+    assert torch_ir(g, "gfx942").count("aten.convolution ") == 1
