@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ..graph_api.errors import FormatError
 from ..graph_api.graph import Graph as ModelGraph
 from ..graph_api.ops.pointwise import Pointwise
-from ..jit.knobs import settings
 
 if TYPE_CHECKING:
     from ..jit.target import Target
@@ -93,6 +92,8 @@ def loads(data: bytes, *, source: str = "graph") -> Graph:
         graph = Graph.from_json(data)
     except FormatError as error:
         raise FormatError(f"{source}: {error.message}", error.problems) from None
+    from ..jit.knobs import settings
+
     backward = [n for n in graph.nodes if isinstance(n.op, Pointwise) and n.op.backward]
     if backward and settings().graph_backward_operands == "x_dy":
         for node in backward:  # a node means (dy, x) here
