@@ -17,6 +17,7 @@ from .ops.batchnorm_inference import batchnorm_inference
 from .ops.batchnorm_inference_variance_ext import batchnorm_inference_variance_ext
 from .ops.conv_dgrad import conv_dgrad
 from .ops.conv_fprop import conv_fprop
+from .ops.conv_wgrad import conv_wgrad
 from .ops.matmul import matmul
 from .ops.pointwise import pointwise
 from .ops.pointwise_methods import PointwiseMethods
@@ -95,6 +96,7 @@ class Graph(PointwiseMethods):
     batchnorm_inference_variance_ext = batchnorm_inference_variance_ext
     conv_dgrad = conv_dgrad
     conv_fprop = conv_fprop
+    conv_wgrad = conv_wgrad
     matmul = matmul
     pointwise = pointwise
     reduction = reduction

@@ -9,6 +9,7 @@ from .batchnorm_inference import BatchnormInference
 from .batchnorm_inference_variance_ext import BatchnormInferenceVarianceExt
 from .conv_dgrad import ConvDgrad
 from .conv_fprop import ConvFprop
+from .conv_wgrad import ConvWgrad
 from .matmul import Matmul
 from .pointwise import Pointwise
 from .reduction import Reduction
@@ -24,6 +25,7 @@ OPS: dict[str, type[Op]] = {
         BatchnormInferenceVarianceExt,
         ConvDgrad,
         ConvFprop,
+        ConvWgrad,
         Matmul,
         Pointwise,
         Reduction,

@@ -22,6 +22,7 @@ LOWERINGS: dict[str, str] = {
     "batchnorm_inference_variance_ext": "batchnorm_inference_variance_ext",
     "conv_dgrad": "conv_dgrad",
     "conv_fprop": "conv_fprop",
+    "conv_wgrad": "conv_wgrad",
     "matmul": "matmul",
     "pointwise": "pointwise",
     "reduction": "reduction",

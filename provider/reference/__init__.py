@@ -48,6 +48,7 @@ OPS: dict[str, str] = {
     "batchnorm_inference_variance_ext": ".batchnorm_inference_variance_ext",
     "conv_dgrad": ".conv_dgrad",
     "conv_fprop": ".conv_fprop",
+    "conv_wgrad": ".conv_wgrad",
     "matmul": ".matmul",
     "pointwise": ".pointwise",
     "reduction": ".reduction",

@@ -1,0 +1,134 @@
+"""Gradient of a convolution with respect to its filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from .. import arguments
+from ..dtypes import DataType
+from ..enums import ConvMode
+from ..errors import Problem
+from ..tensor import Tensor
+from .base import Field, Inferred, JsonForm, OpSink, Port, Ports
+from .conv_fprop import CONV_RULES, ConvOp, conv_arguments, conv_parameters
+
+Ints = tuple[int, ...]
+
+WGRAD_RULES = {
+    "WGRAD-01": "dw's dims are given, as they decide the group count and the taps",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvWgrad(ConvOp):
+    """dw = the adjoint of conv(x, ·), applied to dy; group count = x.dims[1] / dw.dims[1].
+
+    Attributes
+    ----------
+    dw_dims : tuple of int
+        The result's dims; filled in when the graph is frozen.
+    """
+
+    dw_dims: Ints = ()
+
+    NAME: ClassVar[str] = "conv_wgrad"
+    INPUTS: ClassVar[tuple[Port, ...]] = (Port("x"), Port("dy"))
+    OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("dw"),)
+    LIKE: ClassVar[Mapping[str, str]] = {"dw": "dy"}
+    RULES: ClassVar[Mapping[str, str]] = CONV_RULES | WGRAD_RULES
+    JSON: ClassVar[JsonForm] = JsonForm(
+        type="ConvolutionWrwAttributes",
+        fields=(
+            Field(name="x", section="inputs"),
+            Field(name="dy", section="inputs"),
+            Field(name="dw", section="outputs"),
+            *conv_parameters(),
+        ),
+    )
+
+    def resolve(self, t: Ports) -> Self:
+        return self.with_spatial_rank(max(len(t.dims("x")) - 2, 0))
+
+    def check(self, t: Ports) -> Iterator[Problem]:
+        dw = t.given("dw")
+        if dw is None:
+            yield t.problem(
+                "WGRAD-01",
+                "dw",
+                "no dims",
+                "dims (K, C/groups, taps...)",
+                "give dw_dims, or set_dim on the result",
+            )
+        else:
+            yield from self.check_gradient(t, "x", "dw", t.dims("x"), dw)
+
+    def settle(self, t: Ports) -> Self:
+        return replace(self, dw_dims=t.dims("dw"))
+
+    def infer(self, t: Ports) -> Mapping[str, Inferred]:
+        return {"dw": Inferred(dims=t.dims("dw"))}
+
+
+def conv_wgrad(
+    graph: OpSink,
+    dy: Tensor,
+    x: Tensor,
+    *,
+    dw_dims: Sequence[int] | None = None,
+    padding: Sequence[int] | int = (),
+    pre_padding: Sequence[int] | int = (),
+    post_padding: Sequence[int] | int = (),
+    stride: Sequence[int] | int = (),
+    dilation: Sequence[int] | int = (),
+    conv_mode: ConvMode | str = ConvMode.CROSS_CORRELATION,
+    compute_data_type: DataType | str = DataType.UNSET,
+    name: str = "",
+) -> Tensor:
+    """Return the gradient of a convolution's filter: what ``conv_fprop`` was given as ``w``.
+
+    ``dw[k, c, t] = Σ dy[n, k, o] · x[n, c, o · stride + t · dilation - pre_padding]`` over all
+    images n and positions o (x is 0 outside; t counted from the end in CONVOLUTION mode).  The
+    formula is the transpose of hipDNN's forward convolution as a linear map of w.
+
+    Parameters
+    ----------
+    dy : Tensor
+        Gradient of the result, dims (N, K, ...) of the forward result, any dense layout.
+    x : Tensor
+        Image, dims (N, C, spatial...), any dense layout.
+    dw_dims : sequence of int
+        The filter's dims (K, C/groups, taps...); ``set_dim`` on the result does the same.
+    padding, pre_padding, post_padding, stride, dilation, conv_mode
+        Those of the forward convolution; see ``conv_fprop``.
+    compute_data_type : DataType or str
+        Type to accumulate in; the graph's when unset.
+    name : str
+        Label of the node.
+
+    Returns
+    -------
+    Tensor
+        dw, in the layout of ``dy`` unless strides are set.
+
+    Raises
+    ------
+    GraphError
+        At once for an argument of the wrong type and for contradicting paddings; at ``validate``
+        for broken rules (CONV-…, WGRAD-01).
+    """
+    node = arguments.label(name, ConvWgrad.NAME)
+    op = ConvWgrad(
+        **conv_arguments(
+            node,
+            padding=padding,
+            pre_padding=pre_padding,
+            post_padding=post_padding,
+            stride=stride,
+            dilation=dilation,
+        ),
+        conv_mode=arguments.mode(ConvMode, conv_mode, port="conv_mode", node=node),
+    )
+    result = graph.add_node(op, {"x": x, "dy": dy}, compute=compute_data_type, name=name)["dw"]
+    return result if dw_dims is None else result.set_dim(dw_dims)

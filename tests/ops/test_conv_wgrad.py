@@ -1,0 +1,142 @@
+"""Weight gradient: proof of its reference, IR per target, rules, faults that must be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hipdnn_iree import Graph
+from hipdnn_iree.graph_api.errors import GraphError
+from hipdnn_iree.graph_api.json_form import dumps
+from hipdnn_iree.provider import verify
+from hipdnn_iree.provider.reference import execute, expect
+
+GEOMETRIES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
+    ((2, 2, 5, 6), (3, 2, 3, 2), {"padding": 1}),
+    ((2, 4, 6, 7), (4, 2, 3, 3), {"stride": (2, 3), "pre_padding": (1, 0), "post_padding": (0, 2)}),
+    ((1, 3, 9), (6, 1, 2), {"stride": 2, "dilation": 3, "conv_mode": "convolution"}),
+    ((1, 2, 4, 3, 4), (2, 2, 2, 1, 3), {"stride": (2, 1, 2), "padding": 1}),
+)
+
+
+def backward(x: Any, w: Any, dtype: str = "double", **options: Any) -> tuple[Graph, Graph]:
+    """Return the forward graph and the graph of its weight gradient (inputs: dy, x)."""
+    forward = Graph(io_data_type=dtype)
+    y = forward.conv_fprop(forward.tensor(dims=x), forward.tensor(dims=w), **options).set_output()
+    forward.freeze()
+    g = Graph(io_data_type=dtype)
+    dy, image = g.tensor(dims=y.dims, uid=1), g.tensor(dims=x, uid=2)
+    g.conv_wgrad(dy, image, dw_dims=w, **options).set_output()
+    return forward, g
+
+
+@pytest.mark.parametrize(("x", "w", "options"), GEOMETRIES)
+def test_reference_is_the_finite_difference_of_the_forward_reference(
+    x: tuple[int, ...], w: tuple[int, ...], options: dict[str, Any]
+) -> None:
+    rng = np.random.default_rng(0)
+    forward, gradient = (g.freeze() for g in backward(x, w, **options))
+    image, filter_ = rng.standard_normal(x), rng.standard_normal(w)
+
+    def result(at: Any) -> Any:
+        (y,) = execute(forward, dict(zip(forward.inputs, (image, at), strict=True))).values()
+        return y
+
+    dy = rng.standard_normal(result(filter_).shape)
+    (dw,) = execute(gradient, {1: dy, 2: image}).values()
+    h = 1e-3  # the map is linear: central differences are exact but for rounding
+    for index in np.ndindex(*w):
+        step = np.zeros(w)
+        step[index] = h
+        slope = ((result(filter_ + step) - result(filter_ - step)) * dy).sum() / (2 * h)
+        assert dw[index] == pytest.approx(slope, abs=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float", "half"])
+def test_faults_are_outside_the_bounds(dtype: str) -> None:
+    _, g = backward((2, 8, 9, 9), (16, 8, 3, 3), dtype, stride=2, padding=1)
+    frozen = g.freeze()
+    inputs = verify.random_inputs(frozen, seed=3)
+    expected = expect(frozen, inputs)
+    (uid,) = frozen.outputs
+    right = expected.values[uid]
+    kind = np.float32 if dtype == "float" else np.float16
+    dy, x = (np.asarray(inputs[u], dtype=np.float64) for u in (1, 2))
+
+    def wrong(result: Any) -> bool:
+        return not verify.compare(frozen, {uid: result.astype(kind)}, expected).ok
+
+    def gradient(dy: Any, x: Any) -> Any:
+        (found,) = execute(frozen, {1: dy, 2: x}).values()
+        return found
+
+    assert not wrong(right)
+    assert wrong(right[:, :, ::-1, ::-1])
+    assert wrong(right * (1 + 4e-3))
+    # One position, one image and one border left out of the sum.
+    dropped = dy.copy()
+    dropped[0, :, 2, 2] = 0
+    assert wrong(gradient(dropped, x))
+    assert wrong(gradient(np.concatenate([dy[:1], 0 * dy[1:]]), x))
+    cropped = x.copy()
+    cropped[..., -1] = 0
+    assert wrong(gradient(dy, cropped))
+    if dtype == "float":
+        assert wrong(gradient(dy.astype(np.float16).astype(np.float64), x))
+
+
+BROKEN: tuple[tuple[str, str, Any, Any, Any, dict[str, Any]], ...] = (
+    ("WGRAD-01", "dw", (1, 2, 6, 6), (1, 4, 4, 4), None, {}),
+    ("CONV-01", "x", (1, 2), (1, 4), (4, 2), {}),
+    ("CONV-02", "dw", (1, 2, 6, 6), (1, 4, 4, 4), (4, 2, 3), {}),
+    ("CONV-02", "dy", (1, 2, 6, 6), (1, 4, 4), (4, 2, 3, 3), {}),
+    ("CONV-05", "dilation", (1, 2, 6, 6), (1, 4, 4, 4), (4, 2, 3, 3), {"dilation": 0}),
+    ("CONV-06", "dw", (1, 3, 6, 6), (1, 4, 4, 4), (4, 2, 3, 3), {}),
+    ("CONV-07", "dw", (1, 4, 6, 6), (1, 3, 4, 4), (3, 2, 3, 3), {}),
+    ("CONV-08", "dw", (1, 2, 6, 6), (1, 4, 4, 4), (4, 2, 7, 3), {}),
+    ("CONV-11", "dy", (1, 2, 6, 6), (1, 4, 4, 4), (4, 2, 3, 2), {}),
+    ("CONV-11", "dy", (2, 2, 6, 6), (1, 4, 4, 4), (4, 2, 3, 3), {}),
+)
+
+
+@pytest.mark.parametrize(("rule", "port", "x", "dy", "dw", "options"), BROKEN)
+def test_broken_rules(
+    rule: str, port: str, x: Any, dy: Any, dw: Any, options: dict[str, Any]
+) -> None:
+    g = Graph(io_data_type="float")
+    g.conv_wgrad(g.tensor(dims=dy), g.tensor(dims=x), dw_dims=dw, **options).set_output()
+    assert (rule, port) in {(p.rule, p.port) for p in g.problems()}
+
+
+def test_contradicting_paddings() -> None:
+    g = Graph(io_data_type="float")
+    t = g.tensor(dims=(1, 1, 3))
+    with pytest.raises(GraphError, match="CONV-10"):
+        g.conv_wgrad(t, t, dw_dims=(1, 1, 1), padding=1, post_padding=1)
+
+
+def test_dims_may_be_set_on_the_result() -> None:
+    g = Graph(io_data_type="float")
+    dy, x = g.tensor(dims=(1, 4, 4, 4)), g.tensor(dims=(1, 6, 6, 6))
+    dw = g.conv_wgrad(dy, x).set_output()
+    dw.set_dim((4, 3, 3, 3))
+    assert g.freeze().tensors[dw.uid].dims == (4, 3, 3, 3)
+
+
+def test_json_round_trip() -> None:
+    _, g = backward((2, 4, 6, 7), (4, 2, 3, 3), stride=2, pre_padding=1, post_padding=0)
+    text = dumps(g.freeze())
+    assert '"ConvolutionWrwAttributes"' in text
+    assert Graph.from_json(text).freeze().digest == g.freeze().digest
+
+
+def test_cpu_has_a_matrix_product_per_tap_and_gfx9_one_convolution(
+    torch_ir: Callable[..., str],
+) -> None:
+    _, g = backward((1, 8, 9, 9), (16, 8, 3, 3), "float", padding=1)
+    assert torch_ir(g, "cpu").count("aten.mm ") == 9
+    ir = torch_ir(g, "gfx942")
+    assert ir.count("aten.convolution ") == 1
+    assert "aten.mm" not in ir
