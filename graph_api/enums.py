@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Self
 
-__all__ = ["ConvMode", "ModeEnum", "PointwiseMode", "ReductionMode"]
+__all__ = ["ConvMode", "ModeEnum", "NormFwdPhase", "PointwiseMode", "ReductionMode"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,14 @@ class ConvMode(ModeEnum):
     UNSET = Mode("UNSET", 0)
     CONVOLUTION = Mode("CONVOLUTION", 1)
     CROSS_CORRELATION = Mode("CROSS_CORRELATION", 2)
+
+
+class NormFwdPhase(ModeEnum):
+    """Whether a normalisation also returns its statistics, for the gradient."""
+
+    NOT_SET = Mode("NOT_SET", 0)
+    INFERENCE = Mode("INFERENCE", 1)
+    TRAINING = Mode("TRAINING", 2)
 
 
 class ReductionMode(ModeEnum):

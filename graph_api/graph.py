@@ -18,10 +18,14 @@ from .ops.batchnorm_inference_variance_ext import batchnorm_inference_variance_e
 from .ops.conv_dgrad import conv_dgrad
 from .ops.conv_fprop import conv_fprop
 from .ops.conv_wgrad import conv_wgrad
+from .ops.layernorm import layernorm
+from .ops.layernorm_backward import layernorm_backward
 from .ops.matmul import matmul
 from .ops.pointwise import pointwise
 from .ops.pointwise_methods import PointwiseMethods
 from .ops.reduction import reduction
+from .ops.rmsnorm import rmsnorm
+from .ops.rmsnorm_backward import rmsnorm_backward
 from .tensor import Scalar, Tensor
 from .values import plain_number
 
@@ -97,9 +101,13 @@ class Graph(PointwiseMethods):
     conv_dgrad = conv_dgrad
     conv_fprop = conv_fprop
     conv_wgrad = conv_wgrad
+    layernorm = layernorm
+    layernorm_backward = layernorm_backward
     matmul = matmul
     pointwise = pointwise
     reduction = reduction
+    rmsnorm = rmsnorm
+    rmsnorm_backward = rmsnorm_backward
 
     def tensor(
         self,

@@ -10,9 +10,13 @@ from .batchnorm_inference_variance_ext import BatchnormInferenceVarianceExt
 from .conv_dgrad import ConvDgrad
 from .conv_fprop import ConvFprop
 from .conv_wgrad import ConvWgrad
+from .layernorm import Layernorm
+from .layernorm_backward import LayernormBackward
 from .matmul import Matmul
 from .pointwise import Pointwise
 from .reduction import Reduction
+from .rmsnorm import Rmsnorm
+from .rmsnorm_backward import RmsnormBackward
 
 __all__ = ["OPS", "OPS_BY_JSON_TYPE"]
 
@@ -26,9 +30,13 @@ OPS: dict[str, type[Op]] = {
         ConvDgrad,
         ConvFprop,
         ConvWgrad,
+        Layernorm,
+        LayernormBackward,
         Matmul,
         Pointwise,
         Reduction,
+        Rmsnorm,
+        RmsnormBackward,
     )
 }
 OPS_BY_JSON_TYPE: dict[str, type[Op]] = {op.JSON.type: op for op in OPS.values()}

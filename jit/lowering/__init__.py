@@ -23,9 +23,13 @@ LOWERINGS: dict[str, str] = {
     "conv_dgrad": "conv_dgrad",
     "conv_fprop": "conv_fprop",
     "conv_wgrad": "conv_wgrad",
+    "layernorm": "layernorm",
+    "layernorm_backward": "layernorm_backward",
     "matmul": "matmul",
     "pointwise": "pointwise",
     "reduction": "reduction",
+    "rmsnorm": "rmsnorm",
+    "rmsnorm_backward": "rmsnorm_backward",
 }
 
 

@@ -49,9 +49,13 @@ OPS: dict[str, str] = {
     "conv_dgrad": ".conv_dgrad",
     "conv_fprop": ".conv_fprop",
     "conv_wgrad": ".conv_wgrad",
+    "layernorm": ".layernorm",
+    "layernorm_backward": ".layernorm_backward",
     "matmul": ".matmul",
     "pointwise": ".pointwise",
     "reduction": ".reduction",
+    "rmsnorm": ".rmsnorm",
+    "rmsnorm_backward": ".rmsnorm_backward",
 }
 RULES: dict[str, str] = {
     "REF-01": "the op, with its mode, has a float64 reference",

@@ -1,0 +1,66 @@
+"""Gradient of the root-mean-square normalisation: the reference against finite differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hipdnn_iree import Graph
+from hipdnn_iree.graph_api.errors import GraphError
+from hipdnn_iree.provider.reference import execute
+
+Dims = tuple[int, ...]
+
+
+def forward(dims: Dims, scale: Dims, values: list[Any]) -> Any:
+    g = Graph(io_data_type="double", compute_data_type="double")
+    x, s, b = (g.tensor(dims=d) for d in (dims, scale, scale))
+    y = g.rmsnorm(x, s, bias=b, epsilon=0.01).y.set_output()
+    frozen = g.freeze()
+    return execute(frozen, {t.uid: v for t, v in zip((x, s, b), values, strict=True)})[y.uid]
+
+
+@pytest.mark.parametrize(
+    ("dims", "scale"), [((3, 5), (5,)), ((2, 3, 4), (1, 3, 4)), ((2, 3, 4), (3, 1))]
+)
+def test_the_reference_is_the_derivative(dims: Dims, scale: Dims) -> None:
+    rng = np.random.default_rng(2)
+    x, dy = rng.standard_normal(dims), rng.standard_normal(dims)
+    s, bias = rng.standard_normal(scale), rng.standard_normal(scale)
+    g = Graph(io_data_type="double", compute_data_type="double")
+    tx, ts, tdy = (g.tensor(dims=d) for d in (dims, scale, dims))
+    _, inv = g.rmsnorm(tx, ts, epsilon=0.01, forward_phase="training")
+    assert inv is not None
+    results = g.rmsnorm_backward(tdy, tx, ts, inv, has_dbias=True)
+    for t in results:
+        assert t is not None
+        t.set_output()
+    frozen = g.freeze()
+    arrays = {tx.uid: x, ts.uid: s, tdy.uid: dy}
+    found = execute(frozen, {u: arrays[u] for u in frozen.inputs})
+    for k, t in enumerate(results):
+        assert t is not None
+        values, step = [x, s, bias], 1e-5
+        numeric = np.zeros(values[k].shape)
+        for at in np.ndindex(numeric.shape):
+            ends = []
+            for sign in (1, -1):
+                moved = [v.copy() for v in values]
+                moved[k][at] += sign * step
+                ends.append((forward(dims, scale, moved) * dy).sum())
+            numeric[at] = (ends[0] - ends[1]) / (2 * step)
+        assert np.abs(found[t.uid] - numeric).max() < 1e-7
+
+
+@pytest.mark.parametrize(
+    ("rule", "port", "dy", "inv"),
+    [("ROWNORM-04", "inv_rms", (4, 6), (4, 6)), ("ROWNORM-07", "dy", (4, 5), (4, 1))],
+)
+def test_mistakes_are_told(rule: str, port: str, dy: Dims, inv: Dims) -> None:
+    g = Graph(io_data_type="float")
+    x, s = g.tensor(dims=(4, 6)), g.tensor(dims=(6,))
+    g.rmsnorm_backward(g.tensor(dims=dy), x, s, g.tensor(dims=inv)).dx.set_output()
+    with pytest.raises(GraphError) as caught:
+        g.freeze()
+    assert (rule, port) in {(p.rule, p.port) for p in caught.value.problems}
