@@ -14,7 +14,18 @@ from .enums import ModeEnum
 from .errors import GraphError, Problem
 from .values import plain_number
 
-__all__ = ["data_type", "flag", "integer", "integers", "label", "mode", "real", "shown", "text"]
+__all__ = [
+    "choice",
+    "data_type",
+    "flag",
+    "integer",
+    "integers",
+    "label",
+    "mode",
+    "real",
+    "shown",
+    "text",
+]
 
 M = TypeVar("M", bound=ModeEnum)
 
@@ -97,6 +108,13 @@ def mode(enum: type[M], value: M | str | int, *, port: str, node: str = "") -> M
         return enum.parse(value)
     except ValueError:
         raise _unknown("PARAM-04", value, [m.json for m in enum], port, node) from None
+
+
+def choice(value: str, known: tuple[str, ...], *, port: str, node: str = "") -> str:
+    """Return one of a few words."""
+    if isinstance(value, str) and value in known:
+        return value
+    raise _unknown("PARAM-04", value, list(known), port, node)
 
 
 def _is_array(values: object) -> bool:

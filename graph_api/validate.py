@@ -47,7 +47,7 @@ RULES: dict[str, str] = {
     "PARAM-01": "integer parameters are integers of 64 bits",
     "PARAM-02": "a data type is one that hipDNN knows",
     "PARAM-03": "an operand is a tensor or a number",
-    "PARAM-04": "a mode is one that hipDNN knows",
+    "PARAM-04": "a mode or another choice by name is one of those known",
     "PARAM-05": "numbers, flags and names are numbers, bools and Unicode text",
 }
 

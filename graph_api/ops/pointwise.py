@@ -257,8 +257,9 @@ softplus_beta : float, optional
         **{port: arguments.real(value, port=port, node=node) for port, value in floats.items()},
         axis=arguments.integer(axis, port="axis", node=node),
     )
-    given = [in_0, *(t for t in (in_1, in_2) if t is not None)]
-    if op.backward and operands == "x_dy":
-        given.reverse()
-    connected = dict(zip(_INPUTS, given, strict=False))
+    order = arguments.choice(operands, ("dy_x", "x_dy"), port="operands", node=node)
+    given = [in_0, in_1, in_2]
+    if op.backward and order == "x_dy":
+        given[:2] = in_1, in_0
+    connected = {p: t for p, t in zip(_INPUTS, given, strict=True) if t is not None}
     return graph.add_node(op, connected, compute=compute_data_type, name=name)["out_0"]

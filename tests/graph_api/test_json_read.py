@@ -257,7 +257,9 @@ OPTIONAL: list[tuple[tuple[Any, ...], Callable[[Graph], Any], Any]] = [
 
 
 @pytest.mark.parametrize("absent", ["missing", "null"])
-@pytest.mark.parametrize(("path", "get", "expected"), OPTIONAL, ids=lambda p: str(p)[:40])
+@pytest.mark.parametrize(
+    ("path", "get", "expected"), OPTIONAL, ids=["-".join(map(str, row[0])) for row in OPTIONAL]
+)
 def test_optional_keys_may_be_missing_or_null(
     path: tuple[Any, ...], get: Callable[[Graph], Any], expected: Any, absent: str
 ) -> None:

@@ -182,6 +182,7 @@ TABLE = [
     Row("TENSOR-05", lambda g: relu(g, 2**62, 2**62), "", "x", str(2**62), "below 2^63 bytes"),
     Row("TENSOR-05", lambda g: relu(g, BIG), "", "x", str(BIG), "below 2^63 bytes"),
     Row("TENSOR-05", lambda g: relu(g, 1, 3, strides=(BIG, 1)), "", "x", str(BIG), "2^63"),
+    Row("TENSOR-05", lambda g: relu(g, 1, 3, strides=(2**60, 1)), "", "x", str(2**60), "2^63"),
     Row("TENSOR-05", lambda g: relu(g, 8, 3, strides=(2**59, 1)), "", "x", "a span", "2^63"),
     Row(
         "TENSOR-05",
@@ -217,6 +218,8 @@ TABLE = [
     Row("TENSOR-10", lambda g: with_setting(g, ragged_offset_uid=99), "", "x", "uid 99", "of this graph"),
     # nodes
     Row("NODE-01", lambda g: node(g, Matmul(), {"a": x(g)}), "n", "b", "nothing", "a tensor"),
+    Row("NODE-01", lambda g: pw(g, None, mode="abs"), "pw", "in_0", "nothing", "a tensor"),
+    Row("NODE-01", lambda g: pw(g, x(g), mode="relu_bwd", operands="x_dy"), "pw", "in_0", "nothing", "a tensor"),
     Row("NODE-01", lambda g: node(g, RELU, {}), "n", "in_0", "nothing", "a tensor"),
     Row("NODE-01", lambda g: node(g, RELU, {"in_0": x(g), "x": x(g)}), "n", "x", "a tensor", "only in_0, in_1, in_2"),
     Row("NODE-01", lambda g: node(g, RELU, {"in_0": x(g)}, outputs=["y"]), "n", "out_0", "nothing", "a tensor", ("NODE-01",)),
@@ -238,13 +241,15 @@ TABLE = [
     Row("PARAM-02", lambda g: Graph(io_data_type="x"), "", "io_data_type", "'x'", "float"),
     Row("PARAM-02", lambda g: g.relu(x(g), compute_data_type=1, name="r"), "r", "compute_data_type", "1", "one of unset"),
     Row("PARAM-03", lambda g: g.add(x(g), "two", name="sum"), "sum", "in_1", "'two'", "a bool, int or float"),
-    Row("PARAM-03", lambda g: g.relu(None), "pointwise", "in_0", "None", "a Tensor"),
+    Row("PARAM-03", lambda g: g.matmul(None, x(g)), "matmul", "a", "None", "a Tensor"),
     Row("PARAM-03", lambda g: g.scalar("1"), "scalar", "value", "'1'", "a bool, int or float"),
     Row("PARAM-03", lambda g: g.matmul(np.zeros(3), x(g)), "matmul", "a", "array(", "a Tensor"),
     Row("PARAM-03", lambda g: node(g, RELU, {"in_0": x(g)}, outputs={"out_0": 3}), "n", "out_0", "3", "a Tensor"),
     Row("PARAM-04", lambda g: pw(g, mode="rleu"), "pw", "mode", "'rleu'", "relu_fwd"),
     Row("PARAM-04", lambda g: reduce(g, mode="sum"), "sum", "mode", "'sum'", "one of not_set, add"),
     Row("PARAM-04", lambda g: conv1(g, conv_mode=3), "conv", "conv_mode", "3", "CROSS_CORRELATION"),
+    Row("PARAM-04", lambda g: pw(g, x(g), x(g), mode="relu_bwd", operands="xdy"), "pw", "operands", "'xdy'", "one of dy_x, x_dy"),
+    Row("PARAM-04", lambda g: pw(g, mode="abs", operands=[]), "pw", "operands", "[]", "one of dy_x, x_dy"),
     Row("PARAM-05", lambda g: Graph(None), "", "name", "None", "a string"),
     Row("PARAM-05", lambda g: x(g, name=5), "", "name", "5", "a string of Unicode text"),
     Row("PARAM-05", lambda g: g.relu(x(g), name="\ud800"), "pointwise", "name", "ud800", "Unicode"),
@@ -505,9 +510,25 @@ def test_a_misspelling_gets_a_hint() -> None:
         assert caught.value.problems[0].hint == hint
 
 
+def test_handles_know_what_they_are() -> None:
+    g = Graph(io_data_type="float")
+    a = x(g)
+    middle = g.relu(a)
+    last = g.output(g.exp(middle), name="y")
+    assert [t.is_output for t in (a, middle, last)] == [False, False, True]
+    assert [t.virtual for t in (a, middle, last)] == [False, True, False]
+    assert last.set_output(False).is_output is False
+    # Uids are given on first use, the smallest that is free, and stay.
+    b = g.tensor(dims=(1,), uid=1)
+    assert (a.uid, b.uid, middle.uid, a.uid) == (2, 1, 3, 2)
+    like = g.tensor_like(g.tensor(dims=(2, 3), strides=(1, 2), data_type="half"), name="like")
+    assert (like.dims, like.strides, like.data_type.json) == ((2, 3), (1, 2), "half")
+    assert (like.name, like.given_uid) == ("like", None)
+
+
 def test_settings_at_the_edge_of_what_is_allowed() -> None:
     g = Graph(io_data_type="float")
-    a = g.tensor(dims=(1,) * 8, strides=(-5, 0, 7, 2**59, 1, 1, 1, 1), uid=-(2**63))
+    a = g.tensor(dims=(1,) * 8, strides=(-5, 0, 7, 2**60 - 1, 1, 1, 1, 1), uid=-(2**63))
     a.alignment = 1
     big = g.tensor(dims=(2**60 - 1,), uid=2**63 - 1)
     g.relu(a, upper_clip=3.4028234e38, lower_clip=-3.4028234e38).set_output()
