@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Self
 
-__all__ = ["ConvMode", "ModeEnum", "NormFwdPhase", "PointwiseMode", "ReductionMode"]
+__all__ = [
+    "AttentionImplementation",
+    "ConvMode",
+    "DiagonalAlignment",
+    "ModeEnum",
+    "NormFwdPhase",
+    "PointwiseMode",
+    "ReductionMode",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,14 @@ class ModeEnum(Enum):
         return f"{type(self).__name__}.{self.name}"
 
 
+class AttentionImplementation(ModeEnum):
+    """hipDNN's hint how attention is to be implemented."""
+
+    AUTO = Mode("AUTO", 0)
+    COMPOSITE = Mode("COMPOSITE", 1)
+    UNIFIED = Mode("UNIFIED", 2)
+
+
 class ConvMode(ModeEnum):
     """Whether the filter is applied as it is (machine learning) or flipped (signal theory)."""
 
@@ -103,6 +119,13 @@ class NormFwdPhase(ModeEnum):
     NOT_SET = Mode("NOT_SET", 0)
     INFERENCE = Mode("INFERENCE", 1)
     TRAINING = Mode("TRAINING", 2)
+
+
+class DiagonalAlignment(ModeEnum):
+    """In which corner of the logits the diagonal of a mask starts or ends."""
+
+    TOP_LEFT = Mode("TOP_LEFT", 0)
+    BOTTOM_RIGHT = Mode("BOTTOM_RIGHT", 1)
 
 
 class ReductionMode(ModeEnum):

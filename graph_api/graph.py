@@ -26,6 +26,7 @@ from .ops.pointwise_methods import PointwiseMethods
 from .ops.reduction import reduction
 from .ops.rmsnorm import rmsnorm
 from .ops.rmsnorm_backward import rmsnorm_backward
+from .ops.sdpa import sdpa
 from .tensor import Scalar, Tensor
 from .values import plain_number
 
@@ -108,6 +109,7 @@ class Graph(PointwiseMethods):
     reduction = reduction
     rmsnorm = rmsnorm
     rmsnorm_backward = rmsnorm_backward
+    sdpa = sdpa
 
     def tensor(
         self,

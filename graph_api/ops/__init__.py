@@ -17,6 +17,7 @@ from .pointwise import Pointwise
 from .reduction import Reduction
 from .rmsnorm import Rmsnorm
 from .rmsnorm_backward import RmsnormBackward
+from .sdpa import Sdpa
 
 __all__ = ["OPS", "OPS_BY_JSON_TYPE"]
 
@@ -37,6 +38,7 @@ OPS: dict[str, type[Op]] = {
         Reduction,
         Rmsnorm,
         RmsnormBackward,
+        Sdpa,
     )
 }
 OPS_BY_JSON_TYPE: dict[str, type[Op]] = {op.JSON.type: op for op in OPS.values()}

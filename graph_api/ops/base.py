@@ -151,7 +151,7 @@ class Field:
     key: str = ""
     section: str = ""
     kind: Kind = Kind.TENSOR
-    enum: type[ModeEnum] | None = None
+    enum: type[ModeEnum] | type[DataType] | None = None
     as_code: bool = False
     absent: Absent = Absent.REQUIRED
     default: object = None

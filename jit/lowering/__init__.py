@@ -30,6 +30,7 @@ LOWERINGS: dict[str, str] = {
     "reduction": "reduction",
     "rmsnorm": "rmsnorm",
     "rmsnorm_backward": "rmsnorm_backward",
+    "sdpa": "sdpa",
 }
 
 

@@ -56,6 +56,7 @@ OPS: dict[str, str] = {
     "reduction": ".reduction",
     "rmsnorm": ".rmsnorm",
     "rmsnorm_backward": ".rmsnorm_backward",
+    "sdpa": ".sdpa",
 }
 RULES: dict[str, str] = {
     "REF-01": "the op, with its mode, has a float64 reference",
