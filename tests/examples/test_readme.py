@@ -36,7 +36,7 @@ def test_the_commands_exist(capsys: pytest.CaptureFixture[str]) -> None:
     from hipdnn_iree.provider.cli.main import main
 
     (block,) = (b for b in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) if " run " in b)
-    commands = [c.partition("#")[0] for line in block.splitlines() for c in line.split(";")]
+    commands = [c for line in block.splitlines() for c in line.partition("#")[0].split(";")]
     for command in filter(str.strip, commands):
         words = shlex.split(command)
         assert words[0] == "hipdnn-iree"
