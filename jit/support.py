@@ -118,10 +118,10 @@ def _attention_problems(graph: FrozenGraph, node: FrozenNode, target: Target) ->
         if port in connected:  # IREE 3.13 ends by SIGSEGV
             yield problem("IREE-09", port, "a tensor", "k and v in order")
     left, right, _ = op.band
-    if (left, right) != (None, None) and not op.padding_mask and not _fused(graph, node):
+    if (left, right) != (None, None) and not _fused(graph, node):
         # The emulated kernels do not end; nothing was run on hardware.
         port = "right_bound" if left is None else "left_bound"
-        hint = "pass a boolean attn_mask, or a padding mask as well"
+        hint = "pass the bounds as a boolean attn_mask"
         yield problem("IREE-09", port, right if left is None else left, "no bound", hint)
 
 

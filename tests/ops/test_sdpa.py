@@ -151,6 +151,7 @@ def pages(g: Graph) -> dict[str, Any]:
         ("right_bound", lambda: attention(right_bound=0, generate_stats=True)),
         ("right_bound", lambda: attention(causal_mask_bottom_right=True)),
         ("right_bound", lambda: attention(right_bound=0, alibi_mask=True)),
+        ("right_bound", lambda: attention(lengths, padding_mask=True, right_bound=0)),
         ("page_table_k", lambda: attention(pages, k=(6, 2, 4, 8))),
     ],
 )
@@ -165,8 +166,7 @@ def test_what_gfx9_does_not_get(port: str, build: Callable[[], Graph]) -> None:
 def test_gfx9_gets_causal_and_padding_masks() -> None:
     target = Target.parse("gfx942")
     assert not list(support.problems(attention(causal_mask=True).freeze(), target))
-    padded = attention(lengths, padding_mask=True, right_bound=0)
-    assert not list(support.problems(padded.freeze(), target))
+    assert not list(support.problems(attention(lengths, padding_mask=True).freeze(), target))
 
 
 @pytest.mark.parametrize(
