@@ -488,6 +488,7 @@ MISTAKES: list[tuple[str, Any, str, str, str, str]] = [
     ("JSON-04", changed((*T, "dims"), 5), "tensors[0]", "dims", "5", "an array of integers"),
     ("JSON-04", changed((*T, "dims"), [1, None]), "tensors[0]", "dims", "nothing", "integer"),
     ("JSON-04", changed((*T, "strides"), [1.5, 1]), "tensors[0]", "strides", "1.5", "integer"),
+    ("JSON-04", changed((*T, "strides"), [2.0**63, 1]), "tensors[0]", "strides", "9.22337", "64-bit"),
     ("JSON-04", changed((*T, "strides"), [1e300, 1]), "tensors[0]", "strides", "1e+300", "64-bit"),
     ("JSON-04", changed((*T, "virtual"), 0), "tensors[0]", "virtual", "0", "true or false"),
     ("JSON-04", changed((*T, "alignment"), "x"), "tensors[0]", "alignment", "'x'", "integer"),

@@ -526,6 +526,39 @@ def test_handles_know_what_they_are() -> None:
     assert (like.name, like.given_uid) == ("like", None)
 
 
+def test_truth_values_need_no_arithmetic() -> None:
+    """BOOLEAN is a compute type for modes that copy or look, and for nothing else."""
+    g = Graph(io_data_type="boolean", compute_data_type="boolean")
+    a, b = x(g), x(g)
+    results = {
+        "": [
+            g.logical_and(a, b),
+            g.logical_or(a, True),
+            g.logical_not(a),
+            g.identity(a),
+            g.binary_select(a, b, a),
+            g.gen_index(a, axis=0),
+        ],
+        "NODE-03": [
+            g.add(a, b),
+            g.cmp_eq(a, b),
+            g.matmul(a, g.tensor(dims=(3, 2))),
+            g.reduction(a, mode="max", axes=0),
+        ],
+    }
+    for tensors in results.values():
+        for tensor in tensors:
+            tensor.set_output()
+    assert [p.rule for p in g.problems()] == ["NODE-03"] * 4
+    assert {p.got for p in g.problems()} == {"boolean"}
+    assert [p.node for p in g.problems()] == [
+        "pointwise_6",
+        "pointwise_7",
+        "matmul_8",
+        "reduction_9",
+    ]
+
+
 def test_settings_at_the_edge_of_what_is_allowed() -> None:
     g = Graph(io_data_type="float")
     a = g.tensor(dims=(1,) * 8, strides=(-5, 0, 7, 2**60 - 1, 1, 1, 1, 1), uid=-(2**63))
