@@ -7,12 +7,14 @@ the compiler cannot do right is declined here by a rule that names it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from ..graph_api.dtypes import DataType
 from ..graph_api.enums import AttentionImplementation
 from ..graph_api.errors import Problem
 from ..graph_api.frozen import FrozenGraph, FrozenNode
 from ..graph_api.ops.attention import AttentionOp
+from ..graph_api.ops.row_norms import normalised_dims
 from ..graph_api.ops.sdpa import Sdpa
 from .lowering import LOWERINGS
 from .target import Target
@@ -28,6 +30,7 @@ RULES: dict[str, str] = {
     "IREE-07": "attention without random dropout, whose random numbers hipDNN does not define",
     "IREE-08": "attention without block mask, scales of fp8 or hints other than the default",
     "IREE-09": "attention for gfx9 with keys in order, and with bounds only where that was checked",
+    "IREE-10": "norms for gfx9 whose long rows lie in one piece, or are a multiple of 64 long",
 }
 
 SERVED_TYPES = (
@@ -67,6 +70,9 @@ def _node_problems(graph: FrozenGraph, node: FrozenNode, target: Target) -> Iter
         yield problem("IREE-01", "", node.op.NAME, f"one of {', '.join(LOWERINGS)}")
     if isinstance(node.op, AttentionOp):
         yield from _attention_problems(graph, node, target)
+    if node.op.NAME in _ROW_NORMS and target.is_gfx9 and (found := _scattered(graph, node)):
+        hint = "make x contiguous, with the normalised dims last"
+        yield problem("IREE-10", "x", found, f"at most {_SHORT_ROW} elements a row", hint)
     for port, uid in (*node.inputs.items(), *node.outputs.items()):
         spec = graph.tensors[uid]
         if spec.data_type not in SERVED_TYPES:
@@ -78,6 +84,25 @@ def _node_problems(graph: FrozenGraph, node: FrozenNode, target: Target) -> Iter
             )
         if spec.ragged_offset_uid is not None:
             yield problem("IREE-05", port, "a ragged tensor", "a tensor with fixed dims")
+
+
+_ROW_NORMS = ("layernorm", "layernorm_backward", "rmsnorm", "rmsnorm_backward")
+# Up to here IREE 3.13 unrolls a scattered row in good time on gfx9; 1000 take over a minute.
+_SHORT_ROW = 210
+
+
+def _scattered(graph: FrozenGraph, node: FrozenNode) -> str:
+    """Return what is wrong with the rows of a norm, or ``""``."""
+    x, scale = (graph.tensors[node.inputs[port]] for port in ("x", "scale"))
+    axes = normalised_dims(x.dims, scale.dims, getattr(node.op, "normalized_dim_count", 0))
+    length = prod(x.dims[a] for a in axes)
+    layout, rank = x.layout, len(x.dims)
+    in_order = x.virtual or (layout.order == tuple(range(rank)) and not layout.broadcast)
+    if in_order and axes == tuple(range(rank - len(axes), rank)):
+        return ""
+    if length <= _SHORT_ROW or length % 64 == 0:
+        return ""
+    return f"rows of {length} elements over dims {list(axes)}, strides {list(x.strides)}"
 
 
 _RANDOM = ("seed", "offset", "rng_dump")
