@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from typing import Any
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.jit.isa import read_kernels
-from hipdnn_iree.jit.knobs import scope
+from hipdnn_iree.jit.knobs import scope, settings
 from hipdnn_iree.jit.pipeline import dump
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import expect
@@ -90,6 +91,7 @@ def run_on_cpu(talk: Console, folder: Path) -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=False,
+        env={**os.environ, "HIPDNN_IREE_CACHE_DIR": str(settings().cache_dir)},
     )
     process_s = time.perf_counter() - begin
     if again.returncode:

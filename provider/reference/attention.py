@@ -195,7 +195,8 @@ def attention_domain(op: AttentionOp, port: str, ctx: Context) -> Domain:
     top = min(4.0, (16 / max(scale**2 * depth, 1e-30)) ** 0.25)
     lengths = {"seq_len_q": q[2], "seq_len_kv": ctx.inputs["k"].dims[2]}
     if port in lengths:
-        return Domain(ints=(0, lengths[port]), strict=True)
+        # Not 0, so that every sequence has something to show; rows behind the end stay empty.
+        return Domain(ints=(1, lengths[port]), strict=True)
     if port.startswith("page_table_"):
         return Domain(ints=(0, ctx.inputs[port[-1]].dims[0] - 1), strict=True)
     if port == "scale":

@@ -122,13 +122,13 @@ _CASES: tuple[tuple[str, Callable[[DataType], Graph], str], ...] = (
     (
         "empty_rows",
         _plain((1, 2, 9, 8), (2, 5), right_bound=0, **_BOTTOM, **_ROWS),
-        "",
+        "empty",
     ),
     ("window", _plain((1, 2, 9, 8), (2, 9), left_bound=2, right_bound=1, **_ROWS), ""),
     (
         "padding",
         _plain(tensors=_LENGTHS, padding_mask=True, right_bound=0, **_BOTTOM, **_ROWS),
-        "",
+        "empty",
     ),
     ("alibi", _plain((1, 6, 5, 8), (6, 7), alibi_mask=True, right_bound=0, **_BOTTOM), ""),
     ("sink", _plain(tensors={"sink_token": ((1, 2, 1, 1), "float")}, right_bound=0, **_ROWS), ""),

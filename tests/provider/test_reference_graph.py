@@ -75,7 +75,9 @@ def test_sample(sample: Sample) -> None:
         values = execute(frozen, inputs)
         rounded = {u: to_dtype(v, frozen.spec(u).data_type) for u, v in values.items()}
         for uid in frozen.outputs:
-            assert np.isfinite(values[uid]).all()
+            # The logarithm of an empty sum is -inf: an attention row that sees nothing.
+            empty = np.isneginf(values[uid]) if "empty" in sample.tags else False
+            assert (np.isfinite(values[uid]) | empty).all()
             assert np.array_equal(values[uid], expected.values[uid])
             assert values[uid].shape == frozen.spec(uid).dims
             assert (expected.low[uid] <= expected.high[uid]).all()
