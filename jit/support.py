@@ -14,6 +14,7 @@ from ..graph_api.enums import AttentionImplementation
 from ..graph_api.errors import Problem
 from ..graph_api.frozen import FrozenGraph, FrozenNode
 from ..graph_api.ops.attention import AttentionOp
+from ..graph_api.ops.conv_fprop import ConvOp
 from ..graph_api.ops.row_norms import normalised_dims
 from ..graph_api.ops.sdpa import Sdpa
 from .lowering import LOWERINGS
@@ -31,6 +32,8 @@ RULES: dict[str, str] = {
     "IREE-08": "attention without block mask, scales of fp8 or hints other than the default",
     "IREE-09": "attention for gfx9 with keys in order, and with bounds only where that was checked",
     "IREE-10": "norms for gfx9 whose long rows lie in one piece, or are a multiple of 64 long",
+    "IREE-11": "convolutions for gfx9 that sum over one channel have no dilation",
+    "IREE-12": "strided weight gradients for gfx9 with some dims of one tap have no padding",
 }
 
 SERVED_TYPES = (
@@ -73,6 +76,8 @@ def _node_problems(graph: FrozenGraph, node: FrozenNode, target: Target) -> Iter
     if node.op.NAME in _ROW_NORMS and target.is_gfx9 and (found := _scattered(graph, node)):
         hint = "make x contiguous, with the normalised dims last"
         yield problem("IREE-10", "x", found, f"at most {_SHORT_ROW} elements a row", hint)
+    if isinstance(node.op, ConvOp) and target.is_gfx9:
+        yield from _conv_problems(graph, node)
     for port, uid in (*node.inputs.items(), *node.outputs.items()):
         spec = graph.tensors[uid]
         if spec.data_type not in SERVED_TYPES:
@@ -84,6 +89,36 @@ def _node_problems(graph: FrozenGraph, node: FrozenNode, target: Target) -> Iter
             )
         if spec.ragged_offset_uid is not None:
             yield problem("IREE-05", port, "a ragged tensor", "a tensor with fixed dims")
+
+
+def _conv_problems(graph: FrozenGraph, node: FrozenNode) -> Iterator[Problem]:
+    """Yield what IREE 3.13 compiles to wrong numbers for gfx9 (found by emulation)."""
+    op = node.op
+    assert isinstance(op, ConvOp)
+    dims = {
+        port: graph.tensors[uid].dims for port, uid in (*node.inputs.items(), *node.outputs.items())
+    }
+    summed = {"conv_fprop": ("x", 1), "conv_dgrad": ("dy", 1)}.get(op.NAME)
+    if summed and dims[summed[0]][summed[1]] == 1 and max(op.dilation) > 1:
+        yield Problem(
+            rule="IREE-11",
+            node=node.label,
+            port="dilation",
+            got=f"{list(op.dilation)} with one channel",
+            wanted="1 in each dim",
+            hint="add a channel of zeros to both operands",
+        )
+    taps = dims["dw"][2:] if op.NAME == "conv_wgrad" else ()
+    padded = any((*op.pre_padding, *op.post_padding))
+    if 1 in taps and max(taps) > 1 and padded and max(op.stride) > 1:
+        yield Problem(
+            rule="IREE-12",
+            node=node.label,
+            port="pre_padding",
+            got=f"{list(op.pre_padding)} with taps {list(taps)} and stride {list(op.stride)}",
+            wanted="no padding",
+            hint="pad x beforehand",
+        )
 
 
 _ROW_NORMS = ("layernorm", "layernorm_backward", "rmsnorm", "rmsnorm_backward")

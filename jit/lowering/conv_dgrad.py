@@ -1,9 +1,8 @@
 """Data gradient of a convolution, by forward convolutions of dy with the filter turned round.
 
 For unit strides, dx is dy convolved with the filter whose taps are reversed and whose two channel
-dims are exchanged.  With a stride s, the positions of dx with the same ``(i + padding) mod s``
-meet the same taps: each such phase is a forward convolution of its own with unit strides, and the
-phases are woven together.  No multiplication by inserted zeros is left.
+dims are exchanged.  With strides, zeros are put between the elements of dy first; taps that do
+not overlap need none, as one matrix product makes all patches of dx.
 """
 
 from __future__ import annotations

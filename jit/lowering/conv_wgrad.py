@@ -32,11 +32,15 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     x, dy, accumulate = operands(
         b, inputs["x"], inputs["dy"], node.compute_data_type, widen=b.target.is_cpu
     )
-    if prod(op.dw_dims[2:]) == 1 and any((*op.pre_padding, *op.post_padding)):
+    if 1 in op.dw_dims[2:] and any((*op.pre_padding, *op.post_padding)):
         cropped = _cropped(b, x, dy, op)
         if cropped is None:
             return {"dw": b.literal(0, accumulate, op.dw_dims)}
         x, dy, op = cropped
+    if b.target.is_gfx9 and x.shape[0] == 1 and max(op.stride) > 1:
+        # The steps become dilation, which IREE 3.13 leaves out where one channel (here: one
+        # image) is summed over; a second image of zeros keeps it from doing so.
+        x, dy = (_doubled(b, v) for v in (x, dy))
     if b.target.is_gfx9:
         x, dy = (_settled(b, v, op) for v in (x, dy))
     taps = prod(op.dw_dims[2:])
@@ -53,11 +57,14 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
 def _cropped(
     b: Builder, x: Value, dy: Value, op: ConvWgrad
 ) -> tuple[Value, Value, ConvWgrad] | None:
-    """Return a filter of one tap without padding: positions in the padding add nothing.
+    """Return dims of a single tap without padding: positions in the padding add nothing.
 
-    (IREE 3.13 for gfx9 leaves part of such a result unwritten.)
+    (IREE 3.13 for gfx9 leaves part of such a result unwritten.)  None: nothing is left.
     """
-    for i, (s, pre) in enumerate(zip(op.stride, op.pre_padding, strict=True)):
+    pre_padding, post_padding = list(op.pre_padding), list(op.post_padding)
+    for i, (k, s, pre) in enumerate(zip(op.dw_dims[2:], op.stride, op.pre_padding, strict=True)):
+        if k > 1:
+            continue
         axis = 2 + i
         low = -(-pre // s)
         high = min((x.shape[axis] - 1 + pre) // s + 1, dy.shape[axis])
@@ -66,8 +73,12 @@ def _cropped(
         dy = b.slice(dy, axis, low, high)
         start = low * s - pre
         x = b.slice(x, axis, start, start + (high - low - 1) * s + 1)
-    none = (0,) * len(op.stride)
-    return x, dy, replace(op, pre_padding=none, post_padding=none)
+        pre_padding[i] = post_padding[i] = 0
+    return x, dy, replace(op, pre_padding=tuple(pre_padding), post_padding=tuple(post_padding))
+
+
+def _doubled(b: Builder, v: Value) -> Value:
+    return b.concatenate([v, b.literal(0, v.dtype, v.shape)], 0)
 
 
 def _settled(b: Builder, v: Value, op: ConvWgrad) -> Value:

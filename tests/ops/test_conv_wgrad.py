@@ -140,3 +140,23 @@ def test_cpu_has_a_matrix_product_per_tap_and_gfx9_one_convolution(
     ir = torch_ir(g, "gfx942")
     assert ir.count("aten.convolution ") == 1
     assert "aten.mm" not in ir
+
+
+def test_gfx9_never_sums_over_one_image_with_strides(torch_ir: Callable[..., str]) -> None:
+    # The stride becomes a dilation, which IREE 3.13 leaves out of such a sum (emulation).
+    for options, joined in (({"stride": 2}, True), ({}, False)):
+        _, g = backward((1, 64, 9, 9), (64, 64, 3, 3), "float", padding=1, **options)
+        assert ("aten.cat" in torch_ir(g, "gfx942")) == joined
+
+
+def test_gfx9_declines_what_it_would_compute_wrongly() -> None:
+    from hipdnn_iree.jit.support import problems
+    from hipdnn_iree.jit.target import Target
+
+    gfx9, cpu = Target.parse("gfx942"), Target.parse("cpu")
+    _, g = backward((1, 4, 5, 4), (6, 2, 3, 1), stride=2, padding=1)
+    assert [p.rule for p in problems(g.freeze(), gfx9)] == ["IREE-12"]
+    assert not [*problems(g.freeze(), cpu)]
+    forward, _ = backward((1, 1, 23), (4, 1, 8), dilation=2)
+    assert [p.rule for p in problems(forward.freeze(), gfx9)] == ["IREE-11"]
+    assert not [*problems(forward.freeze(), cpu)]
