@@ -1,0 +1,87 @@
+"""Which frozen graphs the IREE engine serves: rules, decided without compiler or torch-mlir.
+
+A graph that passes is compiled for real in the tests, for every sample problem and target; what
+the compiler cannot do right is declined here by a rule that names it.  What one op (or family of
+ops) cannot do stands in a module of its own, with its rules; ``_CHECKS`` is their table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ...graph_api.dtypes import DataType
+from ...graph_api.errors import Problem
+from ...graph_api.frozen import FrozenGraph, FrozenNode
+from ..lowering import LOWERINGS
+from ..target import Target
+from . import attention, convolution, row_norms
+from .base import problem
+
+__all__ = ["RULES", "SERVED_TYPES", "problems"]
+
+RULES: dict[str, str] = {
+    "IREE-01": "the op has a lowering",
+    "IREE-02": "every tensor has a data type that the lowering handles",
+    "IREE-04": "scalars read at execution are not served yet",
+    "IREE-05": "ragged tensors are not served yet",
+    "IREE-06": "graphs with override shapes are not served yet",
+    **attention.RULES,
+    **row_norms.RULES,
+    **convolution.RULES,
+}
+
+Check = Callable[[FrozenGraph, FrozenNode, Target], Iterator[Problem]]
+
+_CHECKS: dict[str, Check] = {
+    "conv_dgrad": convolution.problems,
+    "conv_fprop": convolution.problems,
+    "conv_wgrad": convolution.problems,
+    "layernorm": row_norms.problems,
+    "layernorm_backward": row_norms.problems,
+    "rmsnorm": row_norms.problems,
+    "rmsnorm_backward": row_norms.problems,
+    "sdpa": attention.problems,
+}
+
+SERVED_TYPES = (
+    DataType.FLOAT,
+    DataType.HALF,
+    DataType.BFLOAT16,
+    DataType.DOUBLE,
+    DataType.INT8,
+    DataType.UINT8,
+    DataType.INT32,
+    DataType.INT64,
+    DataType.BOOLEAN,
+)
+
+
+def problems(graph: FrozenGraph, target: Target) -> Iterator[Problem]:
+    """Yield every reason not to serve a graph for a target; nothing yielded is a promise."""
+    if graph.is_override_shape_enabled:
+        yield Problem(
+            rule="IREE-06",
+            port="is_override_shape_enabled",
+            got="true",
+            wanted="false",
+            hint="build one plan per shape; the cache makes the second start cheap",
+        )
+    for node in graph.nodes:
+        yield from _node_problems(graph, node)
+        if check := _CHECKS.get(node.op.NAME):
+            yield from check(graph, node, target)
+
+
+def _node_problems(graph: FrozenGraph, node: FrozenNode) -> Iterator[Problem]:
+    if node.op.NAME not in LOWERINGS:
+        yield problem(node, "IREE-01", "", node.op.NAME, f"one of {', '.join(LOWERINGS)}")
+    for port, uid in (*node.inputs.items(), *node.outputs.items()):
+        spec = graph.tensors[uid]
+        if spec.data_type not in SERVED_TYPES:
+            served = ", ".join(t.json for t in SERVED_TYPES)
+            yield problem(node, "IREE-02", port, spec.data_type.json, f"one of {served}")
+        if spec.runtime_scalar and spec.value is None:
+            wanted = "a tensor or a compile-time scalar"
+            yield problem(node, "IREE-04", port, "a scalar read at execution", wanted)
+        if spec.ragged_offset_uid is not None:
+            yield problem(node, "IREE-05", port, "a ragged tensor", "a tensor with fixed dims")
