@@ -25,9 +25,6 @@ RULES: dict[str, str] = {
     "IREE-04": "scalars read at execution are not served yet",
     "IREE-05": "ragged tensors are not served yet",
     "IREE-06": "graphs with override shapes are not served yet",
-    **attention.RULES,
-    **row_norms.RULES,
-    **convolution.RULES,
 }
 
 Check = Callable[[FrozenGraph, FrozenNode, Target], Iterator[Problem]]
