@@ -22,9 +22,9 @@ __all__ = ["RULES", "SERVED_TYPES", "problems"]
 RULES: dict[str, str] = {
     "IREE-01": "the op has a lowering",
     "IREE-02": "every tensor has a data type that the lowering handles",
-    "IREE-04": "scalars read at execution are not served yet",
-    "IREE-05": "ragged tensors are not served yet",
-    "IREE-06": "graphs with override shapes are not served yet",
+    "IREE-03": "scalars read at execution are not served yet",
+    "IREE-04": "ragged tensors are not served yet",
+    "IREE-05": "graphs with override shapes are not served yet",
 }
 
 Check = Callable[[FrozenGraph, FrozenNode, Target], Iterator[Problem]]
@@ -57,7 +57,7 @@ def problems(graph: FrozenGraph, target: Target) -> Iterator[Problem]:
     """Yield every reason not to serve a graph for a target; nothing yielded is a promise."""
     if graph.is_override_shape_enabled:
         yield Problem(
-            rule="IREE-06",
+            rule="IREE-05",
             port="is_override_shape_enabled",
             got="true",
             wanted="false",
@@ -79,6 +79,6 @@ def _node_problems(graph: FrozenGraph, node: FrozenNode) -> Iterator[Problem]:
             yield problem(node, "IREE-02", port, spec.data_type.json, f"one of {served}")
         if spec.runtime_scalar and spec.value is None:
             wanted = "a tensor or a compile-time scalar"
-            yield problem(node, "IREE-04", port, "a scalar read at execution", wanted)
+            yield problem(node, "IREE-03", port, "a scalar read at execution", wanted)
         if spec.ragged_offset_uid is not None:
-            yield problem(node, "IREE-05", port, "a ragged tensor", "a tensor with fixed dims")
+            yield problem(node, "IREE-04", port, "a ragged tensor", "a tensor with fixed dims")

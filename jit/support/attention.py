@@ -16,9 +16,9 @@ from .base import problem
 __all__ = ["RULES", "problems"]
 
 RULES: dict[str, str] = {
-    "IREE-07": "attention without random dropout, whose random numbers hipDNN does not define",
-    "IREE-08": "attention without block mask, scales of fp8 or hints other than the default",
-    "IREE-09": "attention for gfx9 with keys in order, and with bounds only where that was checked",
+    "IREE-SDPA-01": "attention without random dropout, whose random numbers hipDNN does not define",
+    "IREE-SDPA-02": "attention without block mask, scales of fp8 or hints other than the default",
+    "IREE-SDPA-03": "attention for gfx9 with keys in order, and with bounds only where that was checked",
 }
 
 _RANDOM = ("seed", "offset", "rng_dump")
@@ -34,32 +34,32 @@ def problems(graph: FrozenGraph, node: FrozenNode, target: Target) -> Iterator[P
     dropout = "pass a dropout_mask with its dropout_scale"
     if op.dropout_probability:
         got = op.dropout_probability
-        yield problem(node, "IREE-07", "dropout_probability", got, "none, or 0", dropout)
+        yield problem(node, "IREE-SDPA-01", "dropout_probability", got, "none, or 0", dropout)
     connected = {*node.inputs, *node.outputs}
     for port in _RANDOM:
         if port in connected:
-            yield problem(node, "IREE-07", port, "a tensor", "nothing", dropout)
+            yield problem(node, "IREE-SDPA-01", port, "a tensor", "nothing", dropout)
     for port in (*_FP8, *_FP8_RESULTS):
         if port in connected:
-            yield problem(node, "IREE-08", port, "a tensor", "nothing")
+            yield problem(node, "IREE-SDPA-02", port, "a tensor", "nothing")
     if isinstance(op, Sdpa):
         if op.implementation is not AttentionImplementation.AUTO:
-            yield problem(node, "IREE-08", "implementation", op.implementation.json, "AUTO")
+            yield problem(node, "IREE-SDPA-02", "implementation", op.implementation.json, "AUTO")
         kind = graph.tensors[node.inputs["q"]].data_type
         if op.mma_core_mode not in (DataType.UNSET, kind):
             wanted = f"unset, or {kind.json} as q's"
-            yield problem(node, "IREE-08", "mma_core_mode", op.mma_core_mode.json, wanted)
+            yield problem(node, "IREE-SDPA-02", "mma_core_mode", op.mma_core_mode.json, wanted)
     if not target.is_gfx9:
         return
     for port in ("page_table_k", "page_table_v"):
         if port in connected:  # IREE 3.13 ends by SIGSEGV
-            yield problem(node, "IREE-09", port, "a tensor", "k and v in order")
+            yield problem(node, "IREE-SDPA-03", port, "a tensor", "k and v in order")
     left, right, _ = op.band
     if (left, right) != (None, None) and not _fused(graph, node):
         # The emulated kernels do not end; nothing was run on hardware.
         port = "right_bound" if left is None else "left_bound"
         hint = "pass the bounds as a boolean attn_mask"
-        yield problem(node, "IREE-09", port, right if left is None else left, "no bound", hint)
+        yield problem(node, "IREE-SDPA-03", port, right if left is None else left, "no bound", hint)
 
 
 def _fused(graph: FrozenGraph, node: FrozenNode) -> bool:

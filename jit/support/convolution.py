@@ -13,8 +13,8 @@ from .base import problem
 __all__ = ["RULES", "problems"]
 
 RULES: dict[str, str] = {
-    "IREE-11": "convolutions for gfx9 that sum over one channel have no dilation",
-    "IREE-12": "strided weight gradients for gfx9 with some dims of one tap have no padding",
+    "IREE-CONV-01": "convolutions for gfx9 that sum over one channel have no dilation",
+    "IREE-CONV-02": "strided weight gradients for gfx9 with some dims of one tap have no padding",
 }
 
 
@@ -31,9 +31,9 @@ def problems(graph: FrozenGraph, node: FrozenNode, target: Target) -> Iterator[P
     if summed and dims[summed[0]][summed[1]] == 1 and max(op.dilation) > 1:
         got = f"{list(op.dilation)} with one channel"
         hint = "add a channel of zeros to both operands"
-        yield problem(node, "IREE-11", "dilation", got, "1 in each dim", hint)
+        yield problem(node, "IREE-CONV-01", "dilation", got, "1 in each dim", hint)
     taps = dims["dw"][2:] if op.NAME == "conv_wgrad" else ()
     padded = any((*op.pre_padding, *op.post_padding))
     if 1 in taps and max(taps) > 1 and padded and max(op.stride) > 1:
         got = f"{list(op.pre_padding)} with taps {list(taps)} and stride {list(op.stride)}"
-        yield problem(node, "IREE-12", "pre_padding", got, "no padding", "pad x beforehand")
+        yield problem(node, "IREE-CONV-02", "pre_padding", got, "no padding", "pad x beforehand")

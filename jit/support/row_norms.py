@@ -14,7 +14,7 @@ from .base import problem
 __all__ = ["RULES", "problems"]
 
 RULES: dict[str, str] = {
-    "IREE-10": "norms for gfx9 whose long rows lie in one piece, or are a multiple of 64 long",
+    "IREE-NORM-01": "norms for gfx9 whose long rows lie in one piece, or are a multiple of 64 long",
 }
 
 # Up to here IREE 3.13 unrolls a scattered row in good time on gfx9; 1000 take over a minute.
@@ -25,7 +25,7 @@ def problems(graph: FrozenGraph, node: FrozenNode, target: Target) -> Iterator[P
     """Yield why a norm over rows is not served."""
     if target.is_gfx9 and (found := _scattered(graph, node)):
         hint = "make x contiguous, with the normalised dims last"
-        yield problem(node, "IREE-10", "x", found, f"at most {_SHORT_ROW} elements a row", hint)
+        yield problem(node, "IREE-NORM-01", "x", found, f"at most {_SHORT_ROW} elements a row", hint)
 
 
 def _scattered(graph: FrozenGraph, node: FrozenNode) -> str:

@@ -12,7 +12,7 @@ import pytest
 from hipdnn_iree.graph_api.ops import OPS
 from hipdnn_iree.jit.lowering import LOWERINGS
 
-RULE_ID = re.compile(r"[A-Z][A-Z0-9]*-\d\d")
+RULE_ID = re.compile(r"(?:[A-Z][A-Z0-9]*-)+\d\d")
 
 
 def tables(tree: ast.Module) -> Iterator[ast.Dict]:
@@ -113,7 +113,7 @@ def test_rule_ids_are_unique_and_well_formed(rules: Rules) -> None:
     counts = Counter(rule for rule, _, _ in rules.defined)
     assert [rule for rule, count in counts.items() if count > 1] == []
     assert [rule for rule in counts if not RULE_ID.fullmatch(rule)] == []
-    # One word before the dash belongs to one module, so that a reader knows where to look.
+    # What stands before the number belongs to one module, so that a reader knows where to look.
     homes: dict[str, set[str]] = {}
     for rule, _, module in rules.defined:
         homes.setdefault(rule.rpartition("-")[0], set()).add(module)

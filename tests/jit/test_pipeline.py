@@ -158,9 +158,9 @@ def _unserved_type(graph: Graph) -> None:
     ("rule", "build", "port"),
     [
         ("IREE-02", _unserved_type, "in_0"),
-        ("IREE-04", _runtime_scalar, "in_1"),
-        ("IREE-05", _ragged, "in_0"),
-        ("IREE-06", _override, "is_override_shape_enabled"),
+        ("IREE-03", _runtime_scalar, "in_1"),
+        ("IREE-04", _ragged, "in_0"),
+        ("IREE-05", _override, "is_override_shape_enabled"),
     ],
 )
 def test_what_is_not_served_is_declined_by_a_rule(

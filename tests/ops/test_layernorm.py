@@ -216,13 +216,13 @@ def test_mistakes_are_told(rule: str, port: str, build: Build) -> None:
 
 @pytest.mark.parametrize("target", ["gfx90a", "gfx942"])
 def test_long_rows_in_pieces_are_declined_on_gfx9(target: str) -> None:
-    # IREE-10: the compiler unrolls the whole row, for minutes.
+    # IREE-NORM-01: the compiler unrolls the whole row, for minutes.
     dims = (4, 60, 7, 9)
     graph = Graph(io_data_type="half", compute_data_type="float")
     x = graph.tensor(dims=dims, strides=channels_last_strides(dims))
     scale, bias = (graph.tensor(dims=(1, *dims[1:])) for _ in range(2))
     graph.layernorm(x, scale, bias)[0].set_output()
     (problem,) = support.problems(graph.freeze(), Target.parse(target))
-    assert (problem.rule, problem.port) == ("IREE-10", "x")
+    assert (problem.rule, problem.port) == ("IREE-NORM-01", "x")
     assert "3780" in problem.got
     assert not list(support.problems(graph.freeze(), Target.parse("cpu")))

@@ -124,13 +124,13 @@ def test_a_broken_rule_is_reported(rule: str, port: str, build: Callable[[], Gra
 @pytest.mark.parametrize(
     ("rule", "port", "build"),
     [
-        ("IREE-07", "dropout_probability", lambda: attention(dropout_probability=0.5)),
-        ("IREE-07", "seed", lambda: attention(add("seed", 1))),
-        ("IREE-08", "block_mask", lambda: attention(add("block_mask", 2, 4, 1, 1))),
-        ("IREE-08", "descale_q", lambda: node("descale_q", 1)),
-        ("IREE-08", "scale_o", lambda: node("scale_o", 1)),
-        ("IREE-08", "implementation", lambda: attention(implementation="UNIFIED")),
-        ("IREE-08", "mma_core_mode", lambda: attention(mma_core_mode="half")),
+        ("IREE-SDPA-01", "dropout_probability", lambda: attention(dropout_probability=0.5)),
+        ("IREE-SDPA-01", "seed", lambda: attention(add("seed", 1))),
+        ("IREE-SDPA-02", "block_mask", lambda: attention(add("block_mask", 2, 4, 1, 1))),
+        ("IREE-SDPA-02", "descale_q", lambda: node("descale_q", 1)),
+        ("IREE-SDPA-02", "scale_o", lambda: node("scale_o", 1)),
+        ("IREE-SDPA-02", "implementation", lambda: attention(implementation="UNIFIED")),
+        ("IREE-SDPA-02", "mma_core_mode", lambda: attention(mma_core_mode="half")),
     ],
 )
 def test_what_is_not_served_is_declined(rule: str, port: str, build: Callable[[], Graph]) -> None:
@@ -160,7 +160,7 @@ def test_what_gfx9_does_not_get(port: str, build: Callable[[], Graph]) -> None:
     frozen = build().freeze()
     assert not list(support.problems(frozen, CPU))
     found = [(p.rule, p.port) for p in support.problems(frozen, Target.parse("gfx942"))]
-    assert ("IREE-09", port) in found
+    assert ("IREE-SDPA-03", port) in found
 
 
 def test_gfx9_gets_causal_and_padding_masks() -> None:
