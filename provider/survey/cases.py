@@ -1,0 +1,95 @@
+"""The cases of a survey: every sample problem, in every data type, for every target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+
+from ...graph_api.dtypes import DataType
+from ...graph_api.errors import Problem
+from ...graph_api.frozen import FrozenGraph
+from ...jit import support
+from ...jit.target import Target
+from ..reference import Sample, sample_problems
+
+__all__ = ["Case", "cases"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One sample problem in one data type for one target.
+
+    Attributes
+    ----------
+    sample : Sample
+    data_type : DataType
+        Of the main operands.
+    target : Target
+    """
+
+    sample: Sample
+    data_type: DataType
+    target: Target
+
+    @property
+    def op(self) -> str:
+        """The op that the sample is for."""
+        return self.sample.name.partition(".")[0]
+
+    @property
+    def name(self) -> str:
+        """``<sample> <data type> <target>``."""
+        return f"{self.sample.name} {self.data_type.json} {self.target}"
+
+    @cached_property
+    def graph(self) -> FrozenGraph:
+        """The problem, frozen."""
+        return self.sample.graph(self.data_type).freeze()
+
+    @cached_property
+    def declines(self) -> tuple[Problem, ...]:
+        """Why the IREE engine does not serve it; empty when it does."""
+        return tuple(support.problems(self.graph, self.target))
+
+    def ir_digest(self) -> str:
+        """Return a digest of all that decides the compiled code: IR, flags and versions.
+
+        Two runs of a survey with equal digests have compiled the same.
+        """
+        from ...jit.cache import versions
+        from ...jit.knobs import settings
+        from ...jit.lowering.module import lower_graph
+        from ...jit.pipeline import flags
+
+        told = [lower_graph(self.graph, self.target), *flags(self.graph, self.target, settings())]
+        told += [f"{name} {value}" for name, value in sorted(versions().items())]
+        return sha256("\n".join(told).encode()).hexdigest()[:16]
+
+
+def cases(
+    targets: Iterable[Target],
+    data_types: Iterable[DataType] = (),
+    pattern: str = "",
+    samples: Iterable[Sample] | None = None,
+) -> Iterator[Case]:
+    """Yield the cases in order of sample, data type and target.
+
+    Parameters
+    ----------
+    targets : iterable of Target
+    data_types : iterable of DataType
+        Those of interest; none given: all that a sample is for.
+    pattern : str
+        Part of a sample's name.
+    samples : iterable of Sample, optional
+        By default the sample problems of all ops.
+    """
+    wanted, targets = tuple(data_types), tuple(targets)
+    for sample in sample_problems() if samples is None else samples:
+        if pattern in sample.name:
+            for data_type in sample.dtypes:
+                if not wanted or data_type in wanted:
+                    for target in targets:
+                        yield Case(sample, data_type, target)

@@ -1,0 +1,220 @@
+"""The numbers of gfx9 kernels, checked by emulation: never the same as having run them.
+
+The emulator is a tool outside this project, given as a folder: a package whose module ``run`` has
+
+``run(vmfb, dispatches, inputs, outputs, *, workspace_bytes, timeout_s, destination_passing)``
+    Execute ``main`` on the assembly that the compiler left in ``dispatches`` and return the
+    outputs; ``outputs`` are (shape, dtype).  ``TimeoutError`` and ``RunError`` say why not.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib import import_module
+from math import prod
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from ...graph_api.errors import CompileError, SettingError
+from ...graph_api.frozen import FrozenGraph
+from ...jit.knobs import scope
+from ...jit.pipeline import VMFB, Compiled, dump
+from ...jit.runtime.arrays import pack, unpack, view
+from ...jit.runtime.elements import is_packed, numpy_dtype
+from ...jit.signature import ArgSpec
+from ..reference.convert import Array
+from ..verify import Report, compare, expect, random_inputs
+from .cases import Case
+
+__all__ = ["STATUSES", "Emulator", "Finding", "emulate", "emulator", "from_memory", "in_memory"]
+
+STATUSES = ("emulated-ok", "wrong", "cannot-emulate", "compile-error", "declined")
+
+Emulator = Callable[..., list[Array]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """What became of one case.
+
+    Attributes
+    ----------
+    case, op, data_type, target : str
+        Sample and its op, type of the main operands, target.
+    status : str
+        One of ``STATUSES``.
+    note : str
+        Rules that decline it, errors of a wrong result, or why there is none.
+    ir : str
+        Digest of what was compiled (``Case.ir_digest``); empty when declined.
+    error : float or None
+        Largest error relative to the expected value (or to the root mean square of the output).
+    seconds : float
+        Wall time of compilation and emulation.
+    dispatches : int or None
+        Kernel launches.
+    """
+
+    case: str
+    op: str
+    data_type: str
+    target: str
+    status: str
+    note: str = ""
+    ir: str = ""
+    error: float | None = None
+    seconds: float = 0.0
+    dispatches: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON form; ``Finding(**data)`` reads it back."""
+        return asdict(self)
+
+
+def emulator(folder: Path) -> Emulator:
+    """Return the ``run`` function of the tool in a folder.
+
+    Raises
+    ------
+    SettingError
+        If the folder holds no such tool.
+    """
+    folder = folder.resolve()
+    if not (folder / "run.py").is_file():
+        raise SettingError(f"{folder} holds no emulator: there is no run.py")
+    if not folder.name.isidentifier():
+        raise SettingError(f"{folder}: the folder is a Python package, so its name must be a name")
+    sys.path.insert(0, str(folder.parent))
+    try:
+        module = import_module(f"{folder.name}.run")
+    except ImportError as error:
+        raise SettingError(f"{folder} cannot be imported: {error}") from error
+    finally:
+        sys.path.remove(str(folder.parent))
+    run = getattr(module, "run", None)
+    if not callable(run):
+        raise SettingError(f"{folder}/run.py has no function 'run'")
+    found: Emulator = run
+    return found
+
+
+def in_memory(array: Array, spec: ArgSpec) -> Array:
+    """Return the memory of a logical array, with its gaps, in the shape of ``spec``."""
+    if is_packed(spec.data_type):
+        return pack(spec, array)
+    step = array.dtype.itemsize
+    flat = np.lib.stride_tricks.as_strided(array, (prod(spec.shape),), (step,))
+    return flat.reshape(spec.shape)
+
+
+def from_memory(memory: Array, spec: ArgSpec) -> Array:
+    """Return the logical array that lies in memory of the shape of ``spec``."""
+    if is_packed(spec.data_type):
+        return unpack(spec, memory.reshape(-1).view(np.uint8))
+    return view(np.ascontiguousarray(memory), spec)
+
+
+def emulate(
+    case: Case,
+    run: Emulator,
+    *,
+    timeout_s: float,
+    compile_timeout_s: float = 300,
+    seed: int = 1,
+    keep: Path | None = None,
+) -> Finding:
+    """Compile a case, emulate it on random data, and compare with the float64 reference.
+
+    Parameters
+    ----------
+    case : Case
+    run : Emulator
+    timeout_s, compile_timeout_s : float
+        Limits of emulation and of compilation, in seconds.
+    seed : int
+        Of the data.
+    keep : Path, optional
+        Folder in which the stages of what is wrong (or does not compile) are kept.
+    """
+    begin = time.perf_counter()
+    finding = partial(
+        Finding,
+        case=case.sample.name,
+        op=case.op,
+        data_type=case.data_type.json,
+        target=str(case.target),
+    )
+    if case.declines:
+        rules = sorted({p.rule for p in case.declines})
+        return finding(status="declined", note=", ".join(rules))
+    with TemporaryDirectory(prefix="hipdnn-iree-emulate-") as name:
+        folder = Path(name) if keep is None else keep / case.name.replace(" ", "-")
+        try:
+            with scope(compiler_timeout_s=compile_timeout_s, cache_mode="off"):
+                finding = partial(finding, ir=case.ir_digest())
+                compiled = dump(case.graph, case.target, folder)
+        except CompileError as error:
+            return finding(status="compile-error", note=_brief(error), seconds=_since(begin))
+        finding = partial(finding, dispatches=compiled.statistics.get("dispatches"))
+        try:
+            report = _checked(case.graph, compiled, folder, run, timeout_s, seed)
+        except (RuntimeError, TimeoutError, OSError) as error:
+            return finding(status="cannot-emulate", note=_brief(error), seconds=_since(begin))
+    worst = report.max_rel_error
+    return finding(
+        status="emulated-ok" if report.ok else "wrong",
+        note="" if report.ok else "; ".join(str(o) for o in report.outputs if not o.ok),
+        error=worst if np.isfinite(worst) else None,
+        seconds=_since(begin),
+    )
+
+
+def _checked(
+    graph: FrozenGraph,
+    compiled: Compiled,
+    folder: Path,
+    run: Emulator,
+    timeout_s: float,
+    seed: int,
+) -> Report:
+    inputs = random_inputs(graph, seed=seed)
+    args = compiled.signature.args
+    outs = [spec for spec in args if spec.output]
+    results = run(
+        folder / VMFB,
+        folder / "dispatches",
+        _arguments(inputs, [spec for spec in args if not spec.output]),
+        [_told(spec) for spec in outs],
+        workspace_bytes=compiled.signature.workspace_bytes,
+        timeout_s=timeout_s,
+        destination_passing=True,
+    )
+    found = [from_memory(memory, spec) for memory, spec in zip(results, outs, strict=True)]
+    return compare(graph, dict(zip(graph.outputs, found, strict=True)), expect(graph, inputs))
+
+
+def _arguments(inputs: Mapping[int, Array], specs: list[ArgSpec]) -> list[Array]:
+    return [in_memory(a, s) for a, s in zip(inputs.values(), specs, strict=True)]
+
+
+def _told(spec: ArgSpec) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return shape and dtype of an output as the emulator is told them."""
+    shape = (spec.nbytes,) if is_packed(spec.data_type) else spec.shape
+    return shape, numpy_dtype(spec.data_type)
+
+
+def _brief(error: Exception) -> str:
+    """Return the first line of an error that says something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines or [type(error).__name__])[0][:300]
+
+
+def _since(begin: float) -> float:
+    return round(time.perf_counter() - begin, 2)

@@ -1,0 +1,173 @@
+"""Checking gfx9 kernels by emulation, with a stand-in for the emulator.  Nothing is emulated."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hipdnn_iree import Graph
+from hipdnn_iree.graph_api.dtypes import DataType
+from hipdnn_iree.graph_api.errors import SettingError
+from hipdnn_iree.jit.pipeline import signature_of
+from hipdnn_iree.jit.target import Target
+from hipdnn_iree.provider.reference import Sample
+from hipdnn_iree.provider.survey.cases import Case, cases
+from hipdnn_iree.provider.survey.emulation import (
+    Emulator,
+    emulate,
+    emulator,
+    from_memory,
+    in_memory,
+)
+from hipdnn_iree.provider.verify import random_inputs
+
+GFX942 = Target.parse("gfx942")
+
+TOOL = '''
+"""Pretends to emulate: knows only how to negate, and leaves one element wrong if told to."""
+import numpy as np
+from pathlib import Path
+
+def run(vmfb, dispatches, inputs, outputs, *, workspace_bytes, timeout_s, destination_passing):
+    assert Path(vmfb).is_file() and any(Path(dispatches).glob("*.rocmasm")) and destination_passing
+    ((shape, dtype),) = outputs
+    x, = inputs
+    assert x.shape == shape and x.dtype == dtype
+    if (Path(__file__).parent / "tired").exists():
+        raise TimeoutError(f"took more than {timeout_s} s")
+    y = np.negative(x)
+    if (Path(__file__).parent / "broken").exists():
+        y.reshape(-1)[0] += 1
+    return [y]
+'''
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> Path:
+    folder = tmp_path / "pretender"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "run.py").write_text(TOOL)
+    return folder
+
+
+def _negated(strides: tuple[int, ...] | None = None) -> Sample:
+    def build(data_type: DataType) -> Graph:
+        graph = Graph(io_data_type=data_type)
+        graph.neg(graph.tensor(dims=(2, 3, 4, 5), strides=strides)).set_output()
+        return graph
+
+    return Sample(name="pointwise.negated", build=build)
+
+
+def _imported(tool: Path, monkeypatch: pytest.MonkeyPatch) -> Emulator:
+    for name in ("pretender", "pretender.run"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return emulator(tool)
+
+
+@pytest.mark.parametrize("strides", [None, (60, 1, 15, 3)], ids=["nchw", "nhwc"])
+def test_right_wrong_and_tired(
+    tool: Path, strides: tuple[int, ...] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = _imported(tool, monkeypatch)
+    case = Case(_negated(strides), DataType.HALF, GFX942)
+    found = emulate(case, run, timeout_s=5)
+    assert (found.status, found.note, found.error) == ("emulated-ok", "", 0.0)
+    assert found.op == "pointwise"
+    assert found.dispatches == 1
+    assert found.ir == case.ir_digest()
+
+    (tool / "broken").touch()
+    found = emulate(case, run, timeout_s=5)
+    assert found.status == "wrong"
+    assert "1 of 120 elements wrong" in found.note
+
+    (tool / "tired").touch()
+    found = emulate(case, run, timeout_s=5)
+    assert (found.status, found.note) == ("cannot-emulate", "took more than 5 s")
+
+
+def test_declined_is_not_compiled() -> None:
+    def build(data_type: DataType) -> Graph:
+        graph = Graph(io_data_type=data_type)
+        dy, w = graph.tensor(dims=(1, 1, 5, 5)), graph.tensor(dims=(1, 2, 3, 3))
+        graph.conv_dgrad(dy, w, dilation=2).set_output()
+        return graph
+
+    def nothing(*args: Any, **more: Any) -> Any:
+        raise AssertionError("not to be called")
+
+    sample = Sample(name="conv_dgrad.one_channel", build=build)
+    found = emulate(Case(sample, DataType.FLOAT, GFX942), nothing, timeout_s=5)
+    assert (found.status, found.note, found.ir) == ("declined", "IREE-CONV-01", "")
+
+
+@pytest.mark.parametrize(
+    ("dims", "strides"),
+    [((2, 3), (3, 1)), ((2, 3), (1, 2)), ((2, 3), (8, 2)), ((2, 3), (0, 1))],
+    ids=["dense", "turned", "gaps", "broadcast"],
+)
+def test_memory_there_and_back(dims: tuple[int, ...], strides: tuple[int, ...]) -> None:
+    graph = Graph(io_data_type="float")
+    x = graph.tensor(dims=dims, strides=strides)
+    graph.neg(x).set_output()
+    frozen = graph.freeze()
+    (spec,) = (s for s in signature_of(frozen).args if not s.output)
+    (array,) = random_inputs(frozen, seed=3).values()
+    memory = in_memory(array, spec)
+    assert memory.shape == spec.shape
+    np.testing.assert_array_equal(from_memory(memory, spec), array)
+
+
+def test_cases_are_chosen() -> None:
+    sample = _negated()
+    targets = [GFX942, Target.parse("gfx90a")]
+    assert [c.name for c in cases(targets, [DataType.HALF], "neg", [sample])] == [
+        "pointwise.negated half gfx942",
+        "pointwise.negated half gfx90a",
+    ]
+    assert not list(cases(targets, [], "conv", [sample]))
+
+
+def test_what_is_no_tool(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"no run\.py"):
+        emulator(tmp_path)
+    (tmp_path / "tool").mkdir()
+    (tmp_path / "tool" / "run.py").write_text("")
+    with pytest.raises(SettingError, match="no function 'run'"):
+        emulator(tmp_path / "tool")
+
+
+def _script(*args: str | Path) -> subprocess.CompletedProcess[str]:
+    checkout = Path(__file__).parents[2]
+    command = [sys.executable, checkout / "scripts" / "emulate", *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def test_script_records_and_resumes(tool: Path, tmp_path: Path) -> None:
+    record = tmp_path / "record.json"
+    chosen = ("--target", "gfx942", "-k", "pointwise.neg", "--dtype", "half", "--json")
+    first = _script(tool, *chosen, "--record", record)
+    assert first.returncode == 0, first.stderr
+    found = json.loads(first.stdout)["findings"]
+    assert {row["status"] for row in found} == {"emulated-ok"}
+    assert json.loads(record.read_text())["findings"] == sorted(found, key=lambda r: r["case"])
+    again = _script(tool, *chosen, "--record", record)
+    assert json.loads(again.stdout)["findings"] == found
+    assert again.stderr.count("(before)") == len(found)
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [(["--target", "cpu"], "emulation is for gfx9"), (["--target", "gfx1"], "unknown target")],
+)
+def test_script_refuses(args: list[str], says: str, tool: Path) -> None:
+    done = _script(tool, *args)
+    assert done.returncode
+    assert says in done.stderr
