@@ -1,0 +1,611 @@
+/* The hipDNN engine plugin: C entry points whose bodies are Python functions.
+ *
+ * No Python header is used and libpython is not linked, so that one binary serves CPython 3.11 to
+ * 3.13, hosts with and without Python, and hosts that load it with local or deep binding.  The
+ * interpreter is found, or started, at the first call that needs it; the module ENTRY then fills
+ * the table below with function pointers (ctypes callbacks).  What never changes (name, type,
+ * engine id) and what Python cannot tell (why it does not start, the log sink) is answered here.
+ *
+ * Whatever goes wrong on the way to Python, a call answers an error status and leaves a text.
+ * docs/plugin.md describes the behaviour; hipdnn_plugin/abi.py holds the other half of the table.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <locale.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/types.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#ifndef PLUGIN_VERSION
+#define PLUGIN_VERSION "unknown"
+#endif
+#define ENGINE_NAME "IREE_JIT_ENGINE"
+#define API_VERSION "1.4.0" /* engine names; what lies below it is served or declined by rule */
+#define ENTRY "hipdnn_iree.hipdnn_plugin.entry"
+#define TABLE_VERSION 1 /* raise it with every change of struct table */
+#define EXIT_WAIT_MS 2000 /* what running calls are given when the process ends */
+#define API __attribute__((visibility("default")))
+
+#if defined(__x86_64__)
+#define MULTIARCH "x86_64-linux-gnu"
+#elif defined(__aarch64__)
+#define MULTIARCH "aarch64-linux-gnu"
+#else
+#define MULTIARCH "."
+#endif
+
+enum status { SUCCESS, BAD_PARAM, INVALID_VALUE, INTERNAL_ERROR, ALLOC_FAILED, NOT_APPLICABLE, LAST = 6 };
+enum severity { INFO, WARN, ERROR, FATAL, OFF };
+
+typedef struct { const void* ptr; size_t size; } const_data;
+typedef struct { int64_t uid; void* ptr; } device_buffer;
+typedef void (*log_sink)(int severity, const char* message);
+
+/* ------------------------------------------------------------------ error text of each thread */
+
+static _Thread_local char last_error[2048]; /* hipDNN's limit, with the NUL */
+
+/* Remove a UTF-8 character at the end that was cut in the middle. */
+static void whole_characters(char* text, size_t length) {
+  size_t start = length;
+  while (start && ((unsigned char)text[start - 1] & 0xC0) == 0x80) --start;
+  if (!start) return;
+  unsigned char lead = (unsigned char)text[--start];
+  size_t wants = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  if (start + wants > length) text[start] = 0;
+}
+
+static int fail(int status, const char* format, ...) __attribute__((format(printf, 2, 3)));
+static int fail(int status, const char* format, ...) {
+  va_list values;
+  va_start(values, format);
+  int length = vsnprintf(last_error, sizeof last_error, format, values);
+  va_end(values);
+  if (length >= (int)sizeof last_error) whole_characters(last_error, sizeof last_error - 1);
+  return status;
+}
+
+/* For Python, which calls it on the thread of the entry point. */
+static void set_error(const char* text) { fail(0, "%s", text); }
+
+/* ------------------------------------------------------------------ log */
+
+static _Atomic(log_sink) sink;
+static atomic_int wanted_level = -1; /* -1: the host has not said; its variable decides then */
+
+static int log_level(void) {
+  static const char* const names[] = {"info", "warn", "error", "fatal", "off"};
+  int level = atomic_load_explicit(&wanted_level, memory_order_relaxed);
+  if (level >= 0) return level;
+  const char* text = getenv("HIPDNN_LOG_LEVEL");
+  for (int k = INFO; text && k <= OFF; ++k)
+    if (!strcasecmp(text, names[k])) return k;
+  return OFF;
+}
+
+static void emit(int severity, const char* text) {
+  if (severity < INFO || severity > FATAL || severity < log_level()) return;
+  log_sink to = atomic_load(&sink);
+  if (to) to(severity, text);
+  else fprintf(stderr, "[hipdnn-iree] %s\n", text);
+}
+
+/* ------------------------------------------------------------------ CPython, by its stable names */
+
+typedef struct object object;
+static struct {
+  int (*IsInitialized)(void);
+  const char* (*GetVersion)(void);
+  wchar_t* (*DecodeLocale)(const char*, size_t*);
+  void (*SetProgramName)(const wchar_t*);
+  void (*InitializeEx)(int);
+  void* (*SaveThread)(void);
+  int (*Ensure)(void);
+  void (*Release)(int);
+  void* (*ThisThreadState)(void);
+  int (*IsFinalizing)(void);
+  object* (*ImportModule)(const char*);
+  object* (*CallMethod)(object*, const char*, const char*, ...);
+  void (*ErrFetch)(object**, object**, object**);
+  void (*ErrClear)(void);
+  object* (*Str)(object*);
+  const char* (*AsUTF8)(object*, ssize_t*);
+  void (*DecRef)(object*);
+} py;
+
+/* Resolve everything from a library that has been opened; returns the name that is missing. */
+static const char* resolve(void* library) {
+  const struct { void** slot; const char* name; } names[] = {
+      {(void**)&py.IsInitialized, "Py_IsInitialized"}, {(void**)&py.GetVersion, "Py_GetVersion"},
+      {(void**)&py.DecodeLocale, "Py_DecodeLocale"}, {(void**)&py.SetProgramName, "Py_SetProgramName"},
+      {(void**)&py.InitializeEx, "Py_InitializeEx"}, {(void**)&py.SaveThread, "PyEval_SaveThread"},
+      {(void**)&py.Ensure, "PyGILState_Ensure"}, {(void**)&py.Release, "PyGILState_Release"},
+      {(void**)&py.ThisThreadState, "PyGILState_GetThisThreadState"},
+      {(void**)&py.ImportModule, "PyImport_ImportModule"}, {(void**)&py.CallMethod, "PyObject_CallMethod"},
+      {(void**)&py.ErrFetch, "PyErr_Fetch"}, {(void**)&py.ErrClear, "PyErr_Clear"},
+      {(void**)&py.Str, "PyObject_Str"}, {(void**)&py.AsUTF8, "PyUnicode_AsUTF8AndSize"},
+      {(void**)&py.DecRef, "Py_DecRef"},
+  };
+  for (size_t k = 0; k < sizeof names / sizeof *names; ++k)
+    if (!(*names[k].slot = dlsym(library, names[k].name))) return names[k].name;
+  *(void**)&py.IsFinalizing = dlsym(library, "Py_IsFinalizing"); /* since 3.13 */
+  if (!py.IsFinalizing) *(void**)&py.IsFinalizing = dlsym(library, "_Py_IsFinalizing");
+  return NULL;
+}
+
+/* ------------------------------------------------------------------ which Python it belongs to */
+
+static struct {
+  char library[PATH_MAX]; /* this file */
+  char python[PATH_MAX];  /* executable, also that of a virtual environment */
+  char version[16];       /* "3.11" */
+  char path[PATH_MAX];    /* folder that holds the package hipdnn_iree */
+} home;
+
+static int put(char* out, size_t size, const char* format, ...) __attribute__((format(printf, 3, 4)));
+static int put(char* out, size_t size, const char* format, ...) {
+  va_list values;
+  va_start(values, format);
+  int length = vsnprintf(out, size, format, values);
+  va_end(values);
+  if (length >= 0 && (size_t)length < size) return 1;
+  *out = 0;
+  return 0;
+}
+
+static void parent(char* path) {
+  char* slash = strrchr(path, '/');
+  if (slash) *slash = 0;
+}
+
+static const char* base_name(const char* path) {
+  const char* slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+/* Copy "3.11" from the front of a text such as "3.11.7". */
+static int minor_version(const char* text, char out[16]) {
+  int major, minor;
+  if (sscanf(text, "%d.%d", &major, &minor) != 2) return 0;
+  return put(out, 16, "%d.%d", major, minor);
+}
+
+/* Call `each` with every "key = value" line of a file; false if there is no such file. */
+static int read_pairs(const char* file, void (*each)(const char* key, const char* value, void* to), void* to) {
+  FILE* stream = fopen(file, "re");
+  char line[PATH_MAX + 64];
+  if (!stream) return 0;
+  while (fgets(line, sizeof line, stream)) {
+    char *equals = strchr(line, '='), *end = equals, *value;
+    if (!equals) continue;
+    while (end > line && strchr(" \t", end[-1])) --end;
+    value = equals + 1 + strspn(equals + 1, " \t");
+    value[strcspn(value, "\r\n")] = 0;
+    *end = 0;
+    each(line + strspn(line, " \t"), value, to);
+  }
+  fclose(stream);
+  return 1;
+}
+
+static void record_pair(const char* key, const char* value, void* to) {
+  (void)to;
+  if (!strcmp(key, "python")) put(home.python, sizeof home.python, "%s", value);
+  if (!strcmp(key, "version")) minor_version(value, home.version);
+  if (!strcmp(key, "path")) put(home.path, sizeof home.path, "%s", value);
+}
+
+static void locate(void) {
+  Dl_info about;
+  char text[PATH_MAX + 16];
+  if (!dladdr((void*)locate, &about) || !realpath(about.dli_fname, home.library)) return;
+  if (put(text, sizeof text, "%s.python", home.library) && read_pairs(text, record_pair, NULL)) return;
+  /* An installed one: PREFIX/lib/python3.11/site-packages/hipdnn_iree/... */
+  put(text, sizeof text, "%s", home.library);
+  while (strchr(text, '/')) {
+    parent(text);
+    const char* name = base_name(text);
+    if (strcmp(name, "site-packages") && strcmp(name, "dist-packages")) continue;
+    put(home.path, sizeof home.path, "%s", text);
+    parent(text);
+    if (strncmp(base_name(text), "python", 6) || !minor_version(base_name(text) + 6, home.version)) return;
+    parent(text); /* lib */
+    parent(text); /* prefix */
+    const char* const prefixes[] = {text, "/usr", NULL}; /* /usr: Debian's /usr/local/lib/.../dist-packages */
+    for (int k = 0; prefixes[k]; ++k) {
+      if (put(home.python, sizeof home.python, "%s/bin/python%s", prefixes[k], home.version) &&
+          !access(home.python, X_OK)) return;
+      if (!k && put(home.python, sizeof home.python, "%s/bin/python3", text) && !access(home.python, X_OK))
+        return;
+    }
+    *home.python = 0;
+    return;
+  }
+}
+
+struct environment { char home[PATH_MAX]; char version[16]; };
+
+static void environment_pair(const char* key, const char* value, void* to) {
+  struct environment* out = to;
+  if (!strcmp(key, "home")) put(out->home, sizeof out->home, "%s", value);
+  if (!strncmp(key, "version", 7)) minor_version(value, out->version);
+}
+
+/* Where the standard library and libpython of home.python are. */
+static int installation(char base[PATH_MAX]) {
+  char text[PATH_MAX + 32];
+  struct environment venv = {.home = ""};
+  put(text, sizeof text, "%s", home.python);
+  parent(text);
+  parent(text);
+  strncat(text, "/pyvenv.cfg", sizeof text - strlen(text) - 1);
+  if (read_pairs(text, environment_pair, &venv) && *venv.home) {
+    put(base, PATH_MAX, "%s", venv.home);
+    if (*venv.version) strcpy(home.version, venv.version);
+  } else {
+    char real[PATH_MAX];
+    if (!realpath(home.python, real))
+      return fail(INTERNAL_ERROR, "there is no Python at %s, to which %s belongs; install the plugin again "
+                  "(hipdnn-iree plugin install) or set HIPDNN_IREE_PYTHON", home.python, home.library);
+    if (!strncmp(base_name(real), "python", 6)) minor_version(base_name(real) + 6, home.version);
+    put(base, PATH_MAX, "%s", real);
+    parent(base);
+  }
+  parent(base); /* from .../bin */
+  if (!*home.version)
+    return fail(INTERNAL_ERROR, "cannot tell the version of %s; name it as in .../bin/python3.11", home.python);
+  /* Py_InitializeEx would end the process without it. */
+  if (!put(text, sizeof text, "%s/lib/python%s/encodings/__init__.py", base, home.version) || access(text, R_OK))
+    return fail(INTERNAL_ERROR, "%s has no standard library at %s", home.python, text);
+  return SUCCESS;
+}
+
+static int open_libpython(const char* file, char why[512]) {
+  void* library = dlopen(file, RTLD_NOW | RTLD_GLOBAL); /* extension modules look it up globally */
+  if (!library) {
+    const char* text = dlerror();
+    put(why, 512, "%.500s", text ? text : "it does not open");
+    return 0;
+  }
+  const char* missing = resolve(library);
+  if (missing) put(why, 512, "%.300s has no %s", file, missing);
+  return !missing;
+}
+
+static int mapped(struct dl_phdr_info* info, size_t size, void* out) {
+  (void)size;
+  const char* name = base_name(info->dlpi_name);
+  if (strncmp(name, "libpython3.", 11) || !strcmp(name, "libpython3.so")) return 0;
+  put(out, PATH_MAX, "%s", info->dlpi_name);
+  return 1;
+}
+
+/* Find the interpreter of this process, else that of the library, and fill `py`. */
+static int find_python(void) {
+  char file[2 * PATH_MAX] = "", base[PATH_MAX] = "", why[512] = "";
+  const char* given;
+  locate();
+  void* program = dlopen(NULL, RTLD_LAZY);
+  if (program && dlsym(program, "Py_IsInitialized")) {
+    const char* missing = resolve(program);
+    return missing ? fail(INTERNAL_ERROR, "the Python of this process has no %s", missing) : SUCCESS;
+  }
+  dl_iterate_phdr(mapped, file); /* opened privately by another library */
+  if (*file) {
+    if (open_libpython(file, why)) return SUCCESS;
+    return fail(INTERNAL_ERROR, "the Python of this process cannot be used: %s", why);
+  }
+  given = getenv("HIPDNN_IREE_PYTHON");
+  if (given && *given) {
+    put(home.python, sizeof home.python, "%s", given);
+    *home.version = 0;
+  }
+  if (!*home.python)
+    return fail(INTERNAL_ERROR, "%s does not know its Python: it stands in no site-packages and has no record "
+                "%s.python beside it; install it with 'hipdnn-iree plugin install' or set HIPDNN_IREE_PYTHON",
+                home.library, base_name(home.library));
+  int status = installation(base);
+  if (status) return status;
+  given = getenv("HIPDNN_IREE_LIBPYTHON");
+  if (given && *given) {
+    if (open_libpython(given, why)) return SUCCESS;
+    return fail(INTERNAL_ERROR, "HIPDNN_IREE_LIBPYTHON: %s", why);
+  }
+  static const char* const places[] = {"lib", "lib/" MULTIARCH, "lib64", NULL};
+  for (int k = 0; places[k]; ++k)
+    if (put(file, sizeof file, "%s/%s/libpython%s.so.1.0", base, places[k], home.version) && !access(file, R_OK)
+        && open_libpython(file, why)) return SUCCESS;
+  put(file, sizeof file, "libpython%s.so.1.0", home.version);
+  if (open_libpython(file, why)) return SUCCESS;
+  return fail(INTERNAL_ERROR, "no shared libpython %s for %s: %s; install it (Debian: apt install libpython%s) "
+              "or set HIPDNN_IREE_LIBPYTHON", home.version, home.python, why, home.version);
+}
+
+/* ------------------------------------------------------------------ the table that Python fills */
+
+#define P hipdnnEnginePlugin
+#define NAME2(a, b) a##b
+#define NAME(a, b) NAME2(a, b)
+/* X(name without prefix, parameters, names of the parameters); abi.py has the same list */
+#define FORWARDED(X) \
+  X(Create, (void** handle), (handle)) \
+  X(Destroy, (void* handle), (handle)) \
+  X(SetStream, (void* handle, void* stream), (handle, stream)) \
+  X(GetApplicableEngineIds, (void* handle, const const_data* graph, int64_t* ids, uint32_t most, uint32_t* count), \
+    (handle, graph, ids, most, count)) \
+  X(GetEngineDetails, (void* handle, int64_t id, const const_data* graph, const_data* details), \
+    (handle, id, graph, details)) \
+  X(DestroyEngineDetails, (void* handle, const_data* details), (handle, details)) \
+  X(GetWorkspaceSize, (void* handle, const const_data* config, const const_data* graph, size_t* size), \
+    (handle, config, graph, size)) \
+  X(CreateExecutionContext, (void* handle, const const_data* config, const const_data* graph, void** context), \
+    (handle, config, graph, context)) \
+  X(DestroyExecutionContext, (void* handle, void* context), (handle, context)) \
+  X(GetWorkspaceSizeFromExecutionContext, (void* handle, void* context, size_t* size), (handle, context, size)) \
+  X(ExecuteOpGraph, (void* handle, void* context, void* workspace, const device_buffer* buffers, uint32_t count), \
+    (handle, context, workspace, buffers, count)) \
+  X(ExecuteOpGraphWithOverrides, \
+    (void* handle, void* context, void* workspace, const device_buffer* buffers, uint32_t count, uint32_t overrides, \
+     const int64_t* uids, const uint32_t* lengths, const int64_t* const* shapes, const int64_t* const* strides), \
+    (handle, context, workspace, buffers, count, overrides, uids, lengths, shapes, strides)) \
+  X(SerializeExecutionContextWithEngineId, (void* handle, int64_t id, void* context, const_data* serialized), \
+    (handle, id, context, serialized)) \
+  X(SerializeExecutionContext, (void* handle, void* context, const_data* serialized), (handle, context, serialized)) \
+  X(DestroySerializedExecutionContext, (void* handle, const_data* serialized), (handle, serialized)) \
+  X(CreateExecutionContextFromSerialized, (void* handle, const const_data* payload, void** context), \
+    (handle, payload, context))
+
+static void dead(void), exit_early(void);
+static struct table {
+  uint32_t version;
+  uint32_t size;
+  int32_t owner;       /* whether the interpreter was started here */
+  int32_t started;     /* set by Python when the functions are in place */
+  const char* package; /* version of the package that this library was built with */
+  void (*set_error)(const char* text);
+  void (*emit)(int severity, const char* text);
+  int (*log_level)(void);
+  void (*dead)(void);
+  void (*exit_early)(void);
+  /* From here on filled by Python. */
+  void (*shutdown)(void);
+  void (*set_level)(int level);
+#define FIELD(name, parameters, call) int(*name) parameters;
+  FORWARDED(FIELD)
+} table = {
+    .version = TABLE_VERSION, .size = sizeof(struct table), .package = PLUGIN_VERSION,
+    .set_error = set_error, .emit = emit, .log_level = log_level, .dead = dead,
+    .exit_early = exit_early,
+};
+
+/* ------------------------------------------------------------------ start and end */
+
+enum { COLD, READY, GONE, FORKED };
+static atomic_int state = COLD;
+static atomic_int inflight; /* calls inside this library */
+static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
+
+/* Refuse new calls and give the running ones time to end.  Called by Python's atexit (with the
+ * GIL released) in a Python host, and by the C library's where the interpreter is ours. */
+static void dead(void) {
+  atomic_store(&state, GONE);
+  for (int k = 0; k < EXIT_WAIT_MS && atomic_load(&inflight); ++k) usleep(1000);
+}
+
+static void at_exit(void) {
+  if (atomic_load(&state) != READY) return;
+  dead();
+  if (!atomic_load(&inflight) && py.IsInitialized() && table.shutdown) table.shutdown();
+}
+
+/* Exit functions and static destructors run in reverse order: called once IREE is loaded, this
+ * makes at_exit run before IREE's. */
+static void exit_early(void) {
+  if (table.owner) atexit(at_exit);
+}
+
+/* The child of a fork has none of the threads, and the GIL may be held by one of them. */
+static void in_child(void) {
+  int was = READY;
+  atomic_compare_exchange_strong(&state, &was, FORKED);
+  atomic_store(&inflight, 0);
+}
+
+static int python_error(const char* what) {
+  object *kind = NULL, *value = NULL, *trace = NULL;
+  py.ErrFetch(&kind, &value, &trace);
+  object* text = value ? py.Str(value) : NULL;
+  const char* shown = text ? py.AsUTF8(text, NULL) : NULL;
+  fail(INTERNAL_ERROR, "%s: %s", what, shown ? shown : "unknown Python error");
+  if (text) py.DecRef(text);
+  if (kind) py.DecRef(kind);
+  if (value) py.DecRef(value);
+  if (trace) py.DecRef(trace);
+  py.ErrClear();
+  return INTERNAL_ERROR;
+}
+
+/* Start the interpreter as that of `home.python`, not as the host's environment would have it. */
+static void initialise(void) {
+  void* self = dlopen(NULL, RTLD_LAZY); /* by now libpython is in the global scope */
+  static const char* const flags[] = {"Py_IgnoreEnvironmentFlag", "Py_NoUserSiteDirectory", NULL};
+  for (int k = 0; flags[k]; ++k) {
+    int* flag = self ? dlsym(self, flags[k]) : NULL;
+    if (flag) *flag = 1; /* PYTHONHOME and PYTHONPATH are meant for another Python */
+  }
+  char* locale = setlocale(LC_CTYPE, NULL);
+  locale = locale ? strdup(locale) : NULL;
+  if (*home.python) py.SetProgramName(py.DecodeLocale(home.python, NULL)); /* leads to pyvenv.cfg */
+  py.InitializeEx(0); /* 0: the signal handlers stay the host's */
+  table.owner = 1;
+  py.SaveThread();
+  if (locale) setlocale(LC_CTYPE, locale);
+  free(locale);
+  atexit(at_exit);
+  pthread_atfork(NULL, NULL, in_child);
+}
+
+/* Import ENTRY and let it fill the table; the caller holds the GIL. */
+static int fill(void) {
+  int minor = 0;
+  if (sscanf(py.GetVersion(), "3.%d", &minor) != 1 || minor < 11)
+    return fail(INTERNAL_ERROR, "hipdnn-iree needs Python 3.11 or newer; this process runs %s", py.GetVersion());
+  object* module = py.ImportModule(ENTRY);
+  if (!module && *home.path) {
+    py.ErrClear();
+    object* site = py.ImportModule("site");
+    object* added = site ? py.CallMethod(site, "addsitedir", "s", home.path) : NULL;
+    if (added) py.DecRef(added);
+    if (site) py.DecRef(site);
+    py.ErrClear();
+    module = py.ImportModule(ENTRY);
+  }
+  if (!module) return python_error("cannot import " ENTRY);
+  object* filled = py.CallMethod(module, "fill", "n", (ssize_t)(intptr_t)&table);
+  int status = filled ? SUCCESS : python_error(ENTRY);
+  if (filled) py.DecRef(filled);
+  py.DecRef(module);
+  if (!status && !table.started) status = fail(INTERNAL_ERROR, ENTRY " did not start");
+  return status;
+}
+
+static __attribute__((noinline)) int start(void) {
+  static int found;
+  static const char* const texts[] = {
+      [GONE] = "Python has ended in this process, and with it the plugin",
+      [FORKED] = "this process was forked from one that had started the plugin; start it with exec instead"};
+  int status = SUCCESS, now, cold = COLD;
+  pthread_mutex_lock(&starting); /* nothing in here waits for the GIL */
+  now = atomic_load(&state);
+  if (now == COLD) {
+    if (!found) found = !(status = find_python());
+    if (!status && !py.IsInitialized()) initialise();
+  }
+  pthread_mutex_unlock(&starting);
+  if (now == READY) return SUCCESS;
+  if (now != COLD) return fail(INTERNAL_ERROR, "%s", texts[now]);
+  if (!status) {
+    int held = py.Ensure(); /* racing threads are ordered by Python's import lock */
+    status = fill();
+    if (!status) atomic_compare_exchange_strong(&state, &cold, READY);
+    py.Release(held);
+  }
+  if (status) emit(ERROR, last_error);
+  return status;
+}
+
+/* ------------------------------------------------------------------ threads of the host */
+
+/* A thread that Python does not know gets one thread state, which it keeps until it ends.
+ * Otherwise every call would make and free one: 7 us instead of 0.3. */
+extern int __cxa_thread_atexit_impl(void (*)(void*), void*, void*);
+extern void* __dso_handle __attribute__((visibility("hidden")));
+static _Thread_local int known;
+
+static void forget_thread(void* unused) {
+  (void)unused;
+  if (atomic_load(&state) != READY || !py.IsInitialized() || (py.IsFinalizing && py.IsFinalizing())) return;
+  int held = py.Ensure(); /* nested in the one that was kept */
+  py.Release(0);          /* undoes the kept one, and goes on holding the GIL */
+  py.Release(held);       /* the last one: frees the thread state */
+}
+
+static __attribute__((noinline)) void know_thread(void) {
+  known = 1;
+  if (py.ThisThreadState()) return;
+  py.Ensure(); /* never released, so that the state stays */
+  py.SaveThread();
+  __cxa_thread_atexit_impl(forget_thread, NULL, &__dso_handle);
+}
+
+static inline int enter(void) {
+  if (__builtin_expect(atomic_load_explicit(&state, memory_order_acquire) != READY, 0)) {
+    int status = start();
+    if (status) return status;
+  }
+  if (__builtin_expect(!py.IsInitialized(), 0)) return fail(INTERNAL_ERROR, "Python has ended in this process");
+  if (__builtin_expect(!known, 0)) know_thread();
+  return SUCCESS;
+}
+
+static inline int checked(int status, const char* name) {
+  if ((unsigned)status <= LAST) return status;
+  return fail(INTERNAL_ERROR, "%s gave the status %d, which does not exist", name, status);
+}
+
+/* ------------------------------------------------------------------ entry points */
+
+#define BODY(name, parameters, call) \
+  API int NAME(P, name) parameters { \
+    atomic_fetch_add(&inflight, 1); \
+    int status = enter(); \
+    if (!status) status = checked(table.name call, #name); \
+    atomic_fetch_sub(&inflight, 1); \
+    return status; \
+  }
+FORWARDED(BODY)
+
+static int64_t engine_id(void) { /* FNV-1a 64 of the name */
+  uint64_t value = 0xCBF29CE484222325u;
+  for (const char* at = ENGINE_NAME; *at; ++at) value = (value ^ (unsigned char)*at) * 0x100000001B3u;
+  return (int64_t)value;
+}
+
+static int give(const char** out, const char* text) {
+  if (!out) return fail(BAD_PARAM, "null pointer for the result");
+  *out = text;
+  return SUCCESS;
+}
+
+API int hipdnnPluginGetName(const char** name) { return give(name, "hipdnn-iree"); }
+API int hipdnnPluginGetVersion(const char** version) { return give(version, PLUGIN_VERSION); }
+API int hipdnnPluginGetApiVersion(const char** version) { return give(version, API_VERSION); }
+
+API int hipdnnPluginGetType(int* type) {
+  if (!type) return fail(BAD_PARAM, "null pointer for the result");
+  *type = 1; /* an engine plugin */
+  return SUCCESS;
+}
+
+API void hipdnnPluginGetLastErrorString(const char** text) {
+  if (text) *text = last_error;
+}
+
+API int hipdnnPluginSetLoggingCallback(log_sink callback) {
+  atomic_store(&sink, callback);
+  return SUCCESS;
+}
+
+API int hipdnnPluginSetLogLevel(int level) {
+  if (level < INFO || level > OFF) return fail(INVALID_VALUE, "log level %d; wanted 0 (info) to 4 (off)", level);
+  atomic_store(&wanted_level, level);
+  if (atomic_load(&state) != READY) return SUCCESS; /* Python asks when it starts */
+  atomic_fetch_add(&inflight, 1);
+  int status = enter();
+  if (!status) table.set_level(level);
+  atomic_fetch_sub(&inflight, 1);
+  return SUCCESS; /* the level holds in any case */
+}
+
+API int hipdnnEnginePluginGetAllEngineIds(int64_t* ids, uint32_t most, uint32_t* count) {
+  if (!count || (most && !ids)) return fail(BAD_PARAM, "null pointer for the result");
+  *count = 1;
+  if (most) *ids = engine_id();
+  return SUCCESS;
+}
+
+API int hipdnnEnginePluginGetEngineName(int64_t id, const char** name) {
+  if (id != engine_id()) return fail(BAD_PARAM, "engine %lld is not of this plugin", (long long)id);
+  return give(name, ENGINE_NAME);
+}
