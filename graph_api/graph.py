@@ -186,6 +186,33 @@ class Graph(PointwiseMethods):
             tensor.data_type = _PYTHON_TYPES[type(number)]
         return tensor
 
+    def runtime_scalar(
+        self,
+        *,
+        data_type: DataType | str = DataType.UNSET,
+        name: str = "",
+        uid: int | None = None,
+    ) -> Tensor:
+        """Add a scalar whose value is given at each execution: dims (1,), passed by value.
+
+        It is bound like a buffer, to a number or to host memory that holds one, which is then
+        read at each execution.  Without ``data_type`` it takes the graph's compute type, or the
+        I/O type for a graph without one.
+
+        Examples
+        --------
+        >>> g = Graph(io_data_type="half", compute_data_type="float")
+        >>> alpha = g.runtime_scalar(name="alpha")
+        >>> y = g.mul(g.tensor(dims=(2, 3)), alpha).set_output()
+        >>> g.freeze().tensors[alpha.uid].data_type
+        DataType.FLOAT
+        """
+        tensor = self.tensor(dims=(1,), data_type=data_type, name=name, uid=uid)
+        tensor.runtime_scalar = True
+        if tensor.data_type is DataType.UNSET:
+            tensor.data_type = self.compute_data_type
+        return tensor
+
     def output(self, tensor: Tensor, *, name: str = "", data_type: DataType | str = "") -> Tensor:
         """Mark a result as an output, and optionally name it and set its type."""
         if tensor.graph is not self:

@@ -33,6 +33,7 @@ RULES: dict[str, str] = {
     "TENSOR-08": "a compile-time scalar has dims (1,), a value its type can hold, and no producer",
     "TENSOR-09": "a virtual tensor is written by a node",
     "TENSOR-10": "the alignment is at least one byte; ragged offsets are a tensor of the graph",
+    "TENSOR-11": "a scalar read at execution has one element of at least 8 bits, and no producer",
 }
 
 
@@ -57,6 +58,8 @@ def check_tensor(graph: Graph, tensor: Tensor) -> Iterator[Problem]:
     produced = graph.is_produced(tensor)
     if tensor.value is not None:
         yield from _check_scalar(graph, tensor, tensor.value)
+    if tensor.runtime_scalar:
+        yield from _check_runtime_scalar(graph, tensor)
     if tensor.virtual and not produced:
         yield problem("TENSOR-09", "virtual, and no node writes it", "a writer, or a buffer")
     if not isinstance(tensor.alignment, int) or tensor.alignment < 1:
@@ -114,6 +117,19 @@ def _check_scalar(graph: Graph, tensor: Tensor, value: Scalar) -> Iterator[Probl
     data_type = default_type(graph, tensor)
     if data_type is not DataType.UNSET and stored(value, data_type) is None:
         yield problem(shown(value), f"a number that {data_type.json} can hold")
+
+
+def _check_runtime_scalar(graph: Graph, tensor: Tensor) -> Iterator[Problem]:
+    def problem(got: object, wanted: str) -> Problem:
+        return Problem(rule="TENSOR-11", port=label_of(tensor), got=str(got), wanted=wanted)
+
+    if tensor.dims is not None and prod(tensor.dims) != 1:
+        yield problem(f"dims {list(tensor.dims)}", "one element for a scalar read at execution")
+    if graph.is_produced(tensor) or tensor.virtual:
+        yield problem("a writer", "a scalar that no node writes")
+    data_type = default_type(graph, tensor)
+    if 0 < data_type.bits < 8:
+        yield problem(data_type.json, "a type of at least 8 bits")
 
 
 def default_type(graph: Graph, tensor: Tensor) -> DataType:

@@ -109,11 +109,16 @@ def flags(graph: FrozenGraph, target: Target, now: Settings) -> tuple[str, ...]:
 
 
 def _flags_of_ops(graph: FrozenGraph, target: Target) -> tuple[str, ...]:
-    if target.is_cpu and any(isinstance(node.op, AttentionOp) for node in graph.nodes):
+    if not any(isinstance(node.op, AttentionOp) for node in graph.nodes):
+        return ()
+    # Distances between queries and keys stay expressions of two line indices: hoisted, they would
+    # be a table of all pairs in device memory, filled when the module is loaded.
+    plain = ("--iree-opt-const-expr-hoisting=false",)
+    if target.is_cpu:
         # IREE 3.13 mixes up the batches of a data-tiled product that is fused with what divides
         # its rows: wrong numbers from the second batch entry on.
-        return ("--iree-dispatch-creation-data-tiling=false",)
-    return ()
+        return (*plain, "--iree-dispatch-creation-data-tiling=false")
+    return plain
 
 
 def signature_of(graph: FrozenGraph, workspace_bytes: int = 0) -> Signature:
@@ -129,6 +134,7 @@ def signature_of(graph: FrozenGraph, workspace_bytes: int = 0) -> Signature:
                 dims=spec.dims,
                 strides=spec.strides,
                 shape=(layout.span,) if layout.padded else layout.shape,
+                scalar=spec.runtime_scalar,
             )
         )
     return Signature(args=tuple(args), workspace_bytes=workspace_bytes)

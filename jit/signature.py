@@ -30,6 +30,8 @@ class ArgSpec:
     shape : tuple of int
         Shape of the IR argument: what lies in memory, outermost first.  Broadcast dims have
         extent 1; a tensor with padded strides is one flat dim that spans it.
+    scalar : bool
+        Whether it is one number, passed by value, that the host reads at each execution.
     """
 
     output: bool
@@ -37,6 +39,7 @@ class ArgSpec:
     dims: tuple[int, ...]
     strides: tuple[int, ...]
     shape: tuple[int, ...]
+    scalar: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -51,6 +54,7 @@ class ArgSpec:
             "dims": list(self.dims),
             "strides": list(self.strides),
             "shape": list(self.shape),
+            "scalar": self.scalar,
         }
 
     @classmethod
@@ -62,6 +66,7 @@ class ArgSpec:
             dims=tuple(int(d) for d in data["dims"]),
             strides=tuple(int(s) for s in data["strides"]),
             shape=tuple(int(d) for d in data["shape"]),
+            scalar=bool(data.get("scalar", False)),
         )
 
 

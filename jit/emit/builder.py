@@ -107,6 +107,22 @@ class Builder:
         op = T.ValueTensorLiteralOp(attribute, results=[result_type])
         return Value(op.result, tuple(shape), dtype)
 
+    def number_type(self, dtype: DataType) -> Any:
+        """Return the type of an argument that is one number: 64 bits, an integer or a float."""
+        return ir.Type.parse("!torch.float" if dtype.is_float else "!torch.int")
+
+    def number(self, ssa: Any, dtype: DataType, shape: Sequence[int]) -> Value:
+        """Return a number argument, which ``dtype`` can hold, as a tensor of one element."""
+        wide = F64 if dtype.is_float else DataType.INT64
+        x = Value(T.PrimNumToTensorScalarOp(self.type((), wide), ssa).result, (), wide)
+        if dtype.is_bool:
+            x = self.truth(x)
+        elif dtype is not wide:
+            # Narrow floats by way of float32, which every target converts directly.
+            x = self._cast(x, F32) if dtype.is_float else x
+            x = x if x.dtype is dtype else self._cast(x, dtype)
+        return self.reshape(x, shape)
+
     # ---------------------------------------------------------------- ops
 
     def call(self, op: Any, shape: Sequence[int], dtype: DataType, *operands: object) -> Value:

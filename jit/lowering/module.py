@@ -101,7 +101,11 @@ def _settled(b: Builder, graph: FrozenGraph, value: Value, spec: TensorSpec) -> 
 def _emit_function(b: Builder, graph: FrozenGraph) -> None:
     arguments = [(uid, True) for uid in graph.outputs] + [(uid, False) for uid in graph.inputs]
     types = [
-        b.type(argument_shape(graph.tensors[uid]), graph.tensors[uid].data_type, mutable=output)
+        b.number_type(graph.tensors[uid].data_type)
+        if graph.tensors[uid].runtime_scalar
+        else b.type(
+            argument_shape(graph.tensors[uid]), graph.tensors[uid].data_type, mutable=output
+        )
         for uid, output in arguments
     ]
     function = func.FuncOp("main", ir.FunctionType.get(types, []))
@@ -111,6 +115,9 @@ def _emit_function(b: Builder, graph: FrozenGraph) -> None:
         values: dict[int, Value] = {}
         for uid in graph.inputs:
             spec = graph.tensors[uid]
+            if spec.runtime_scalar:
+                values[uid] = b.number(slots[uid], spec.data_type, spec.dims)
+                continue
             argument = Value(slots[uid], argument_shape(spec), spec.data_type)
             values[uid] = to_logical(b, argument, spec)
         for k, node in enumerate(graph.nodes):

@@ -10,23 +10,27 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ...graph_api.errors import ArtifactError, BindError, DeviceError, HipdnnIreeError, Problem
-from ..signature import Signature
+from ..signature import ArgSpec, Signature
 from .arrays import ALIGNMENT, empty, span
 from .buffers import BufferLike, Given, describe, same_layout
 from .device import Device, reason
 from .memory import Lease, Pool, Stage, Step, adopt, as_view
 from .module import Module
 from .rules import judge, judge_workspace, overlaps
+from .scalars import ArgumentList, Reader, describe_scalar
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = ["BoundPlan", "Executable"]
+
+Call = Callable[..., None]
+"""Runs the function; takes the scalars of this one run, when not those that were bound."""
 
 
 class BoundPlan:
@@ -34,9 +38,9 @@ class BoundPlan:
 
     The plan keeps alive every Python object whose memory it uses; memory behind a `Pointer` or
     an int address is the caller's to keep.  A call reads the inputs anew, overwrites the outputs
-    in place and allocates nothing.  It returns when the results are there; on a device with an
-    external stream it returns when the work is enqueued, and all memory must live until the
-    stream has run it.
+    in place and allocates nothing.  Scalars that were given as memory are read anew, too.  It
+    returns when the results are there; on a device with an external stream it returns when the
+    work is enqueued, and all memory must live until the stream has run it.
 
     Threads: calls of one plan wait for one another, as they share outputs and workspace;
     different plans run at the same time (the caller must not give them one workspace).
@@ -49,7 +53,7 @@ class BoundPlan:
 
     __slots__ = ("__weakref__", "_call", "staged")
 
-    def __init__(self, call: Step, staged: tuple[str, ...]) -> None:
+    def __init__(self, call: Call, staged: tuple[str, ...]) -> None:
         self._call = call
         self.staged = staged
 
@@ -73,7 +77,7 @@ class BoundPlan:
         self._call = _closed
 
 
-def _closed() -> None:
+def _closed(values: object = None) -> None:
     raise BindError("this plan was closed; bind the buffers again")
 
 
@@ -162,9 +166,9 @@ class Executable:
             If memory runs out, or the process was forked since the device was opened.
         """
         self.device.check()
-        givens, owners, problems = self._describe(buffers, workspace, strict)
+        givens, owners, problems, readers = self._describe(buffers, workspace, strict)
         self._judge(givens, problems, copy)
-        return self._prepare(givens, owners, None)
+        return self._prepare(givens, owners, None, readers)
 
     def execute(
         self,
@@ -186,9 +190,10 @@ class Executable:
         is the one used least recently; `forget` drops all of them.
         """
         self.device.check()
-        givens, owners, problems = self._describe(buffers, workspace, strict)
+        givens, owners, problems, readers = self._describe(buffers, workspace, strict)
         if problems:
             self._judge(givens, problems, copy=False)
+        values = tuple([read() for read in readers])
         # An own workspace is this call's alone; as the last one returned is taken first, calls
         # one after another meet the same one and find their entry.
         space = None if "workspace" in givens else self._pool.take()
@@ -200,12 +205,15 @@ class Executable:
                     self._bound.move_to_end(key)
             if plan is None:
                 self._judge(givens, problems, copy=False)
-                plan = self._prepare(givens, [], space)
+                plan = self._prepare(givens, [], space, readers)
                 with self._lock:
                     self._bound[key] = plan
                     while len(self._bound) > self._remember:
                         self._bound.popitem(last=False)
-            plan()
+            if values:
+                plan._call(values)
+            else:
+                plan()
         finally:
             if space is not None:
                 self._pool.give(space)
@@ -234,30 +242,42 @@ class Executable:
 
     def _describe(
         self, buffers: Mapping[int, BufferLike], workspace: BufferLike | None, strict: bool
-    ) -> tuple[dict[int | str, Given], list[object], list[Problem]]:
-        """Return the facts of each buffer by uid and of the workspace, their owners, problems."""
+    ) -> tuple[dict[int | str, Given], list[object], list[Problem], list[Reader]]:
+        """Return the facts of each buffer by uid and of the workspace, owners, problems, scalars.
+
+        There is an owner for every argument when there is no problem.
+        """
         givens: dict[int | str, Given] = {}
+        readers: list[Reader] = []
         owners: list[object] = []
         problems: list[Problem] = []
-        todo: list[tuple[int | str, str, BufferLike]] = []
-        for uid, label, _ in self._arguments:
+        todo: list[tuple[int | str, str, BufferLike, ArgSpec | None]] = []
+        for uid, label, spec in self._arguments:
             if uid in buffers:
-                todo.append((uid, label, buffers[uid]))
+                todo.append((uid, label, buffers[uid], spec))
             else:
-                wanted = f"a buffer for uid {uid}"
+                wanted = f"{'a number' if spec.scalar else 'a buffer'} for uid {uid}"
                 problems.append(Problem(rule="BIND-01", port=label, got="none", wanted=wanted))
         if strict and len(buffers) > len(todo):
             problems += _unknown(buffers.keys() - self.uids, "strict=False lets it pass")
         if workspace is not None and self.workspace_bytes:
-            todo.append(("workspace", "workspace", workspace))
-        for key, label, buffer in todo:
+            todo.append(("workspace", "workspace", workspace, None))
+        for key, label, buffer, about in todo:
+            if about is not None and about.scalar:
+                scalar = describe_scalar(buffer, about, label)
+                if isinstance(scalar, list):
+                    problems += scalar
+                else:
+                    readers.append(scalar[0])
+                    owners.append(scalar[1])
+                continue
             found = describe(buffer, label)
             if isinstance(found, Problem):
                 problems.append(found)
             else:
                 givens[key], owner = found
                 owners.append(owner)
-        return givens, owners, problems
+        return givens, owners, problems, readers
 
     def _judge(
         self, givens: Mapping[int | str, Given], problems: list[Problem], copy: bool
@@ -278,16 +298,23 @@ class Executable:
             raise _refusal(problems)
 
     def _prepare(
-        self, givens: Mapping[int | str, Given], owners: list[object], space: Any
+        self,
+        givens: Mapping[int | str, Given],
+        owners: list[object],
+        space: Any,
+        readers: Sequence[Reader],
     ) -> BoundPlan:
         """Import or stage every buffer and build the call; ``space`` is a workspace to use."""
-        from iree.runtime import HalFence, VmVariantList
+        from iree.runtime import HalFence
 
         module = self.module
         held: list[object] = [*owners, self.device]
         stages: dict[str, Stage] = {}
-        arguments = VmVariantList(len(self._arguments) + 3)
+        arguments: list[Any] = []
         for position, (uid, label, spec) in enumerate(self._arguments):
+            if spec.scalar:
+                arguments.append(None)
+                continue
             given = givens[uid]
             if self._fits(given) and same_layout(spec, given):
                 buffer = adopt(self.device, given.address, spec.nbytes)
@@ -295,21 +322,25 @@ class Executable:
                 owner = owners[position] if owners else None
                 stages[label] = Stage(self.device, spec, given, owner)
                 buffer = stages[label].buffer
-            arguments.push_ref(as_view(buffer, spec))
+            arguments.append(as_view(buffer, spec))
         if space is None:
             space, lease = self._workspace(givens.get("workspace"))
             held.append(lease)
-        arguments.push_ref(space)
+        arguments.append(space)
         function = module.main
         if self.device.asynchronous and not stages:
             # Stream order is all the order there is: nothing to wait for, nothing to signal.
             function = module.main_async
-            arguments.push_ref(HalFence(0))
-            arguments.push_ref(HalFence(0))
+            arguments += [HalFence(0), HalFence(0)]
         held += stages.values()
         before = [step for stage in stages.values() for step in stage.before]
         after = [step for stage in stages.values() for step in stage.after]
-        call = _direct(module, function, arguments, held)
+        kinds = [spec.data_type for _, _, spec in self._arguments if spec.scalar]
+        lists = ArgumentList(arguments, kinds)
+        if readers:
+            call = _with_scalars(module, function, lists, readers, held)
+        else:
+            call = _direct(module, function, lists.at(()), held)
         if stages:
             call = _staged(call, before, after)
         return BoundPlan(call, tuple(stages))
@@ -330,7 +361,7 @@ class Executable:
         return lease.buffer, lease
 
 
-def _direct(module: Module, function: Any, arguments: Any, held: list[object]) -> Step:
+def _direct(module: Module, function: Any, arguments: Any, held: list[object]) -> Call:
     """Return the call without staging: a lock, a look at the process id, and IREE."""
     from iree.runtime import VmVariantList
 
@@ -351,15 +382,42 @@ def _direct(module: Module, function: Any, arguments: Any, held: list[object]) -
     return call
 
 
-def _staged(call: Step, before: Iterable[Step], after: Iterable[Step]) -> Step:
+def _with_scalars(
+    module: Module,
+    function: Any,
+    lists: ArgumentList,
+    readers: Sequence[Reader],
+    held: list[object],
+) -> Call:
+    """Return the call that reads its scalars first, unless it is given them."""
+    from iree.runtime import VmVariantList
+
+    invoke, results = module.context.invoke, VmVariantList(0)
+    device, lock, getpid = module.device, threading.Lock(), os.getpid
+    pid = device.pid
+
+    def call(values: tuple[bytes, ...] | None = None, held: list[object] = held) -> None:
+        if getpid() != pid:
+            device.check()
+        with lock:
+            now = tuple([read() for read in readers]) if values is None else values
+            try:
+                invoke(function, lists.at(now), results)
+            except Exception as error:
+                raise _failure(error, device) from error
+
+    return call
+
+
+def _staged(call: Call, before: Iterable[Step], after: Iterable[Step]) -> Call:
     """Return the call with its copies around it."""
     lock = threading.Lock()
 
-    def staged() -> None:
+    def staged(*values: object) -> None:
         with lock:
             for step in before:
                 step()
-            call()
+            call(*values)
             for step in after:
                 step()
 

@@ -33,6 +33,7 @@ RULES = {
     "BIND-11": "a workspace is contiguous and large enough",
     "BIND-12": "the memory is the device's",
     "BIND-13": "device memory starts at a multiple of 64 bytes",
+    "BIND-14": "a number given for a scalar is one that its type can hold",
 }
 """Rule id -> what must hold."""
 

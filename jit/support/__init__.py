@@ -22,7 +22,6 @@ __all__ = ["RULES", "SERVED_TYPES", "problems"]
 RULES: dict[str, str] = {
     "IREE-01": "the op has a lowering",
     "IREE-02": "every tensor has a data type that the lowering handles",
-    "IREE-03": "scalars read at execution are not served yet",
     "IREE-04": "ragged tensors are not served yet",
     "IREE-05": "graphs with override shapes are not served yet",
 }
@@ -77,8 +76,5 @@ def _node_problems(graph: FrozenGraph, node: FrozenNode) -> Iterator[Problem]:
         if spec.data_type not in SERVED_TYPES:
             served = ", ".join(t.json for t in SERVED_TYPES)
             yield problem(node, "IREE-02", port, spec.data_type.json, f"one of {served}")
-        if spec.runtime_scalar and spec.value is None:
-            wanted = "a tensor or a compile-time scalar"
-            yield problem(node, "IREE-03", port, "a scalar read at execution", wanted)
         if spec.ragged_offset_uid is not None:
             yield problem(node, "IREE-04", port, "a ragged tensor", "a tensor with fixed dims")

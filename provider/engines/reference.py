@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...graph_api.errors import BindError, Decline, Problem
@@ -89,11 +90,14 @@ class ReferencePlan(Plan):
         from ..reference import execute, to_dtype
 
         graph, arguments = self.graph, self._arguments()
-        memory, owners = _memory(graph, arguments, buffers, copy)
+        memory, readers, owners = _memory(graph, arguments, buffers, copy)
 
         # `owners` rides along as a default, so that the memory lives as long as the call.
         def call(owners: list[object] = owners) -> None:
-            inputs = {u: unpack(arguments[u], memory[u]) for u in graph.inputs}
+            inputs = {
+                u: readers[u]() if u in readers else unpack(arguments[u], memory[u])
+                for u in graph.inputs
+            }
             for uid, result in execute(graph, inputs).items():
                 spec = arguments[uid]
                 memory[uid][...] = pack(spec, to_dtype(result, spec.data_type))
@@ -109,22 +113,39 @@ class ReferencePlan(Plan):
 
 def _memory(
     graph: FrozenGraph, arguments: Mapping[int, ArgSpec], buffers: Mapping[int, Any], copy: bool
-) -> tuple[dict[int, np.ndarray[Any, Any]], list[object]]:
-    """Return the memory of each buffer as an array, and what owns it, or raise `BindError`."""
+) -> tuple[
+    dict[int, np.ndarray[Any, Any]],
+    dict[int, Callable[[], np.ndarray[Any, Any]]],
+    list[object],
+]:
+    """Return the memory of each buffer as an array, how to read scalars, and what owns both.
+
+    Raises `BindError`.
+    """
     from ...jit.runtime.buffers import describe
     from ...jit.runtime.device import Device
     from ...jit.runtime.rules import judge, overlaps
+    from ...jit.runtime.scalars import describe_scalar
 
     host = Device("local-sync", 0, None, None, None)  # a description only: nothing is opened
     givens: dict[int, Given] = {}
+    readers: dict[int, Callable[[], np.ndarray[Any, Any]]] = {}
     owners: list[object] = []
     ranges: list[tuple[str, bool, int, int]] = []
     problems = [_unknown(uid) for uid in buffers if uid not in arguments]
     for uid, spec in arguments.items():
         label = graph.tensors[uid].name or f"uid {uid}"
         if uid not in buffers:
-            wanted = f"a buffer for uid {uid}"
+            wanted = f"{'a number' if spec.scalar else 'a buffer'} for uid {uid}"
             problems.append(Problem(rule="BIND-01", port=label, got="none", wanted=wanted))
+            continue
+        if spec.scalar:
+            scalar = describe_scalar(buffers[uid], spec, label)
+            if isinstance(scalar, list):
+                problems += scalar
+            else:
+                readers[uid] = partial(_read, scalar[0], spec)
+                owners.append(scalar[1])
             continue
         found = describe(buffers[uid], label)
         if isinstance(found, Problem):
@@ -137,7 +158,16 @@ def _memory(
     problems = problems or overlaps(ranges)
     if problems:
         raise BindError(f"{len(problems)} problem(s) with the buffers", problems)
-    return {uid: _array(spec, givens[uid]) for uid, spec in arguments.items()}, owners
+    arrays = {uid: _array(arguments[uid], given) for uid, given in givens.items()}
+    return arrays, readers, owners
+
+
+def _read(reader: Callable[[], bytes], spec: ArgSpec) -> np.ndarray[Any, Any]:
+    from ...jit.runtime.elements import numpy_dtype
+    from ...jit.runtime.scalars import one_element
+
+    value = one_element(reader(), spec.data_type).astype(numpy_dtype(spec.data_type))
+    return value.reshape(spec.dims)
 
 
 def _array(spec: ArgSpec, given: Given) -> np.ndarray[Any, Any]:

@@ -127,6 +127,14 @@ def scalar_as_result(g: Graph) -> None:
     node(g, RELU, {"in_0": x(g, 1)}, outputs={"out_0": g.scalar(1.0, name="s")})
 
 
+def runtime_scalar_as_result(g: Graph) -> None:
+    node(g, RELU, {"in_0": x(g, 1)}, outputs={"out_0": g.runtime_scalar(name="s")})
+
+
+def runtime_scalar_of_four_bits(g: Graph) -> None:
+    pw(g, x(g), g.runtime_scalar(name="s", data_type="int4"), mode="mul")
+
+
 def with_setting(g: Graph, **options: Any) -> None:
     relu(g)
     for name, value in options.items():
@@ -216,6 +224,9 @@ TABLE = [
     Row("TENSOR-10", lambda g: with_setting(g, alignment=0), "", "x", "alignment 0", "at least 1"),
     Row("TENSOR-10", lambda g: with_setting(g, alignment="16"), "", "x", "'16'", "at least 1"),
     Row("TENSOR-10", lambda g: with_setting(g, ragged_offset_uid=99), "", "x", "uid 99", "of this graph"),
+    Row("TENSOR-11", lambda g: with_setting(g, runtime_scalar=True), "", "x", "dims [2, 3]", "one element"),
+    Row("TENSOR-11", runtime_scalar_as_result, "", "s", "a writer", "no node writes"),
+    Row("TENSOR-11", runtime_scalar_of_four_bits, "", "s", "int4", "at least 8 bits"),
     # nodes
     Row("NODE-01", lambda g: node(g, Matmul(), {"a": x(g)}), "n", "b", "nothing", "a tensor"),
     Row("NODE-01", lambda g: pw(g, None, mode="abs"), "pw", "in_0", "nothing", "a tensor"),

@@ -133,12 +133,6 @@ def test_a_hit_in_a_new_process_loads_no_compiler(tmp_path: Path) -> None:
     assert lines[1] == ["hit", "False", "False"]
 
 
-def _runtime_scalar(graph: Graph) -> None:
-    x, s = graph.tensor(dims=(3,)), graph.tensor(dims=(1,))
-    s.runtime_scalar = True
-    graph.mul(x, s).set_output()
-
-
 def _ragged(graph: Graph) -> None:
     x = graph.tensor(dims=(3,))
     x.ragged_offset_uid = graph.tensor(dims=(3,), data_type="int32").uid
@@ -158,7 +152,6 @@ def _unserved_type(graph: Graph) -> None:
     ("rule", "build", "port"),
     [
         ("IREE-02", _unserved_type, "in_0"),
-        ("IREE-03", _runtime_scalar, "in_1"),
         ("IREE-04", _ragged, "in_0"),
         ("IREE-05", _override, "is_override_shape_enabled"),
     ],

@@ -1,0 +1,150 @@
+"""Scalars that the host reads at each execution: arguments by value, never device memory.
+
+A caller gives a number, or host memory that holds one (an array of one element, a tensor with
+``__dlpack__``, a `Pointer`), which is read anew at each call.  The compiled function takes it as
+a 64-bit number of IREE's virtual machine, so that nothing is uploaded to a GPU and nothing that
+is still queued there can see a later value.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from ...graph_api.dtypes import DataType
+from ...graph_api.errors import Problem
+from ...graph_api.values import plain_number, stored
+from ..signature import ArgSpec
+from .buffers import HOST, BufferLike, Given, describe
+from .elements import numpy_dtype
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["ArgumentList", "Reader", "describe_scalar", "one_element"]
+
+Reader = Callable[[], bytes]
+"""Returns the scalar as it lies in memory, in its tensor's type."""
+
+
+def describe_scalar(
+    buffer: BufferLike, spec: ArgSpec, port: str
+) -> tuple[Reader, object] | list[Problem]:
+    """Return how to read a scalar and the owner of its memory, or everything that is wrong.
+
+    Parameters
+    ----------
+    buffer : BufferLike or number
+        A bool, int, float or NumPy scalar is the value itself (so a plain int is no address
+        here); anything else is memory that holds one element of the tensor's type.
+    spec : ArgSpec
+        The argument.
+    port : str
+        The tensor's name, for the text.
+    """
+    import numpy as np
+
+    def wrong(rule: str, got: object, wanted: object, hint: str = "") -> Problem:
+        return Problem(rule=rule, port=port, got=str(got), wanted=str(wanted), hint=hint)
+
+    kind = spec.data_type
+    number = None
+    if not isinstance(buffer, np.ndarray) and not hasattr(buffer, "__dlpack__"):
+        number = plain_number(buffer)
+        if number is None and isinstance(buffer, np.generic):  # a scalar of ml_dtypes
+            number = float(buffer)
+    if number is not None:
+        held = stored(number, kind)
+        if held is None:
+            return [wrong("BIND-14", repr(buffer), f"a number that {kind.json} can hold")]
+        raw = np.asarray(held, np.float64 if kind.is_float else None)
+        return partial(bytes, raw.astype(numpy_dtype(kind)).tobytes()), None
+    found = describe(buffer, port)
+    if isinstance(found, Problem):
+        return [wrong("BIND-03", found.got, f"a number, or {found.wanted}", found.hint)]
+    given, owner = found
+    problems = list(_misfits(given, spec, wrong))
+    if problems:
+        return problems
+    return partial(ctypes.string_at, given.address, spec.nbytes), owner
+
+
+def _misfits(given: Given, spec: ArgSpec, wrong: Callable[..., Problem]) -> Sequence[Problem]:
+    """Return what is wrong with memory for a scalar."""
+    if given.address <= 0:
+        return [wrong("BIND-08", f"address {given.address:#x}", "an address of real memory")]
+    problems = []
+    if given.device is not None and given.device != HOST:
+        kind, number = given.device
+        got = f"memory of DLPack device {kind}:{number}"
+        hint = "the host reads a scalar; copy it there first"
+        problems.append(wrong("BIND-12", got, "a number, or host memory", hint))
+    if given.dims is None:
+        if given.nbytes is not None and given.nbytes < spec.nbytes:
+            problems.append(wrong("BIND-09", f"{given.nbytes} bytes", f"{spec.nbytes} bytes"))
+        return problems
+    if given.type is not spec.data_type:
+        got = given.type.json if isinstance(given.type, DataType) else str(given.type)
+        hint = "a plain number is converted"
+        problems.append(wrong("BIND-04", got, spec.data_type.json, hint))
+    if prod(given.dims) != 1:
+        problems.append(wrong("BIND-05", f"shape {given.dims}", "a number, or one element"))
+    return problems
+
+
+class ArgumentList:
+    """The arguments of a call; made again when a scalar has changed, as a VM list has no setter.
+
+    Parameters
+    ----------
+    refs : sequence
+        The buffers and views in order, None where a scalar stands.
+    kinds : sequence of DataType
+        Types of the scalars, in order.
+
+    Notes
+    -----
+    Scalars are compared by their bits: -0.0 is not 0.0, and NaN is itself.
+    """
+
+    __slots__ = ("_built", "_kinds", "_refs", "_values")
+
+    def __init__(self, refs: Sequence[object], kinds: Sequence[DataType]) -> None:
+        self._refs = tuple(refs)
+        self._kinds = tuple(kinds)
+        self._values: tuple[bytes, ...] | None = None
+        self._built: Any = None
+
+    def at(self, values: tuple[bytes, ...]) -> Any:
+        """Return the ``VmVariantList`` for these scalars; one caller at a time."""
+        if values != self._values:
+            self._built = self._build(values)
+            self._values = values
+        return self._built
+
+    def _build(self, values: tuple[bytes, ...]) -> Any:
+        from iree.runtime import VmVariantList
+
+        numbers = zip(self._kinds, values, strict=True)
+        built = VmVariantList(len(self._refs))
+        for ref in self._refs:
+            if ref is not None:
+                built.push_ref(ref)
+                continue
+            kind, raw = next(numbers)
+            (value,) = one_element(raw, kind)
+            if kind.is_float:
+                built.push_float(float(value))
+            else:
+                built.push_int(int(value))
+        return built
+
+
+def one_element(raw: bytes, kind: DataType) -> npt.NDArray[Any]:
+    """Return what a `Reader` read as an array of one element (of ``uint8`` for BOOLEAN)."""
+    import numpy as np
+
+    return np.frombuffer(raw, np.uint8 if kind.is_bool else numpy_dtype(kind), count=1)
