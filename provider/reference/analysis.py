@@ -14,10 +14,18 @@ from collections.abc import Callable
 import numpy as np
 
 from ...graph_api.dtypes import DataType
-from .base import Context
+from .base import Context, Domain
 from .convert import Array, smallest, to_dtype, unit_roundoff, widen
 
-__all__ = ["accumulated", "bilinear_bound", "growth", "product", "rounding", "sum_range"]
+__all__ = [
+    "accumulated",
+    "bilinear_bound",
+    "growth",
+    "product",
+    "rounding",
+    "scaled_domain",
+    "sum_range",
+]
 
 
 def rounding(array: Array, error: Array, data_type: DataType) -> Array:
@@ -103,3 +111,13 @@ def sum_range(n: int, ctx: Context, port: str, *, factors: int) -> tuple[int, in
             term = min(term, 2**factors * limit / n if unsigned else 3 * limit / n**0.5)
     top = int(min(max(term ** (1 / factors), 1), 127))
     return (-128 if top == 127 else -top), top
+
+
+def scaled_domain(n: int, port: str, whole: str, ctx: Context) -> Domain:
+    """Return the values of an operand: one has the range ±1, the other is scaled by the depth.
+
+    Results are then about as large as the operand ``whole``, whatever number n of products an
+    element is the sum of.
+    """
+    top = 1.0 if port == whole else min(1.0, 3.0 / n**0.5)
+    return Domain(low=-top, high=top, ints=sum_range(n, ctx, port, factors=2))

@@ -12,7 +12,7 @@ from ...graph_api.enums import ConvMode
 from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides, strides_in_order
 from ...graph_api.ops.conv_fprop import ConvFprop
-from .analysis import bilinear_bound, product, sum_range
+from .analysis import bilinear_bound, product, scaled_domain
 from .base import FLOATS, INTEGERS, NUMBERS, Arrays, Context, Domain, Reference, Sample
 from .building import padded_strides, sample_graph, wide_type
 from .convert import Array
@@ -62,10 +62,7 @@ def _terms(ctx: Context) -> int:
 
 
 def domain(op: ConvFprop, port: str, ctx: Context) -> Domain:
-    n = _terms(ctx)
-    # The filter is scaled so that results are about as large as the image, at any depth.
-    top = 1.0 if port == "x" else min(1.0, 3.0 / n**0.5)
-    return Domain(low=-top, high=top, ints=sum_range(n, ctx, port, factors=2))
+    return scaled_domain(_terms(ctx), port, "x", ctx)
 
 
 # Sample problems: name, image, filter, parameters of the op, tags.

@@ -9,7 +9,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.graph import Graph
 from ...graph_api.layout import strides_in_order
 from ...graph_api.ops.matmul import Matmul
-from .analysis import bilinear_bound, product, sum_range
+from .analysis import bilinear_bound, product, scaled_domain
 from .base import FLOATS, INTEGERS, NUMBERS, Arrays, Context, Domain, Reference, Sample
 from .building import padded_strides, sample_graph, wide_type
 from .convert import Array
@@ -36,10 +36,7 @@ def bound(op: Matmul, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Cont
 
 
 def domain(op: Matmul, port: str, ctx: Context) -> Domain:
-    n = ctx.inputs["a"].dims[-1]
-    # b is scaled so that results are about as large as a, at any depth.
-    top = 1.0 if port == "a" else min(1.0, 3.0 / n**0.5)
-    return Domain(low=-top, high=top, ints=sum_range(n, ctx, port, factors=2))
+    return scaled_domain(ctx.inputs["a"].dims[-1], port, "a", ctx)
 
 
 # Sample problems: name, dims of a and b, tags.
