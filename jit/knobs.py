@@ -212,6 +212,24 @@ class Settings:
             "How many of them are kept, the newest; 0: none is written.",
         )
     )
+    plugin_device: str = field(
+        metadata=_knob(
+            "PLUGIN_DEVICE",
+            "auto",
+            *kinds.choice("auto", "cpu", "hip"),
+            "What the plugin runs on; auto: a GPU if there is one, else the CPU with host pointers.",
+        )
+    )
+    plugin_libpython: Path | None = field(
+        metadata=_knob(
+            "LIBPYTHON",
+            "",
+            kinds.path,
+            "path of a file",
+            "Shared libpython that the plugin loads in a program without Python; "
+            "by default that of its interpreter.",
+        )
+    )
     log_level: str = field(
         metadata=_knob(
             "LOG_LEVEL",
