@@ -19,7 +19,7 @@ from .output import emit, talk
 
 __all__ = ["COMMANDS", "app"]
 
-COMMANDS = ("run", "compile", "explain", "show", "engines", "targets", "cache", "env")
+COMMANDS = ("run", "compile", "explain", "show", "engines", "ops", "targets", "cache", "env")
 
 
 class App(Group):

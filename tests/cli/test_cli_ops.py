@@ -1,0 +1,98 @@
+"""``ops``: every operation, and what of it is served where."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hipdnn_iree.graph_api.ops import OPS
+from hipdnn_iree.graph_api.wire_codes import NODE_CODES, wire_code
+from hipdnn_iree.jit.target import GFX9_ARCHS, Target
+from hipdnn_iree.provider.reference import sample_problems
+from hipdnn_iree.provider.survey.cases import cases
+from hipdnn_iree.provider.survey.serving import TARGETS, rule_texts
+
+Cli = Callable[..., Any]
+
+
+def test_wire_codes_are_those_of_the_schema() -> None:
+    assert sorted(NODE_CODES.values()) == list(range(1, 24))
+    assert {op.NAME: wire_code(op) for op in OPS.values() if wire_code(op)}.items() >= {
+        "batchnorm_inference": 1,
+        "pointwise": 2,
+        "conv_fprop": 5,
+        "conv_dgrad": 6,
+        "conv_wgrad": 7,
+        "matmul": 9,
+        "sdpa": 12,
+        "reduction": 18,
+        "layernorm_backward": 20,
+    }.items()
+
+
+def test_ops_tell_everything_in_json(cli: Cli) -> None:
+    found = cli("ops", "--json")
+    assert (found.code, found.err) == (0, "")
+    rows = {row["name"]: row for row in found.json()["ops"]}
+    assert list(rows) == list(OPS)
+    samples = sample_problems()
+    for name, row in rows.items():
+        op = OPS[name]
+        assert row["wire_code"] == NODE_CODES.get(row["json_type"])
+        assert [p["name"] for p in row["inputs"]] == [p.name for p in op.INPUTS]
+        assert [p["optional"] for p in row["outputs"]] == [p.optional for p in op.OUTPUTS]
+        assert tuple(row["targets"]) == TARGETS == ("cpu", *GFX9_ARCHS)
+        mine = [s for s in samples if s.name.partition(".")[0] == name]
+        assert mine
+        for kinds in row["targets"].values():
+            assert list(kinds) == row["dtypes"]
+            for kind, told in kinds.items():
+                assert told["samples"] == sum(kind in [t.json for t in s.dtypes] for s in mine)
+                declined = {s for names in told["declined"].values() for s in names}
+                assert told["served"] == told["samples"] - len(declined)
+    mode = next(p for p in rows["reduction"]["parameters"] if p["name"] == "mode")
+    assert mode["type"] == "ReductionMode"
+    assert mode["required"] is True
+    assert "amax" in mode["choices"]
+
+
+def test_declined_is_told_with_its_rule(cli: Cli) -> None:
+    row = cli("ops", "sdpa", "--json").json()["ops"][0]
+    told = row["targets"]["gfx942"]["half"]["declined"]
+    gfx942 = Target.parse("gfx942")
+    for case in cases([gfx942], pattern="sdpa."):
+        if case.op == "sdpa" and case.data_type.json == "half":
+            rules = {p.rule for p in case.declines}
+            assert rules == {rule for rule, names in told.items() if case.sample.name in names}
+    text = cli("ops", "sdpa").out
+    for rule in told:
+        assert f"{rule}  {rule_texts()[rule]}" in text
+
+
+def test_list_and_mistakes(cli: Cli) -> None:
+    lines = cli("ops").out.splitlines()
+    assert lines[0].split()[:3] == ["op", "wire", "code"]
+    assert [line.split()[0] for line in lines[1 : len(OPS) + 1]] == list(OPS)
+    assert all(len(line) < 250 for line in lines)
+    assert "in_0, in_1?, in_2?" in next(line for line in lines if line.startswith("pointwise "))
+    wrong = cli("ops", "conv")
+    assert wrong.code == 2
+    assert "no op 'conv'; known: batchnorm, " in wrong.err
+
+
+@pytest.mark.parametrize("words", [["ops"], ["ops", "--help"]], ids=" ".join)
+def test_list_loads_nothing_heavy(words: list[str]) -> None:
+    code = (
+        "import sys\n"
+        "from hipdnn_iree.provider.cli.app import app\n"
+        "try:\n"
+        f"    app.main({words!r})\n"
+        "finally:\n"
+        "    heavy = {'numpy', 'iree', 'torch_mlir', 'rich'} & set(sys.modules)\n"
+        "    assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
