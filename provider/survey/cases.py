@@ -13,8 +13,11 @@ from ...graph_api.frozen import FrozenGraph
 from ...jit import support
 from ...jit.target import Target
 from ..reference import Sample, sample_problems
+from .record import Key
 
-__all__ = ["Case", "cases"]
+__all__ = ["Case", "cases", "few"]
+
+_LAYOUTS = frozenset({"nhwc", "permuted", "transposed", "mixed_layout"})
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,11 @@ class Case:
     def name(self) -> str:
         """``<sample> <data type> <target>``."""
         return f"{self.sample.name} {self.data_type.json} {self.target}"
+
+    @property
+    def key(self) -> Key:
+        """What a record calls it."""
+        return self.sample.name, self.data_type.json, str(self.target)
 
     @cached_property
     def graph(self) -> FrozenGraph:
@@ -93,3 +101,22 @@ def cases(
                 if not wanted or data_type in wanted:
                     for target in targets:
                         yield Case(sample, data_type, target)
+
+
+def few(samples: Iterable[Sample] | None = None) -> tuple[Sample, ...]:
+    """Return samples that stand for all: per op and data type a plain one and another layout.
+
+    Of an op without a layout of its own the one with the most specialities is the second.
+    """
+    chosen: dict[str, Sample] = {}
+    everything = tuple(sample_problems() if samples is None else samples)
+    for op in dict.fromkeys(s.name.partition(".")[0] for s in everything):
+        mine = [s for s in everything if s.name.partition(".")[0] == op]
+        for data_type in dict.fromkeys(t for s in mine for t in s.dtypes):
+            fit = [s for s in mine if data_type in s.dtypes]
+            plain = next((s for s in fit if "size1" not in s.tags), fit[0])
+            others = [s for s in fit if s is not plain] or fit
+            turned = next((s for s in others if s.tags & _LAYOUTS), None)
+            second = turned or max(others, key=lambda s: len(s.tags))
+            chosen |= {plain.name: plain, second.name: second}
+    return tuple(s for s in everything if s.name in chosen)

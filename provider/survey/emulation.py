@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ...graph_api.errors import CompileError, SettingError
+from ...graph_api.errors import HipdnnIreeError, SettingError
 from ...graph_api.frozen import FrozenGraph
 from ...jit.knobs import scope
 from ...jit.pipeline import VMFB, Compiled, dump
@@ -33,7 +33,16 @@ from ..reference.convert import Array
 from ..verify import Report, compare, expect, random_inputs
 from .cases import Case
 
-__all__ = ["STATUSES", "Emulator", "Finding", "emulate", "emulator", "from_memory", "in_memory"]
+__all__ = [
+    "STATUSES",
+    "Emulator",
+    "Finding",
+    "brief",
+    "emulate",
+    "emulator",
+    "from_memory",
+    "in_memory",
+]
 
 STATUSES = ("emulated-ok", "wrong", "cannot-emulate", "compile-error", "declined")
 
@@ -144,29 +153,24 @@ def emulate(
         Folder in which the stages of what is wrong (or does not compile) are kept.
     """
     begin = time.perf_counter()
-    finding = partial(
-        Finding,
-        case=case.sample.name,
-        op=case.op,
-        data_type=case.data_type.json,
-        target=str(case.target),
-    )
+    name, data_type, target = case.key
+    finding = partial(Finding, case=name, op=case.op, data_type=data_type, target=target)
     if case.declines:
         rules = sorted({p.rule for p in case.declines})
         return finding(status="declined", note=", ".join(rules))
-    with TemporaryDirectory(prefix="hipdnn-iree-emulate-") as name:
-        folder = Path(name) if keep is None else keep / case.name.replace(" ", "-")
+    with TemporaryDirectory(prefix="hipdnn-iree-emulate-") as scratch:
+        folder = Path(scratch) if keep is None else keep / case.name.replace(" ", "-")
         try:
             with scope(compiler_timeout_s=compile_timeout_s, cache_mode="off"):
                 finding = partial(finding, ir=case.ir_digest())
                 compiled = dump(case.graph, case.target, folder)
-        except CompileError as error:
-            return finding(status="compile-error", note=_brief(error), seconds=_since(begin))
+        except Exception as error:  # a survey tells of everything and goes on
+            return finding(status="compile-error", note=brief(error), seconds=_since(begin))
         finding = partial(finding, dispatches=compiled.statistics.get("dispatches"))
         try:
             report = _checked(case.graph, compiled, folder, run, timeout_s, seed)
-        except (RuntimeError, TimeoutError, OSError) as error:
-            return finding(status="cannot-emulate", note=_brief(error), seconds=_since(begin))
+        except Exception as error:
+            return finding(status="cannot-emulate", note=brief(error), seconds=_since(begin))
     worst = report.max_rel_error
     return finding(
         status="emulated-ok" if report.ok else "wrong",
@@ -210,10 +214,12 @@ def _told(spec: ArgSpec) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return shape, numpy_dtype(spec.data_type)
 
 
-def _brief(error: Exception) -> str:
+def brief(error: Exception) -> str:
     """Return the first line of an error that says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines or [type(error).__name__])[0][:300]
+    text = (lines or [""])[0][:300]
+    known = isinstance(error, HipdnnIreeError | TimeoutError) or type(error).__name__ == "RunError"
+    return text if known and text else f"{type(error).__name__}: {text}"
 
 
 def _since(begin: float) -> float:

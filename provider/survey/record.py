@@ -1,0 +1,41 @@
+"""Findings in a JSON file, added to one by one, so that a long survey can be resumed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...graph_api.errors import FormatError
+
+__all__ = ["Key", "load", "save"]
+
+Key = tuple[str, str, str]
+"""Sample, data type, target."""
+
+
+def load(path: Path | None) -> dict[Key, dict[str, Any]]:
+    """Return the findings of a file by what they are about; none of a file that is not there.
+
+    Raises
+    ------
+    FormatError
+        If the file is not such a record.
+    """
+    if path is None or not path.exists():
+        return {}
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))["findings"]
+        return {(row["case"], row["data_type"], row["target"]): row for row in rows}
+    except (ValueError, KeyError, TypeError) as error:
+        raise FormatError(f"{path} is no record of findings: {error!r}") from None
+
+
+def save(path: Path, findings: Mapping[Key, Mapping[str, Any]]) -> None:
+    """Write findings, one a line; the file is replaced at once or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = ",\n".join(json.dumps(findings[key]) for key in sorted(findings))
+    part = path.with_name(path.name + ".part")
+    part.write_text(f'{{"findings": [\n{lines}\n]}}\n', encoding="utf-8")
+    part.replace(path)
