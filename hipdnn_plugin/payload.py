@@ -1,0 +1,100 @@
+"""Compiled plans as bytes: a manifest and the code.
+
+Layout, little-endian: 8 bytes magic, u32 version of this layout, u32 length of the manifest,
+32 bytes SHA-256 of all that follows, the manifest (JSON, UTF-8), the code.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from hashlib import sha256
+from typing import Any
+
+from ..graph_api.errors import ArtifactError, NotSupportedError, SettingError
+from ..jit.signature import Signature
+from ..jit.target import Target, cpu_features
+from .program import Program
+
+__all__ = ["load", "save"]
+
+MAGIC = b"HIPDNNIR"
+VERSION = 1
+_HEAD = struct.Struct("<8sII32s")
+
+
+def save(program: Program) -> bytes:
+    """Return a program as bytes."""
+    manifest = {
+        "target": str(program.target),
+        "cpu": cpu_features() if program.target.is_host else "",
+        "iree": _runtime_version(),
+        "driver": program.driver,
+        "sha256": program.sha256,
+        "signature": program.signature.as_dict(),
+        "uids": list(program.uids),
+        "names": list(program.names),
+    }
+    text = json.dumps(manifest, separators=(",", ":"), sort_keys=True).encode()
+    body = text + program.vmfb
+    return _HEAD.pack(MAGIC, VERSION, len(text), sha256(body).digest()) + body
+
+
+def load(data: bytes, target: Target) -> Program:
+    """Return the program that `save` wrote.
+
+    Raises
+    ------
+    ArtifactError
+        If the bytes are damaged or are something else.
+    NotSupportedError
+        If they are sound, but made for another device or with another version.
+    """
+    if len(data) < _HEAD.size or not data.startswith(MAGIC):
+        raise ArtifactError(f"not a plan of hipdnn-iree ({len(data)} bytes)")
+    _, version, length, digest = _HEAD.unpack_from(data)
+    if version != VERSION:
+        raise NotSupportedError(f"the plan has format {version}; this version reads {VERSION}")
+    body = memoryview(data)[_HEAD.size :]
+    if length > len(body) or sha256(body).digest() != digest:
+        raise ArtifactError("the plan is damaged: its checksum is wrong")
+    try:
+        return _program(json.loads(bytes(body[:length])), bytes(body[length:]), target)
+    except (KeyError, TypeError, ValueError, SettingError) as error:
+        raise ArtifactError(f"the plan's manifest is not understood: {error!r}") from error
+
+
+def _program(manifest: dict[str, Any], vmfb: bytes, target: Target) -> Program:
+    made_for, here = manifest["target"], str(target)
+    if not _runs_on(Target.parse(made_for), target):
+        raise NotSupportedError(f"the plan is for {made_for}; the device is {here}")
+    if manifest["cpu"] and manifest["cpu"] != cpu_features():
+        raise NotSupportedError("the plan is for another kind of CPU; build it again here")
+    if manifest["iree"] != _runtime_version():
+        raise NotSupportedError(
+            f"the plan was made with IREE {manifest['iree']}; here is {_runtime_version()}"
+        )
+    return Program(
+        vmfb=vmfb,
+        sha256=manifest["sha256"],
+        signature=Signature.from_dict(manifest["signature"]),
+        uids=tuple(int(uid) for uid in manifest["uids"]),
+        names=tuple(str(name) for name in manifest["names"]),
+        target=Target.parse(made_for),
+        driver=str(manifest["driver"]),
+    )
+
+
+def _runs_on(made_for: Target, here: Target) -> bool:
+    """Whether code made for one target runs on the other: same arch, no mode contradicted."""
+    return (
+        made_for.backend == here.backend
+        and made_for.arch == here.arch
+        and set(made_for.features) <= set(here.features)
+    )
+
+
+def _runtime_version() -> str:
+    from importlib.metadata import version
+
+    return version("iree-base-runtime")

@@ -1,0 +1,398 @@
+"""The engine plugin: hipDNN's calls, one method each.
+
+A method takes what C passes (addresses as ints, null as None), writes results through the
+addresses and returns nothing, or raises; `entry` turns what is raised into a status and a text.
+Handles and contexts are addresses of memory of their own, so that no other plugin has the same;
+an address that was not given out is refused.  Methods may run on many threads at once: each
+touches one handle or context, and the tables of them change by single operations.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import threading
+from collections.abc import Callable
+from ctypes import c_int64, c_size_t, c_uint32, c_void_p
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..graph_api.errors import DeviceError, FormatError, GraphError, NotSupportedError, Problem
+from ..graph_api.frozen import FrozenGraph
+from ..jit import support
+from ..jit.knobs import scope, settings
+from ..jit.target import Target
+from ..provider.engine import engine_id
+from ..provider.engines.iree import IreeEngine
+from . import messages
+from .abi import ConstData, PluginError, Status, read_bytes
+from .devices import Place, place_of
+from .wire.rules import is_damage
+
+if TYPE_CHECKING:
+    from .program import Program, Run
+
+__all__ = ["ENGINE_ID", "Plugin"]
+
+log = logging.getLogger("hipdnn_iree.plugin")
+
+ENGINE_ID = engine_id(IreeEngine.NAME)
+
+_T = TypeVar("_T")
+
+
+class _Object:
+    """Something that the host holds by an address."""
+
+    __slots__ = ("_memory", "address")
+
+    def __init__(self) -> None:
+        self._memory = ctypes.create_string_buffer(16)
+        self.address = ctypes.addressof(self._memory)
+
+
+class Handle(_Object):
+    """The plugin's side of a hipDNN handle: the stream set last, and where that is."""
+
+    __slots__ = ("_place", "stream")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stream = 0
+        self._place: Place | None = None
+
+    def set_stream(self, stream: int) -> None:
+        """Use a stream from now on; nothing is asked of HIP yet."""
+        self.stream, self._place = stream, None
+
+    @property
+    def place(self) -> Place:
+        """Where graphs run.
+
+        Raises
+        ------
+        DeviceError
+            If there is a GPU that cannot be used.
+        """
+        place = self._place
+        if place is None:
+            place = self._place = place_of(self.stream)
+        return place
+
+
+class Context(_Object):
+    """A compiled plan, loaded for each stream that it has been run on."""
+
+    __slots__ = ("_lock", "_run", "_runs", "_stream", "handle", "program")
+
+    def __init__(self, handle: Handle, program: Program) -> None:
+        super().__init__()
+        self.handle = handle.address
+        self.program = program
+        self._runs: dict[Place, Run] = {}
+        self._lock = threading.Lock()
+        self._stream = handle.stream
+        self._run = self._load(handle)
+
+    def on(self, handle: Handle) -> Run:
+        """Return the plan for the handle's stream of now."""
+        if handle.stream != self._stream:
+            self._run, self._stream = self._load(handle), handle.stream
+        return self._run
+
+    def _load(self, handle: Handle) -> Run:
+        place = handle.place
+        if place.target.backend != self.program.target.backend:
+            raise DeviceError(f"the plan is for {self.program.target}, the stream's {place.target}")
+        with self._lock:
+            run = self._runs.get(place)
+            if run is None:
+                run = self._runs[place] = self.program.load(place)
+        return run
+
+
+class Plugin:
+    """All that the library knows, for one process.
+
+    Parameters
+    ----------
+    loaded : callable
+        Called once, when IREE has been loaded into the process.
+    """
+
+    def __init__(self, loaded: Callable[[], object] = lambda: None) -> None:
+        self._handles: dict[int, Handle] = {}
+        self._contexts: dict[int, Context] = {}
+        self._bytes: dict[int, Any] = {}  # what the host has not given back yet
+        self._engine = IreeEngine()
+        self._loaded: Callable[[], object] | None = loaded
+
+    # ------------------------------------------------------------------ handles
+
+    def create(self, out: int | None) -> None:
+        """``hipdnnEnginePluginCreate``: needs no device, no compiler, no IREE."""
+        slot = _slot(out, c_void_p)
+        handle = Handle()
+        self._handles[handle.address] = handle
+        slot.value = handle.address
+
+    def destroy(self, handle: int | None) -> None:
+        """``hipdnnEnginePluginDestroy``: contexts that were left over go too."""
+        own = self._handle(handle)
+        del self._handles[own.address]
+        for context in [c for c in self._contexts.values() if c.handle == own.address]:
+            self._contexts.pop(context.address, None)
+
+    def set_stream(self, handle: int | None, stream: int | None) -> None:
+        """``hipdnnEnginePluginSetStream``."""
+        self._handle(handle).set_stream(stream or 0)
+
+    # ------------------------------------------------------------------ before compiling
+
+    def get_applicable_engine_ids(
+        self, handle: int | None, graph: int | None, ids: int | None, most: int, count: int | None
+    ) -> None:
+        """``hipdnnEnginePluginGetApplicableEngineIds``: why not is only logged."""
+        own, found = self._handle(handle), _slot(count, c_uint32)
+        found.value = 0
+        if most and not ids:
+            raise PluginError(Status.BAD_PARAM, "null pointer for the engine ids")
+        data = read_bytes(graph)
+        try:
+            place = own.place
+        except DeviceError as error:
+            log.error("no graph can be served: %s", error)
+            return
+        reasons = _answer(data, place.target)[1]
+        if reasons:
+            log.info("the graph is not served: %s", "; ".join(map(str, reasons)))
+            return
+        if most:
+            _slot(ids, c_int64).value = ENGINE_ID
+        found.value = 1
+
+    def get_engine_details(
+        self, handle: int | None, id: int, graph: int | None, out: int | None
+    ) -> None:
+        """``hipdnnEnginePluginGetEngineDetails``."""
+        self._handle(handle)
+        self._give(out, lambda: messages.details(_own(id), vars(settings())))
+
+    def destroy_engine_details(self, handle: int | None, data: int | None) -> None:
+        """``hipdnnEnginePluginDestroyEngineDetails``."""
+        self._handle(handle)
+        self._take_back(data)
+
+    def get_workspace_size(
+        self, handle: int | None, config: int | None, graph: int | None, out: int | None
+    ) -> None:
+        """``hipdnnEnginePluginGetWorkspaceSize``: exact for code in the cache, else a guess."""
+        own, size = self._handle(handle), _slot(out, c_size_t)
+        chosen = messages.read_config(read_bytes(config))
+        _own(chosen.engine_id)
+        frozen = _served(read_bytes(graph), own.place.target)
+        with scope(**chosen.settings):
+            size.value = _workspace_guess(frozen, own.place.target)
+
+    # ------------------------------------------------------------------ plans
+
+    def create_execution_context(
+        self, handle: int | None, config: int | None, graph: int | None, out: int | None
+    ) -> None:
+        """``hipdnnEnginePluginCreateExecutionContext``: compiles, or finds the code cached."""
+        own, slot = self._handle(handle), _slot(out, c_void_p)
+        slot.value = None
+        chosen = messages.read_config(read_bytes(config))
+        _own(chosen.engine_id)
+        target = own.place.target
+        frozen = _served(read_bytes(graph), target)
+        from .program import Program
+
+        with scope(**chosen.settings):
+            program = Program.of(self._engine.build(frozen, target))
+            if program.workspace_bytes > chosen.workspace_limit:
+                raise PluginError(
+                    Status.NOT_APPLICABLE,
+                    f"the plan needs {program.workspace_bytes} bytes of workspace; "
+                    f"{messages.WORKSPACE_LIMIT} is {chosen.workspace_limit}",
+                )
+            slot.value = self._open(own, program)
+
+    def destroy_execution_context(self, handle: int | None, context: int | None) -> None:
+        """``hipdnnEnginePluginDestroyExecutionContext``."""
+        self._handle(handle)
+        del self._contexts[self._context(context).address]
+
+    def get_workspace_size_from_execution_context(
+        self, handle: int | None, context: int | None, out: int | None
+    ) -> None:
+        """``hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext``."""
+        self._handle(handle)
+        _slot(out, c_size_t).value = self._context(context).program.workspace_bytes
+
+    def execute_op_graph(
+        self,
+        handle: int | None,
+        context: int | None,
+        workspace: int | None,
+        buffers: int | None,
+        count: int,
+    ) -> None:
+        """``hipdnnEnginePluginExecuteOpGraph``: the one call that has to be quick."""
+        try:
+            own, plan = self._handles[handle], self._contexts[context]  # type: ignore[index]
+        except KeyError:
+            own, plan = self._handle(handle), self._context(context)
+        plan.on(own)(workspace, buffers, count)
+
+    def execute_op_graph_with_overrides(
+        self,
+        handle: int | None,
+        context: int | None,
+        workspace: int | None,
+        buffers: int | None,
+        count: int,
+        overrides: int,
+        *_: int | None,
+    ) -> None:
+        """``hipdnnEnginePluginExecuteOpGraphWithOverrides``."""
+        if overrides:
+            self._handle(handle), self._context(context)
+            raise PluginError(
+                Status.NOT_APPLICABLE, "graphs whose shapes change between runs are not served"
+            )
+        self.execute_op_graph(handle, context, workspace, buffers, count)
+
+    # ------------------------------------------------------------------ plans as bytes
+
+    def serialize_execution_context_with_engine_id(
+        self, handle: int | None, id: int, context: int | None, out: int | None
+    ) -> None:
+        """``hipdnnEnginePluginSerializeExecutionContextWithEngineId``."""
+        _own(id)
+        self.serialize_execution_context(handle, context, out)
+
+    def serialize_execution_context(
+        self, handle: int | None, context: int | None, out: int | None
+    ) -> None:
+        """``hipdnnEnginePluginSerializeExecutionContext``."""
+        from . import payload
+
+        self._handle(handle)
+        program = self._context(context).program
+        self._give(out, lambda: payload.save(program))
+
+    def destroy_serialized_execution_context(self, handle: int | None, data: int | None) -> None:
+        """``hipdnnEnginePluginDestroySerializedExecutionContext``."""
+        self._handle(handle)
+        self._take_back(data)
+
+    def create_execution_context_from_serialized(
+        self, handle: int | None, data: int | None, out: int | None
+    ) -> None:
+        """``hipdnnEnginePluginCreateExecutionContextFromSerialized``: compiles nothing."""
+        from . import payload
+
+        own, slot = self._handle(handle), _slot(out, c_void_p)
+        slot.value = None
+        program = payload.load(read_bytes(data), own.place.target)
+        try:
+            slot.value = self._open(own, program)
+        except DeviceError as error:  # sound, but not for this device
+            raise PluginError(Status.NOT_APPLICABLE, str(error)) from error
+
+    # ------------------------------------------------------------------ helpers
+
+    def _handle(self, address: int | None) -> Handle:
+        return _known(self._handles, address, "handle")
+
+    def _context(self, address: int | None) -> Context:
+        return _known(self._contexts, address, "execution context")
+
+    def _open(self, handle: Handle, program: Program) -> int:
+        context = Context(handle, program)
+        self._contexts[context.address] = context
+        loaded, self._loaded = self._loaded, None
+        if loaded is not None:
+            loaded()
+        return context.address
+
+    def _give(self, out: int | None, make: Callable[[], bytes]) -> None:
+        """Hand bytes to the host, which gives them back later."""
+        if not out:
+            raise PluginError(Status.BAD_PARAM, "null pointer for the result")
+        slot = ConstData.from_address(out)
+        slot.ptr, slot.size = None, 0
+        data = make()
+        memory = ctypes.create_string_buffer(data, len(data))
+        address = ctypes.addressof(memory)
+        self._bytes[address] = memory
+        slot.ptr, slot.size = address, len(data)
+
+    def _take_back(self, data: int | None) -> None:
+        if not data:
+            raise PluginError(Status.BAD_PARAM, "null pointer for the data to free")
+        slot = ConstData.from_address(data)
+        if self._bytes.pop(slot.ptr or 0, None) is None:
+            raise PluginError(Status.BAD_PARAM, f"{slot.ptr or 0:#x} is not of this plugin")
+        slot.ptr, slot.size = None, 0
+
+
+def _known(table: dict[int, _T], address: int | None, what: str) -> _T:
+    found = table.get(address or 0)
+    if found is None:
+        got = f"{address:#x}, which is none of this plugin's" if address else "null"
+        raise PluginError(Status.BAD_PARAM, f"the {what} is {got} (destroyed already?)")
+    return found
+
+
+def _slot(address: int | None, kind: type[Any]) -> Any:
+    """Return the variable behind an out-parameter."""
+    if not address:
+        raise PluginError(Status.BAD_PARAM, "null pointer for the result")
+    return kind.from_address(address)
+
+
+def _own(id: int) -> int:
+    """Return the id of the engine; 0 stands for the default one."""
+    if id not in (ENGINE_ID, 0):
+        raise PluginError(Status.INVALID_VALUE, f"engine {id} is not of this plugin")
+    return ENGINE_ID
+
+
+@lru_cache(maxsize=32)
+def _answer(data: bytes, target: Target) -> tuple[FrozenGraph | None, tuple[Problem, ...]]:
+    """Return a graph and why it is not served; hipDNN asks several times with the same bytes."""
+    try:
+        frozen = messages.graph(data)
+    except FormatError as error:
+        if is_damage(error.problems) or not error.problems:
+            raise
+        return None, error.problems
+    except GraphError as error:
+        return None, error.problems
+    return frozen, tuple(support.problems(frozen, target))
+
+
+def _served(data: bytes, target: Target) -> FrozenGraph:
+    frozen, reasons = _answer(data, target)
+    if frozen is None or reasons:
+        raise NotSupportedError(
+            "\n  ".join(["the graph is not served", *map(str, reasons)]),
+        )
+    return frozen
+
+
+def _workspace_guess(frozen: FrozenGraph, target: Target) -> int:
+    """Return the bytes of workspace of cached code, else those of all intermediate values."""
+    from ..jit.pipeline import cache_key, store
+    from .program import ALIGNMENT
+
+    entry = store().get(cache_key(frozen, target))
+    if entry is not None:
+        wanted = int(entry.manifest["workspace_bytes"])
+    else:
+        specs = [s for s in frozen.tensors.values() if s.virtual]
+        wanted = sum(-(-s.data_type.nbytes(prod(s.dims)) // ALIGNMENT) * ALIGNMENT for s in specs)
+    return wanted + ALIGNMENT if wanted else 0

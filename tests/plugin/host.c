@@ -1,0 +1,624 @@
+/* A host of the plugin in C: what hipDNN's backend does, in its order, for the tests.
+ *
+ *   host LIBRARY MODE SCENARIO [ARGUMENTS]
+ *
+ * MODE is local (hipDNN of 2026) or deepbind (of November 2025).  One line of "key value" facts
+ * for each thing that a test looks at goes to stdout; a broken expectation ends with status 1.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct { const void* ptr; size_t size; } data_t;
+typedef struct { int64_t uid; void* ptr; } buffer_t;
+
+static struct {
+  int (*GetName)(const char**);
+  int (*GetVersion)(const char**);
+  int (*GetType)(int*);
+  void (*GetLastErrorString)(const char**);
+  int (*GetApiVersion)(const char**);
+  int (*SetLoggingCallback)(void (*)(int, const char*));
+  int (*SetLogLevel)(int);
+  int (*GetAllEngineIds)(int64_t*, uint32_t, uint32_t*);
+  int (*GetEngineName)(int64_t, const char**);
+  int (*Create)(void**);
+  int (*Destroy)(void*);
+  int (*SetStream)(void*, void*);
+  int (*GetApplicableEngineIds)(void*, const data_t*, int64_t*, uint32_t, uint32_t*);
+  int (*GetEngineDetails)(void*, int64_t, const data_t*, data_t*);
+  int (*DestroyEngineDetails)(void*, data_t*);
+  int (*GetWorkspaceSize)(void*, const data_t*, const data_t*, size_t*);
+  int (*CreateExecutionContext)(void*, const data_t*, const data_t*, void**);
+  int (*DestroyExecutionContext)(void*, void*);
+  int (*GetWorkspaceSizeFromExecutionContext)(void*, void*, size_t*);
+  int (*ExecuteOpGraph)(void*, void*, void*, const buffer_t*, uint32_t);
+  int (*ExecuteOpGraphWithOverrides)(void*, void*, void*, const buffer_t*, uint32_t, uint32_t, const int64_t*,
+                                     const uint32_t*, const int64_t* const*, const int64_t* const*);
+  int (*SerializeWithId)(void*, int64_t, void*, data_t*);
+  int (*Serialize)(void*, void*, data_t*);
+  int (*DestroySerialized)(void*, data_t*);
+  int (*CreateFromSerialized)(void*, const data_t*, void**);
+} P;
+
+static int64_t engine;
+static const char* library_path;
+static int library_flags;
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static const char* last_error(void) {
+  const char* text = NULL;
+  P.GetLastErrorString(&text);
+  return text ? text : "(null)";
+}
+
+#define EXPECT(condition) \
+  do { if (!(condition)) { printf("FAILED %s:%d %s [%s]\n", __FILE__, __LINE__, #condition, last_error()); \
+      fflush(stdout); _exit(1); } } while (0)
+
+static void* open_library(void) {
+  void* so = dlopen(library_path, library_flags);
+  if (!so) { printf("FAILED dlopen %s\n", dlerror()); exit(1); }
+  static const struct { void* slot; const char* name; } names[] = {
+#define F(field, name) {&P.field, name}
+      F(GetName, "hipdnnPluginGetName"), F(GetVersion, "hipdnnPluginGetVersion"), F(GetType, "hipdnnPluginGetType"),
+      F(GetLastErrorString, "hipdnnPluginGetLastErrorString"), F(GetApiVersion, "hipdnnPluginGetApiVersion"),
+      F(SetLoggingCallback, "hipdnnPluginSetLoggingCallback"), F(SetLogLevel, "hipdnnPluginSetLogLevel"),
+      F(GetAllEngineIds, "hipdnnEnginePluginGetAllEngineIds"), F(GetEngineName, "hipdnnEnginePluginGetEngineName"),
+      F(Create, "hipdnnEnginePluginCreate"), F(Destroy, "hipdnnEnginePluginDestroy"),
+      F(SetStream, "hipdnnEnginePluginSetStream"),
+      F(GetApplicableEngineIds, "hipdnnEnginePluginGetApplicableEngineIds"),
+      F(GetEngineDetails, "hipdnnEnginePluginGetEngineDetails"),
+      F(DestroyEngineDetails, "hipdnnEnginePluginDestroyEngineDetails"),
+      F(GetWorkspaceSize, "hipdnnEnginePluginGetWorkspaceSize"),
+      F(CreateExecutionContext, "hipdnnEnginePluginCreateExecutionContext"),
+      F(DestroyExecutionContext, "hipdnnEnginePluginDestroyExecutionContext"),
+      F(GetWorkspaceSizeFromExecutionContext, "hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext"),
+      F(ExecuteOpGraph, "hipdnnEnginePluginExecuteOpGraph"),
+      F(ExecuteOpGraphWithOverrides, "hipdnnEnginePluginExecuteOpGraphWithOverrides"),
+      F(SerializeWithId, "hipdnnEnginePluginSerializeExecutionContextWithEngineId"),
+      F(Serialize, "hipdnnEnginePluginSerializeExecutionContext"),
+      F(DestroySerialized, "hipdnnEnginePluginDestroySerializedExecutionContext"),
+      F(CreateFromSerialized, "hipdnnEnginePluginCreateExecutionContextFromSerialized"),
+  };
+  for (size_t k = 0; k < sizeof names / sizeof *names; ++k) {
+    *(void**)names[k].slot = dlsym(so, names[k].name);
+    if (!*(void**)names[k].slot) { printf("FAILED no symbol %s\n", names[k].name); exit(1); }
+  }
+  return so;
+}
+
+static atomic_int logged;
+static void on_log(int severity, const char* text) {
+  atomic_fetch_add(&logged, 1);
+  if (getenv("HOST_SHOW_LOG")) { printf("log %d %s\n", severity, text); fflush(stdout); }
+}
+
+/* What happens to a library before the first handle. */
+static void* load(int level) {
+  void* so = open_library();
+  const char* text = NULL;
+  int type = 0;
+  uint32_t count = 0, again = 0;
+  EXPECT(!P.GetType(&type) && type == 1);
+  EXPECT(!P.GetName(&text) && text && *text);
+  EXPECT(!P.GetVersion(&text) && text && *text);
+  EXPECT(!P.SetLoggingCallback(on_log));
+  if (level >= 0) EXPECT(!P.SetLogLevel(level));
+  EXPECT(!P.GetApiVersion(&text) && !strncmp(text, "1.", 2));
+  EXPECT(!P.GetAllEngineIds(NULL, 0, &count) && count == 1);
+  EXPECT(!P.GetAllEngineIds(&engine, 1, &again) && again == 1);
+  EXPECT(!P.GetEngineName(engine, &text) && !strcmp(text, "IREE_JIT_ENGINE"));
+  return so;
+}
+
+static data_t slurp(const char* path) {
+  FILE* f = fopen(path, "rb");
+  if (!f) { printf("FAILED %s: %s\n", path, strerror(errno)); exit(1); }
+  fseek(f, 0, SEEK_END);
+  size_t size = (size_t)ftell(f);
+  rewind(f);
+  void* memory = malloc(size ? size : 1);
+  if (fread(memory, 1, size, f) != size) exit(1);
+  fclose(f);
+  return (data_t){memory, size};
+}
+
+static long resident_kib(void) {
+  long pages = 0, unused = 0;
+  FILE* f = fopen("/proc/self/statm", "r");
+  if (f) { if (fscanf(f, "%ld %ld", &unused, &pages) != 2) pages = 0; fclose(f); }
+  return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+/* ------------------------------------------------------------------ graphs with their buffers */
+
+enum { MOST = 32 };
+typedef struct { buffer_t buffers[MOST]; size_t bytes[MOST]; char out[MOST][256]; uint32_t count; } job_t;
+
+/* Lines of: uid bytes skew file-to-read|- file-to-write|- */
+static void read_job(const char* path, job_t* job) {
+  FILE* f = fopen(path, "r");
+  char in[256];
+  size_t skew;
+  job->count = 0;
+  while (fscanf(f, "%" SCNd64 " %zu %zu %255s %255s", &job->buffers[job->count].uid, &job->bytes[job->count], &skew, in,
+                job->out[job->count]) == 5) {
+    size_t bytes = job->bytes[job->count];
+    char* memory = aligned_alloc(64, (bytes + skew + 191) / 64 * 64);
+    memset(memory, 0xA5, bytes + skew);
+    memory += skew;
+    if (strcmp(in, "-")) {
+      data_t from = slurp(in);
+      if (from.size != bytes) { printf("FAILED %s has %zu bytes, wanted %zu\n", in, from.size, bytes); exit(1); }
+      memcpy(memory, from.ptr, bytes);
+    }
+    job->buffers[job->count++].ptr = memory;
+  }
+  fclose(f);
+}
+
+static void write_results(const job_t* job) {
+  for (uint32_t k = 0; k < job->count; ++k) {
+    if (!strcmp(job->out[k], "-")) continue;
+    FILE* f = fopen(job->out[k], "wb");
+    fwrite(job->buffers[k].ptr, 1, job->bytes[k], f);
+    fclose(f);
+  }
+}
+
+static data_t graph, config;
+
+/* From the graph to a context, as hipDNN goes about it. */
+static void* plan(void* handle, void** workspace) {
+  uint32_t count = 9;
+  int64_t id = 0;
+  size_t size = 0;
+  void* context = NULL;
+  data_t details = {NULL, 0};
+  EXPECT(!P.GetApplicableEngineIds(handle, &graph, &id, 1, &count));
+  EXPECT(count == 1 && id == engine);
+  EXPECT(!P.GetEngineDetails(handle, engine, &graph, &details) && details.ptr && details.size);
+  EXPECT(!P.GetWorkspaceSize(handle, &config, &graph, &size));
+  EXPECT(!P.CreateExecutionContext(handle, &config, &graph, &context) && context);
+  EXPECT(!P.DestroyEngineDetails(handle, &details) && !details.ptr && !details.size);
+  EXPECT(!P.GetWorkspaceSizeFromExecutionContext(handle, context, &size));
+  *workspace = size ? malloc(size) : NULL;
+  return context;
+}
+
+/* run GRAPH CONFIG JOB ITERATIONS */
+static int run(char** args) {
+  double begin = now();
+  load(-1);
+  void *handle = NULL, *workspace = NULL;
+  EXPECT(!P.Create(&handle) && handle);
+  double started = now();
+  EXPECT(!P.SetStream(handle, NULL));
+  graph = slurp(args[0]), config = slurp(args[1]);
+  job_t job;
+  read_job(args[2], &job);
+  void* context = plan(handle, &workspace);
+  double planned = now();
+  EXPECT(!P.ExecuteOpGraph(handle, context, workspace, job.buffers, job.count));
+  double first = now();
+  write_results(&job);
+  int iterations = atoi(args[3]);
+  for (int k = 0; k < iterations / 10; ++k) P.ExecuteOpGraph(handle, context, workspace, job.buffers, job.count);
+  long before = resident_kib();
+  double loop = now(), best = 1e9;
+  for (int k = 0; k < iterations; ++k) {
+    double t = now();
+    EXPECT(!P.ExecuteOpGraph(handle, context, workspace, job.buffers, job.count));
+    t = now() - t;
+    if (t < best) best = t;
+  }
+  loop = now() - loop;
+  printf("start_s %.6f\nplan_s %.6f\nfirst_s %.6f\ntotal_s %.6f\n", started - begin, planned - started, first - planned,
+         first - begin);
+  if (iterations)
+    printf("mean_us %.3f\nbest_us %.3f\ngrowth_kib %ld\n", loop / iterations * 1e6, best * 1e6, resident_kib() - before);
+  EXPECT(!P.DestroyExecutionContext(handle, context));
+  EXPECT(!P.Destroy(handle));
+  return 0;
+}
+
+/* threads GRAPH CONFIG JOB ITERATIONS THREADS: a handle, a context and buffers each */
+static char** thread_args;
+static void* worker(void* unused) {
+  (void)unused;
+  void *handle = NULL, *workspace = NULL;
+  job_t job, reference;
+  read_job(thread_args[2], &job);
+  read_job(thread_args[2], &reference);
+  EXPECT(!P.Create(&handle));
+  void* context = plan(handle, &workspace);
+  EXPECT(!P.ExecuteOpGraph(handle, context, workspace, reference.buffers, reference.count));
+  for (int k = 0; k < atoi(thread_args[3]); ++k) {
+    EXPECT(!P.ExecuteOpGraph(handle, context, workspace, job.buffers, job.count));
+    if (k % 64) continue;
+    for (uint32_t b = 0; b < job.count; ++b) {
+      EXPECT(!memcmp(job.buffers[b].ptr, reference.buffers[b].ptr, job.bytes[b]));
+      if (strcmp(job.out[b], "-")) memset(job.buffers[b].ptr, k, job.bytes[b]);
+    }
+  }
+  EXPECT(!P.DestroyExecutionContext(handle, context));
+  EXPECT(!P.Destroy(handle));
+  return NULL;
+}
+
+static int threads(char** args) {
+  load(-1);
+  graph = slurp(args[0]), config = slurp(args[1]);
+  thread_args = args;
+  int count = atoi(args[4]);
+  pthread_t ids[64];
+  double begin = now();
+  for (int k = 0; k < count; ++k) pthread_create(&ids[k], NULL, worker, NULL);
+  for (int k = 0; k < count; ++k) pthread_join(ids[k], NULL);
+  printf("seconds %.3f\n", now() - begin);
+  return 0;
+}
+
+/* exit GRAPH CONFIG JOB: main returns while threads execute */
+static void* forever(void* unused) {
+  (void)unused;
+  void *handle = NULL, *workspace = NULL;
+  job_t job;
+  read_job(thread_args[2], &job);
+  EXPECT(!P.Create(&handle));
+  void* context = plan(handle, &workspace);
+  while (!P.ExecuteOpGraph(handle, context, workspace, job.buffers, job.count)) {}
+  while (1) usleep(1000); /* refused: the process is about to end */
+}
+
+static int leave(char** args) {
+  load(-1);
+  graph = slurp(args[0]), config = slurp(args[1]);
+  thread_args = args;
+  pthread_t id;
+  for (int k = 0; k < 3; ++k) pthread_create(&id, NULL, forever, NULL);
+  void* handle = NULL;
+  EXPECT(!P.Create(&handle)); /* stays alive, as that of a static object */
+  usleep(atoi(args[3]) * 1000);
+  printf("left yes\n");
+  fflush(stdout);
+  return 0;
+}
+
+/* ------------------------------------------------------------------ life cycle */
+
+static void* storm_worker(void* unused) {
+  (void)unused;
+  for (int k = 0; k < 50; ++k) {
+    void* handles[20];
+    for (int h = 0; h < 20; ++h) {
+      EXPECT(!P.Create(&handles[h]) && handles[h]);
+      EXPECT(!P.SetStream(handles[h], NULL));
+    }
+    for (int h = 0; h < 20; ++h) EXPECT(!P.Destroy(handles[h]));
+  }
+  return NULL;
+}
+
+/* storm: handles made and freed by threads that all make the first call; then short threads */
+static int storm(char** args) {
+  (void)args;
+  load(4);
+  pthread_t ids[8];
+  for (int k = 0; k < 8; ++k) pthread_create(&ids[k], NULL, storm_worker, NULL);
+  for (int k = 0; k < 8; ++k) pthread_join(ids[k], NULL);
+  long before = 0;
+  for (int k = 0; k < 60; ++k) {
+    if (k == 20) before = resident_kib();
+    for (int j = 0; j < 8; ++j) pthread_create(&ids[j], NULL, storm_worker, NULL);
+    for (int j = 0; j < 8; ++j) pthread_join(ids[j], NULL);
+    if (k == 3 && getenv("HOST_BRIEF")) return 0;
+  }
+  printf("growth_kib %ld\n", resident_kib() - before);
+  return 0;
+}
+
+/* reload: rounds of dlopen, handle, dlclose */
+static int reload(char** args) {
+  int rounds = atoi(args[0]);
+  for (int k = 0; k < rounds; ++k) {
+    void *handle = NULL, *so = load(4);
+    EXPECT(!P.Create(&handle));
+    EXPECT(!P.Destroy(handle));
+    EXPECT(!dlclose(so));
+  }
+  printf("rounds %d\n", rounds);
+  return 0;
+}
+
+/* start: load and one handle; how long, and what does a failure say */
+static int start(char** args) {
+  (void)args;
+  double begin = now();
+  void *so = load(-1), *handle = (void*)1;
+  double loaded = now();
+  int status = P.Create(&handle);
+  printf("load_s %.6f\ncreate_s %.6f\nstatus %d\nerror %s\n", loaded - begin, now() - loaded, status,
+         status ? last_error() : "");
+  if (status) {
+    uint32_t count = 7;
+    EXPECT(P.GetApplicableEngineIds(handle, &graph, NULL, 0, &count) == 3 && count == 7);
+    EXPECT(P.ExecuteOpGraph(handle, handle, NULL, NULL, 0) == 3);
+    EXPECT(P.Destroy(handle) == 3);
+    EXPECT(*last_error());
+  }
+  printf("logged %d\n", atomic_load(&logged));
+  dlclose(so);
+  return 0;
+}
+
+/* ------------------------------------------------------------------ errors */
+
+static void* other_thread_error(void* unused) {
+  (void)unused;
+  EXPECT(!*last_error()); /* the text of another thread is none of ours */
+  EXPECT(P.Destroy(NULL) == 1);
+  EXPECT(strstr(last_error(), "handle is null"));
+  return NULL;
+}
+
+/* errors GRAPH CONFIG JOB: something wrong at every step */
+static int errors(char** args) {
+  enum { BAD_PARAM = 1, INVALID_VALUE = 2, NOT_APPLICABLE = 5 };
+  load(4);
+  graph = slurp(args[0]), config = slurp(args[1]);
+  job_t job;
+  read_job(args[2], &job);
+  char stranger[16];
+  const char* text;
+  uint32_t count = 0;
+  int64_t id = 0;
+  size_t size = 0;
+  data_t out = {stranger, 3}, nothing = {NULL, 0}, empty = {stranger, 0}, noise = {"garbage that is no graph", 24};
+  void *handle = NULL, *context = NULL, *workspace = NULL, *ctx2 = stranger;
+  P.GetLastErrorString(NULL);
+  EXPECT(P.GetName(NULL) == BAD_PARAM && P.GetVersion(NULL) == BAD_PARAM && P.GetType(NULL) == BAD_PARAM);
+  EXPECT(P.GetApiVersion(NULL) == BAD_PARAM && P.GetAllEngineIds(NULL, 0, NULL) == BAD_PARAM);
+  EXPECT(P.GetAllEngineIds(NULL, 4, &count) == BAD_PARAM);
+  EXPECT(P.GetEngineName(engine + 1, &text) == BAD_PARAM && P.GetEngineName(engine, NULL) == BAD_PARAM);
+  EXPECT(P.SetLogLevel(9) == INVALID_VALUE && P.SetLogLevel(-1) == INVALID_VALUE);
+  EXPECT(P.Create(NULL) == BAD_PARAM);
+  EXPECT(P.Destroy(NULL) == BAD_PARAM && P.Destroy(stranger) == BAD_PARAM);
+  EXPECT(!P.Create(&handle));
+  EXPECT(P.SetStream(stranger, NULL) == BAD_PARAM && P.SetStream(NULL, NULL) == BAD_PARAM);
+  EXPECT(P.GetApplicableEngineIds(stranger, &graph, &id, 1, &count) == BAD_PARAM);
+  EXPECT(P.GetApplicableEngineIds(handle, NULL, &id, 1, &count) == BAD_PARAM && count == 0);
+  EXPECT(P.GetApplicableEngineIds(handle, &nothing, &id, 1, &count) == BAD_PARAM);
+  EXPECT(P.GetApplicableEngineIds(handle, &empty, &id, 1, &count) == BAD_PARAM);
+  EXPECT(P.GetApplicableEngineIds(handle, &graph, NULL, 1, &count) == BAD_PARAM);
+  EXPECT(P.GetApplicableEngineIds(handle, &graph, &id, 1, NULL) == BAD_PARAM);
+  EXPECT(P.GetApplicableEngineIds(handle, &noise, &id, 1, &count) == INVALID_VALUE && count == 0);
+  EXPECT(*last_error());
+  EXPECT(P.GetEngineDetails(handle, engine, &graph, NULL) == BAD_PARAM);
+  EXPECT(P.GetEngineDetails(handle, 77, &graph, &out) == INVALID_VALUE && !out.ptr && !out.size);
+  EXPECT(strstr(last_error(), "77"));
+  EXPECT(P.DestroyEngineDetails(handle, NULL) == BAD_PARAM);
+  EXPECT(P.DestroyEngineDetails(handle, &empty) == BAD_PARAM);
+  EXPECT(P.GetWorkspaceSize(handle, NULL, &graph, &size) == BAD_PARAM);
+  EXPECT(P.GetWorkspaceSize(handle, &config, &graph, NULL) == BAD_PARAM);
+  EXPECT(P.GetWorkspaceSize(handle, &noise, &graph, &size) == INVALID_VALUE);
+  EXPECT(P.CreateExecutionContext(handle, &config, &graph, NULL) == BAD_PARAM);
+  EXPECT(P.CreateExecutionContext(handle, &config, &noise, &ctx2) == INVALID_VALUE && !ctx2);
+  EXPECT(P.CreateExecutionContext(handle, &noise, &graph, &ctx2) == INVALID_VALUE && !ctx2);
+  EXPECT(P.CreateExecutionContext(handle, &config, NULL, &ctx2) == BAD_PARAM && !ctx2);
+  EXPECT(P.CreateFromSerialized(handle, &noise, &ctx2) == INVALID_VALUE && !ctx2);
+  EXPECT(P.CreateFromSerialized(handle, NULL, &ctx2) == BAD_PARAM);
+  context = plan(handle, &workspace);
+  EXPECT(P.GetWorkspaceSizeFromExecutionContext(handle, stranger, &size) == BAD_PARAM);
+  EXPECT(P.GetWorkspaceSizeFromExecutionContext(handle, context, NULL) == BAD_PARAM);
+  EXPECT(P.ExecuteOpGraph(handle, context, workspace, NULL, 0) == BAD_PARAM);
+  EXPECT(strstr(last_error(), "BIND-01"));
+  EXPECT(P.ExecuteOpGraph(handle, context, workspace, job.buffers, job.count - 1) == BAD_PARAM);
+  EXPECT(P.ExecuteOpGraph(handle, stranger, workspace, job.buffers, job.count) == BAD_PARAM);
+  EXPECT(P.ExecuteOpGraph(stranger, context, workspace, job.buffers, job.count) == BAD_PARAM);
+  EXPECT(P.ExecuteOpGraph(NULL, NULL, NULL, NULL, 0) == BAD_PARAM);
+  buffer_t hole[MOST];
+  memcpy(hole, job.buffers, sizeof hole);
+  hole[0].ptr = NULL;
+  EXPECT(P.ExecuteOpGraph(handle, context, workspace, hole, job.count) == BAD_PARAM);
+  EXPECT(strstr(last_error(), "BIND-08"));
+  hole[job.count] = job.buffers[0]; /* one uid twice */
+  hole[job.count].ptr = job.buffers[1].ptr;
+  EXPECT(P.ExecuteOpGraph(handle, context, workspace, hole, job.count + 1) == BAD_PARAM);
+  hole[0] = job.buffers[0];
+  hole[job.count] = (buffer_t){123456789, stranger}; /* an extra one is fine */
+  EXPECT(!P.ExecuteOpGraph(handle, context, workspace, hole, job.count + 1));
+  EXPECT(!P.ExecuteOpGraphWithOverrides(handle, context, workspace, job.buffers, job.count, 0, NULL, NULL, NULL, NULL));
+  EXPECT(P.SerializeWithId(handle, 5, context, &out) == INVALID_VALUE);
+  EXPECT(P.Serialize(handle, stranger, &out) == BAD_PARAM);
+  EXPECT(P.DestroySerialized(handle, &out) == BAD_PARAM);
+  pthread_t thread;
+  pthread_create(&thread, NULL, other_thread_error, NULL);
+  pthread_join(thread, NULL);
+  EXPECT(!P.ExecuteOpGraph(handle, context, workspace, job.buffers, job.count));
+  EXPECT(!P.DestroyExecutionContext(handle, context));
+  EXPECT(P.DestroyExecutionContext(handle, context) == BAD_PARAM);
+  EXPECT(P.ExecuteOpGraph(handle, context, workspace, job.buffers, job.count) == BAD_PARAM);
+  context = plan(handle, &workspace); /* left over, goes with the handle */
+  EXPECT(!P.Destroy(handle));
+  EXPECT(P.Destroy(handle) == BAD_PARAM);
+  EXPECT(P.ExecuteOpGraph(handle, context, workspace, job.buffers, job.count) == BAD_PARAM);
+  printf("checked yes\n");
+  return 0;
+}
+
+/* serialized GRAPH CONFIG JOB FILE: a plan saved, loaded and run; damaged ones refused */
+static int serialized(char** args) {
+  load(4);
+  graph = slurp(args[0]), config = slurp(args[1]);
+  job_t job;
+  read_job(args[2], &job);
+  void *handle = NULL, *workspace = NULL, *loaded = NULL;
+  data_t bytes = {NULL, 0}, old = {NULL, 0};
+  size_t size = 0, again = 1;
+  EXPECT(!P.Create(&handle));
+  void* context = plan(handle, &workspace);
+  EXPECT(!P.GetWorkspaceSizeFromExecutionContext(handle, context, &size));
+  EXPECT(!P.SerializeWithId(handle, engine, context, &bytes) && bytes.ptr && bytes.size);
+  EXPECT(!P.Serialize(handle, context, &old) && old.size == bytes.size && !memcmp(old.ptr, bytes.ptr, old.size));
+  EXPECT(!P.DestroySerialized(handle, &old) && !old.ptr && !old.size);
+  EXPECT(!P.DestroyExecutionContext(handle, context));
+  EXPECT(!P.CreateFromSerialized(handle, &bytes, &loaded) && loaded);
+  EXPECT(!P.GetWorkspaceSizeFromExecutionContext(handle, loaded, &again) && again == size);
+  EXPECT(!P.ExecuteOpGraph(handle, loaded, workspace, job.buffers, job.count));
+  write_results(&job);
+  EXPECT(!P.DestroyExecutionContext(handle, loaded));
+  char* copy = malloc(bytes.size);
+  unsigned seed = 1, refused = 0;
+  for (int k = 0; k < 300; ++k) {
+    memcpy(copy, bytes.ptr, bytes.size);
+    data_t damaged = {copy, bytes.size};
+    seed = seed * 1103515245u + 12345u;
+    if (k % 3 == 0) damaged.size = seed % bytes.size + (seed % bytes.size == 0);
+    else copy[seed % bytes.size] ^= (char)(1 << (seed >> 28) % 8);
+    int status = P.CreateFromSerialized(handle, &damaged, &loaded);
+    EXPECT((status == 2 || status == 5) && !loaded && *last_error());
+    ++refused;
+  }
+  FILE* f = fopen(args[3], "wb");
+  fwrite(bytes.ptr, 1, bytes.size, f);
+  fclose(f);
+  EXPECT(!P.DestroySerialized(handle, &bytes));
+  EXPECT(!P.Destroy(handle));
+  printf("refused %u\n", refused);
+  return 0;
+}
+
+/* restore FILE JOB: in a process that never saw the graph */
+static int restore(char** args) {
+  double begin = now();
+  load(-1);
+  data_t bytes = slurp(args[0]);
+  job_t job;
+  read_job(args[1], &job);
+  void *handle = NULL, *context = NULL;
+  size_t size = 0;
+  EXPECT(!P.Create(&handle));
+  int status = P.CreateFromSerialized(handle, &bytes, &context);
+  printf("status %d\nerror %s\n", status, status ? last_error() : "");
+  if (status) return 0;
+  EXPECT(!P.GetWorkspaceSizeFromExecutionContext(handle, context, &size));
+  EXPECT(!P.ExecuteOpGraph(handle, context, malloc(size + 1), job.buffers, job.count));
+  printf("total_s %.6f\n", now() - begin);
+  write_results(&job);
+  return 0;
+}
+
+/* fork: a child cannot use what the parent started, and is told so */
+static int forked(char** args) {
+  (void)args;
+  load(4);
+  void* handle = NULL;
+  EXPECT(!P.Create(&handle));
+  pid_t child = fork();
+  if (!child) {
+    void* mine = NULL;
+    int status = P.Create(&mine);
+    exit(status == 3 && strstr(last_error(), "forked") ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status));
+  EXPECT(!P.Destroy(handle));
+  printf("forked yes\n");
+  return 0;
+}
+
+/* fuzz CONFIG FILE: buffers of a file (u32 length, bytes) through every call that takes a graph */
+static int fuzz(char** args) {
+  load(4);
+  config = slurp(args[0]);
+  data_t all = slurp(args[1]);
+  void* handle = NULL;
+  EXPECT(!P.Create(&handle));
+  long statuses[8] = {0}, served = 0, total = 0;
+  const char *at = all.ptr, *end = at + all.size;
+  while (at < end) {
+    uint32_t length, count = 5;
+    int64_t id;
+    memcpy(&length, at, 4);
+    char* copy = malloc(length ? length : 1); /* so that valgrind sees a read past the end */
+    memcpy(copy, at + 4, length);
+    at += 4 + length;
+    data_t mutated = {copy, length}, details = {NULL, 0};
+    size_t size;
+    void* context = NULL;
+    int status = P.GetApplicableEngineIds(handle, &mutated, &id, 1, &count);
+    EXPECT(status >= 0 && status <= 6 && count <= 1);
+    EXPECT(!status || (!count && *last_error()));
+    ++statuses[status];
+    ++total;
+    if (!count) {
+      EXPECT(P.GetWorkspaceSize(handle, &config, &mutated, &size));
+      EXPECT(P.CreateExecutionContext(handle, &config, &mutated, &context) && !context);
+    } else {
+      ++served;
+      EXPECT(!P.GetEngineDetails(handle, engine, &mutated, &details));
+      EXPECT(!P.DestroyEngineDetails(handle, &details));
+    }
+    int rc = P.GetWorkspaceSize(handle, &mutated, &mutated, &size); /* as a configuration, too */
+    EXPECT(rc >= 0 && rc <= 6);
+    free(copy);
+  }
+  EXPECT(!P.Destroy(handle));
+  printf("total %ld\nserved %ld\n", total, served);
+  for (int k = 0; k < 7; ++k) printf("status_%d %ld\n", k, statuses[k]);
+  return 0;
+}
+
+/* crash GRAPH CONFIG OTHER JOB: the compiler worker is killed under a compilation; the next works */
+static int crash(char** args) {
+  load(4);
+  config = slurp(args[1]);
+  void *handle = NULL, *workspace = NULL, *context = NULL;
+  EXPECT(!P.Create(&handle));
+  data_t bad = slurp(args[0]);
+  int status = P.CreateExecutionContext(handle, &config, &bad, &context);
+  printf("status %d\nerror %.400s\n", status, status ? last_error() : "");
+  EXPECT(status == 3 && !context);
+  unsetenv("HIPDNN_IREE_EXTRA_FLAGS");
+  graph = slurp(args[2]);
+  job_t job;
+  read_job(args[3], &job);
+  context = plan(handle, &workspace);
+  EXPECT(!P.ExecuteOpGraph(handle, context, workspace, job.buffers, job.count));
+  write_results(&job);
+  printf("recovered yes\n");
+  return 0;
+}
+
+int main(int count, char** args) {
+  static const struct { const char* name; int (*body)(char**); int arguments; } scenarios[] = {
+      {"run", run, 4}, {"threads", threads, 5}, {"exit", leave, 4}, {"storm", storm, 0}, {"reload", reload, 1},
+      {"start", start, 0}, {"errors", errors, 3}, {"serialized", serialized, 4}, {"restore", restore, 2},
+      {"fork", forked, 0}, {"fuzz", fuzz, 2}, {"crash", crash, 4},
+  };
+  if (count < 4) return 2;
+  library_path = args[1];
+  library_flags = RTLD_NOW | RTLD_LOCAL | (strcmp(args[2], "deepbind") ? 0 : RTLD_DEEPBIND);
+  for (size_t k = 0; k < sizeof scenarios / sizeof *scenarios; ++k)
+    if (!strcmp(args[3], scenarios[k].name) && count - 4 == scenarios[k].arguments) return scenarios[k].body(args + 4);
+  fprintf(stderr, "host: no scenario %s with %d arguments\n", args[3], count - 4);
+  return 2;
+}
