@@ -5,6 +5,9 @@ addresses and returns nothing, or raises; `entry` turns what is raised into a st
 Handles and contexts are addresses of memory of their own, so that no other plugin has the same;
 an address that was not given out is refused.  Methods may run on many threads at once: each
 touches one handle or context, and the tables of them change by single operations.
+
+hipDNN makes a handle of every plugin for every handle of its own, so only what that needs is
+imported here; `serving` comes with the first graph, and IREE with the first plan.
 """
 
 from __future__ import annotations
@@ -14,30 +17,18 @@ import logging
 import threading
 from collections.abc import Callable
 from ctypes import c_int64, c_size_t, c_uint32, c_void_p
-from functools import lru_cache
-from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..graph_api.errors import DeviceError, FormatError, GraphError, NotSupportedError, Problem
-from ..graph_api.frozen import FrozenGraph
-from ..jit import support
-from ..jit.knobs import scope, settings
-from ..jit.target import Target
-from ..provider.engine import engine_id
-from ..provider.engines.iree import IreeEngine
-from . import messages
+from ..graph_api.errors import DeviceError
 from .abi import ConstData, PluginError, Status, read_bytes
 from .devices import Place, place_of
-from .wire.rules import is_damage
 
 if TYPE_CHECKING:
     from .program import Program, Run
 
-__all__ = ["ENGINE_ID", "Plugin"]
+__all__ = ["Plugin"]
 
 log = logging.getLogger("hipdnn_iree.plugin")
-
-ENGINE_ID = engine_id(IreeEngine.NAME)
 
 _T = TypeVar("_T")
 
@@ -125,7 +116,6 @@ class Plugin:
         self._handles: dict[int, Handle] = {}
         self._contexts: dict[int, Context] = {}
         self._bytes: dict[int, Any] = {}  # what the host has not given back yet
-        self._engine = IreeEngine()
         self._loaded: Callable[[], object] | None = loaded
 
     # ------------------------------------------------------------------ handles
@@ -164,20 +154,24 @@ class Plugin:
         except DeviceError as error:
             log.error("no graph can be served: %s", error)
             return
-        reasons = _answer(data, place.target)[1]
+        from . import serving
+
+        reasons = serving.reasons(data, place.target)
         if reasons:
             log.info("the graph is not served: %s", "; ".join(map(str, reasons)))
             return
         if most:
-            _slot(ids, c_int64).value = ENGINE_ID
+            _slot(ids, c_int64).value = serving.ENGINE_ID
         found.value = 1
 
     def get_engine_details(
         self, handle: int | None, id: int, graph: int | None, out: int | None
     ) -> None:
         """``hipdnnEnginePluginGetEngineDetails``."""
+        from . import serving
+
         self._handle(handle)
-        self._give(out, lambda: messages.details(_own(id), vars(settings())))
+        self._give(out, lambda: serving.details(id))
 
     def destroy_engine_details(self, handle: int | None, data: int | None) -> None:
         """``hipdnnEnginePluginDestroyEngineDetails``."""
@@ -188,12 +182,11 @@ class Plugin:
         self, handle: int | None, config: int | None, graph: int | None, out: int | None
     ) -> None:
         """``hipdnnEnginePluginGetWorkspaceSize``: exact for code in the cache, else a guess."""
+        from . import serving
+
         own, size = self._handle(handle), _slot(out, c_size_t)
-        chosen = messages.read_config(read_bytes(config))
-        _own(chosen.engine_id)
-        frozen = _served(read_bytes(graph), own.place.target)
-        with scope(**chosen.settings):
-            size.value = _workspace_guess(frozen, own.place.target)
+        data = read_bytes(config), read_bytes(graph)
+        size.value = serving.workspace_guess(*data, own.place.target)
 
     # ------------------------------------------------------------------ plans
 
@@ -203,21 +196,10 @@ class Plugin:
         """``hipdnnEnginePluginCreateExecutionContext``: compiles, or finds the code cached."""
         own, slot = self._handle(handle), _slot(out, c_void_p)
         slot.value = None
-        chosen = messages.read_config(read_bytes(config))
-        _own(chosen.engine_id)
-        target = own.place.target
-        frozen = _served(read_bytes(graph), target)
-        from .program import Program
+        data = read_bytes(config), read_bytes(graph)
+        from . import serving
 
-        with scope(**chosen.settings):
-            program = Program.of(self._engine.build(frozen, target))
-            if program.workspace_bytes > chosen.workspace_limit:
-                raise PluginError(
-                    Status.NOT_APPLICABLE,
-                    f"the plan needs {program.workspace_bytes} bytes of workspace; "
-                    f"{messages.WORKSPACE_LIMIT} is {chosen.workspace_limit}",
-                )
-            slot.value = self._open(own, program)
+        slot.value = self._open(own, serving.build(*data, own.place.target))
 
     def destroy_execution_context(self, handle: int | None, context: int | None) -> None:
         """``hipdnnEnginePluginDestroyExecutionContext``."""
@@ -270,7 +252,9 @@ class Plugin:
         self, handle: int | None, id: int, context: int | None, out: int | None
     ) -> None:
         """``hipdnnEnginePluginSerializeExecutionContextWithEngineId``."""
-        _own(id)
+        from . import serving
+
+        serving.own(id)
         self.serialize_execution_context(handle, context, out)
 
     def serialize_execution_context(
@@ -352,47 +336,3 @@ def _slot(address: int | None, kind: type[Any]) -> Any:
     if not address:
         raise PluginError(Status.BAD_PARAM, "null pointer for the result")
     return kind.from_address(address)
-
-
-def _own(id: int) -> int:
-    """Return the id of the engine; 0 stands for the default one."""
-    if id not in (ENGINE_ID, 0):
-        raise PluginError(Status.INVALID_VALUE, f"engine {id} is not of this plugin")
-    return ENGINE_ID
-
-
-@lru_cache(maxsize=32)
-def _answer(data: bytes, target: Target) -> tuple[FrozenGraph | None, tuple[Problem, ...]]:
-    """Return a graph and why it is not served; hipDNN asks several times with the same bytes."""
-    try:
-        frozen = messages.graph(data)
-    except FormatError as error:
-        if is_damage(error.problems) or not error.problems:
-            raise
-        return None, error.problems
-    except GraphError as error:
-        return None, error.problems
-    return frozen, tuple(support.problems(frozen, target))
-
-
-def _served(data: bytes, target: Target) -> FrozenGraph:
-    frozen, reasons = _answer(data, target)
-    if frozen is None or reasons:
-        raise NotSupportedError(
-            "\n  ".join(["the graph is not served", *map(str, reasons)]),
-        )
-    return frozen
-
-
-def _workspace_guess(frozen: FrozenGraph, target: Target) -> int:
-    """Return the bytes of workspace of cached code, else those of all intermediate values."""
-    from ..jit.pipeline import cache_key, store
-    from .program import ALIGNMENT
-
-    entry = store().get(cache_key(frozen, target))
-    if entry is not None:
-        wanted = int(entry.manifest["workspace_bytes"])
-    else:
-        specs = [s for s in frozen.tensors.values() if s.virtual]
-        wanted = sum(-(-s.data_type.nbytes(prod(s.dims)) // ALIGNMENT) * ALIGNMENT for s in specs)
-    return wanted + ALIGNMENT if wanted else 0

@@ -1,0 +1,117 @@
+"""From hipDNN's bytes to answers and programs: what of the plugin needs graphs and engines."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+
+from ..graph_api.errors import FormatError, GraphError, NotSupportedError, Problem
+from ..graph_api.frozen import FrozenGraph
+from ..jit import support
+from ..jit.knobs import scope, settings
+from ..jit.target import Target
+from ..provider.engine import engine_id
+from ..provider.engines.iree import IreeEngine
+from . import messages
+from .abi import PluginError, Status
+from .program import ALIGNMENT, Program
+from .wire.rules import is_damage
+
+__all__ = ["ENGINE_ID", "build", "details", "own", "reasons", "workspace_guess"]
+
+ENGINE_ID = engine_id(IreeEngine.NAME)
+
+
+def own(id: int) -> int:
+    """Return the id of the engine; 0 stands for the default one.
+
+    Raises
+    ------
+    PluginError
+        If the engine is another one.
+    """
+    if id not in (ENGINE_ID, 0):
+        raise PluginError(Status.INVALID_VALUE, f"engine {id} is not of this plugin")
+    return ENGINE_ID
+
+
+def details(id: int) -> bytes:
+    """Return the description of the engine, an ``EngineDetails`` buffer."""
+    return messages.details(own(id), vars(settings()))
+
+
+def reasons(graph: bytes, target: Target) -> tuple[Problem, ...]:
+    """Return why a graph is not served; nothing when it is.
+
+    Raises
+    ------
+    FormatError
+        If the buffer is damaged, which hipDNN's never is.
+    """
+    return _answer(graph, target)[1]
+
+
+def workspace_guess(config: bytes, graph: bytes, target: Target) -> int:
+    """Return the bytes of workspace of code that is cached, else those of all virtual tensors."""
+    from ..jit.pipeline import cache_key, store
+
+    chosen = messages.read_config(config)
+    own(chosen.engine_id)
+    frozen = _served(graph, target)
+    with scope(**chosen.settings):
+        entry = store().get(cache_key(frozen, target))
+    if entry is not None:
+        wanted = int(entry.manifest["workspace_bytes"])
+    else:
+        sizes = [s.data_type.nbytes(prod(s.dims)) for s in frozen.tensors.values() if s.virtual]
+        wanted = sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)
+    return wanted + ALIGNMENT if wanted else 0
+
+
+def build(config: bytes, graph: bytes, target: Target) -> Program:
+    """Return the compiled graph, from the cache or by compiling.
+
+    Raises
+    ------
+    FormatError, SettingError
+        If a buffer is damaged, or a knob has a value that is not allowed.
+    NotSupportedError
+        If the graph is not served.
+    PluginError
+        If the plan needs more workspace than the configuration allows.
+    CompileError
+        If the compiler fails.
+    """
+    chosen = messages.read_config(config)
+    own(chosen.engine_id)
+    frozen = _served(graph, target)
+    with scope(**chosen.settings):
+        program = Program.of(IreeEngine().build(frozen, target))
+    if program.workspace_bytes > chosen.workspace_limit:
+        raise PluginError(
+            Status.NOT_APPLICABLE,
+            f"the plan needs {program.workspace_bytes} bytes of workspace; "
+            f"{messages.WORKSPACE_LIMIT} is {chosen.workspace_limit}",
+        )
+    return program
+
+
+@lru_cache(maxsize=32)
+def _answer(data: bytes, target: Target) -> tuple[FrozenGraph | None, tuple[Problem, ...]]:
+    """Return a graph and why it is not served; hipDNN asks several times with the same bytes."""
+    try:
+        frozen = messages.graph(data)
+    except FormatError as error:
+        if is_damage(error.problems) or not error.problems:
+            raise
+        return None, error.problems
+    except GraphError as error:
+        return None, error.problems
+    return frozen, tuple(support.problems(frozen, target))
+
+
+def _served(data: bytes, target: Target) -> FrozenGraph:
+    frozen, why = _answer(data, target)
+    if frozen is None or why:
+        raise NotSupportedError("\n  ".join(["the graph is not served", *map(str, why)]))
+    return frozen
