@@ -6,7 +6,7 @@ still known, so that one mistake does not hide the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -68,8 +68,11 @@ class Resolution:
     labels: dict[int, str] = field(default_factory=dict)
 
 
-def resolve(graph: Graph) -> Resolution:
-    """Check every rule and infer what is missing; the problems are in node order."""
+def resolve(graph: Graph, prepare: Callable[[Node, Resolution], None] | None = None) -> Resolution:
+    """Check every rule and infer what is missing; the problems are in node order.
+
+    ``prepare`` is called for each node, when what it reads is resolved and it itself is not.
+    """
     result = Resolution()
     result.labels = {
         id(node): node.name or f"{node.op.NAME}_{i}" for i, node in enumerate(graph.nodes)
@@ -91,6 +94,8 @@ def resolve(graph: Graph) -> Resolution:
         if not graph.is_produced(tensor):
             result.views[id(tensor)] = _source_view(graph, tensor)
     for node in result.nodes:
+        if prepare is not None:
+            prepare(node, result)
         _resolve_node(graph, node, result)
     return result
 

@@ -216,6 +216,25 @@ class Op:
         """Return the op in its canonical form, once the dims of all ports are known."""
         return self
 
+    def at(
+        self, before: Mapping[str, Ints], after: Mapping[str, Ints]
+    ) -> tuple[Self, Mapping[str, Ints]]:
+        """Return the op for other dims of its operands, and the dims that it cannot infer then.
+
+        Parameters
+        ----------
+        before : mapping of port to dims
+            All ports, in the graph for which the op was written.
+        after : mapping of port to dims
+            The inputs, with their new dims.
+
+        Notes
+        -----
+        Called on the op as it was given, before ``resolve``.  To be overridden by ops that have
+        results whose dims do not follow from the operands.
+        """
+        return self, {}
+
     def check_outputs(self, t: Ports) -> Iterator[Problem]:
         """Yield the problems that only show once the outputs are known."""
         yield from ()

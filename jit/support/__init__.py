@@ -23,7 +23,6 @@ RULES: dict[str, str] = {
     "IREE-01": "the op has a lowering",
     "IREE-02": "every tensor has a data type that the lowering handles",
     "IREE-04": "ragged tensors are not served yet",
-    "IREE-05": "graphs with override shapes are not served yet",
 }
 
 Check = Callable[[FrozenGraph, FrozenNode, Target], Iterator[Problem]]
@@ -54,14 +53,6 @@ SERVED_TYPES = (
 
 def problems(graph: FrozenGraph, target: Target) -> Iterator[Problem]:
     """Yield every reason not to serve a graph for a target; nothing yielded is a promise."""
-    if graph.is_override_shape_enabled:
-        yield Problem(
-            rule="IREE-05",
-            port="is_override_shape_enabled",
-            got="true",
-            wanted="false",
-            hint="build one plan per shape; the cache makes the second start cheap",
-        )
     for node in graph.nodes:
         yield from _node_problems(graph, node)
         if check := _CHECKS.get(node.op.NAME):

@@ -29,7 +29,6 @@ __all__ = ["RULES", "ReferenceEngine", "ReferencePlan"]
 RULES: dict[str, str] = {
     "REFERENCE-01": "the target is the CPU, which NumPy computes on",
     "REFERENCE-02": "tensors are not ragged",
-    "REFERENCE-03": "the graph has no override shapes",
 }
 
 
@@ -51,9 +50,6 @@ class ReferenceEngine(Engine):
         found = list(unsupported(graph))
         if not target.is_cpu:
             found.append(Problem(rule="REFERENCE-01", port="target", got=str(target), wanted="cpu"))
-        if graph.is_override_shape_enabled:
-            port = "is_override_shape_enabled"
-            found.append(Problem(rule="REFERENCE-03", port=port, got="true", wanted="false"))
         found += [
             Problem(rule="REFERENCE-02", port=spec.label, got="a ragged tensor", wanted="dense")
             for spec in graph.tensors.values()

@@ -139,11 +139,6 @@ def _ragged(graph: Graph) -> None:
     graph.relu(x).set_output()
 
 
-def _override(graph: Graph) -> None:
-    graph.is_override_shape_enabled = True
-    graph.relu(graph.tensor(dims=(3,))).set_output()
-
-
 def _unserved_type(graph: Graph) -> None:
     graph.identity(graph.tensor(dims=(4,), data_type="fp6_e2m3")).set_output()
 
@@ -153,7 +148,6 @@ def _unserved_type(graph: Graph) -> None:
     [
         ("IREE-02", _unserved_type, "in_0"),
         ("IREE-04", _ragged, "in_0"),
-        ("IREE-05", _override, "is_override_shape_enabled"),
     ],
 )
 def test_what_is_not_served_is_declined_by_a_rule(
