@@ -63,6 +63,8 @@ class FrozenNode(_ReadOnly):
         In the op's order of ports.
     compute_data_type : DataType
         Type to compute and accumulate in; never UNSET.
+    source : Op
+        The op as it was given: what other dims would make another op of (``specialise``).
     """
 
     label: str
@@ -71,6 +73,7 @@ class FrozenNode(_ReadOnly):
     inputs: Mapping[str, int]
     outputs: Mapping[str, int]
     compute_data_type: DataType
+    source: Op
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -256,6 +259,7 @@ def _freeze_node(node: Node, found: Resolution) -> FrozenNode:
         inputs={n: node.inputs[n].uid for p in op.INPUTS for n in p.connected(node.inputs)},
         outputs={n: node.outputs[n].uid for p in op.OUTPUTS for n in p.connected(node.outputs)},
         compute_data_type=found.compute[id(node)],
+        source=node.op,
     )
 
 

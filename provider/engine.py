@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..graph_api.errors import BindError, Decline, Problem
 from ..graph_api.frozen import FrozenGraph
+from ..graph_api.specialise import Shape, ShapeLike, as_shapes, specialise
 from ..graph_api.tensor import Tensor
 from ..jit.target import Target
+from .latest import Latest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +29,9 @@ RULES: dict[str, str] = {
 }
 
 TensorKey = Tensor | int | str
+
+# Plans for other shapes that a plan keeps; a server meets a few dozen sizes, each of some 15 KiB.
+_KEPT_SHAPES = 64
 
 
 def engine_id(name: str) -> int:
@@ -70,11 +75,52 @@ class Plan(ABC):
     seconds: dict[str, float] = field(default_factory=dict)
     workspace_bytes: int = 0
     statistics: dict[str, Any] = field(default_factory=dict)
+    _others: Latest[Plan] = field(
+        default_factory=lambda: Latest(_KEPT_SHAPES), init=False, repr=False, compare=False
+    )
 
     @property
     def engine_id(self) -> int:
         """hipDNN's id of the engine."""
         return engine_id(self.engine)
+
+    def with_shapes(self, shapes: Mapping[TensorKey, ShapeLike]) -> Plan:
+        """Return the plan of the same engine for other dims and strides of some tensors.
+
+        This is what executes hipDNN's graphs with override shapes.  The plan is built when the
+        shapes are first asked for (its code may be in the cache), and the last ones are kept:
+        asking again costs microseconds.  May be called by many threads at once.
+
+        Parameters
+        ----------
+        shapes : mapping
+            By tensor, uid or name: dims, or (dims, strides).  Inputs that are not named keep
+            their dims; outputs take those that follow; an output that is named is checked.
+
+        Returns
+        -------
+        Plan
+            For exactly these shapes, with a workspace of its own size; this plan itself when
+            nothing differs.
+
+        Raises
+        ------
+        GraphError
+            The graph breaks rules with these shapes, or they name no input or output.
+        NotSupportedError
+            The engine declines the graph with these shapes.
+        CompileError
+            The compiler failed.
+        """
+        wanted = as_shapes(self.graph, self._by_uid(shapes))
+        if not wanted:
+            return self
+        return self._others.get(tuple(wanted.items()), lambda: self._build_for(wanted))
+
+    def _build_for(self, shapes: Mapping[int, Shape]) -> Plan:
+        from .select import build
+
+        return build(specialise(self.graph, shapes), self.target, engine=self.engine)
 
     def execute(self, buffers: Mapping[TensorKey, Any], workspace: Any = None) -> None:
         """Run on the caller's buffers: every input and output, by tensor, uid or name.

@@ -72,6 +72,21 @@ class ConvDgrad(ConvOp):
         else:
             yield from self.check_gradient(t, "dx", "w", self.image_dims(dy, w), w)
 
+    def least_image(self, extents: Ints, taps: Ints) -> Ints:
+        """Return the smallest image that has a result of these extents."""
+        return tuple(
+            (o - 1) * s + d * (k - 1) + 1 - pre - post
+            for o, k, s, d, pre, post in zip(
+                extents,
+                taps,
+                self.stride,
+                self.dilation,
+                self.pre_padding,
+                self.post_padding,
+                strict=True,
+            )
+        )
+
     def image_dims(self, dy: Ints, w: Ints) -> Ints:
         """Return the image's dims for unit strides and, as dims do not tell, one group."""
         spatial = (
@@ -84,6 +99,21 @@ class ConvDgrad(ConvOp):
 
     def settle(self, t: Ports) -> Self:
         return replace(self, dx_dims=t.dims("dx"))
+
+    def at(
+        self, before: Mapping[str, Ints], after: Mapping[str, Ints]
+    ) -> tuple[Self, Mapping[str, Ints]]:
+        dx, dy, w = before["dx"], after["dy"], after["w"]
+        op = self.with_spatial_rank(len(dx) - 2)
+        # Of the images that have this result, the one that is as much longer than the smallest.
+        least = op.least_image(before["dy"][2:], before["w"][2:])
+        spatial = (
+            new + have - old
+            for new, have, old in zip(op.least_image(dy[2:], w[2:]), dx[2:], least, strict=True)
+        )
+        channels = w[1] * (dx[1] // before["w"][1])
+        dims = (dy[0], channels, *spatial)
+        return replace(self, dx_dims=dims if self.dx_dims else ()), {"dx": dims}
 
     def infer(self, t: Ports) -> Mapping[str, Inferred]:
         return {"dx": Inferred(dims=t.given("dx") or self.image_dims(t.dims("dy"), t.dims("w")))}

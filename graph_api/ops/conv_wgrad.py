@@ -67,6 +67,13 @@ class ConvWgrad(ConvOp):
     def settle(self, t: Ports) -> Self:
         return replace(self, dw_dims=t.dims("dw"))
 
+    def at(
+        self, before: Mapping[str, Ints], after: Mapping[str, Ints]
+    ) -> tuple[Self, Mapping[str, Ints]]:
+        dw, groups = before["dw"], before["x"][1] // before["dw"][1]
+        dims = (after["dy"][1], after["x"][1] // groups, *dw[2:])
+        return replace(self, dw_dims=dims if self.dw_dims else ()), {"dw": dims}
+
     def infer(self, t: Ports) -> Mapping[str, Inferred]:
         return {"dw": Inferred(dims=t.dims("dw"))}
 

@@ -102,6 +102,14 @@ class Reduction(Op):
         if self.axes == ():
             yield t.problem("REDUCE-05", "axes", "none", "at least one dim")
 
+    def at(
+        self, before: Mapping[str, tuple[int, ...]], after: Mapping[str, tuple[int, ...]]
+    ) -> tuple[Self, Mapping[str, tuple[int, ...]]]:
+        if self.axes is not None:
+            return self, {}
+        pairs = zip(before["y"], after["x"], before["x"], strict=True)
+        return self, {"y": tuple(1 if y == 1 != old else x for y, x, old in pairs)}
+
     def infer(self, t: Ports) -> Mapping[str, Inferred]:
         reduced = self.reduced(t)
         return {

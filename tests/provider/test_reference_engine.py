@@ -60,7 +60,7 @@ def test_what_it_declines() -> None:
     assert rules(ragged) == ["REFERENCE-02"]
     override = small()[0]
     override.is_override_shape_enabled = True
-    assert rules(override, "gfx90a") == ["REFERENCE-01", "REFERENCE-03"]
+    assert rules(override) == []
 
 
 def test_it_is_never_chosen_silently() -> None:

@@ -1,0 +1,208 @@
+"""The same graph for other dims and strides of its inputs and outputs.
+
+What follows from them (virtual tensors, results that were not given, parameters that were
+shorthand) is inferred anew from the ops as they were written, so that every rule is checked for
+the new dims as for a graph that had been built with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from operator import index
+
+from . import arguments
+from .errors import GraphError, Problem
+from .frozen import FrozenGraph, FrozenNode, freeze
+from .graph import Graph, Node
+from .layout import analyse, strides_like
+from .tensor import Tensor, TensorSpec
+from .validate import Resolution, resolve
+
+__all__ = ["RULES", "Shape", "ShapeLike", "as_shapes", "specialise"]
+
+Ints = tuple[int, ...]
+Shape = tuple[Ints, Ints | None]
+"""Dims, and strides in elements or None for the memory order that the tensor has."""
+ShapeLike = Sequence[int] | tuple[Sequence[int], Sequence[int] | None]
+"""Dims, or dims with strides."""
+
+RULES: dict[str, str] = {
+    "SHAPE-01": "other dims are given for an input or output that has a buffer",
+    "SHAPE-02": "other dims and strides have the tensor's rank",
+    "SHAPE-03": "other dims of a tensor with gaps come with strides",
+    "SHAPE-04": "a shape is dims, or dims with strides, as whole numbers",
+}
+
+
+def as_shapes(graph: FrozenGraph, shapes: Mapping[int, ShapeLike]) -> dict[int, Shape]:
+    """Return the shapes by uid in one form; none when they are those of the graph.
+
+    Raises
+    ------
+    GraphError
+        For each that is not dims, or dims with strides (SHAPE-04).
+    """
+    found: dict[int, Shape] = {}
+    problems = []
+    same = True
+    for uid in sorted(shapes):
+        spec = graph.tensors.get(uid)
+        try:
+            dims, strides = _as_shape(shapes[uid])
+        except TypeError:
+            port, got = spec.label if spec else f"uid {uid}", arguments.shown(shapes[uid])
+            wanted = "dims, or (dims, strides), as whole numbers"
+            problems.append(Problem(rule="SHAPE-04", port=port, got=got, wanted=wanted))
+            continue
+        found[uid] = (dims, strides)
+        same &= spec is not None and dims == spec.dims and strides in (None, spec.strides)
+    if problems:
+        raise GraphError("some shapes cannot be read", problems)
+    return {} if same else found
+
+
+def _as_shape(given: ShapeLike) -> Shape:
+    items = tuple(given)
+    if len(items) == 2 and not hasattr(items[0], "__index__"):
+        dims, strides = items
+        return _ints(dims), None if strides is None else _ints(strides)
+    return _ints(items), None
+
+
+def _ints(values: object) -> Ints:
+    if not isinstance(values, Sequence) or isinstance(values, str | bytes):
+        raise TypeError
+    return tuple(index(value) for value in values)
+
+
+def specialise(graph: FrozenGraph, shapes: Mapping[int, Shape]) -> FrozenGraph:
+    """Return the graph with other dims and strides of some tensors.
+
+    Parameters
+    ----------
+    graph : FrozenGraph
+        The graph as it was built.
+    shapes : mapping of uid to Shape
+        Inputs keep the dims that are not named here.  Outputs take those that follow from the
+        inputs, in the memory order that they had; those named here are checked.
+
+    Raises
+    ------
+    GraphError
+        If the shapes fit no tensor, or the graph breaks a rule with them; with all problems.
+    """
+    problems = list(_misfits(graph, shapes))
+    if problems:
+        raise _refusal(graph, problems)
+    other = Graph(
+        graph.name,
+        io_data_type=graph.io_data_type,
+        intermediate_data_type=graph.intermediate_data_type,
+        compute_data_type=graph.compute_data_type,
+    )
+    other.preferred_engine_id = graph.preferred_engine_id
+    other.is_override_shape_enabled = graph.is_override_shape_enabled
+    written = {uid for node in graph.nodes for uid in node.outputs.values()}
+    tensors = {
+        uid: _tensor(other, spec, shapes.get(uid), written=uid in written)
+        for uid, spec in graph.tensors.items()
+    }
+    nodes = [_node(node, tensors) for node in graph.nodes]
+    other.nodes += nodes
+    other._produced.update(id(tensors[uid]) for uid in written)
+    frozen = {id(node): old for node, old in zip(nodes, graph.nodes, strict=True)}
+
+    def prepare(node: Node, found: Resolution) -> None:
+        """Give the node the dims that it cannot infer from its operands."""
+        old = frozen[id(node)]
+        views = {port: found.views.get(id(t)) for port, t in node.inputs.items()}
+        after = {p: v.dims for p, v in views.items() if v is not None and v.dims is not None}
+        if len(after) < len(views):
+            return  # a problem upstream, which is reported there
+        before = {
+            port: graph.tensors[uid].dims
+            for port, uid in (*old.inputs.items(), *old.outputs.items())
+        }
+        node.op, dims = node.op.at(before, after)
+        for port, extents in dims.items():
+            if node.outputs[port].dims is None:
+                node.outputs[port].dims = tuple(extents)
+
+    found = resolve(other, prepare)
+    if found.problems:
+        raise _refusal(graph, found.problems)
+    for uid, tensor in tensors.items():
+        view, spec = found.views.get(id(tensor)), graph.tensors[uid]
+        if view is None or view.dims is None:
+            continue  # ragged offsets, which no node takes
+        tensor.dims = view.dims
+        if tensor.strides is None and not spec.virtual:
+            tensor.strides = _strides(spec, view.dims)
+    return freeze(other)
+
+
+def _misfits(graph: FrozenGraph, shapes: Mapping[int, Shape]) -> Iterator[Problem]:
+    bound = (*graph.inputs, *graph.outputs)
+    for uid, (dims, strides) in shapes.items():
+        if uid not in bound:
+            wanted = f"one of {', '.join(map(str, bound))}"
+            yield Problem(rule="SHAPE-01", port=f"uid {uid}", got="dims", wanted=wanted)
+            continue
+        spec = graph.tensors[uid]
+        rank = len(spec.dims)
+        for what, given in (("dims", dims), ("strides", strides)):
+            if given is not None and len(given) != rank:
+                got, wanted = f"{what} {list(given)}", f"{rank} of them, as {list(spec.dims)}"
+                yield Problem(rule="SHAPE-02", port=spec.label, got=got, wanted=wanted)
+        if strides is None and spec.layout.padded and dims != spec.dims:
+            got = f"dims {list(dims)} without strides"
+            wanted = f"strides, as the tensor's {list(spec.strides)} leave gaps"
+            yield Problem(rule="SHAPE-03", port=spec.label, got=got, wanted=wanted)
+
+
+def _refusal(graph: FrozenGraph, problems: Sequence[Problem]) -> GraphError:
+    count = len(problems)
+    return GraphError(f"graph {graph.name!r} breaks {count} rule(s) with these dims", problems)
+
+
+def _tensor(graph: Graph, spec: TensorSpec, shape: Shape | None, *, written: bool) -> Tensor:
+    dims, strides = shape or (None, None)
+    if not written:
+        dims = dims or spec.dims
+        strides = strides or (spec.strides if dims == spec.dims else _strides(spec, dims))
+    tensor = graph.tensor(
+        dims=dims,
+        strides=strides,
+        data_type=spec.data_type,
+        name=spec.name,
+        uid=spec.uid,
+        virtual=spec.virtual,
+    )
+    tensor.value, tensor.alignment = spec.value, spec.alignment
+    tensor.runtime_scalar = spec.runtime_scalar
+    tensor.ragged_offset_uid = spec.ragged_offset_uid
+    return tensor
+
+
+def _strides(spec: TensorSpec, dims: Ints) -> Ints:
+    """Return packed strides in the tensor's memory order; broadcast dims stay so."""
+    if dims == spec.dims:
+        return spec.strides
+    repeated = spec.layout.broadcast
+    if not repeated:
+        return strides_like(dims, spec.dims, spec.strides)
+    kept = [1 if axis in repeated else extent for axis, extent in enumerate(dims)]
+    like = [1 if axis in repeated else extent for axis, extent in enumerate(spec.dims)]
+    packed = strides_like(kept, like, spec.strides)
+    assert analyse(kept, packed).dense
+    return tuple(0 if axis in repeated else s for axis, s in enumerate(packed))
+
+
+def _node(node: FrozenNode, tensors: Mapping[int, Tensor]) -> Node:
+    return Node(
+        node.source,
+        {port: tensors[uid] for port, uid in node.inputs.items()},
+        {port: tensors[uid] for port, uid in node.outputs.items()},
+        node.compute_data_type,
+        node.name,
+    )
