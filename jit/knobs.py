@@ -246,6 +246,15 @@ class Settings:
             "What in_0 and in_1 of a pointwise backward mode are in graph files.",
         )
     )
+    graph_inv_variance: str = field(
+        metadata=_knob(
+            "INV_VARIANCE",
+            "auto",
+            *kinds.choice("auto", "inverse", "variance"),
+            "What inv_variance of a batchnorm_inference node holds in graph files and hipDNN's "
+            "graphs; auto: a variance in those of November 2025, else its inverse root.",
+        )
+    )
     runtime_driver: str = field(
         metadata=_knob(
             "DRIVER",

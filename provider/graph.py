@@ -61,7 +61,7 @@ class Graph(ModelGraph):
 
 
 def load(path: str | Path) -> Graph:
-    """Read a graph file (hipDNN's graph JSON, e.g. from ``HIPDNN_LOG_GRAPH_DIR``).
+    """Read a graph file: hipDNN's graph JSON (``HIPDNN_LOG_GRAPH_DIR``), or its FlatBuffer.
 
     Raises
     ------
@@ -74,12 +74,12 @@ def load(path: str | Path) -> Graph:
 
 
 def loads(data: bytes, *, source: str = "graph") -> Graph:
-    """Read the bytes of a graph file; the one place that tells the kinds of files apart.
+    """Read the bytes of a graph; the one place that tells the kinds of files apart.
 
     Parameters
     ----------
     data : bytes
-        hipDNN's graph JSON.
+        hipDNN's graph JSON, or the FlatBuffer that hipDNN hands to its plugins, of any era.
     source : str
         Where they come from, for error texts.
 
@@ -88,15 +88,29 @@ def loads(data: bytes, *, source: str = "graph") -> Graph:
     FormatError
         If they are not such a graph; with all problems found.
     """
-    try:
-        graph = Graph.from_json(data)
-    except FormatError as error:
-        raise FormatError(f"{source}: {error.message}", error.problems) from None
     from ..jit.knobs import settings
 
+    meaning = settings().graph_inv_variance
+    try:
+        graph = _decoded(data, meaning)
+    except FormatError as error:
+        raise FormatError(f"{source}: {error.message}", error.problems) from None
     backward = [n for n in graph.nodes if isinstance(n.op, Pointwise) and n.op.backward]
     if backward and settings().graph_backward_operands == "x_dy":
         for node in backward:  # a node means (dy, x) here
             values = list(node.inputs.values())
             node.inputs = dict(zip(node.inputs, reversed(values), strict=True))
+    return graph
+
+
+def _decoded(data: bytes, meaning: str) -> Graph:
+    from ..hipdnn_plugin.wire import decode, inv_variance, plan
+
+    if decode.is_binary(data):
+        if data[4:8] == plan.GRAPH_AND_PLAN_ID:
+            data, _ = plan.split_graph_and_plan(data)
+        return decode.decode(data, Graph, inv_variance=meaning).graph
+    graph = Graph.from_json(data)
+    if meaning == "variance":  # a JSON file does not tell its era
+        inv_variance.reinterpret(graph)
     return graph

@@ -1,4 +1,4 @@
-"""``hipdnn-iree show``: a graph as text, JSON, a picture, or Torch MLIR."""
+"""``hipdnn-iree show``: a graph as text, JSON, a FlatBuffer, a picture, or Torch MLIR."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 JSON: dict[str, str] = {
     "nodes, tensors, ...": "the graph itself, in hipDNN's graph JSON with everything inferred"
 }
-FORMATS = ("text", "json", "dot", "mermaid", "torch", "digest")
+FORMATS = ("text", "json", "bin", "dot", "mermaid", "torch", "digest")
+ERAS = ("node", "n25")
 
 
 @click.command(cls=Command)
@@ -26,13 +27,26 @@ FORMATS = ("text", "json", "dot", "mermaid", "torch", "digest")
     "--format",
     "kind",
     type=click.Choice(FORMATS),
-    help="text (the default), json (hipDNN's graph JSON, the newest form), dot (Graphviz), "
-    "mermaid, torch (the MLIR that is compiled), digest (of what the graph computes).",
+    help="text (the default), json (hipDNN's graph JSON, the newest form), bin (the FlatBuffer "
+    "that hipDNN hands to plugins), dot (Graphviz), mermaid, torch (the MLIR that is compiled), "
+    "digest (of what the graph computes).",
+)
+@click.option(
+    "--era",
+    type=click.Choice(ERAS),
+    help="With --format bin: the newest form (node, the default), or that of November 2025 (n25).",
 )
 @output_option("Where to write it, instead of stdout.")
 @target_option(help="Target of the Torch MLIR.")
 @click.pass_obj
-def command(state: State, graph: str, kind: str | None, output: str | None, target: Target) -> None:
+def command(
+    state: State,
+    graph: str,
+    kind: str | None,
+    era: str | None,
+    output: str | None,
+    target: Target,
+) -> None:
     """Print or convert GRAPH, with everything inferred that the file leaves open.
 
     ``--json`` is the same as ``--format json``.
@@ -41,14 +55,30 @@ def command(state: State, graph: str, kind: str | None, output: str | None, targ
 
     if state.json and kind not in (None, "json"):
         raise click.UsageError(f"--json and --format {kind} exclude each other")
-    text = _text(read_graph(graph), "json" if state.json else kind or "text", target)
-    # A lone surrogate in a name comes out as \udxxx, which JSON reads back as the same name.
-    data = f"{text.rstrip()}\n".encode("utf-8", "backslashreplace")
+    kind = "json" if state.json else kind or "text"
+    if era is not None and kind != "bin":
+        raise click.UsageError("--era goes with --format bin")
+    if kind == "bin":
+        data = _binary(read_graph(graph), era or ERAS[0])
+        if output is None and sys.stdout.isatty():
+            raise click.UsageError("--format bin is nothing for a terminal; name a file with -o")
+    else:
+        text = _text(read_graph(graph), kind, target)
+        # A lone surrogate in a name comes out as \udxxx, which JSON reads back as the same name.
+        data = f"{text.rstrip()}\n".encode("utf-8", "backslashreplace")
     if output is None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     else:
         write(output, data)
+
+
+def _binary(graph: Graph, era: str) -> bytes:
+    from ...hipdnn_plugin.wire.encode import encode
+    from ...hipdnn_plugin.wire.schema import Era
+    from ...jit.knobs import settings
+
+    return encode(graph.freeze(), Era(era), inv_variance=settings().graph_inv_variance)
 
 
 def _text(graph: Graph, kind: str, target: Target) -> str:

@@ -1,0 +1,49 @@
+"""The operations on the wire: one line each."""
+
+from __future__ import annotations
+
+from . import (
+    batchnorm,
+    batchnorm_backward,
+    batchnorm_inference,
+    batchnorm_inference_variance_ext,
+    conv_dgrad,
+    conv_fprop,
+    conv_wgrad,
+    layernorm,
+    layernorm_backward,
+    matmul,
+    pointwise,
+    reduction,
+    rmsnorm,
+    rmsnorm_backward,
+    sdpa,
+)
+from .form import WireForm
+
+__all__ = ["FORMS", "FORMS_BY_OP"]
+
+FORMS: dict[int, WireForm] = {
+    module.FORM.code: module.FORM
+    for module in (
+        batchnorm,
+        batchnorm_backward,
+        batchnorm_inference,
+        batchnorm_inference_variance_ext,
+        conv_dgrad,
+        conv_fprop,
+        conv_wgrad,
+        layernorm,
+        layernorm_backward,
+        matmul,
+        pointwise,
+        reduction,
+        rmsnorm,
+        rmsnorm_backward,
+        sdpa,
+    )
+}
+"""By code in hipDNN's union of node attributes."""
+
+FORMS_BY_OP: dict[str, WireForm] = {form.op.NAME: form for form in FORMS.values()}
+"""By name of the op."""
