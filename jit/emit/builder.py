@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, prod
 from typing import Any
 
@@ -23,6 +23,7 @@ from torch_mlir.dialects import torch as T  # noqa: N812 (the dialect is written
 from ...graph_api.dtypes import DataType
 from ...graph_api.tensor import Scalar
 from ..target import Target
+from . import narrow
 
 __all__ = ["Builder", "T", "Value"]
 
@@ -73,7 +74,7 @@ class Builder:
         if key not in self._types:
             kind = "tensor" if mutable else "vtensor"
             dims = ",".join(map(str, shape))
-            self._types[key] = ir.Type.parse(f"!torch.{kind}<[{dims}],{dtype.value.mlir}>")
+            self._types[key] = ir.Type.parse(f"!torch.{kind}<[{dims}],{narrow.storage(dtype)}>")
         return self._types[key]
 
     def constant(self, value: object) -> Any:
@@ -102,7 +103,7 @@ class Builder:
         """Return a tensor filled with a number, rounded to ``dtype`` once."""
         dims = "x".join(map(str, shape)) + ("x" if shape else "")
         text = _literal_text(value, dtype)
-        attribute = ir.Attribute.parse(f"dense<{text}> : tensor<{dims}{dtype.value.mlir}>")
+        attribute = ir.Attribute.parse(f"dense<{text}> : tensor<{dims}{narrow.storage(dtype)}>")
         result_type = self.type(shape, dtype)
         op = T.ValueTensorLiteralOp(attribute, results=[result_type])
         return Value(op.result, tuple(shape), dtype)
@@ -118,9 +119,11 @@ class Builder:
         if dtype.is_bool:
             x = self.truth(x)
         elif dtype is not wide:
-            # Narrow floats by way of float32, which every target converts directly.
-            x = self._cast(x, F32) if dtype.is_float else x
-            x = x if x.dtype is dtype else self._cast(x, dtype)
+            # Narrow floats by way of float32, which every target converts directly; there those
+            # of 8 bits stay, as they are for storage.
+            x = self.cast(x, F32) if dtype.is_float else x
+            same = x.dtype is dtype or narrow.is_code(dtype)
+            x = x if same else self.cast(x, dtype)
         return self.reshape(x, shape)
 
     # ---------------------------------------------------------------- ops
@@ -167,16 +170,20 @@ class Builder:
         """Return x ≠ 0."""
         if x.dtype is BOOL:
             return x
+        if narrow.is_code(x.dtype):
+            x = narrow.decode(self, x)
         return self.call(T.AtenNeScalarOp, x.shape, BOOL, x, 0.0 if x.dtype.is_float else 0)
 
     def copy(self, x: Value) -> Value:
         """Return x by an op that computes: IREE crashes when an output is an input unchanged."""
+        if narrow.is_code(x.dtype):
+            return self.relabel(self.copy(self.relabel(x, DataType.UINT8)), x.dtype)
         if x.dtype.is_bool:
             inverted = self.unary(T.AtenLogicalNotOp, x)
             return self.unary(T.AtenLogicalNotOp, inverted)
         if x.dtype.bits < 32 and not x.dtype.is_float:
-            wide = self._cast(x, DataType.INT32)  # torch-mlir multiplies no narrower integers
-            return self._cast(self.unary(T.AtenMulScalarOp, wide, 1), x.dtype)
+            wide = self.cast(x, DataType.INT32)  # torch-mlir multiplies no narrower integers
+            return self.cast(self.unary(T.AtenMulScalarOp, wide, 1), x.dtype)
         return self.unary(T.AtenMulScalarOp, x, 1)
 
     # ---------------------------------------------------------------- shapes
@@ -214,7 +221,7 @@ class Builder:
             return parts[0]
         shape = list(parts[0].shape)
         shape[axis] = sum(p.shape[axis] for p in parts)
-        element = parts[0].dtype.value.mlir
+        element = narrow.storage(parts[0].dtype)
         listed = T.PrimListConstructOp(
             ir.Type.parse(f"!torch.list<vtensor<*,{element}>>")
             if len({p.shape for p in parts}) > 1
@@ -249,7 +256,7 @@ class Builder:
         for i in reversed(range(len(before))):  # Torch counts from the last dim
             shape[first + i] += before[i] + after[i]
             amounts += [before[i], after[i]]
-        zero: float | int = 0.0 if x.dtype.is_float else 0
+        zero: float | int = 0.0 if x.dtype.is_float and not narrow.is_code(x.dtype) else 0
         return self.call(T.AtenConstantPadNdOp, shape, x.dtype, x, amounts, zero)
 
     def _zeros(self, x: Value, axis: int, count: int) -> list[Value]:
@@ -285,27 +292,40 @@ class Builder:
             return x
         if dtype.is_bool:
             return self.truth(x)
+        if narrow.is_code(x.dtype):
+            return self.convert(narrow.decode(self, x), dtype)
+        if narrow.is_code(dtype):
+            # float32 holds every integer that is not too large for the type anyway, but for E8M0.
+            wide = F64 if x.dtype in (F64, DataType.INT32, DataType.INT64) else F32
+            return narrow.encode(self, self.convert(x, wide), dtype)
         if dtype.is_integer and not x.dtype.is_bool and not dtype.holds(x.dtype):
             return self._saturate(x, dtype)
-        if _narrow(dtype) and x.dtype in (DataType.HALF, DataType.BFLOAT16):
-            x = self._cast(x, F32)  # the CPU has no direct conversion from 16 bits to FNUZ
-        return self._cast(x, dtype)
+        return self.cast(x, dtype)
 
-    def _cast(self, x: Value, dtype: DataType) -> Value:
-        code = dtype.value.torch_code
+    def cast(self, x: Value, dtype: DataType) -> Value:
+        """Return x in another type as Torch converts; neither is a narrow float."""
+        code = DataType.INT8.value.torch_code if dtype is DataType.INT4 else dtype.value.torch_code
         return self.call(T.PrimsConvertElementTypeOp, x.shape, dtype, x, code)
+
+    def relabel(self, x: Value, dtype: DataType) -> Value:
+        """Return the same elements under another type that is stored alike."""
+        return replace(x, dtype=dtype)
+
+    def value(self, ssa: Any, shape: Sequence[int], dtype: DataType) -> Value:
+        """Return an SSA value that was made elsewhere."""
+        return Value(ssa, tuple(shape), dtype)
 
     def _saturate(self, x: Value, dtype: DataType) -> Value:
         low, high = integer_range(dtype)
         if x.dtype.is_integer:
             from_low, from_high = integer_range(x.dtype)
             bounds = (max(low, from_low), min(high, from_high))
-            return self._cast(self.unary(T.AtenClampOp, x, *bounds), dtype)
+            return self.cast(self.unary(T.AtenClampOp, x, *bounds), dtype)
         if x.dtype is not F64:
-            x = self._cast(x, F32) if x.dtype is not F32 else x
+            x = self.cast(x, F32) if x.dtype is not F32 else x
         exact = float(np.float32(high)) if x.dtype is F32 else float(high)
         if exact <= high:
-            return self._cast(self.unary(T.AtenClampOp, x, float(low), float(high)), dtype)
+            return self.cast(self.unary(T.AtenClampOp, x, float(low), float(high)), dtype)
         # The bound itself is not a float: clamp to the largest float below, and put the
         # bound in where the value reaches it.
         below = (
@@ -313,7 +333,7 @@ class Builder:
             if x.dtype is F32
             else (float(np.nextafter(exact, -inf)))
         )
-        inside = self._cast(self.unary(T.AtenClampOp, x, float(low), below), dtype)
+        inside = self.cast(self.unary(T.AtenClampOp, x, float(low), below), dtype)
         over = self.call(T.AtenGeScalarOp, x.shape, BOOL, x, exact)
         return self.where(over, self.literal(high, dtype, ()), inside)
 
@@ -338,10 +358,6 @@ def elements(shape: Sequence[int]) -> int:
     return prod(shape)
 
 
-def _narrow(dtype: DataType) -> bool:
-    return dtype.is_float and dtype.bits <= 8
-
-
 def _int_list(items: Sequence[Any]) -> Any:
     return T.PrimListConstructOp(ir.Type.parse("!torch.list<int>"), items).result
 
@@ -354,4 +370,6 @@ def _literal_text(value: Scalar, dtype: DataType) -> str:
         return str(int(value))
     kind = getattr(ml_dtypes, dtype.value.numpy, None) or dtype.value.numpy
     raw = np.asarray(value, dtype=np.float64).astype(np.dtype(kind)).tobytes()
+    if narrow.is_code(dtype):
+        return str(raw[0])
     return "0x" + raw[::-1].hex().upper()

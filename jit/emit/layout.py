@@ -6,11 +6,13 @@ from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
+from ...graph_api.dtypes import DataType
 from ...graph_api.layout import Layout
 from ...graph_api.tensor import TensorSpec
+from . import narrow
 from .builder import Builder, Value
 
-__all__ = ["argument_shape", "to_logical", "to_memory"]
+__all__ = ["argument", "argument_shape", "to_logical", "to_memory"]
 
 
 def argument_shape(spec: TensorSpec) -> tuple[int, ...]:
@@ -19,18 +21,30 @@ def argument_shape(spec: TensorSpec) -> tuple[int, ...]:
     return (layout.span,) if layout.padded else layout.shape
 
 
-def to_logical(b: Builder, argument: Value, spec: TensorSpec) -> Value:
-    """Return the argument with the tensor's logical dims."""
+def argument(spec: TensorSpec) -> tuple[tuple[int, ...], DataType]:
+    """Return shape and type of the function argument; types below 8 bits are flat bytes."""
+    shape = argument_shape(spec)
+    if spec.data_type.bits < 8:
+        return (spec.data_type.nbytes(prod(shape)),), DataType.UINT8
+    return shape, spec.data_type
+
+
+def to_logical(b: Builder, given: Value, spec: TensorSpec) -> Value:
+    """Return an argument with the tensor's logical dims."""
     layout = spec.layout
-    value = _without_gaps(b, argument, layout) if layout.padded else argument
+    if spec.data_type.bits < 8:
+        shape = argument_shape(spec)
+        given = b.reshape(narrow.unpack(b, given, prod(shape), spec.data_type), shape)
+    value = _without_gaps(b, given, layout) if layout.padded else given
     inverse = [layout.order.index(axis) for axis in range(len(spec.dims))]
     logical = b.expand(b.permute(value, inverse), spec.dims)
     return replace(logical, order=layout.order, repeated=bool(layout.broadcast))
 
 
 def to_memory(b: Builder, value: Value, spec: TensorSpec) -> Value:
-    """Return a logical value in the order in which an output lies in memory."""
-    return b.permute(value, spec.layout.order)
+    """Return a logical value in the order, or the bytes, in which an output lies in memory."""
+    ordered = b.permute(value, spec.layout.order)
+    return narrow.pack(b, ordered) if spec.data_type.bits < 8 else ordered
 
 
 def _without_gaps(b: Builder, flat: Value, layout: Layout) -> Value:

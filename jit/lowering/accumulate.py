@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...graph_api.dtypes import DataType
+from ..emit import narrow
 from ..emit.builder import Builder, Value
 
 __all__ = ["operands"]
@@ -15,9 +16,11 @@ def operands(
 
     Operands narrower than the compute type stay narrow: the product is exact in the wider type
     and the hardware's mixed-precision instructions (MFMA, VNNI) apply.  All others are
-    converted to the compute type, and so are 16-bit floats with ``widen``.
+    converted to the compute type, and so are 16-bit floats with ``widen``.  Types of 8 bits and
+    less come as float16 (INT4: int8), which holds them, where no other type is asked for.
     """
-    common = next((t for t in (a.dtype, w.dtype) if t.holds(a.dtype) and t.holds(w.dtype)), None)
+    types = (a.dtype, w.dtype)
+    common = next((t for t in map(narrow.carrier, types) if all(map(t.holds, types))), None)
     wide = common is None or (widen and common.is_float) or not _stays_narrow(common, compute)
     chosen = compute if wide or common is None else common
     return _prepared(b, a, chosen), _prepared(b, w, chosen), compute

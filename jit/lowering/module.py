@@ -19,7 +19,7 @@ from ...graph_api.ops.conv_fprop import ConvOp
 from ...graph_api.ops.pointwise import Pointwise
 from ...graph_api.tensor import TensorSpec
 from ..emit.builder import Builder, T, Value
-from ..emit.layout import argument_shape, to_logical, to_memory
+from ..emit.layout import argument, to_logical, to_memory
 from ..target import Target
 from . import lowering
 
@@ -103,9 +103,7 @@ def _emit_function(b: Builder, graph: FrozenGraph) -> None:
     types = [
         b.number_type(graph.tensors[uid].data_type)
         if graph.tensors[uid].runtime_scalar
-        else b.type(
-            argument_shape(graph.tensors[uid]), graph.tensors[uid].data_type, mutable=output
-        )
+        else b.type(*argument(graph.tensors[uid]), mutable=output)
         for uid, output in arguments
     ]
     function = func.FuncOp("main", ir.FunctionType.get(types, []))
@@ -118,8 +116,7 @@ def _emit_function(b: Builder, graph: FrozenGraph) -> None:
             if spec.runtime_scalar:
                 values[uid] = b.number(slots[uid], spec.data_type, spec.dims)
                 continue
-            argument = Value(slots[uid], argument_shape(spec), spec.data_type)
-            values[uid] = to_logical(b, argument, spec)
+            values[uid] = to_logical(b, Value(slots[uid], *argument(spec)), spec)
         for k, node in enumerate(graph.nodes):
             with b.at(f"n{k}"):
                 for uid in node.inputs.values():

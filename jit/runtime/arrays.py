@@ -7,13 +7,23 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ..signature import ArgSpec
-from .elements import is_packed, numpy_dtype
+from .elements import is_packed, numpy_dtype, value_dtype
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["ALIGNMENT", "aligned_bytes", "empty", "pack", "span", "stored", "unpack", "view"]
+__all__ = [
+    "ALIGNMENT",
+    "aligned_bytes",
+    "empty",
+    "pack",
+    "result",
+    "span",
+    "stored",
+    "unpack",
+    "view",
+]
 
 ALIGNMENT = 64
 """Bytes; IREE's CPU kernels fault on memory that is aligned to less."""
@@ -56,6 +66,19 @@ def empty(spec: ArgSpec) -> npt.NDArray[Any]:
     Packed types (4 and 6 bits) give a flat ``uint8`` array of ``spec.nbytes`` bytes.
     """
     return view(aligned_bytes(spec.nbytes), spec)
+
+
+def result(spec: ArgSpec) -> npt.NDArray[Any]:
+    """Return an uninitialised array for the values of an output.
+
+    As `empty`, but packed types have one element a byte, in ml_dtypes' type.
+    """
+    import numpy as np
+
+    if not is_packed(spec.data_type):
+        return empty(spec)
+    memory = aligned_bytes(prod(spec.shape))
+    return np.ndarray(spec.dims, value_dtype(spec.data_type), memory.data, strides=spec.strides)
 
 
 def pack(spec: ArgSpec, values: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -102,15 +125,13 @@ def stored(array: npt.NDArray[Any], spec: ArgSpec) -> npt.NDArray[Any]:
 def unpack(spec: ArgSpec, memory: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the logical array of what `pack` or a plan stored.
 
-    Packed integers come back as ``int8``, FP4 and FP6 as their ml_dtypes dtype; for all
-    other types ``memory`` already is the logical array and is returned as it is.
+    Packed types come back in their ml_dtypes dtype, one element a byte; ``memory`` that already
+    is a logical array, as of all other types, is returned as it is.
     """
     import numpy as np
 
-    if not is_packed(spec.data_type):
+    if not is_packed(spec.data_type) or memory.dtype == value_dtype(spec.data_type):
         return memory
-    import ml_dtypes
-
     bits, count = spec.data_type.bits, prod(spec.shape)
     fields = np.unpackbits(memory.reshape(-1), bitorder="little")[: count * bits]
     codes = np.packbits(fields.reshape(count, bits), axis=1, bitorder="little")[:, 0]
@@ -118,9 +139,10 @@ def unpack(spec: ArgSpec, memory: npt.NDArray[Any]) -> npt.NDArray[Any]:
     codes = np.broadcast_to(codes[_places(kept, spec.strides)].reshape(kept), spec.dims)
     if spec.data_type.is_integer:
         sign = np.uint8(1 << (bits - 1))
-        return (codes ^ sign).astype(np.int8) - np.int8(sign)
-    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, spec.data_type.value.numpy))
-    return np.ascontiguousarray(codes).view(dtype).reshape(spec.dims)
+        signed = (codes ^ sign).astype(np.int8) - np.int8(sign)
+        return signed.astype(value_dtype(spec.data_type))
+    values = np.ascontiguousarray(codes).view(value_dtype(spec.data_type))
+    return values.reshape(spec.dims)
 
 
 def _places(dims: tuple[int, ...], strides: tuple[int, ...]) -> npt.NDArray[Any]:
@@ -136,7 +158,6 @@ def _places(dims: tuple[int, ...], strides: tuple[int, ...]) -> npt.NDArray[Any]
 
 def _codes(array: npt.NDArray[Any], spec: ArgSpec) -> npt.NDArray[np.uint8]:
     """Return the bit patterns of packed values, one a byte."""
-    import ml_dtypes
     import numpy as np
 
     bits = spec.data_type.bits
@@ -148,5 +169,5 @@ def _codes(array: npt.NDArray[Any], spec: ArgSpec) -> npt.NDArray[np.uint8]:
         return (wide & ((1 << bits) - 1)).astype(np.uint8)
     if array.dtype == np.uint8:
         return array
-    dtype = np.dtype(getattr(ml_dtypes, spec.data_type.value.numpy))
+    dtype = value_dtype(spec.data_type)
     return np.ascontiguousarray(array.astype(dtype)).view(np.uint8)

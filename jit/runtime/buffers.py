@@ -8,7 +8,8 @@ Accepted are
   ``np.broadcast_to`` view is taken.  Strides of dims of extent 1 do not matter.
 - Objects with ``__dlpack__`` (torch, JAX, CuPy tensors), by the same rule.
 - `Pointer` or a plain int: an address.  Its layout and type are trusted.
-- For 4- and 6-bit types a contiguous ``uint8`` array of the packed bytes (`arrays.pack`).
+- For 4- and 6-bit types a contiguous ``uint8`` array of the packed bytes (`arrays.pack`), or an
+  array of values in ml_dtypes' type, which is packed and unpacked at each call.
 
 Here they are described; `rules` judges the descriptions.
 """
@@ -188,9 +189,11 @@ def _describe_dlpack(exporter: Any, port: str) -> tuple[Given, object] | Problem
 
 
 def same_layout(spec: ArgSpec, given: Given) -> bool:
-    """Whether the strides are those of the argument, dims of extent 1 aside."""
-    if given.dims is None or given.strides is None or is_packed(spec.data_type):
+    """Whether the memory is as the argument's: packed, and with its strides (but of extent 1)."""
+    if given.dims is None or given.strides is None:
         return True
+    if is_packed(spec.data_type):
+        return given.type is not spec.data_type
     return not given.uneven and all(
         have == 1 or stride == wanted
         for have, stride, wanted in zip(given.dims, given.strides, spec.strides, strict=True)

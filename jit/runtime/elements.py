@@ -1,6 +1,7 @@
 """One row per data type: its names in IREE's HAL and in DLPack, and its NumPy dtype.
 
-Types narrower than a byte lie packed in memory, low bits first; to NumPy they are ``uint8``.
+Types narrower than a byte lie packed in memory, low bits first; to NumPy such memory is
+``uint8``.  An array of values of such a type has one element a byte (``value_dtype``).
 """
 
 from __future__ import annotations
@@ -13,9 +14,17 @@ from ...graph_api.dtypes import DataType
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["data_type", "element_type", "from_dlpack", "is_packed", "numpy_dtype"]
+__all__ = [
+    "data_type",
+    "element_type",
+    "from_dlpack",
+    "is_packed",
+    "numpy_dtype",
+    "value_dtype",
+]
 
-# HAL name; DLPack type code (dlpack.h 1.1; 7 and up are the narrow floats).
+# HAL name; DLPack type code (dlpack.h 1.1; 7 and up are the narrow floats).  Compiled code takes
+# narrow floats as bytes (jit/emit/narrow.py) or, in an imported function, as what they are.
 _ROWS: dict[DataType, tuple[str, int]] = {
     DataType.FLOAT: ("FLOAT_32", 2),
     DataType.HALF: ("FLOAT_16", 2),
@@ -24,18 +33,17 @@ _ROWS: dict[DataType, tuple[str, int]] = {
     DataType.UINT8: ("UINT_8", 1),
     DataType.INT32: ("SINT_32", 0),
     DataType.INT8: ("SINT_8", 0),
-    DataType.FP8_E4M3: ("FLOAT_8_E4M3_FN", 10),
-    DataType.FP8_E5M2: ("FLOAT_8_E5M2", 12),
-    DataType.FP8_E8M0: ("FLOAT_8_E8M0_FNU", 14),
-    DataType.INT4: ("SINT_4", 0),
+    DataType.FP8_E4M3: ("OPAQUE_8", 10),
+    DataType.FP8_E5M2: ("OPAQUE_8", 12),
+    DataType.FP8_E8M0: ("OPAQUE_8", 14),
     DataType.INT64: ("SINT_64", 0),
     DataType.BOOLEAN: ("BOOL_8", 6),
-    DataType.FP8_E4M3_FNUZ: ("FLOAT_8_E4M3_FNUZ", 11),
-    DataType.FP8_E5M2_FNUZ: ("FLOAT_8_E5M2_FNUZ", 13),
+    DataType.FP8_E4M3_FNUZ: ("OPAQUE_8", 11),
+    DataType.FP8_E5M2_FNUZ: ("OPAQUE_8", 13),
 }
 
 _BY_DLPACK = {(code, t.bits): t for t, (_, code) in _ROWS.items()}
-_BY_NUMPY = {t.value.numpy: t for t in DataType if t.bits >= 8}
+_BY_NUMPY = {t.value.numpy: t for t in DataType if t.value.numpy}
 _NATIVE = {"float16", "float32", "float64", "uint8", "int8", "int32", "int64", "bool"}
 
 
@@ -61,11 +69,19 @@ def numpy_dtype(data_type: DataType) -> np.dtype[Any]:
     ValueError
         For ``DataType.UNSET``.
     """
-    import numpy as np
-
     if data_type is DataType.UNSET:
         raise ValueError("a tensor without a data type has no NumPy dtype")
-    name = "uint8" if is_packed(data_type) else data_type.value.numpy
+    import numpy as np
+
+    return np.dtype(np.uint8) if is_packed(data_type) else value_dtype(data_type)
+
+
+@cache
+def value_dtype(data_type: DataType) -> np.dtype[Any]:
+    """Return the dtype of an array of values, which for packed types has one element a byte."""
+    import numpy as np
+
+    name = data_type.value.numpy
     if name in _NATIVE:
         return np.dtype(name)
     import ml_dtypes
@@ -76,11 +92,13 @@ def numpy_dtype(data_type: DataType) -> np.dtype[Any]:
 
 @lru_cache(maxsize=256)
 def data_type(dtype: np.dtype[Any]) -> DataType | None:
-    """Return the data type of a NumPy dtype in native byte order, or None."""
+    """Return the data type of a NumPy dtype in native byte order, or None.
+
+    For packed types that is the dtype of an array of values.
+    """
     return _BY_NUMPY.get(dtype.name) if dtype.isnative else None
 
 
 def from_dlpack(code: int, bits: int, lanes: int) -> DataType | None:
     """Return the data type of a DLPack type triple, or None."""
-    found = _BY_DLPACK.get((code, bits)) if lanes == 1 else None
-    return None if found is None or is_packed(found) else found
+    return _BY_DLPACK.get((code, bits)) if lanes == 1 else None

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from ...graph_api.errors import DeviceError
 from ..signature import ArgSpec
 from . import dlpack
-from .arrays import ALIGNMENT, aligned_bytes, stored, view
+from .arrays import ALIGNMENT, aligned_bytes, pack, stored, unpack, view
 from .buffers import Given, same_layout
 from .device import Device, reason
-from .elements import element_type, is_packed, numpy_dtype
+from .elements import element_type, is_packed, value_dtype
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -66,7 +66,7 @@ def _adopt_host(device: Device, address: int, nbytes: int) -> Any:
 def as_view(buffer: Any, spec: ArgSpec) -> Any:
     """Return the HAL buffer view that the compiled function wants for an argument.
 
-    A type that IREE has no element type for (FP4, FP6) is flat raw bytes.
+    Types below 8 bits are flat raw bytes.
     """
     from iree.runtime import HalBufferView, HalElementType
 
@@ -141,6 +141,13 @@ class Stage:
                 partial(ctypes.memmove, here, given.address, nbytes),
                 partial(ctypes.memmove, given.address, here, nbytes),
             )
+        elif is_packed(spec.data_type):
+            theirs = _array(spec, given, owner)
+            copy = (
+                partial(_pack, spec, theirs, self.memory),
+                partial(_unpack, spec, self.memory, theirs),
+            )
+            self.memory[:] = _UNWRITTEN
         else:
             if prod(spec.shape) != prod(spec.dims):
                 self.memory[:] = 0  # gaps between the rows
@@ -151,6 +158,18 @@ class Stage:
             self.after += [transfers[1], copy[1]] if transfers else [copy[1]]
         else:
             self.before += [copy[0], transfers[0]] if transfers else [copy[0]]
+
+
+# Every packed element of memory that code never wrote has the code 5 (0x15 in 6 bits).
+_UNWRITTEN = 0x55
+
+
+def _pack(spec: ArgSpec, values: npt.NDArray[Any], memory: npt.NDArray[Any]) -> None:
+    memory[:] = pack(spec, values)
+
+
+def _unpack(spec: ArgSpec, memory: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
+    values[...] = unpack(spec, memory)
 
 
 def _array(spec: ArgSpec, given: Given, owner: object) -> npt.NDArray[Any]:
@@ -165,7 +184,7 @@ def _array(spec: ArgSpec, given: Given, owner: object) -> npt.NDArray[Any]:
     memory: Any = (ctypes.c_char * (high - low)).from_address(low)
     return np.ndarray(
         given.dims,
-        np.uint8 if is_packed(spec.data_type) else numpy_dtype(spec.data_type),
+        value_dtype(spec.data_type),
         memory,
         given.address - low,
         tuple(s * given.itemsize for s in given.strides),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...graph_api.errors import ArtifactError, BindError, DeviceError, HipdnnIreeError, Problem
 from ..signature import ArgSpec, Signature
-from .arrays import ALIGNMENT, empty, span
+from .arrays import ALIGNMENT, result, span
 from .buffers import BufferLike, Given, describe, same_layout
 from .device import Device, reason
 from .memory import Lease, Pool, Stage, Step, adopt, as_view
@@ -230,9 +230,9 @@ class Executable:
         """Run once on new output arrays and return these by uid.
 
         Outputs are logical views in the tensor's strides, 64-byte aligned; 4- and 6-bit types
-        are flat ``uint8`` (`arrays.unpack`).  Errors are those of `bind`.
+        have one element a byte (ml_dtypes).  Errors are those of `bind`.
         """
-        outputs = {uid: empty(spec) for uid, _, spec in self._arguments if spec.output}
+        outputs = {uid: result(spec) for uid, _, spec in self._arguments if spec.output}
         if strict and outputs.keys() & inputs.keys():
             raise _refusal(_unknown(outputs.keys() & inputs.keys(), "run() makes the outputs"))
         copy = copy or not self.device.on_host

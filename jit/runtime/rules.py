@@ -77,14 +77,17 @@ def judge(spec: ArgSpec, given: Given, port: str, device: Device, copy: bool) ->
         if given.nbytes is not None and given.nbytes < spec.nbytes:
             wrong("BIND-09", f"{given.nbytes} bytes", f"at least {spec.nbytes} bytes")
         return problems
-    if is_packed(spec.data_type):
+    packed = is_packed(spec.data_type)
+    if packed and given.type is not spec.data_type:
         _judge_packed(spec, given, wrong)
         return problems
     if given.type is not spec.data_type:
         wrong("BIND-04", _name(given.type), _name(spec.data_type), _cast_hint(spec, given))
     if not _same_shape(spec, given.dims):
         wrong("BIND-05", f"shape {given.dims}", f"shape {spec.dims}")
-    elif not same_layout(spec, given) and not (copy and _copies(spec, given, device)):
+    elif not same_layout(spec, given) and not (
+        (copy or packed) and _copies(spec, given, device)  # values are packed by a copy anyway
+    ):
         unit = " bytes" if given.uneven else ""
         wrong(
             "BIND-06",
@@ -119,7 +122,8 @@ def _judge_device(given: Given, port: str, device: Device) -> list[Problem]:
 def _judge_packed(spec: ArgSpec, given: Given, wrong: Any) -> None:
     per_byte = f"{spec.data_type.bits}-bit values lie packed, low bits first; see arrays.pack"
     if given.type not in (DataType.UINT8, DataType.INT8):
-        wrong("BIND-04", _name(given.type), "uint8 (packed bytes)", per_byte)
+        wanted = f"{_name(spec.data_type)} values or uint8 (packed bytes)"
+        wrong("BIND-04", _name(given.type), wanted, per_byte)
     if given.dims != (spec.nbytes,):
         wrong("BIND-05", f"shape {given.dims}", f"shape ({spec.nbytes},)", per_byte)
     elif not given.contiguous:

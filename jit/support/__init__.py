@@ -2,14 +2,14 @@
 
 A graph that passes is compiled for real in the tests, for every sample problem and target; what
 the compiler cannot do right is declined here by a rule that names it.  What one op (or family of
-ops) cannot do stands in a module of its own, with its rules; ``_CHECKS`` is their table.
+ops) cannot do stands in a module of its own, with its rules; ``_CHECKS`` is their table.  Every op
+takes every data type on every target: ``jit/emit/narrow.py`` does what the compiler cannot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ...graph_api.dtypes import DataType
 from ...graph_api.errors import Problem
 from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ..lowering import LOWERINGS
@@ -17,11 +17,10 @@ from ..target import Target
 from . import attention, convolution, row_norms
 from .base import problem
 
-__all__ = ["RULES", "SERVED_TYPES", "problems"]
+__all__ = ["RULES", "problems"]
 
 RULES: dict[str, str] = {
     "IREE-01": "the op has a lowering",
-    "IREE-02": "every tensor has a data type that the lowering handles",
     "IREE-04": "ragged tensors are not served yet",
 }
 
@@ -38,18 +37,6 @@ _CHECKS: dict[str, Check] = {
     "sdpa": attention.problems,
 }
 
-SERVED_TYPES = (
-    DataType.FLOAT,
-    DataType.HALF,
-    DataType.BFLOAT16,
-    DataType.DOUBLE,
-    DataType.INT8,
-    DataType.UINT8,
-    DataType.INT32,
-    DataType.INT64,
-    DataType.BOOLEAN,
-)
-
 
 def problems(graph: FrozenGraph, target: Target) -> Iterator[Problem]:
     """Yield every reason not to serve a graph for a target; nothing yielded is a promise."""
@@ -64,8 +51,5 @@ def _node_problems(graph: FrozenGraph, node: FrozenNode) -> Iterator[Problem]:
         yield problem(node, "IREE-01", "", node.op.NAME, f"one of {', '.join(LOWERINGS)}")
     for port, uid in (*node.inputs.items(), *node.outputs.items()):
         spec = graph.tensors[uid]
-        if spec.data_type not in SERVED_TYPES:
-            served = ", ".join(t.json for t in SERVED_TYPES)
-            yield problem(node, "IREE-02", port, spec.data_type.json, f"one of {served}")
         if spec.ragged_offset_uid is not None:
             yield problem(node, "IREE-04", port, "a ragged tensor", "a tensor with fixed dims")

@@ -73,9 +73,9 @@ class ReferencePlan(Plan):
         self._bind(buffers, workspace, False)()
 
     def _run(self, inputs: Mapping[int, Any], copy: bool) -> dict[int, np.ndarray[Any, Any]]:
-        from ...jit.runtime.arrays import empty
+        from ...jit.runtime.arrays import result
 
-        outputs = {uid: empty(spec) for uid, spec in self._arguments().items() if spec.output}
+        outputs = {uid: result(spec) for uid, spec in self._arguments().items() if spec.output}
         if taken := outputs.keys() & inputs.keys():
             raise BindError("the buffers do not fit", [_unknown(uid) for uid in sorted(taken)])
         self._bind({**inputs, **outputs}, None, copy)()
@@ -96,7 +96,9 @@ class ReferencePlan(Plan):
             }
             for uid, result in execute(graph, inputs).items():
                 spec = arguments[uid]
-                memory[uid][...] = pack(spec, to_dtype(result, spec.data_type))
+                values = to_dtype(result, spec.data_type)
+                packed = memory[uid].dtype != values.dtype
+                memory[uid][...] = pack(spec, values) if packed else values
 
         return call
 
@@ -171,15 +173,16 @@ def _array(spec: ArgSpec, given: Given) -> np.ndarray[Any, Any]:
     import numpy as np
 
     from ...jit.runtime.arrays import view
-    from ...jit.runtime.elements import is_packed, numpy_dtype
+    from ...jit.runtime.elements import is_packed, value_dtype
 
     low, high = given.bounds(spec.nbytes)
     memory: Any = (ctypes.c_char * (high - low)).from_address(low)
-    if given.dims is None or given.strides is None or is_packed(spec.data_type):
+    bytes_ = is_packed(spec.data_type) and given.type is not spec.data_type
+    if given.dims is None or given.strides is None or bytes_:
         return view(memory, spec)
     unit = 1 if given.uneven else given.itemsize
     steps = tuple(s * unit for s in given.strides)
-    dtype = numpy_dtype(spec.data_type)
+    dtype = value_dtype(spec.data_type)
     array = np.ndarray(given.dims, dtype, memory, given.address - low, steps)
     return array if spec.output else np.broadcast_to(array, spec.dims)
 

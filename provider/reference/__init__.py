@@ -19,6 +19,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.errors import Decline, NotSupportedError, Problem
 from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ...graph_api.tensor import TensorSpec
+from . import narrow_samples
 from .analysis import rounding
 from .base import Arrays, Context, Domain, Reference, Sample
 from .convert import Array, numpy_dtype, scalar, to_dtype, widen
@@ -104,7 +105,8 @@ def reference(op_name: str) -> Reference | None:
 def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of all ops."""
     known = (reference(name) for name in OPS)
-    return tuple(sample for ref in known if ref is not None for sample in ref.samples())
+    own = tuple(sample for ref in known if ref is not None for sample in ref.samples())
+    return (*own, *narrow_samples.sample_problems(own))
 
 
 def unsupported(frozen: FrozenGraph) -> list[Problem]:

@@ -15,8 +15,11 @@ from .convert import Array, smallest, unit_roundoff, wrap
 
 __all__ = [
     "FLOATS",
+    "FP8",
     "INTEGERS",
+    "NARROW",
     "NUMBERS",
+    "PACKED",
     "Arrays",
     "Context",
     "Domain",
@@ -29,6 +32,14 @@ Arrays = Mapping[str, Array]
 FLOATS = (DataType.FLOAT, DataType.HALF, DataType.BFLOAT16, DataType.DOUBLE)
 INTEGERS = (DataType.INT8, DataType.UINT8, DataType.INT32, DataType.INT64)
 NUMBERS = FLOATS + INTEGERS
+FP8 = (
+    DataType.FP8_E4M3,
+    DataType.FP8_E5M2,
+    DataType.FP8_E4M3_FNUZ,
+    DataType.FP8_E5M2_FNUZ,
+)
+PACKED = (DataType.INT4, DataType.FP4_E2M1, DataType.FP6_E2M3, DataType.FP6_E3M2)
+NARROW = FP8 + PACKED  # and FP8_E8M0, which has neither 0 nor a sign
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

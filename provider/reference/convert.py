@@ -3,6 +3,10 @@
 These rules are the project's semantics; the lowering has to match them:
 
 - Float to float rounds to nearest, ties to even, once (never by way of a third type).
+- What is too large for a float type becomes infinity, where the type has it, else NaN; in the
+  types without NaN (FP4, FP6) and in E8M0 it becomes the largest number.  NaN has no code in FP4
+  and FP6 and becomes 0.  E8M0 has powers of two only: ties go up, what is too small becomes the
+  smallest number, and 0 and negative numbers become NaN.
 - Float to integer drops the fraction and saturates; NaN becomes 0.
 - Integer to a narrower integer saturates.
 - Anything to BOOLEAN is "not equal to 0" (so NaN is true).
@@ -116,7 +120,11 @@ def to_dtype(array: Array, data_type: DataType) -> Array:
         if not data_type.is_float:
             return _to_integer(array, data_type).astype(target)
         if data_type not in _NUMPY_FLOATS:
-            array = _rounded(array.astype(np.float64), target)
+            wide = array.astype(np.float64)
+            array = _rounded(wide, target)
+            if data_type is DataType.FP8_E8M0:
+                positive = np.isfinite(wide) & (wide > 0)
+                array = np.where(positive, np.clip(array, 2.0**-127, 2.0**127), array)
         return array.astype(target)
 
 

@@ -34,7 +34,11 @@ _POISON = {
     DataType.FP8_E4M3: 0x7F,
     DataType.FP8_E5M2: 0x7F,
     DataType.BOOLEAN: 0xA5,
+    # These have no NaN; odd values, and what the runtime fills packed memory with.
     DataType.INT4: 0x05,
+    DataType.FP4_E2M1: 0x05,
+    DataType.FP6_E2M3: 0x15,
+    DataType.FP6_E3M2: 0x15,
     DataType.INT8: 0xA5,
     DataType.UINT8: 0xA5,
     DataType.INT32: 0xA5A5A5A5,
@@ -174,6 +178,9 @@ def _draw(frozen: FrozenGraph, domains: Mapping[int, Domain], seed: int) -> dict
 def _values(
     rng: np.random.Generator, shape: tuple[int, ...], data_type: DataType, domain: Domain
 ) -> Array:
+    if data_type is DataType.FP8_E8M0:
+        # Positive, and from 1/16 of the largest on.
+        return to_dtype(domain.high * 2.0 ** -rng.integers(0, 5, shape), data_type)
     if data_type.is_float:
         values = _reals(rng, shape, domain)
     else:

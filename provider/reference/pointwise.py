@@ -12,6 +12,7 @@ from itertools import product
 
 import numpy as np
 
+from ...graph_api.dtypes import DataType
 from ...graph_api.enums import PointwiseMode
 from ...graph_api.ops.pointwise import Pointwise
 from .analysis import rounding
@@ -400,9 +401,16 @@ def domain(op: Pointwise, port: str, ctx: Context) -> Domain:
     domains = MODES[op.mode].domains
     found = domains[min(int(port[-1]), len(domains) - 1)]
     result = ctx.outputs["out_0"].data_type
+    if op.mode is _P.IDENTITY and result is DataType.FP8_E8M0:
+        return replace(found, low=2.0**-6, high=2.0**6)
+    if op.mode is _P.IDENTITY and result.bits < 8 and result.is_float:
+        # Some values saturate.
+        return replace(found, low=-1.25 * result.largest, high=1.25 * result.largest)
     if op.mode is _P.IDENTITY and result.is_integer:
-        # Some values saturate where the type is narrow.
-        return replace(found, low=-1.5 * 2.0**7, high=1.5 * 2.0 ** min(result.bits, 8))
+        # Some values saturate where the type is narrow; none is too large for the operand's.
+        most = ctx.inputs[port].data_type.largest or math.inf
+        high = min(1.5 * 2.0 ** min(result.bits, 8), most)
+        return replace(found, low=max(-1.5 * 2.0**7, -most), high=high)
     if op.mode is not _P.RELU_FWD:
         return found
     # The clips lie inside the values.

@@ -77,7 +77,8 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     conv.save(folder / "conv.json")
 
     declined = Graph("declined", io_data_type="float")
-    z = declined.tensor(dims=(4, 4), data_type="fp6_e2m3", name="z")
+    z = declined.tensor(dims=(4, 4), name="z")
+    z.ragged_offset_uid = declined.tensor(dims=(4,), data_type="int32", name="rows").uid
     declined.output(declined.relu(z), name="y")
     declined.save(folder / "declined.json")
     return folder

@@ -99,8 +99,8 @@ def test_a_failing_target_does_not_stop_the_others(
 def test_a_graph_that_is_declined(cli: Cli, graphs: Path) -> None:
     found = cli("compile", graphs / "declined.json", "--target", "gfx942", "--json")
     assert found.code == 3
-    assert found.json()["error"]["declines"][0]["rule"] == "IREE-02"
-    assert "[IREE-02]" in found.err
+    assert found.json()["error"]["declines"][0]["rule"] == "IREE-04"
+    assert "[IREE-04]" in found.err
 
 
 def test_targets_and_files_that_do_not_do(cli: Cli, graphs: Path, tmp_path: Path) -> None:

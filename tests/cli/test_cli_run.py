@@ -326,7 +326,7 @@ def test_a_pinned_engine_that_declines(cli: Cli, graphs: Path) -> None:
     assert (decline["rule"], decline["got"]) == ("REFERENCE-01", "gfx90a")
     found = cli("run", graphs / "declined.json")
     assert found.code == 3
-    assert "IREE_JIT_ENGINE declined pointwise_0.in_0: [IREE-02]" in found.err
+    assert "IREE_JIT_ENGINE declined pointwise_0.in_0: [IREE-04]" in found.err
     found = cli("run", graphs / "add.json", "--engine", "cudnn")
     assert found.code == 2
     assert "known: iree (IREE_JIT_ENGINE), reference (REFERENCE_ENGINE)" in found.err

@@ -139,14 +139,9 @@ def _ragged(graph: Graph) -> None:
     graph.relu(x).set_output()
 
 
-def _unserved_type(graph: Graph) -> None:
-    graph.identity(graph.tensor(dims=(4,), data_type="fp6_e2m3")).set_output()
-
-
 @pytest.mark.parametrize(
     ("rule", "build", "port"),
     [
-        ("IREE-02", _unserved_type, "in_0"),
         ("IREE-04", _ragged, "in_0"),
     ],
 )

@@ -84,10 +84,41 @@ def converted(value: float, data_type: DataType) -> float | int | bool:
         (-INF, D.HALF, -INF),
         (17.0, D.FP8_E4M3, 16.0),
         (19.0, D.FP8_E4M3, 20.0),
+        # What is too large: infinity, else NaN (below), else the largest number.
+        (464.0, D.FP8_E4M3, 448.0),
+        (61439.0, D.FP8_E5M2, 57344.0),
+        (61440.0, D.FP8_E5M2, INF),
+        (247.9, D.FP8_E4M3_FNUZ, 240.0),
+        (100.0, D.FP4_E2M1, 6.0),
+        (-INF, D.FP6_E2M3, -7.5),
+        (NAN, D.FP6_E3M2, 0.0),
+        # Powers of two: ties go up.
+        (1.5, D.FP8_E8M0, 2.0),
+        (3.0, D.FP8_E8M0, 4.0),
+        (2.99, D.FP8_E8M0, 2.0),
+        (1e-40, D.FP8_E8M0, 2.0**-127),
+        (3.4e38, D.FP8_E8M0, 2.0**127),
     ],
 )
 def test_conversion(value: float, data_type: DataType, wanted: float) -> None:
     assert converted(value, data_type) == wanted
+
+
+@pytest.mark.parametrize(
+    ("value", "data_type"),
+    [
+        (465.0, D.FP8_E4M3),
+        (INF, D.FP8_E4M3),
+        (-248.0, D.FP8_E4M3_FNUZ),
+        (1e9, D.FP8_E5M2_FNUZ),
+        (NAN, D.FP8_E5M2),
+        (0.0, D.FP8_E8M0),
+        (-1.0, D.FP8_E8M0),
+        (INF, D.FP8_E8M0),
+    ],
+)
+def test_what_a_narrow_type_cannot_say_is_nan(value: float, data_type: D) -> None:
+    assert math.isnan(converted(value, data_type))
 
 
 def test_nan_stays_nan_and_zero_keeps_its_sign() -> None:

@@ -259,8 +259,21 @@ def test_packed_types_are_bytes_of_the_packed_size(data_type: DataType) -> None:
     assert rules(about, np.zeros(size - 1, np.uint8)) == ["BIND-05"]
     assert rules(about, np.zeros((4, 6), np.uint8)) == ["BIND-05"]
     assert rules(about, np.zeros(size * 2, np.uint8)[::2]) == ["BIND-06"]
-    wide = np.zeros((4, 6), getattr(ml_dtypes, data_type.value.numpy))
-    assert rules(about, wide) == ["BIND-04", "BIND-05"]
+    assert rules(about, np.zeros((4, 6), np.float32)) == ["BIND-04", "BIND-05"]
+
+
+@pytest.mark.parametrize("data_type", [DataType.INT4, DataType.FP4_E2M1, DataType.FP6_E2M3])
+def test_packed_types_are_taken_as_values_as_well(data_type: DataType) -> None:
+    values = np.zeros((4, 6), getattr(ml_dtypes, data_type.value.numpy))
+    about = spec(data_type, (4, 6))
+    assert rules(about, values) == []
+    assert rules(about, np.asfortranarray(values)) == []  # they are packed by a copy anyway
+    assert rules(about, values[:3]) == ["BIND-05"]
+    broadcast = ArgSpec(output=False, data_type=data_type, dims=(4, 6), strides=(0, 1), shape=(6,))
+    assert rules(broadcast, values) == ["BIND-06"]  # which row would be taken?
+    assert rules(broadcast, values[:1]) == []
+    values.flags.writeable = False
+    assert rules(spec(data_type, (4, 6), output=True), values) == ["BIND-07"]
 
 
 def test_bytes_of_a_narrow_float_are_told_to_view() -> None:
