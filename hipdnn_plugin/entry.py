@@ -12,6 +12,8 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
+from importlib.machinery import ExtensionFileLoader
+from types import ModuleType
 from typing import Any
 
 from .. import __version__
@@ -45,7 +47,12 @@ def fill(address: int) -> None:
         if table.started:
             return
         set_level = attach(table.emit, table.log_level)
-        plugin = Plugin(loaded=table.exit_early)
+        if table.owner:
+            import hashlib  # noqa: F401 - OpenSSL's clean-up must not come before ours
+
+            table.exit_early()
+            _watch_extensions(table.exit_early)
+        plugin = Plugin()
         for name, kinds in abi.ENTRY_POINTS.items():
             kind = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)
             body = getattr(plugin, _method(name))
@@ -56,6 +63,23 @@ def fill(address: int) -> None:
             atexit.register(table.dead)
         table.started = 1
     log.info("hipdnn-iree %s started in Python %s", __version__, sys.version.split()[0])
+
+
+def _watch_extensions(exit_early: Callable[[], object]) -> None:
+    """Tell the library of every extension module, so that it ends before what they load.
+
+    Else a program that exits while a thread is in here would run, say, OpenSSL's clean-up first.
+    """
+    loader = ExtensionFileLoader
+    inherited = loader.exec_module
+
+    def exec_module(self: ExtensionFileLoader, module: ModuleType) -> None:
+        try:
+            inherited(self, module)
+        finally:
+            exit_early()
+
+    loader.exec_module = exec_module  # type: ignore[method-assign]
 
 
 def _put(table: abi.ShimTable, name: str, callback: Any) -> None:

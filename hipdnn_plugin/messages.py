@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..graph_api.errors import SettingError
+from ..graph_api.errors import FormatError, SettingError
 from ..graph_api.frozen import FrozenGraph
 from ..provider.graph import loads
 from .abi import BehaviorNote
+from .wire.decode import is_binary
 from .wire.reader import Reader
 from .wire.schema import Record
 from .wire.tables import ENGINE_CONFIG, ENGINE_DETAILS
@@ -138,6 +139,8 @@ def graph(data: bytes) -> FrozenGraph:
     GraphError
         If the graph breaks rules.
     """
+    if not is_binary(data):  # the other kinds of graph files never come from hipDNN
+        raise FormatError(f"the operation graph is no FlatBuffer ({len(data)} bytes)")
     return loads(data, source="operation graph").freeze()
 
 
@@ -154,7 +157,7 @@ def read_config(data: bytes) -> Config:
     reader = Reader(data, strict=False)
     record = reader.root(ENGINE_CONFIG)
     settings: dict[str, str] = {}
-    limit = _NO_LIMIT
+    limit: int = _NO_LIMIT
     bad = []
     for given in record["knobs"] or ():
         knob = KNOBS.get(given["knob_id"] or "")
@@ -167,7 +170,7 @@ def read_config(data: bytes) -> Config:
                 f"knob {knob.id} is {value!r}; allowed: {words.join(map(str, knob.allowed))}"
             )
         elif knob.id == WORKSPACE_LIMIT:
-            limit = value
+            limit = int(value)  # type: ignore[call-overload]
         elif knob.setting:
             settings[knob.setting] = str(value)
     if bad:

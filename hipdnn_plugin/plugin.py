@@ -104,19 +104,12 @@ class Context(_Object):
 
 
 class Plugin:
-    """All that the library knows, for one process.
+    """All that the library knows, for one process."""
 
-    Parameters
-    ----------
-    loaded : callable
-        Called once, when IREE has been loaded into the process.
-    """
-
-    def __init__(self, loaded: Callable[[], object] = lambda: None) -> None:
+    def __init__(self) -> None:
         self._handles: dict[int, Handle] = {}
         self._contexts: dict[int, Context] = {}
         self._bytes: dict[int, Any] = {}  # what the host has not given back yet
-        self._loaded: Callable[[], object] | None = loaded
 
     # ------------------------------------------------------------------ handles
 
@@ -297,9 +290,6 @@ class Plugin:
     def _open(self, handle: Handle, program: Program) -> int:
         context = Context(handle, program)
         self._contexts[context.address] = context
-        loaded, self._loaded = self._loaded, None
-        if loaded is not None:
-            loaded()
         return context.address
 
     def _give(self, out: int | None, make: Callable[[], bytes]) -> None:

@@ -404,15 +404,25 @@ static void dead(void) {
 }
 
 static void at_exit(void) {
-  if (atomic_load(&state) != READY) return;
-  dead();
-  if (!atomic_load(&inflight) && py.IsInitialized() && table.shutdown) table.shutdown();
+  int now = atomic_load(&state);
+  if (now == GONE || now == FORKED) return;
+  dead(); /* also while another thread is starting Python */
+  if (!atomic_load(&inflight) && table.started && py.IsInitialized()) table.shutdown();
 }
 
-/* Exit functions and static destructors run in reverse order: called once IREE is loaded, this
- * makes at_exit run before IREE's. */
+static int additions(struct dl_phdr_info* info, size_t size, void* out) {
+  (void)size;
+  *(unsigned long long*)out = info->dlpi_adds;
+  return 1;
+}
+
+/* Exit functions and static destructors run in reverse order of registration: called whenever
+ * libraries were loaded, this makes at_exit run before theirs, while they can still be used. */
 static void exit_early(void) {
-  if (table.owner) atexit(at_exit);
+  static _Atomic unsigned long long seen;
+  unsigned long long now = 0;
+  dl_iterate_phdr(additions, &now);
+  if (table.owner && atomic_exchange(&seen, now) != now) atexit(at_exit);
 }
 
 /* The child of a fork has none of the threads, and the GIL may be held by one of them. */
@@ -444,6 +454,7 @@ static void initialise(void) {
     int* flag = self ? dlsym(self, flags[k]) : NULL;
     if (flag) *flag = 1; /* PYTHONHOME and PYTHONPATH are meant for another Python */
   }
+  atexit(at_exit);
   char* locale = setlocale(LC_CTYPE, NULL);
   locale = locale ? strdup(locale) : NULL;
   if (*home.python) py.SetProgramName(py.DecodeLocale(home.python, NULL)); /* leads to pyvenv.cfg */
@@ -452,7 +463,6 @@ static void initialise(void) {
   py.SaveThread();
   if (locale) setlocale(LC_CTYPE, locale);
   free(locale);
-  atexit(at_exit);
   pthread_atfork(NULL, NULL, in_child);
 }
 
@@ -498,7 +508,8 @@ static __attribute__((noinline)) int start(void) {
   if (!status) {
     int held = py.Ensure(); /* racing threads are ordered by Python's import lock */
     status = fill();
-    if (!status) atomic_compare_exchange_strong(&state, &cold, READY);
+    if (!status && !atomic_compare_exchange_strong(&state, &cold, READY) && cold != READY)
+      status = fail(INTERNAL_ERROR, "%s", texts[cold]);
     py.Release(held);
   }
   if (status) emit(ERROR, last_error);

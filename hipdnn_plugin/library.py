@@ -1,0 +1,135 @@
+"""The plugin library as a file: where it is, how it is built, how it gets into a hipDNN folder.
+
+An installed package has it ready in ``engines/``.  A checkout, or a package that was built
+without a C compiler, builds it when it is first wanted, into the cache folder.  A library that
+does not stand in the site-packages of its Python has a record beside it, ``<library>.python``,
+of which Python it belongs to; ``native/plugin.c`` reads it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+
+from .. import __version__
+from ..graph_api.errors import NotSupportedError
+from ..jit.compiler.process import interpreter
+from ..jit.knobs import foreign, settings
+
+__all__ = ["NAME", "build", "install", "library", "read_record", "record"]
+
+NAME = "libhipdnn_iree_plugin.so"
+"""hipDNN opens regular files that end in ``.so``, whatever they are called otherwise."""
+
+_HERE = Path(__file__).resolve().parent
+SOURCE = _HERE / "native" / "plugin.c"
+
+# -z nodelete: hosts may unload the library, but Python in it goes on.
+FLAGS = (
+    *("-std=gnu11", "-O2", "-Wall", "-Wextra", "-fPIC", "-shared", "-fvisibility=hidden"),
+    *("-Wl,-z,nodelete", "-Wl,-z,defs"),
+)
+
+
+def library() -> Path:
+    """Return the library, which is built first where it was not shipped.
+
+    Raises
+    ------
+    NotSupportedError
+        If it has to be built and there is no C compiler, or the compiler fails.
+    OSError
+        If the cache folder cannot be written.
+    """
+    shipped = _HERE / "engines" / NAME
+    return shipped if shipped.is_file() else build(settings().cache_dir / "plugin")
+
+
+def build(folder: Path) -> Path:
+    """Build the library in a folder of its own below this one, unless it is there already."""
+    source, note = SOURCE.read_bytes(), record()
+    facts = (source, note.encode(), " ".join(FLAGS).encode(), __version__.encode())
+    place = folder / sha256(b"\0".join(facts)).hexdigest()[:16]
+    wanted = place / NAME
+    if wanted.is_file():
+        return wanted
+    place.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        built = Path(scratch, NAME)
+        _compile(built)
+        _place(built, wanted, note)
+    return wanted
+
+
+def install(folder: Path) -> Path:
+    """Copy the library into a hipDNN plugin folder, with its record, and return the copy.
+
+    Raises
+    ------
+    NotSupportedError
+        As for `library`.
+    OSError
+        If the folder cannot be written.
+    """
+    source = library()
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = folder / NAME
+    _place(source, wanted, record())
+    return wanted
+
+
+def record() -> str:
+    """Return the record of the Python that runs this: lines of ``key = value``."""
+    package = Path(__file__).resolve().parent.parent
+    path = package.parent
+    if (package / "pyproject.toml").is_file():  # a checkout, whose folders have generic names
+        path = package / "typings" if (package / "typings" / "hipdnn_iree").is_dir() else package
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    python = interpreter(settings().compiler_python)
+    return f"python = {python}\nversion = {version}\npath = {path}\n"
+
+
+def read_record(library: Path) -> dict[str, str]:
+    """Return the record beside a library; empty when there is none."""
+    try:
+        text = Path(f"{library}.python").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return {}
+    pairs = (line.partition("=") for line in text.splitlines())
+    return {key.strip(): value.strip() for key, equals, value in pairs if equals}
+
+
+def _place(source: Path, wanted: Path, note: str) -> None:
+    """Put a library and its record in place, each at once; who sees the first has the second."""
+    for path, data in ((Path(f"{wanted}.python"), note.encode()), (wanted, source.read_bytes())):
+        # Not *.so, which a host that looks into the folder meanwhile would open.
+        handle, name = tempfile.mkstemp(prefix=".hipdnn-iree-", dir=wanted.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+
+
+def _compile(out: Path) -> None:
+    chosen = foreign("CC")["CC"]
+    compiler = next(filter(None, map(shutil.which, [chosen, "cc", "gcc", "clang"])), None)
+    if compiler is None:
+        raise NotSupportedError(
+            "the plugin library is not in this installation, and there is no C compiler to build "
+            "it with (looked for $CC, cc, gcc, clang)"
+        )
+    words = [compiler, *FLAGS, f'-DPLUGIN_VERSION="{__version__}"', "-o", str(out), str(SOURCE)]
+    done = subprocess.run(
+        [*words, "-ldl", "-lpthread"], capture_output=True, text=True, timeout=120, check=False
+    )
+    if done.returncode:
+        raise NotSupportedError(f"{compiler} cannot build the plugin library:\n{done.stderr}")

@@ -1,0 +1,114 @@
+"""Recorded operation graphs run through the library by a host in C, against the reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+GRAPHS = Path(__file__).parents[1] / "data" / "opgraphs"
+NAMES = sorted(path.stem for path in GRAPHS.glob("*.bin"))
+SIMPLE = "pw_relu_all"
+FUSED = "fused_conv_bias_relu_f32_nchw"
+
+
+def data(name: str) -> bytes:
+    return (GRAPHS / f"{name}.bin").read_bytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_recorded_graph(name: str, host: Any, make_job: Any) -> None:
+    """In the order of the backend's calls; the buffers start at addresses that IREE cannot use."""
+    job = make_job(data(name), skew=16 if len(name) % 2 else 0)
+    host.run("run", *job.arguments, 0, mode="deepbind" if len(name) % 3 else "local")
+    job.verify()
+
+
+def test_four_threads_with_a_handle_each(host: Any, make_job: Any) -> None:
+    job = make_job(data(FUSED))
+    host.run("threads", *job.arguments, 2000, 4)
+
+
+def test_plan_as_bytes(host: Any, make_job: Any, tmp_path: Path) -> None:
+    """Saved, damaged in 300 ways, loaded in the same process and in one without a compiler."""
+    job = make_job(data(FUSED))
+    facts = host.run("serialized", *job.arguments, tmp_path / "plan")
+    assert facts["refused"] == "300"
+    job.verify()
+    for file in job.outputs.values():
+        file.unlink()
+    nothing = {
+        "HIPDNN_IREE_CACHE_DIR": str(tmp_path / "empty"),
+        "HIPDNN_IREE_PYTHON": "",
+        "PATH": "/nowhere",
+    }
+    assert host.run("restore", tmp_path / "plan", job.arguments[2], env=nothing)["status"] == "0"
+    job.verify()
+    assert not list(tmp_path.glob("empty/*/*.json")), "a plan was compiled"
+
+
+def test_plan_for_another_device_is_not_applicable(
+    host: Any, make_job: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hipdnn_iree.hipdnn_plugin import payload, serving
+    from hipdnn_iree.jit.target import Target
+
+    job = make_job(data(SIMPLE))
+    program = serving.build(job.arguments[1].read_bytes(), data(SIMPLE), Target.parse("gfx942"))
+    (tmp_path / "gpu").write_bytes(payload.save(program))
+    facts = host.run("restore", tmp_path / "gpu", job.arguments[2])
+    assert facts["status"] == "5"
+    assert "the plan is for gfx942; the device is cpu" in facts["error"]
+    monkeypatch.setattr(payload, "_runtime_version", lambda: "1.2.3")
+    program = serving.build(job.arguments[1].read_bytes(), data(SIMPLE), Target.parse("cpu"))
+    (tmp_path / "old").write_bytes(payload.save(program))
+    facts = host.run("restore", tmp_path / "old", job.arguments[2])
+    assert (facts["status"], "IREE 1.2.3" in facts["error"]) == ("5", True)
+
+
+def test_compiler_crash_is_an_error_and_the_next_graph_works(
+    host: Any, make_job: Any, tmp_path: Path
+) -> None:
+    """The compiler's process is killed again and again while it works."""
+    job = make_job(data(FUSED))
+    facts = host.run("crash", *job.arguments, env={"HIPDNN_IREE_CACHE_DIR": str(tmp_path / "new")})
+    assert facts["recovered"] == "yes"
+    assert "stage: crash" in facts["error"]
+    job.verify()
+
+
+@pytest.mark.timing
+def test_cached_graph_in_a_fresh_process(host: Any, make_job: Any) -> None:
+    """The first result of a graph that is in the cache comes within a second of the start."""
+    job = make_job(data(FUSED))
+    host.run("run", *job.arguments, 0)
+    facts = [host.run("run", *job.arguments, 0) for _ in range(3)]
+    best = min(facts, key=lambda f: float(f["total_s"]))
+    assert float(best["total_s"]) < 1.0, best
+
+
+@pytest.mark.timing
+def test_overhead_and_growth(host: Any, make_job: Any, record_property: Any) -> None:
+    """The best call of many costs little more than the bound plan; 20,000 take no memory."""
+    from hipdnn_iree.provider.graph import loads
+
+    job = make_job(data(SIMPLE))
+    facts = host.run("run", *job.arguments, 20_000)
+    plan = loads(data(SIMPLE)).build("cpu")
+    arrays = {uid: job.inputs[uid] for uid in plan.graph.inputs}
+    outputs = plan.run(arrays)
+    bound = plan.bind({**arrays, **outputs}, copy=True)
+    alone = min(_seconds(bound) for _ in range(2000)) * 1e6
+    over = float(facts["best_us"]) - alone
+    record_property("overhead_us", over)
+    assert over < 10, (facts, alone)
+    assert int(facts["growth_kib"]) < 512, facts
+
+
+def _seconds(call: Any) -> float:
+    import time
+
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin

@@ -1,0 +1,214 @@
+"""Start, end, threads and errors of the library in a host in C."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+GRAPHS = Path(__file__).parents[1] / "data" / "opgraphs"
+MODES = ("local", "deepbind")
+
+
+def data(name: str) -> bytes:
+    return (GRAPHS / f"{name}.bin").read_bytes()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_eight_threads_start_it_at_once(host: Any, mode: str) -> None:
+    host.run("storm", mode=mode, env={"HOST_BRIEF": "1"})
+
+
+@pytest.mark.slow
+def test_handles_and_threads_leave_nothing_behind(host: Any) -> None:
+    """480 threads that Python does not know, each with a thousand handles."""
+    assert int(host.run("storm")["growth_kib"]) < 1024
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_loaded_and_unloaded_again(host: Any, mode: str) -> None:
+    assert host.run("reload", 200, mode=mode)["rounds"] == "200"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_something_wrong_at_every_step(host: Any, make_job: Any, mode: str) -> None:
+    job = make_job(data("fused_conv_bias_relu_f32_nchw"))
+    assert host.run("errors", *job.arguments, mode=mode)["checked"] == "yes"
+
+
+@pytest.mark.parametrize("delay_ms", [0, 150, 1500])
+def test_exit_with_work_in_flight(host: Any, make_job: Any, delay_ms: int) -> None:
+    """Main returns while three threads start, plan or execute."""
+    job = make_job(data("pw_relu_all"))
+    assert host.run("exit", *job.arguments, delay_ms)["left"] == "yes"
+
+
+def test_fork_after_the_start_is_told(host: Any) -> None:
+    assert host.run("fork")["forked"] == "yes"
+
+
+# ---------------------------------------------------------------------------- which Python
+
+
+def copy_of(library: Path, folder: Path, **record: str) -> Path:
+    copy = Path(shutil.copy(library, folder))
+    if record:
+        text = "".join(f"{key} = {value}\n" for key, value in record.items())
+        Path(f"{copy}.python").write_text(text)
+    return copy
+
+
+def test_copy_without_a_record_says_what_to_do(host: Any, library: Path, tmp_path: Path) -> None:
+    facts = host.run("start", library=copy_of(library, tmp_path))
+    assert facts["status"] == "3"
+    assert "hipdnn-iree plugin install" in facts["error"]
+    assert "HIPDNN_IREE_PYTHON" in facts["error"]
+
+
+def test_variable_names_the_python(host: Any, library: Path, tmp_path: Path) -> None:
+    from hipdnn_iree.hipdnn_plugin.library import read_record
+
+    found = read_record(library)
+    copy = copy_of(library, tmp_path, path=found.get("path", ""))
+    assert (
+        host.run("start", library=copy, env={"HIPDNN_IREE_PYTHON": sys.executable})["status"] == "0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        ({"python": "/nowhere/bin/python3.11", "version": "3.11"}, "no Python at /nowhere"),
+        ({"python": "/bin/sh"}, "cannot tell the version"),
+        ({"python": "PREFIX/bin/python3.11"}, "no standard library at"),
+        ({"python": sys.executable, "path": "/nowhere"}, "cannot import hipdnn_iree"),
+    ],
+)
+def test_wrong_record(
+    host: Any, library: Path, tmp_path: Path, record: dict[str, str], text: str
+) -> None:
+    """Python is never started so that it would end the process, and every call says no."""
+    if "PREFIX" in record["python"]:
+        (tmp_path / "bin").mkdir()
+        shutil.copy("/bin/sh", tmp_path / "bin" / "python3.11")
+        record = {"python": str(tmp_path / "bin" / "python3.11")}
+    env = {}
+    if record.get("path") == "/nowhere":
+        # A Python of its own that does not have the package.
+        env = {"HIPDNN_IREE_PYTHON": str(bare_environment(tmp_path))}
+    facts = host.run("start", library=copy_of(library, tmp_path, **record), env=env)
+    assert facts["status"] == "3"
+    assert text in facts["error"]
+
+
+def bare_environment(folder: Path) -> Path:
+    import venv
+
+    venv.create(folder / "bare", symlinks=True)
+    return folder / "bare" / "bin" / "python"
+
+
+def test_wrong_libpython(host: Any) -> None:
+    facts = host.run("start", env={"HIPDNN_IREE_LIBPYTHON": "/nowhere/libpython3.11.so"})
+    assert facts["status"] == "3"
+    assert "HIPDNN_IREE_LIBPYTHON" in facts["error"]
+
+
+def test_environment_of_the_host_does_not_matter(host: Any) -> None:
+    env = {"PYTHONHOME": "/nowhere", "PYTHONPATH": "/nowhere", "PYTHONSTARTUP": "/nowhere"}
+    assert host.run("start", env=env)["status"] == "0"
+
+
+# ---------------------------------------------------------------------------- hosts with Python
+
+PYTHON_HOST = """
+import ctypes, sys, threading
+lib = ctypes.CDLL(sys.argv[1], mode=int(sys.argv[2]))
+def call():
+    handle = ctypes.c_void_p()
+    status = lib.hipdnnEnginePluginCreate(ctypes.byref(handle))
+    text = ctypes.c_char_p()
+    lib.hipdnnPluginGetLastErrorString(ctypes.byref(text))
+    assert status == 0, (status, text.value)
+    assert lib.hipdnnEnginePluginDestroy(handle) == 0
+    assert lib.hipdnnEnginePluginDestroy(handle) == 1
+threads = [threading.Thread(target=call) for _ in range(4)]
+[t.start() for t in threads]
+call()
+[t.join() for t in threads]
+import logging
+assert logging.getLogger("hipdnn_iree").getEffectiveLevel() == logging.WARNING
+print("done", "hipdnn_iree.hipdnn_plugin.entry" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("mode", [0, 8])  # RTLD_LOCAL, RTLD_DEEPBIND
+def test_python_host_shares_its_interpreter(library: Path, mode: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", PYTHON_HOST, library, str(2 | mode)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done True\n", "")
+
+
+# ---------------------------------------------------------------------------- what it exports
+
+
+def test_exports_are_hipdnns_and_nothing_else(library: Path) -> None:
+    from hipdnn_iree.hipdnn_plugin.abi import ENTRY_POINTS
+
+    listing = subprocess.run(
+        ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True
+    )
+    names = {line.split()[-1] for line in listing.stdout.splitlines()}
+    constant = {"GetName", "GetVersion", "GetType", "GetLastErrorString", "GetApiVersion"}
+    constant |= {"SetLoggingCallback", "SetLogLevel"}
+    engine = {*ENTRY_POINTS, "GetAllEngineIds", "GetEngineName"}
+    assert names == {f"hipdnnPlugin{n}" for n in constant} | {
+        f"hipdnnEnginePlugin{n}" for n in engine
+    }
+    needed = subprocess.run(["readelf", "-d", library], capture_output=True, text=True, check=True)
+    assert "python" not in needed.stdout.replace(str(library), "")
+    assert re.search(r"FLAGS_1.*NODELETE", needed.stdout)
+
+
+def test_table_is_that_of_the_source() -> None:
+    """Names and order of the entry points in C and in Python."""
+    from hipdnn_iree.hipdnn_plugin import abi, library
+
+    source = library.SOURCE.read_text()
+    block = source[source.index("#define FORWARDED(X)") : source.index("static void dead(void), ")]
+    names = re.findall(r"^\s+X\((\w+),", block, re.M)
+    assert names == list(abi.ENTRY_POINTS)
+    parameters = re.findall(r"^\s+X\(\w+,\s*\\?\s*\((.*?)\),", block, re.M | re.S)
+    for name, text in zip(names, parameters, strict=True):
+        assert text.count(",") + 1 == len(abi.ENTRY_POINTS[name]), name
+    assert f"#define TABLE_VERSION {abi.TABLE_VERSION} " in source
+    fields = [name for name, _ in abi.ShimTable._fields_][: -len(names)]
+    struct = source[source.index("static struct table {") : source.index("#define FIELD")]
+    found = re.findall(r"\(\*(\w+)\)\(|(\w+);", struct)
+    assert ["".join(pair) for pair in found] == fields
+
+
+# ---------------------------------------------------------------------------- log
+
+
+def test_log_goes_to_the_callback_at_the_level_of_the_variable(host: Any) -> None:
+    show = {"HOST_SHOW_LOG": "1"}
+    loud = host.run("start", env={**show, "HIPDNN_LOG_LEVEL": "info"})
+    assert "started in Python" in loud["log"]
+    for level in ("warn", "error", "fatal", "off", "nonsense"):
+        assert "log" not in host.run("start", env={**show, "HIPDNN_LOG_LEVEL": level}), level
+
+
+def test_failure_to_start_is_logged(host: Any, library: Path, tmp_path: Path) -> None:
+    env = {"HOST_SHOW_LOG": "1", "HIPDNN_LOG_LEVEL": "error"}
+    facts = host.run("start", library=copy_of(library, tmp_path), env=env)
+    assert "does not know its Python" in facts["log"]
