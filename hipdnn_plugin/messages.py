@@ -1,4 +1,4 @@
-"""What the plugin reads from hipDNN and tells it, as FlatBuffers: graphs, knobs, engine details."""
+"""What the plugin reads from hipDNN and tells it: graphs, knobs, engine details."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ from ..graph_api.frozen import FrozenGraph
 from ..provider.graph import loads
 from .abi import BehaviorNote
 from .wire.decode import is_binary
-from .wire.reader import Reader
-from .wire.schema import Record
-from .wire.tables import ENGINE_CONFIG, ENGINE_DETAILS
-from .wire.writer import write
+from .wire.engine import EngineDetails, Knob, Range, decode_config, encode_details
 
-__all__ = ["KNOBS", "NOTES", "WORKSPACE_LIMIT", "Config", "Knob", "details", "graph", "read_config"]
+__all__ = [
+    "KNOBS",
+    "NOTES",
+    "SETTINGS",
+    "WORKSPACE_LIMIT",
+    "Config",
+    "details",
+    "graph",
+    "read_config",
+]
 
 NOTES = (
     BehaviorNote.RUNTIME_COMPILATION,
@@ -24,91 +30,49 @@ NOTES = (
     BehaviorNote.SUPPORTS_EXECUTION_PLAN_SERIALIZATION,
 )
 
-_KNOB: Any = ENGINE_DETAILS.slots[1].type
-_INT, _STRING = 1, 3  # codes of the unions KnobValue and KnobConstraint
-
-
-@dataclass(frozen=True, slots=True)
-class Knob:
-    """A setting of a plan that hipDNN's users can choose.
-
-    Attributes
-    ----------
-    id : str
-        hipDNN's name of it.
-    help : str
-        One line on what it does.
-    default : int or str
-        What holds without it; decides the type.
-    allowed : tuple
-        Smallest and largest value of an integer; every value of a text.
-    setting : str
-        Field of `jit.knobs.Settings` that it overrides; empty for those handled here.
-    """
-
-    id: str
-    help: str
-    default: int | str
-    allowed: tuple[Any, ...]
-    setting: str = ""
-
-    def record(self, default: int | str) -> Record:
-        """Return the knob as hipDNN reads it."""
-        table = _KNOB
-        values, constraints = (slot.members for slot in table.slots[2:4])
-        if isinstance(self.default, int):
-            low, high = self.allowed
-            code = _INT
-            limits = {"min_value": low, "max_value": high, "step": 1}
-        else:
-            code = _STRING
-            limits = {"max_length": max(map(len, self.allowed)), "valid_values": self.allowed}
-        return Record(
-            table,
-            knob_id=self.id,
-            description=self.help,
-            default_value_type=code,
-            default_value=Record(values[code], value=default),
-            constraint_type=code,
-            constraint=Record(constraints[code], **limits),
-        )
-
-
 WORKSPACE_LIMIT = "global.workspace_size_limit"
 _NO_LIMIT = 2**63 - 1
+
+
+def _choice(id: str, description: str, default: str, *values: str) -> Knob:
+    found = Range(values=values, max_length=max(map(len, values)))
+    return Knob(id=id, description=description, default=default, range=found)
+
 
 KNOBS = {
     knob.id: knob
     for knob in (
         Knob(
-            WORKSPACE_LIMIT,
-            "Most bytes of workspace; a plan that needs more is refused",
-            _NO_LIMIT,
-            (0, _NO_LIMIT),
+            id=WORKSPACE_LIMIT,
+            description="Most bytes of workspace; a plan that needs more is refused",
+            default=_NO_LIMIT,
+            range=Range(low=0, high=_NO_LIMIT),
         ),
         Knob(
-            "global.deterministic",
-            "Equal inputs give equal bits; holds in any case",
-            1,
-            (0, 1),
+            id="global.deterministic",
+            description="Equal inputs give equal bits; holds in any case",
+            default=1,
+            range=Range(low=0, high=1),
         ),
-        Knob(
+        _choice(
             "hipdnn_iree.compiler.opt_level",
             "Optimisation level of the compiler",
-            "O3",
-            ("O0", "O1", "O2", "O3"),
-            "compiler_opt_level",
+            *("O3", "O0", "O1", "O2", "O3"),
         ),
-        Knob(
+        _choice(
             "hipdnn_iree.runtime.driver",
             "How CPU code runs: in the calling thread, or on worker threads",
-            "auto",
-            ("auto", "local-sync", "local-task"),
-            "runtime_driver",
+            *("auto", "auto", "local-sync", "local-task"),
         ),
     )
 }
-"""Every knob by its id."""
+"""Every knob that hipDNN's users can choose, by its id."""
+
+SETTINGS = {
+    "hipdnn_iree.compiler.opt_level": "compiler_opt_level",
+    "hipdnn_iree.runtime.driver": "runtime_driver",
+}
+"""Knob -> the field of `jit.knobs.Settings` that it overrides for one plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,61 +109,56 @@ def graph(data: bytes) -> FrozenGraph:
 
 
 def read_config(data: bytes) -> Config:
-    """Read an engine configuration; knobs that are not known here are left to their engine.
+    """Read an engine configuration; knobs that are not known here change nothing.
 
     Raises
     ------
     FormatError
-        If the buffer is damaged.
+        If the buffer is damaged or not understood.
     SettingError
         If a knob has a value that is not allowed; with all such knobs.
     """
-    reader = Reader(data, strict=False)
-    record = reader.root(ENGINE_CONFIG)
-    settings: dict[str, str] = {}
-    limit: int = _NO_LIMIT
-    bad = []
-    for given in record["knobs"] or ():
-        knob = KNOBS.get(given["knob_id"] or "")
-        if knob is None:
-            continue
-        value = given["value"]["value"] if isinstance(given["value"], dict) else None
-        if not _allowed(knob, value):
-            words = " to " if isinstance(knob.default, int) else ", "
-            bad.append(
-                f"knob {knob.id} is {value!r}; allowed: {words.join(map(str, knob.allowed))}"
-            )
-        elif knob.id == WORKSPACE_LIMIT:
-            limit = int(value)  # type: ignore[call-overload]
-        elif knob.setting:
-            settings[knob.setting] = str(value)
+    given = decode_config(data)
+    known = {name: value for name, value in given.knobs.items() if name in KNOBS}
+    bad = [text for name, value in known.items() if (text := _wrong(KNOBS[name], value))]
     if bad:
         raise SettingError("\n".join(bad))
-    return Config(record["engine_id"], settings, limit)
+    return Config(
+        given.engine_id,
+        {SETTINGS[name]: str(value) for name, value in known.items() if name in SETTINGS},
+        int(known.get(WORKSPACE_LIMIT, _NO_LIMIT)),
+    )
 
 
-def _allowed(knob: Knob, value: object) -> bool:
+def _wrong(knob: Knob, value: object) -> str:
+    """Return what is wrong with the value of a knob, or nothing."""
+    limits = knob.range
+    assert limits is not None
     if isinstance(knob.default, int):
-        low, high = knob.allowed
-        return isinstance(value, int) and low <= value <= high
-    return value in knob.allowed
+        if isinstance(value, int) and limits.low <= value <= limits.high:
+            return ""
+        return f"knob {knob.id} is {value!r}; allowed: {limits.low} to {limits.high}"
+    if value in limits.values:
+        return ""
+    return f"knob {knob.id} is {value!r}; allowed: {', '.join(limits.values)}"
 
 
-def details(engine_id: int, defaults: Mapping[str, Any]) -> bytes:
+def details(engine_id: int, now: Mapping[str, Any]) -> bytes:
     """Return an ``EngineDetails`` buffer.
 
     Parameters
     ----------
     engine_id : int
-    defaults : mapping
-        Values that hold now by the field of the settings, for the knobs that stand for one.
+    now : mapping
+        The settings that hold now, by field: the defaults of the knobs that override them.
     """
-    records = [knob.record(defaults.get(knob.setting, knob.default)) for knob in KNOBS.values()]
-    return write(
-        Record(
-            ENGINE_DETAILS,
-            engine_id=engine_id,
-            knobs=tuple(records),
-            behavior_notes=tuple(int(note) for note in NOTES),
-        )
+    from dataclasses import replace
+
+    knobs = [
+        replace(knob, default=now[SETTINGS[name]]) if name in SETTINGS else knob
+        for name, knob in KNOBS.items()
+    ]
+    about = EngineDetails(
+        engine_id=engine_id, knobs=tuple(knobs), behavior_notes=tuple(map(int, NOTES))
     )
+    return encode_details(about)

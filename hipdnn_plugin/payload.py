@@ -14,6 +14,7 @@ from typing import Any
 from ..graph_api.errors import ArtifactError, NotSupportedError, SettingError
 from ..jit.signature import Signature
 from ..jit.target import Target, cpu_features
+from .overrides import Overrides
 from .program import Program
 
 __all__ = ["load", "save"]
@@ -25,7 +26,7 @@ _HEAD = struct.Struct("<8sII32s")
 
 def save(program: Program) -> bytes:
     """Return a program as bytes."""
-    manifest = {
+    manifest: dict[str, Any] = {
         "target": str(program.target),
         "cpu": cpu_features() if program.target.is_host else "",
         "iree": _runtime_version(),
@@ -35,6 +36,9 @@ def save(program: Program) -> bytes:
         "uids": list(program.uids),
         "names": list(program.names),
     }
+    if program.overrides is not None:
+        manifest["settings"] = program.overrides.settings
+        manifest["graph"] = program.overrides.graph
     text = json.dumps(manifest, separators=(",", ":"), sort_keys=True).encode()
     body = text + program.vmfb
     return _HEAD.pack(MAGIC, VERSION, len(text), sha256(body).digest()) + body
@@ -74,7 +78,11 @@ def _program(manifest: dict[str, Any], vmfb: bytes, target: Target) -> Program:
         raise NotSupportedError(
             f"the plan was made with IREE {manifest['iree']}; here is {_runtime_version()}"
         )
+    again = None
+    if "graph" in manifest:
+        again = Overrides(manifest["settings"], graph=manifest["graph"], target=target)
     return Program(
+        overrides=again,
         vmfb=vmfb,
         sha256=manifest["sha256"],
         signature=Signature.from_dict(manifest["signature"]),

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from ctypes import c_int64, c_size_t, c_uint32, c_void_p
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,11 +25,14 @@ from .abi import ConstData, PluginError, Status, read_bytes
 from .devices import Place, place_of
 
 if TYPE_CHECKING:
+    from .overrides import Shapes
     from .program import Program, Run
 
 __all__ = ["Plugin"]
 
 log = logging.getLogger("hipdnn_iree.plugin")
+
+_REMEMBERED = 32  # loaded plans of one context: streams and shapes
 
 _T = TypeVar("_T")
 
@@ -73,7 +77,7 @@ class Handle(_Object):
 
 
 class Context(_Object):
-    """A compiled plan, loaded for each stream that it has been run on."""
+    """A compiled plan, loaded for each stream, and each set of shapes, that it has been run on."""
 
     __slots__ = ("_lock", "_run", "_runs", "_stream", "handle", "program")
 
@@ -81,25 +85,40 @@ class Context(_Object):
         super().__init__()
         self.handle = handle.address
         self.program = program
-        self._runs: dict[Place, Run] = {}
+        self._runs: OrderedDict[tuple[Place, Shapes | None], Run] = OrderedDict()
         self._lock = threading.Lock()
         self._stream = handle.stream
-        self._run = self._load(handle)
+        self._run = self._load(handle, None)
 
     def on(self, handle: Handle) -> Run:
         """Return the plan for the handle's stream of now."""
         if handle.stream != self._stream:
-            self._run, self._stream = self._load(handle), handle.stream
+            self._run, self._stream = self._load(handle, None), handle.stream
         return self._run
 
-    def _load(self, handle: Handle) -> Run:
+    def at(self, handle: Handle, shapes: Shapes) -> Run:
+        """Return the plan for other shapes; it is compiled when they are new."""
+        if self.program.overrides is None:
+            raise PluginError(Status.NOT_APPLICABLE, "the graph was not built for override shapes")
+        return self._load(handle, shapes)
+
+    def _load(self, handle: Handle, shapes: Shapes | None) -> Run:
         place = handle.place
         if place.target.backend != self.program.target.backend:
             raise DeviceError(f"the plan is for {self.program.target}, the stream's {place.target}")
+        key = place, shapes
         with self._lock:
-            run = self._runs.get(place)
+            run = self._runs.get(key)
             if run is None:
-                run = self._runs[place] = self.program.load(place)
+                program = self.program
+                if shapes is not None and program.overrides is not None:
+                    program = program.overrides.program(shapes)
+                # The host's workspace has the size for the graph's own shapes.
+                small = program.workspace_bytes > self.program.workspace_bytes
+                run = self._runs[key] = program.load(place, own_workspace=small)
+                while len(self._runs) > _REMEMBERED:
+                    self._runs.popitem(last=False)
+            self._runs.move_to_end(key)
         return run
 
 
@@ -229,15 +248,20 @@ class Plugin:
         buffers: int | None,
         count: int,
         overrides: int,
-        *_: int | None,
+        uids: int | None,
+        lengths: int | None,
+        dims: int | None,
+        strides: int | None,
     ) -> None:
-        """``hipdnnEnginePluginExecuteOpGraphWithOverrides``."""
-        if overrides:
-            self._handle(handle), self._context(context)
-            raise PluginError(
-                Status.NOT_APPLICABLE, "graphs whose shapes change between runs are not served"
-            )
-        self.execute_op_graph(handle, context, workspace, buffers, count)
+        """``hipdnnEnginePluginExecuteOpGraphWithOverrides``: new shapes are compiled first."""
+        if not overrides:
+            self.execute_op_graph(handle, context, workspace, buffers, count)
+            return
+        from .overrides import read_shapes
+
+        own, plan = self._handle(handle), self._context(context)
+        shapes = read_shapes(overrides, uids, lengths, dims, strides)
+        plan.at(own, shapes)(workspace, buffers, count)
 
     # ------------------------------------------------------------------ plans as bytes
 

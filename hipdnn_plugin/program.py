@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..jit.runtime.plan import BoundPlan, Executable
-    from ..provider.engines.iree import IreePlan
+    from ..provider.engine import Plan
+    from .overrides import Overrides
 
 __all__ = ["ALIGNMENT", "Program", "Run"]
 
@@ -50,6 +51,8 @@ class Program:
         What the code was made for.
     driver : str
         IREE's driver to run it with.
+    overrides : Overrides or None
+        How to get the program for other shapes, for graphs that allow it.
     """
 
     vmfb: bytes
@@ -59,11 +62,17 @@ class Program:
     names: tuple[str, ...]
     target: Target
     driver: str
+    overrides: Overrides | None = None
 
     @classmethod
-    def of(cls, plan: IreePlan) -> Program:
-        """Return the program of a plan that the engine has built."""
+    def of(cls, plan: Plan, settings: Mapping[str, str]) -> Program:
+        """Return the program of a plan that the engine has built with some settings."""
+        from ..provider.engines.iree import IreePlan
+        from .overrides import Overrides
+
+        assert isinstance(plan, IreePlan), plan
         graph = plan.graph
+        again = Overrides(settings, plan=plan) if graph.is_override_shape_enabled else None
         uids = (*graph.outputs, *graph.inputs)
         return cls(
             vmfb=plan.compiled.vmfb,
@@ -73,6 +82,7 @@ class Program:
             names=tuple(graph.tensors[uid].name for uid in uids),
             target=plan.target,
             driver=plan.driver,
+            overrides=again,
         )
 
     @property
@@ -81,8 +91,8 @@ class Program:
         wanted = self.signature.workspace_bytes
         return wanted + ALIGNMENT if wanted else 0
 
-    def load(self, place: Place) -> Run:
-        """Load the code on a device.
+    def load(self, place: Place, *, own_workspace: bool = False) -> Run:
+        """Load the code on a device; with ``own_workspace`` it takes none of the host's.
 
         Raises
         ------
@@ -102,7 +112,7 @@ class Program:
         executable = Executable(module, self.signature, self.uids, self.names)
         # IREE takes no default stream: it runs on one of its own, so the default one must be done.
         wait = None if device.on_host or place.stream else synchronize
-        return Run(executable, self.workspace_bytes, wait)
+        return Run(executable, 0 if own_workspace else self.workspace_bytes, wait)
 
 
 class Run:
@@ -148,7 +158,8 @@ class Run:
         pairs = (DeviceBuffer * (len(key[1]) // _PAIR)).from_buffer_copy(key[1])
         if self._workspace_bytes and not workspace:
             raise BindError(f"the workspace is null; {self._workspace_bytes} bytes are needed")
-        space = Pointer(workspace, self._workspace_bytes) if workspace else None
+        wanted = self._workspace_bytes
+        space = Pointer(workspace, wanted) if workspace and wanted else None
         given = {pair.uid: Pointer(pair.ptr or 0) for pair in pairs}
         if len(given) < count:
             _refuse_doubles([pair.uid for pair in pairs])

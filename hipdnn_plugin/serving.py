@@ -86,7 +86,7 @@ def build(config: bytes, graph: bytes, target: Target) -> Program:
     own(chosen.engine_id)
     frozen = _served(graph, target)
     with scope(**chosen.settings):
-        program = Program.of(IreeEngine().build(frozen, target))
+        program = Program.of(IreeEngine().build(frozen, target), chosen.settings)
     if program.workspace_bytes > chosen.workspace_limit:
         raise PluginError(
             Status.NOT_APPLICABLE,

@@ -15,9 +15,7 @@ from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.hipdnn_plugin import library as library_module
 from hipdnn_iree.hipdnn_plugin import messages
 from hipdnn_iree.hipdnn_plugin.serving import ENGINE_ID
-from hipdnn_iree.hipdnn_plugin.wire.schema import Record
-from hipdnn_iree.hipdnn_plugin.wire.tables import ENGINE_CONFIG
-from hipdnn_iree.hipdnn_plugin.wire.writer import write
+from hipdnn_iree.hipdnn_plugin.wire.engine import EngineConfig, encode_config
 
 HERE = Path(__file__).parent
 
@@ -83,14 +81,7 @@ def host(host_program: Path, library: Path) -> Host:
 
 def engine_config(knobs: Mapping[str, int | str] | None = None, engine: int = ENGINE_ID) -> bytes:
     """Return an ``EngineConfig`` buffer."""
-    setting: Any = ENGINE_CONFIG.slots[1].type
-    members = setting.slots[1].members
-    records = []
-    for name, value in (knobs or {}).items():
-        code = 1 if isinstance(value, int) else 3
-        value_record = Record(members[code], value=value)
-        records.append(Record(setting, knob_id=name, value_type=code, value=value_record))
-    return write(Record(ENGINE_CONFIG, engine_id=engine, knobs=tuple(records)))
+    return encode_config(EngineConfig(engine_id=engine, knobs=dict(knobs or {})))
 
 
 @dataclass
@@ -145,12 +136,14 @@ def make_job(tmp_path: Path) -> Callable[..., Job]:
         knobs: Mapping[str, int | str] | None = None,
         skew: int = 0,
         seed: int = 0,
+        graph: FrozenGraph | None = None,
     ) -> Job:
+        """``graph``: that of the buffers, where it is not the one that is decoded."""
         from hipdnn_iree.provider.reference.inputs import random_inputs
 
         folder = tmp_path / f"job{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
-        graph = messages.graph(data)
+        graph = graph or messages.graph(data)
         inputs = random_inputs(graph, seed)
         outputs = {}
         lines = []

@@ -469,6 +469,53 @@ static int errors(char** args) {
   return 0;
 }
 
+/* overrides GRAPH CONFIG JOB SHAPES: other dims for some tensors, lines of: uid rank dims... strides...;
+ * the buffers of JOB have the sizes for these; also for the plan saved to and loaded from bytes */
+static int overrides(char** args) {
+  load(4);
+  graph = slurp(args[0]), config = slurp(args[1]);
+  job_t job;
+  read_job(args[2], &job);
+  int64_t uids[MOST], dims[MOST][8], strides[MOST][8];
+  const int64_t *shapes[MOST], *steps[MOST];
+  uint32_t ranks[MOST], count = 0;
+  FILE* f = fopen(args[3], "r");
+  while (fscanf(f, "%" SCNd64 " %u", &uids[count], &ranks[count]) == 2) {
+    for (uint32_t k = 0; k < ranks[count]; ++k) EXPECT(fscanf(f, "%" SCNd64, &dims[count][k]) == 1);
+    for (uint32_t k = 0; k < ranks[count]; ++k) EXPECT(fscanf(f, "%" SCNd64, &strides[count][k]) == 1);
+    shapes[count] = dims[count], steps[count] = strides[count];
+    ++count;
+  }
+  fclose(f);
+  void *handle = NULL, *workspace = NULL, *loaded = NULL;
+  data_t bytes = {NULL, 0};
+  EXPECT(!P.Create(&handle));
+  void* context = plan(handle, &workspace);
+#define OVERRIDE(ctx) P.ExecuteOpGraphWithOverrides(handle, ctx, workspace, job.buffers, job.count, count, uids, \
+                                                    ranks, shapes, steps)
+  EXPECT(!OVERRIDE(context));
+  double begin = now();
+  for (int k = 0; k < 1000; ++k) EXPECT(!OVERRIDE(context));
+  printf("again_us %.3f\n", (now() - begin) * 1e3);
+  write_results(&job);
+  EXPECT(!P.SerializeWithId(handle, engine, context, &bytes));
+  EXPECT(!P.CreateFromSerialized(handle, &bytes, &loaded));
+  EXPECT(!OVERRIDE(loaded));
+  EXPECT(!P.DestroySerialized(handle, &bytes));
+  dims[0][0] += 1; /* fits the other operands no more, or the memory */
+  uids[0] += 1000000;
+  EXPECT(OVERRIDE(context) == 2 && strstr(last_error(), "SHAPE-01"));
+  EXPECT(P.ExecuteOpGraphWithOverrides(handle, context, workspace, job.buffers, job.count, 1, NULL, ranks, shapes,
+                                       steps) == 1);
+  shapes[0] = NULL;
+  EXPECT(OVERRIDE(context) == 1);
+  ranks[0] = 1000000;
+  EXPECT(OVERRIDE(context) == 1);
+  EXPECT(!P.Destroy(handle));
+  printf("overridden yes\n");
+  return 0;
+}
+
 /* serialized GRAPH CONFIG JOB FILE: a plan saved, loaded and run; damaged ones refused */
 static int serialized(char** args) {
   load(4);
@@ -641,7 +688,7 @@ int main(int count, char** args) {
   static const struct { const char* name; int (*body)(char**); int arguments; } scenarios[] = {
       {"run", run, 4}, {"threads", threads, 5}, {"exit", leave, 4}, {"storm", storm, 0}, {"reload", reload, 1},
       {"start", start, 0}, {"errors", errors, 3}, {"serialized", serialized, 4}, {"restore", restore, 2},
-      {"fork", forked, 0}, {"fuzz", fuzz, 2}, {"crash", crash, 3},
+      {"fork", forked, 0}, {"fuzz", fuzz, 2}, {"crash", crash, 3}, {"overrides", overrides, 4},
   };
   if (count < 4) return 2;
   library_path = args[1];

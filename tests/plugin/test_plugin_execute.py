@@ -78,6 +78,46 @@ def test_compiler_crash_is_an_error_and_the_next_graph_works(
     job.verify()
 
 
+def overridable() -> Any:
+    from hipdnn_iree import Graph
+
+    g = Graph("overridable", io_data_type="float")
+    a = g.tensor(dims=(2, 3, 4), name="a", uid=1)
+    b = g.tensor(dims=(2, 4, 5), name="b", uid=2)
+    g.relu(g.matmul(a, b)).set_output().set_uid(3)
+    g.is_override_shape_enabled = True
+    return g.freeze()
+
+
+def test_override_shapes(host: Any, make_job: Any, tmp_path: Path) -> None:
+    """Larger and smaller ones than those of the graph, run and run again, also when loaded."""
+    from hipdnn_iree.graph_api.specialise import specialise
+    from hipdnn_iree.hipdnn_plugin.wire.encode import encode
+
+    base = overridable()
+    shapes = {1: ((3, 7, 6), (42, 6, 1)), 2: ((3, 6, 2), (12, 1, 6)), 3: ((3, 7, 2), (14, 2, 1))}
+    job = make_job(encode(base), graph=specialise(base, shapes))
+    rows = [f"{u} {len(d)} {' '.join(map(str, (*d, *s)))}" for u, (d, s) in shapes.items()]
+    (tmp_path / "shapes").write_text("\n".join(rows) + "\n")
+    facts = host.run("overrides", *job.arguments, tmp_path / "shapes")
+    assert facts["overridden"] == "yes"
+    job.verify()
+
+
+def test_scalars_read_at_execution(host: Any, make_job: Any) -> None:
+    from hipdnn_iree import Graph
+    from hipdnn_iree.hipdnn_plugin.wire.encode import encode
+
+    g = Graph("scaled", io_data_type="half", compute_data_type="float")
+    x = g.tensor(dims=(5, 7), name="x", uid=10)
+    scale = g.tensor(dims=(1, 1), name="scale", uid=20)
+    scale.runtime_scalar = True
+    g.mul(x, scale).set_output().set_uid(30)
+    job = make_job(encode(g.freeze()))
+    host.run("run", *job.arguments, 100)
+    job.verify()
+
+
 @pytest.mark.timing
 def test_cached_graph_in_a_fresh_process(host: Any, make_job: Any) -> None:
     """The first result of a graph that is in the cache comes within a second of the start."""
