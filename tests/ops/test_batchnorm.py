@@ -12,6 +12,7 @@ import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import FormatError, GraphError
 from hipdnn_iree.graph_api.layout import channels_last_strides
+from hipdnn_iree.jit.knobs import scope
 from hipdnn_iree.jit.pipeline import dump
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
@@ -321,3 +322,18 @@ def test_absent_results_are_null_in_json() -> None:
     node = json.loads(g.to_json())["nodes"][0]
     assert node["inputs"]["prev_running_mean_tensor_uid"] is None
     assert node["outputs"]["next_running_mean_tensor_uid"] is None
+
+
+@pytest.mark.parametrize("nhwc", [False, True], ids=["nchw", "nhwc"])
+def test_short_channels_compile_for_gfx9(nhwc: bool, tmp_path: Path) -> None:
+    """As one kernel with a channel unrolled, this takes more than half a minute."""
+    g, _, _ = training((4, 16, 14, 14), "half", nhwc)
+    with scope(compiler_timeout_s=25):
+        found = dump(g.freeze(), Target.parse("gfx942"), tmp_path)
+    assert found.statistics["dispatches"] <= 4
+
+
+def test_only_short_channels_are_copied_for_gfx9(torch_ir: Run) -> None:
+    for extent, target, copies in ((14, "gfx942", True), (14, "cpu", False), (28, "gfx942", False)):
+        text = torch_ir(training((4, 16, extent, extent))[0], target)
+        assert ("aten.cat" in text) is copies
