@@ -9,6 +9,7 @@ from unicodedata import category
 from .arguments import shown
 from .dtypes import DataType
 from .layout import channels_last_strides, contiguous_strides, same_strides
+from .ops.custom_op import CustomOp
 
 if TYPE_CHECKING:
     from .frozen import FrozenGraph
@@ -38,9 +39,11 @@ def tensor_text(spec: TensorSpec) -> str:
 
 
 def op_text(op: Op) -> str:
-    """Return the op with its mode."""
+    """Return the op with its mode, or with the id of its code."""
     mode = getattr(op, "mode", None)
-    return op.NAME if mode is None else f"{op.NAME} {mode.name}"
+    if mode is None:
+        return f"{op.NAME} {_shown(op.custom_op_id)}" if isinstance(op, CustomOp) else op.NAME
+    return f"{op.NAME} {mode.name}"
 
 
 def describe(graph: Graph | FrozenGraph) -> str:

@@ -18,6 +18,7 @@ from .ops.batchnorm_inference_variance_ext import batchnorm_inference_variance_e
 from .ops.conv_dgrad import conv_dgrad
 from .ops.conv_fprop import conv_fprop
 from .ops.conv_wgrad import conv_wgrad
+from .ops.custom_op import custom_op
 from .ops.layernorm import layernorm
 from .ops.layernorm_backward import layernorm_backward
 from .ops.matmul import matmul
@@ -102,6 +103,7 @@ class Graph(PointwiseMethods):
     conv_dgrad = conv_dgrad
     conv_fprop = conv_fprop
     conv_wgrad = conv_wgrad
+    custom_op = custom_op
     layernorm = layernorm
     layernorm_backward = layernorm_backward
     matmul = matmul

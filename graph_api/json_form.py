@@ -106,6 +106,12 @@ class _Reader:
         self.report("JSON-04", where, key, value, "a string")
         return None
 
+    def octets(self, where: str, key: str, value: Any) -> bytes | None:
+        if isinstance(value, list) and all(type(v) is int and 0 <= v <= 255 for v in value):
+            return bytes(value)
+        self.report("JSON-04", where, key, value, "an array of integers from 0 to 255")
+        return None
+
     def integers(self, where: str, key: str, value: Any) -> tuple[int, ...] | None:
         if not isinstance(value, list):
             self.report("JSON-04", where, key, value, "an array of integers")
@@ -408,5 +414,6 @@ def _read_parameter(reader: _Reader, label: str, spec: Field, raw: Any) -> Any:
         Kind.FLOAT: reader.number,
         Kind.BOOL: reader.flag,
         Kind.TEXT: reader.text,
+        Kind.BYTES: reader.octets,
     }
     return readers[spec.kind](label, spec.json_key, raw)

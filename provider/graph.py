@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..graph_api.errors import FormatError
 from ..graph_api.graph import Graph as ModelGraph
 from ..graph_api.ops.pointwise import Pointwise
+from ..graph_api.tensor import Tensor
 
 if TYPE_CHECKING:
     from ..jit.target import Target
@@ -58,6 +60,91 @@ class Graph(ModelGraph):
         from .select import build
 
         return build(self.freeze(), target, engine=engine)
+
+    def aten(
+        self, op: object, *args: Any, name: str = "", **kwargs: Any
+    ) -> Tensor | tuple[Tensor, ...]:
+        """Add an op of PyTorch, imported as a custom op.
+
+        Needs the extra ``torch`` (``pip install 'hipdnn-iree[torch]'``) now; a graph that was
+        saved does not.
+
+        Parameters
+        ----------
+        op : str or torch.ops overload
+            ``"aten.gelu.default"``, ``"aten.topk"`` (its default overload),
+            ``torch.ops.aten.gelu.default``...
+        *args, **kwargs
+            The op's arguments in its own order and names: tensors of this graph (of known dims
+            and types, also results of other ops), numbers, lists, None, and `DataType` where
+            torch wants a dtype.
+        name : str
+            Label of the node.
+
+        Returns
+        -------
+        Tensor or tuple of Tensor
+            As the op returns them, with its dims and types, contiguous; a result without dims
+            gets dims (1,).
+
+        Raises
+        ------
+        GraphError
+            If torch does not know the op or refuses the operands, or torch-mlir has no form for
+            it (TORCH-…).
+        NotSupportedError
+            If PyTorch is not installed.
+        """
+        from .torch_import import aten
+
+        return aten(self, op, args, kwargs, name)
+
+    def fx_node(self, node: Any, *inputs: Tensor, name: str = "") -> Tensor | tuple[Tensor, ...]:
+        """Add the op that a ``call_function`` node of a torch FX graph calls.
+
+        Parameters
+        ----------
+        node : torch.fx.Node
+            Its metadata (``val`` or ``tensor_meta``), where there is any, must agree with the
+            inputs; tensors and fake tensors are welcome alike.
+        *inputs : Tensor
+            What stands for the nodes that it reads, in the order of ``node.all_input_nodes``.
+        name : str
+            Label of the node; the FX node's when not given.
+
+        Returns
+        -------
+        Tensor or tuple of Tensor
+            As for ``aten``, which also says what is raised.
+        """
+        from .torch_import import fx_node
+
+        return fx_node(self, node, inputs, name)
+
+    def torch_function(
+        self, function: Callable[..., Any], *inputs: Tensor, name: str = ""
+    ) -> Tensor | tuple[Tensor, ...]:
+        """Add a Python function of torch tensors, exported and imported as a custom op.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a tensor for each input and returns a tensor or a tuple of them.  It is called
+            once, with fake tensors; what it closes over becomes constants.
+        *inputs : Tensor
+            Tensors of this graph, of known dims and types.
+        name : str
+            Label of the node.
+
+        Returns
+        -------
+        Tensor or tuple of Tensor
+            As the function returns them; otherwise as for ``aten``, which also says what is
+            raised.
+        """
+        from .torch_import import torch_function
+
+        return torch_function(self, function, inputs, name)
 
 
 def load(path: str | Path) -> Graph:

@@ -10,6 +10,7 @@ from .batchnorm_inference_variance_ext import BatchnormInferenceVarianceExt
 from .conv_dgrad import ConvDgrad
 from .conv_fprop import ConvFprop
 from .conv_wgrad import ConvWgrad
+from .custom_op import CustomOp
 from .layernorm import Layernorm
 from .layernorm_backward import LayernormBackward
 from .matmul import Matmul
@@ -31,6 +32,7 @@ OPS: dict[str, type[Op]] = {
         ConvDgrad,
         ConvFprop,
         ConvWgrad,
+        CustomOp,
         Layernorm,
         LayernormBackward,
         Matmul,

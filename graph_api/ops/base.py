@@ -112,6 +112,7 @@ class Kind(Enum):
     FLOAT = "number"
     BOOL = "boolean"
     TEXT = "string"
+    BYTES = "array of bytes"
     ENUM = "mode"
 
 

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -113,6 +113,29 @@ class Compiler:
             raise failure.error(request, answer, origin, now, seconds)
         log.info("compiled %s in %.3f s (%s)", request.label, seconds, answer.done["backend"])
         return _result(request, answer, seconds)
+
+    def perform(
+        self,
+        task: str,
+        source: bytes,
+        options: Mapping[str, Any] | None = None,
+        *,
+        label: str,
+        node: str = "",
+    ) -> tuple[Mapping[str, Any], bytes]:
+        """Do one of ``tasks.TASKS`` in a worker and return its facts and its text.
+
+        Raises
+        ------
+        CompileError
+            When the task refuses, crashes or overruns its time; ``label`` says what was worked
+            on, ``node`` the label of the graph node if there is one.
+        """
+        now = settings()
+        answer, _ = self._ask({"task": task, "options": dict(options or {})}, source, now)
+        if answer.done["stage"]:
+            raise failure.task_error(answer, label, node)
+        return answer.done["facts"], answer.payload
 
     def _ask(
         self, job: dict[str, Any], source: bytes, now: Settings

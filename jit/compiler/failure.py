@@ -17,7 +17,7 @@ from .process import Answer, WorkerEnded, WorkerTimeout
 from .request import CompileRequest
 from .wire import UNKNOWN_CPU
 
-__all__ = ["Origin", "cleaned", "error", "of_death", "of_timeout"]
+__all__ = ["Origin", "cleaned", "error", "of_death", "of_timeout", "task_error"]
 
 log = logging.getLogger("hipdnn_iree.compiler")
 
@@ -27,6 +27,12 @@ _MESSAGES = {
     "compile": "the compiler cannot compile {label}",
     "crash": "the compiler broke down on {label}",
     "timeout": "the compiler did not finish {label}",
+}
+
+_TASK_MESSAGES = {
+    "compile": "cannot convert {label}",
+    "crash": "the MLIR library broke down on {label}",
+    "timeout": "the MLIR library did not finish {label}",
 }
 
 
@@ -109,6 +115,20 @@ def error(
         node=node,
         diagnostics=texts,
         reproducer=folder,
+    )
+
+
+def task_error(answer: Answer, label: str, node: str) -> CompileError:
+    """Return the error for a task that was not done: `Compiler.perform`."""
+    done = answer.done
+    texts = [text for severity, text in answer.diagnostics if severity == "error"]
+    log.info("%s: %s, %s", label, done["stage"], done["reason"])
+    said = [line for line in done["log"].splitlines() if line.strip()]
+    return CompileError(
+        f"{_TASK_MESSAGES[done['stage']].format(label=label)}: {done['reason']}",
+        stage=done["stage"],
+        node=node,
+        diagnostics=texts or said,
     )
 
 

@@ -26,6 +26,7 @@ from typing import Any, NoReturn
 
 from .flags import merge_flags
 from .inprocess import Refused, compile_in_process, workspace_bytes
+from .tasks import perform
 from .tool import compile_with_tool, tool_path
 from .wire import IDLE_EXIT, Message, Unframer, frame
 
@@ -127,8 +128,11 @@ def _serve(job: dict[str, Any], source: bytes, answers: _Answers) -> None:
     done |= {"stage": "", "reason": "", "log": "", "signal": ""}
     vmfb = b""
     try:
-        vmfb, facts = _compile(job, source, answers)
-        done |= facts
+        if "task" in job:
+            done["facts"], vmfb = perform(job["task"], source, job["options"])
+        else:
+            vmfb, facts = _compile(job, source, answers)
+            done |= facts
     except Refused as refused:
         done |= {
             "stage": refused.stage,

@@ -23,6 +23,7 @@ LOWERINGS: dict[str, str] = {
     "conv_dgrad": "conv_dgrad",
     "conv_fprop": "conv_fprop",
     "conv_wgrad": "conv_wgrad",
+    "custom_op": "custom_op",
     "layernorm": "layernorm",
     "layernorm_backward": "layernorm_backward",
     "matmul": "matmul",

@@ -14,7 +14,7 @@ from ...graph_api.errors import Problem
 from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ..lowering import LOWERINGS
 from ..target import Target
-from . import attention, convolution, row_norms
+from . import attention, convolution, custom_op, row_norms
 from .base import problem
 
 __all__ = ["RULES", "problems"]
@@ -30,6 +30,7 @@ _CHECKS: dict[str, Check] = {
     "conv_dgrad": convolution.problems,
     "conv_fprop": convolution.problems,
     "conv_wgrad": convolution.problems,
+    "custom_op": custom_op.problems,
     "layernorm": row_norms.problems,
     "layernorm_backward": row_norms.problems,
     "rmsnorm": row_norms.problems,

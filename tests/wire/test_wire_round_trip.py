@@ -136,7 +136,8 @@ def test_every_sample_problem(op: str) -> None:
 
 def test_the_samples_reach_every_op_of_the_wire() -> None:
     seen = {n.op.NAME for s in sample_problems() for n in s.graph(s.dtypes[0]).freeze().nodes}
-    assert set(ON_THE_WIRE) <= seen
+    # Nothing can verify samples of custom ops; tests/ops/test_custom_op.py writes and reads one.
+    assert set(ON_THE_WIRE) - {"custom_op"} <= seen
 
 
 @pytest.mark.parametrize("code", FORMS)

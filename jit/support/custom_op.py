@@ -1,0 +1,53 @@
+"""Which custom ops are served: those whose data is MLIR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...graph_api.errors import Problem
+from ...graph_api.frozen import FrozenGraph, FrozenNode
+from ...graph_api.mlir_text import placeholders
+from ...graph_api.ops.custom_op import CustomOp
+from ..target import Target
+from .base import problem
+
+__all__ = ["PREFIXES", "RULES", "problems"]
+
+PREFIXES = ("hipdnn_iree.", "fusilli.")
+"""Ids of custom ops whose data is MLIR text: our own, and those of hipDNN's Fusilli plugin."""
+
+RULES: dict[str, str] = {
+    "IREE-CUSTOM-01": "a custom op's id begins with 'hipdnn_iree.' or 'fusilli.'",
+    "IREE-CUSTOM-02": "a custom op's data is UTF-8 text",
+    "IREE-CUSTOM-03": "placeholders in a custom op's text name tensors and dims that it has",
+}
+
+
+def problems(graph: FrozenGraph, node: FrozenNode, target: Target) -> Iterator[Problem]:
+    """Yield why a custom op is not served; the text itself is read when it is lowered."""
+    op = node.op
+    assert isinstance(op, CustomOp)
+    if not op.custom_op_id.startswith(PREFIXES):
+        wanted = f"an id that begins with {' or '.join(PREFIXES)}"
+        yield problem(node, "IREE-CUSTOM-01", "custom_op_id", repr(op.custom_op_id), wanted)
+        return
+    try:
+        text = op.data.decode()
+    except UnicodeDecodeError as error:
+        yield problem(node, "IREE-CUSTOM-02", "data", str(error), "UTF-8 text")
+        return
+    if not text.strip() or "\0" in text:
+        got = "a NUL character" if text.strip() else "nothing"
+        yield problem(node, "IREE-CUSTOM-02", "data", got, "the text of a function in MLIR")
+        return
+    tensors = {"IN": list(node.inputs.values()), "OUT": list(node.outputs.values())}
+    for spelled, side, index, word, dim in placeholders(text):
+        if not side:
+            continue
+        count = len(tensors[side])
+        if index >= count:
+            wanted = f"{side}0 to {side}{count - 1}"
+            yield problem(node, "IREE-CUSTOM-03", "data", spelled, wanted)
+        elif not word and dim >= (rank := len(graph.tensors[tensors[side][index]].dims)):
+            wanted = f"{side}{index}_DIM0 to {side}{index}_DIM{rank - 1}"
+            yield problem(node, "IREE-CUSTOM-03", "data", spelled, wanted)

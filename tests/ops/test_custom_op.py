@@ -1,0 +1,531 @@
+"""Custom ops given as MLIR text: what they compute, what is refused and how, and hostile text."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hipdnn_iree import DataType, Graph
+from hipdnn_iree.graph_api.errors import CompileError, FormatError, GraphError, NotSupportedError
+from hipdnn_iree.graph_api.mlir_text import results_of
+from hipdnn_iree.graph_api.ops.custom_op import CustomOp
+from hipdnn_iree.jit.target import Target
+from hipdnn_iree.provider import verify
+from hipdnn_iree.provider.manifest import engine
+from hipdnn_iree.provider.reference import expect
+
+V = "!torch.vtensor<[2,3],f32>"
+ERF = """
+func.func private @{FUNC_NAME}(%x: {IN0_TYPE}) -> {OUT0_TYPE} {
+  %y = torch.aten.erf %x : {IN0_TYPE} -> {OUT0_TYPE}
+  return %y : {OUT0_TYPE}
+}"""
+MM_AND_RELU = """
+func.func private @{FUNC_NAME}(%x: {IN0_TYPE}, %w: {IN1_TYPE}) -> ({OUT0_TYPE}, {OUT1_TYPE}) {
+  %0 = torch.aten.mm %x, %w : {IN0_TYPE}, {IN1_TYPE} -> {OUT0_TYPE}
+  %1 = torch.aten.relu %0 : {OUT0_TYPE} -> {OUT1_TYPE}
+  return %0, %1 : {OUT0_TYPE}, {OUT1_TYPE}
+}"""
+Run = Callable[..., list[np.ndarray[Any, Any]]]
+
+
+def body(*lines: str, result: str = "%y", to: str = V, takes: str = f"%x: {V}") -> str:
+    text = "\n  ".join(lines)
+    return f"func.func @f({takes}) -> {to} {{\n  {text}\n  return {result} : {to}\n}}"
+
+
+def graph_of(text: str, *, inputs: int = 1, **options: Any) -> Graph:
+    """A graph of one custom op on [2, 3] floats."""
+    graph = Graph(io_data_type="float")
+    tensors = [graph.tensor(dims=(2, 3), name=f"x{i}") for i in range(inputs)]
+    options.setdefault("outputs", [((2, 3), "float")])
+    for result in graph.custom_op(mlir=text, inputs=tensors, name="mine", **options):
+        result.set_output()
+    return graph
+
+
+def data(*dims: int, seed: int = 1) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).standard_normal(dims).astype(np.float32)
+
+
+# -------------------------------------------------------------------------- results
+
+
+def test_a_function_between_other_ops(run: Run) -> None:
+    """Two results, one of which goes on; the operand is a computed value."""
+    graph = Graph(io_data_type="float")
+    x, w = graph.tensor(dims=(4, 7), name="x"), graph.tensor(dims=(7, 5), name="w")
+    product, positive = graph.custom_op(
+        mlir=MM_AND_RELU, inputs=[graph.abs(x), w], outputs=[((4, 5), "float")] * 2
+    )
+    product.set_output()
+    graph.sub(positive, 0.5).set_output()
+    a, b = data(4, 7), data(7, 5, seed=2)
+    first, second = run(graph, {x: a, w: b})
+    expected = np.abs(a).astype(np.float64) @ b
+    np.testing.assert_allclose(first, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(second, np.maximum(expected, 0) - 0.5, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("data_type", ["float", "half", "bfloat16"])
+def test_one_text_serves_all_types(data_type: str, run: Run) -> None:
+    from math import erf
+
+    graph = Graph(io_data_type=data_type)
+    x = graph.tensor(dims=(3, 5), name="x")
+    graph.custom_op(mlir=ERF, inputs=[x], outputs=[((3, 5), data_type)])[0].set_output()
+    from hipdnn_iree.provider.reference import numpy_dtype
+
+    a = data(3, 5).astype(numpy_dtype(DataType.parse(data_type)))
+    (y,) = run(graph, {x: a})
+    tolerance = {"float": 1e-6, "half": 2e-3, "bfloat16": 2e-2}[data_type]
+    expected = np.vectorize(erf)(a.astype(np.float64))
+    np.testing.assert_allclose(y.astype(np.float64), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_dims_are_logical_whatever_the_layout(run: Run) -> None:
+    """A function that sums over dim 1 sums channels, also of a channels-last image."""
+    text = """
+    func.func @{FUNC_NAME}(%x: {IN0_TYPE}) -> {OUT0_TYPE} {
+      %c = torch.constant.int {IN0_DIM1}
+      %axis = torch.constant.int 1
+      %keep = torch.constant.bool true
+      %none = torch.constant.none
+      %axes = torch.prim.ListConstruct %axis : (!torch.int) -> !torch.list<int>
+      %s = torch.aten.sum.dim_IntList %x, %axes, %keep, %none : {IN0_TYPE}, !torch.list<int>, \
+!torch.bool, !torch.none -> {OUT0_TYPE}
+      %m = torch.aten.div.Scalar %s, %c : {OUT0_TYPE}, !torch.int -> {OUT0_TYPE}
+      return %m : {OUT0_TYPE}
+    }"""
+    graph = Graph(io_data_type="float")
+    dims, strides = (2, 3, 4, 5), (60, 1, 15, 3)
+    x = graph.tensor(dims=dims, strides=strides, name="x")
+    (y,) = graph.custom_op(mlir=text, inputs=[x], outputs=[((2, 1, 4, 5), "float")])
+    y.set_output().set_stride((20, 1, 5, 1))
+    a = np.ascontiguousarray(data(*dims).transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    (result,) = run(graph, {x: a})
+    np.testing.assert_allclose(result, a.mean(1, keepdims=True), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        body(result="%x"),
+        body("%n = torch.constant.none", f"%y = torch.aten.clone %x, %n : {V}, !torch.none -> {V}"),
+        f"module {{ {body(result='%x')} }}",
+    ],
+    ids=["argument", "clone", "in_a_module"],
+)
+def test_an_argument_returned_unchanged(text: str, run: Run) -> None:
+    """IREE crashes when an output is an input, so that it is copied."""
+    graph = graph_of(text)
+    (y,) = run(graph, {"x0": data(2, 3)})
+    np.testing.assert_array_equal(y, data(2, 3))
+
+
+def test_results_that_are_the_same_value_or_constants(run: Run) -> None:
+    one = f"%c = torch.vtensor.literal(dense<1.5> : tensor<2x3xf32>) : {V}"
+    relu = f"%y = torch.aten.relu %x : {V} -> {V}"
+    text = body(one, relu, result="%y, %y, %c", to=f"({V}, {V}, {V})").replace(
+        f": ({V}, {V}, {V})\n}}", f": {V}, {V}, {V}\n}}"
+    )
+    first, second, third = run(graph_of(text, outputs=[((2, 3), "float")] * 3), {"x0": data(2, 3)})
+    np.testing.assert_array_equal(first, np.maximum(data(2, 3), 0))
+    np.testing.assert_array_equal(second, first)
+    assert (third == 1.5).all()
+
+
+def test_one_tensor_twice_and_a_number(run: Run) -> None:
+    text = """
+    func.func @f(%a: {IN0_TYPE}, %b: {IN1_TYPE}, %c: {IN2_TYPE}) -> {OUT0_TYPE} {
+      %0 = torch.aten.mul.Tensor %a, %b : {IN0_TYPE}, {IN1_TYPE} -> {OUT0_TYPE}
+      %1 = torch.aten.mul.Tensor %0, %c : {OUT0_TYPE}, {IN2_TYPE} -> {OUT0_TYPE}
+      return %1 : {OUT0_TYPE}
+    }"""
+    graph = Graph(io_data_type="float", compute_data_type="float")
+    x = graph.tensor(dims=(2, 3), name="x")
+    graph.custom_op(mlir=text, inputs=[x, x, 3.0], outputs=[((2, 3), "float")])[0].set_output()
+    (y,) = run(graph, {x: data(2, 3)})
+    np.testing.assert_allclose(y, 3 * data(2, 3) ** 2, rtol=1e-6)
+
+
+def test_extents_that_the_text_leaves_open(run: Run) -> None:
+    dynamic = "!torch.vtensor<[?,3],f32>"
+    line = f"%y = torch.aten.relu %x : {dynamic} -> {dynamic}"
+    (y,) = run(graph_of(body(line, to=dynamic, takes=f"%x: {dynamic}")), {"x0": data(2, 3)})
+    np.testing.assert_array_equal(y, np.maximum(data(2, 3), 0))
+
+
+def test_control_flow_and_many_constants(run: Run) -> None:
+    lines = [
+        "%c = torch.constant.bool true",
+        f"%y = torch.prim.If %c -> ({V}) {{",
+        f"  %p = torch.aten.relu %x : {V} -> {V}",
+        f"  torch.prim.If.yield %p : {V}",
+        "} else {",
+        f"  %q = torch.aten.tanh %x : {V} -> {V}",
+        f"  torch.prim.If.yield %q : {V}",
+        "}",
+    ]
+    (y,) = run(graph_of(body(*lines)), {"x0": data(2, 3)})
+    np.testing.assert_array_equal(y, np.maximum(data(2, 3), 0))
+
+
+SORT = body(
+    "%d = torch.constant.int 1",
+    "%f = torch.constant.bool false",
+    f"%y, %i = torch.aten.sort %x, %d, %f : {V}, !torch.int, !torch.bool"
+    f" -> {V}, !torch.vtensor<[2,3],si64>",
+)
+
+
+def test_sorting_leaves_the_input_alone(run: Run) -> None:
+    """IREE sorts in the buffer of the operand, be it an input of the program."""
+    x = np.ascontiguousarray(-np.arange(6, dtype=np.float32).reshape(2, 3))
+    given = x.copy()
+    (y,) = run(graph_of(SORT), {"x0": x})
+    np.testing.assert_array_equal(y, np.sort(given, axis=1))
+    np.testing.assert_array_equal(x, given)
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942"])
+def test_it_compiles_for_gfx9(target: str) -> None:
+    graph = Graph(io_data_type="half")
+    x, w = graph.tensor(dims=(32, 64)), graph.tensor(dims=(64, 48))
+    for y in graph.custom_op(mlir=MM_AND_RELU, inputs=[x, w], outputs=[((32, 48), "half")] * 2):
+        y.set_output()
+    assert graph.build(target).statistics["dispatches"] == 1
+
+
+def test_the_ops_are_in_our_function(torch_ir: Callable[..., str]) -> None:
+    """No call, no second function, and the names of the text are gone."""
+    text = torch_ir(graph_of(ERF.replace("%y", "%arg0x")))
+    assert text.count("func.func") == 1
+    assert "func.call" not in text
+    assert "%arg0x" not in text
+    assert "torch.aten.erf" in text
+
+
+def test_two_texts_with_equal_names(run: Run) -> None:
+    graph = Graph(io_data_type="float")
+    x = graph.tensor(dims=(2, 3), name="x")
+    options: dict[str, Any] = {"outputs": [((2, 3), "float")]}
+    (a,) = graph.custom_op(mlir=ERF, inputs=[x], **options)
+    (b,) = graph.custom_op(mlir=ERF.replace("erf", "neg"), inputs=[a], **options)
+    b.set_output()
+    (y,) = run(graph, {x: np.zeros((2, 3), np.float32)})
+    np.testing.assert_array_equal(y, 0)
+
+
+def test_a_compile_error_names_the_node() -> None:
+    line = (
+        "%d = torch.constant.int 1\n"
+        "%l = torch.prim.ListConstruct %d : (!torch.int) -> !torch.list<int>\n"
+        "%f = torch.constant.bool false\n"
+        f"%s = torch.aten.logsumexp %x, %l, %f : {V}, !torch.list<int>, !torch.bool -> "
+        "!torch.vtensor<[2],f32>"
+    )
+    graph = graph_of(
+        body(line, result="%s", to="!torch.vtensor<[2],f32>"), outputs=[((2,), "float")]
+    )
+    with pytest.raises(CompileError) as caught:
+        graph.build()
+    assert (caught.value.stage, caught.value.node) == ("compile", "mine")
+
+
+# -------------------------------------------------------------------------- description
+
+
+def test_outputs_follow_from_a_text_that_says_them() -> None:
+    graph = Graph(io_data_type="float")
+    x = graph.tensor(dims=(2, 3), name="x")
+    half = "!torch.vtensor<[4, 1],f16>"
+    text = f"func.func @f(%x: {V}) -> ({V}, {half}, {{IN0_TYPE}}) {{ return }}"
+    first, second, third = graph.custom_op(mlir=text, inputs=[x])
+    assert (first.dims, first.data_type) == ((2, 3), DataType.FLOAT)
+    assert (second.dims, second.data_type) == ((4, 1), DataType.HALF)
+    assert third.dims is None
+    assert graph.custom_op(mlir=text, inputs=[x], outputs=1)[0].dims is None
+    assert results_of("func.func @f() -> ()") == []
+    assert results_of(f"func.func @f() -> !torch.vtensor<[{'9' * 5000}],f32>") == [None]
+
+
+def test_text_may_come_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "erf.mlir"
+    path.write_text(ERF)
+    assert graph_of(ERF).digest == graph_of(path).digest  # type: ignore[arg-type]
+    assert graph_of(ERF).digest == graph_of(ERF.encode()).digest  # type: ignore[arg-type]
+    with pytest.raises(FileNotFoundError):
+        graph_of(tmp_path / "nothing.mlir")  # type: ignore[arg-type]
+
+
+def test_the_text_is_part_of_the_digest() -> None:
+    assert graph_of(ERF).digest != graph_of(ERF.replace("erf", "neg")).digest
+    assert graph_of(ERF).digest != graph_of(ERF, custom_op_id="fusilli.erf").digest
+
+
+def test_json_keeps_the_text(run: Run) -> None:
+    import json
+
+    graph = graph_of(ERF, custom_op_id="hipdnn_iree.erf")
+    (node,) = json.loads(graph.to_json())["nodes"]
+    assert node["type"] == "CustomOpAttributes"
+    assert node["custom_op_id"] == "hipdnn_iree.erf"
+    assert bytes(node["data"]).decode() == ERF
+    assert (len(node["input_tensor_uids"]), len(node["output_tensor_uids"])) == (1, 1)
+    again = Graph.from_json(graph.to_json())
+    assert again.digest == graph.digest
+    (y,) = run(again, {"x0": np.zeros((2, 3), np.float32)})
+    np.testing.assert_array_equal(y, 0)
+
+
+def test_the_wire_keeps_the_text() -> None:
+    from hipdnn_iree.hipdnn_plugin.wire.decode import decode
+    from hipdnn_iree.hipdnn_plugin.wire.encode import encode
+
+    frozen = graph_of(ERF).freeze()
+    again = decode(encode(frozen), Graph).graph.freeze()
+    assert again == frozen
+    assert again.nodes[0].op == frozen.nodes[0].op
+
+
+@pytest.mark.parametrize("wrong", ["text", [256], [-1], [1.5], [True], None])
+def test_json_data_are_bytes(wrong: object) -> None:
+    import json
+
+    stored = json.loads(graph_of(ERF).to_json())
+    stored["nodes"][0]["data"] = wrong
+    with pytest.raises(FormatError) as caught:
+        Graph.from_json(json.dumps(stored))
+    assert caught.value.problems[0].rule == ("JSON-03" if wrong is None else "JSON-04")
+    assert caught.value.problems[0].port == "data"
+
+
+def test_rules_of_the_description() -> None:
+    graph = Graph(io_data_type="float")
+    x = graph.tensor(dims=(2, 3), name="x")
+    graph.custom_op(mlir=ERF, inputs=[x], outputs=1, name="open")[0].set_output()
+    graph.custom_op(mlir=ERF, inputs=[], outputs=[((1,), "float")], name="none")[0].set_output()
+    op = CustomOp(custom_op_id="", data=b"")
+    (y,) = graph.add_node(op, {"inputs[0]": x}, outputs=["outputs[0]"], name="anonymous").values()
+    y.set_output().set_dim((1,))
+    found = {(p.node, p.rule, p.port) for p in graph.problems()}
+    assert found == {
+        ("open", "CUSTOM-03", "outputs[0]"),
+        ("none", "CUSTOM-02", "inputs"),
+        ("anonymous", "CUSTOM-01", "custom_op_id"),
+    }
+
+
+@pytest.mark.parametrize("wrong", [(2, 3), "float", ((2, 3),)])
+def test_outputs_are_pairs(wrong: object) -> None:
+    with pytest.raises(GraphError, match="PARAM-0"):
+        graph_of(ERF, outputs=[wrong])
+
+
+# -------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "got"),
+    [
+        ("func.func @f(", "FUNCTION-01", "line 1"),
+        (body(f"%y = torch.aten.nosuch %x : {V} -> {V}"), "FUNCTION-01", "line 2, column 8"),
+        (
+            body(f"%y = torch.aten.add.Tensor %x, %x, %x : {V}, {V}, {V} -> {V}"),
+            "FUNCTION-01",
+            "operand #2",
+        ),
+        (body(f"%y = torch.aten.relu %z : {V} -> {V}"), "FUNCTION-01", "undeclared"),
+        ("// nothing", "FUNCTION-02", "nothing"),
+        ("func.func private @f()", "FUNCTION-02", "without a body"),
+        (body(result="%x") + "\nfunc.func private @g()", "FUNCTION-02", "func.func, func.func"),
+        (f"module {{ module {{ {body(result='%x')} }} }}", "FUNCTION-02", "builtin.module"),
+        (
+            f"func.func @f(%x: {V}) -> {V} {{ cf.br ^a\n ^a: return %x : {V} }}",
+            "FUNCTION-02",
+            "2 blocks",
+        ),
+        (
+            body(f'%y = torch.operator "torch.aten.x"(%x) : ({V}) -> {V}'),
+            "FUNCTION-03",
+            "torch.aten.x",
+        ),
+        (
+            body("%c = arith.constant 1 : i32", f"%y = torch.aten.relu %x : {V} -> {V}"),
+            "FUNCTION-03",
+            "arith.constant",
+        ),
+        (
+            body(f"%y = func.call @f(%x) : ({V}) -> {V}"),
+            "FUNCTION-03",
+            "func.call",
+        ),
+        (
+            body(
+                "%n = torch.constant.none",
+                f"%y = torch.aten.rand_like %x, %n, %n, %n, %n, %n : {V}, !torch.none, "
+                f"!torch.none, !torch.none, !torch.none, !torch.none -> {V}",
+            ),
+            "FUNCTION-03",
+            "rand_like",
+        ),
+        (
+            body(
+                "%m = torch.copy.to_tensor %x : !torch.tensor<[2,3],f32>",
+                f"%y = torch.copy.to_vtensor %m : {V}",
+            ),
+            "FUNCTION-04",
+            "!torch.tensor<[2,3],f32>",
+        ),
+        (
+            body(result="%x", to="!torch.tensor", takes="%x: !torch.tensor"),
+            "FUNCTION-04",
+            "!torch.tensor",
+        ),
+        (
+            f"func.func @f(%x: {V}) -> {V} attributes {{a = {'[' * 200}{']' * 200}}} "
+            f"{{ return %x : {V} }}",
+            "FUNCTION-05",
+            "200 deep",
+        ),
+        (body(result="%x", takes=f"%x: {V}, %z: {V}"), "CALL-01", "takes 2"),
+        (
+            f"func.func @f(%x: {V}) -> ({V}, {V}) {{ return %x, %x : {V}, {V} }}",
+            "CALL-01",
+            "returns 2",
+        ),
+        (
+            body(result="%x", to=V.replace("f32", "f16"), takes=f"%x: {V.replace('f32', 'f16')}"),
+            "CALL-02",
+            "[2,3],f16",
+        ),
+        (body(result="%x").replace("[2,3]", "[3,2]"), "CALL-02", "[3,2],f32"),
+        (body(result="%x").replace("[2,3]", "[?]"), "CALL-02", "[?],f32"),
+        (body(result="%x").replace(V, "!torch.vtensor"), "CALL-02", "!torch.vtensor"),
+        (body(result="%x").replace(V, "tensor<2x3xf32>"), "CALL-02", "tensor<2x3xf32>"),
+    ],
+)
+def test_a_text_that_is_no_such_function(text: str, rule: str, got: str) -> None:
+    with pytest.raises(GraphError) as caught:
+        graph_of(text).build()
+    problem = next(p for p in caught.value.problems if p.rule == rule)
+    assert problem.node == "mine"
+    assert problem.port
+    assert problem.wanted
+    assert got in problem.got
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "rule", "got"),
+    [
+        (ERF, {"custom_op_id": "miopen.fancy"}, "IREE-CUSTOM-01", "miopen.fancy"),
+        (b"\xff", {}, "IREE-CUSTOM-02", "0xff"),
+        ("  ", {}, "IREE-CUSTOM-02", "nothing"),
+        ("a\0b", {}, "IREE-CUSTOM-02", "NUL"),
+        ("{IN1_TYPE}", {}, "IREE-CUSTOM-03", "{IN1_TYPE}"),
+        ("{OUT2_DTYPE}", {}, "IREE-CUSTOM-03", "{OUT2_DTYPE}"),
+        ("{IN0_DIM2}", {}, "IREE-CUSTOM-03", "{IN0_DIM2}"),
+    ],
+)
+def test_what_the_engine_declines(text: str, options: Any, rule: str, got: str) -> None:
+    frozen = graph_of(text, **options).freeze()
+    (decline,) = engine("iree").declines(frozen, Target.parse("cpu"))
+    assert decline.problem.rule == rule
+    assert got in decline.problem.got
+
+
+def test_nothing_verifies_it() -> None:
+    """The reference says which node has no meaning there."""
+    frozen = graph_of(ERF).freeze()
+    with pytest.raises(NotSupportedError, match=r"mine.*REF-01.*cannot be verified"):
+        expect(frozen, verify.random_inputs(frozen))
+    (decline,) = engine("reference").declines(frozen, Target.parse("cpu"))
+    assert "cannot be verified" in decline.problem.got
+
+
+# -------------------------------------------------------------------------- hostile text
+
+DEEP = 200_000
+CRASHERS = {
+    "attributes": f"func.func private @f() attributes {{a = {'[' * DEEP}{']' * DEEP}}}",
+    "modules": "module {" * DEEP + "}" * DEEP,
+    "locations": f"func.func private @f() loc({'fused[' * DEEP}{']' * DEEP})",
+}
+
+
+@pytest.mark.parametrize("text", CRASHERS.values(), ids=CRASHERS)
+def test_a_text_that_crashes_the_parser_is_an_error(text: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        graph_of(text).build()
+    assert (caught.value.stage, caught.value.node) == ("crash", "mine")
+    # The next one finds a new worker.
+    graph_of(ERF.replace("erf", "abs")).build()
+
+
+def test_these_texts_do_crash_it() -> None:
+    """Else the worker would not be needed."""
+    code = (
+        "import sys\n"
+        "from torch_mlir import ir\n"
+        "with ir.Context():\n"
+        "    ir.Module.parse(sys.stdin.read())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=CRASHERS["modules"], text=True, capture_output=True
+    )
+    assert done.returncode < 0
+
+
+def test_a_nested_text_in_a_thread_with_a_small_stack() -> None:
+    """What passes in the worker must not be too much for the host."""
+    nested = "[" * 90 + "]" * 90
+    text = body(result="%x").replace("{\n", f"attributes {{a = {nested}}} {{\n", 1)
+    outcome: list[BaseException | None] = []
+
+    def build() -> None:
+        try:
+            graph_of(text).build()
+            outcome.append(None)
+        except BaseException as error:
+            outcome.append(error)
+
+    before = threading.stack_size(256 << 10)
+    try:
+        thread = threading.Thread(target=build)
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    assert outcome == [None]
+
+
+def test_mangled_texts_are_refused_or_run() -> None:
+    """Every outcome is an error of ours or a module, and this process lives."""
+    from hipdnn_iree.jit.lowering.module import lower_graph
+
+    cpu, rng = Target.parse("cpu"), random.Random(7)
+    seeds = [SORT, body("%n = torch.constant.none", f"%y = torch.aten.relu %x : {V} -> {V}")]
+    tokens = [*'{}()<>[]"!,', "%x", V, "torch.", "loc(", "#a"]
+    outcomes = set()
+    for _ in range(150):
+        text = rng.choice(seeds)
+        for _ in range(rng.randint(0, 3)):
+            at = rng.randrange(len(text))
+            text = text[:at] + rng.choice(["", *tokens]) + text[at + rng.randint(0, 4) :]
+        graph = graph_of(text).freeze()
+        if engine("iree").declines(graph, cpu):
+            continue
+        try:
+            lower_graph(graph, cpu)
+            outcomes.add("module")
+        except (GraphError, CompileError) as error:
+            outcomes.add(type(error).__name__)
+    assert outcomes >= {"module", "GraphError"}
