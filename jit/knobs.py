@@ -251,8 +251,8 @@ class Settings:
             "INV_VARIANCE",
             "auto",
             *kinds.choice("auto", "inverse", "variance"),
-            "What inv_variance of a batchnorm_inference node holds in graph files and hipDNN's "
-            "graphs; auto: a variance in those of November 2025, else its inverse root.",
+            "What inv_variance is in hipDNN's graphs; auto: the variance in those of November 2025, "
+            "else 1/√(variance + ε).",
         )
     )
     runtime_driver: str = field(
