@@ -217,7 +217,7 @@ class Settings:
             "PLUGIN_DEVICE",
             "auto",
             *kinds.choice("auto", "cpu", "hip"),
-            "What the plugin runs on; auto: a GPU if there is one, else the CPU with host pointers.",
+            "What the plugin runs on; auto: a GPU if there is one, else the CPU and host pointers.",
         )
     )
     plugin_libpython: Path | None = field(
@@ -251,7 +251,7 @@ class Settings:
             "INV_VARIANCE",
             "auto",
             *kinds.choice("auto", "inverse", "variance"),
-            "What inv_variance is in hipDNN's graphs; auto: the variance in those of November 2025, "
+            "What inv_variance is in hipDNN's graphs; auto: the variance in those of 2025, "
             "else 1/√(variance + ε).",
         )
     )
