@@ -19,7 +19,18 @@ from .output import emit, talk
 
 __all__ = ["COMMANDS", "app"]
 
-COMMANDS = ("run", "compile", "explain", "show", "engines", "ops", "targets", "cache", "env")
+COMMANDS = (
+    "run",
+    "compile",
+    "explain",
+    "show",
+    "engines",
+    "ops",
+    "targets",
+    "cache",
+    "plugin",
+    "env",
+)
 
 
 class App(Group):

@@ -16,6 +16,7 @@ MAY_IMPORT = {
     "graph_api": ("graph_api",),
     "jit": ("graph_api", "jit"),
     "provider": ("graph_api", "jit", "provider", "hipdnn_plugin.wire", "hipdnn_plugin.abi"),
+    "provider.cli.plugin": (*FOLDERS, ""),  # the one command about what lies above
     "hipdnn_plugin": (*FOLDERS, ""),
     "hipdnn_plugin.wire": ("graph_api", "hipdnn_plugin.wire", "hipdnn_plugin.abi"),
     "hipdnn_plugin.abi": ("graph_api", "hipdnn_plugin.wire", "hipdnn_plugin.abi"),

@@ -1,0 +1,253 @@
+"""What would stop hipDNN from using the plugin, in words.
+
+Libraries are only ever loaded in processes of their own: foreign plugins and ROCm may crash.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import __version__
+from ..graph_api.errors import HipdnnIreeError
+from ..jit.knobs import foreign
+from . import library as files
+
+__all__ = ["BACKEND", "Finding", "backends", "examine", "folders"]
+
+BACKEND = "libhipdnn_backend.so"
+_ENGINES = Path("hipdnn_plugins", "engines")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes
+    ----------
+    check : str
+        What was looked at.
+    state : str
+        ``"ok"``, ``"note"`` (may be meant) or ``"problem"`` (hipDNN cannot use the plugin so).
+    text : str
+        What was found, and what to do about it.
+    """
+
+    check: str
+    state: str
+    text: str
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the record as a JSON-ready mapping."""
+        return {"check": self.check, "state": self.state, "text": self.text}
+
+
+# A plugin as hipDNN's backend opens it.  Argument: the file.
+_LOAD = """
+import ctypes, json, os, sys
+lib = ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW | os.RTLD_LOCAL)
+def text(function):
+    found = ctypes.c_char_p()
+    status = function(ctypes.byref(found))
+    return (found.value or b"").decode(errors="replace") if not status else ""
+kind, count = ctypes.c_int(), ctypes.c_uint32()
+lib.hipdnnPluginGetType(ctypes.byref(kind))
+about = {"name": text(lib.hipdnnPluginGetName), "version": text(lib.hipdnnPluginGetVersion)}
+about["type"] = kind.value
+lib.hipdnnEnginePluginGetAllEngineIds(None, 0, ctypes.byref(count))
+ids = (ctypes.c_int64 * count.value)()
+lib.hipdnnEnginePluginGetAllEngineIds(ids, count.value, ctypes.byref(count))
+about["ids"] = ids[:]
+if sys.argv[2] == "start":
+    handle, error = ctypes.c_void_p(), ctypes.c_char_p()
+    about["status"] = lib.hipdnnEnginePluginCreate(ctypes.byref(handle))
+    lib.hipdnnPluginGetLastErrorString(ctypes.byref(error))
+    about["error"] = (error.value or b"").decode(errors="replace")
+    if not about["status"]:
+        lib.hipdnnEnginePluginDestroy(handle)
+print(json.dumps(about))
+"""
+
+
+def _ask(library: Path, how: str = "look") -> dict[str, object] | str:
+    """Load a plugin in a process of its own; return what it says, or why it does not."""
+    words = [sys.executable, "-I", "-c", _LOAD, str(library), how]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    except subprocess.TimeoutExpired:
+        return "it did not answer within 60 s"
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or [f"status {done.returncode}"]
+        return last[0]
+    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def backends() -> list[Path]:
+    """Return every hipDNN backend that a program here could load, in the order of the search."""
+    given = foreign("LD_LIBRARY_PATH", "ROCM_PATH")
+    places = [Path(part) for part in given["LD_LIBRARY_PATH"].split(":") if part]
+    if given["ROCM_PATH"]:
+        places.append(Path(given["ROCM_PATH"], "lib"))
+    places += [Path("/opt/rocm/lib"), *sorted(Path("/opt").glob("rocm-*/lib"))]
+    places += [Path(p, d, "lib") for p in sys.path for d in ("torch", "_rocm_sdk_core") if p]
+    found = [place / BACKEND for place in places if (place / BACKEND).exists()]
+    return list(dict.fromkeys(path.resolve() for path in found))
+
+
+def folders() -> list[Path]:
+    """Return the folders that hipDNN would look into for engine plugins."""
+    chosen = foreign("HIPDNN_PLUGIN_DIR")["HIPDNN_PLUGIN_DIR"]
+    if chosen:
+        return [Path(chosen)]
+    return [backend.parent / _ENGINES for backend in backends()]
+
+
+def examine(folder: Path | None = None) -> list[Finding]:
+    """Look at everything that hipDNN needs; ``folder`` is the plugin folder, when it is known."""
+    checks: tuple[Callable[[], Iterator[Finding]], ...] = (
+        _packages,
+        _library,
+        _libpython,
+        _rocm,
+        _backend,
+        lambda: _folders([folder] if folder else folders()),
+    )
+    found: list[Finding] = []
+    for check in checks:
+        try:
+            found += check()
+        except (OSError, HipdnnIreeError) as error:
+            found.append(Finding(getattr(check, "__name__", "").strip("_"), "problem", str(error)))
+    return found
+
+
+def _packages() -> Iterator[Finding]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    needed = ("iree-base-compiler", "iree-base-runtime", "torch-mlir", "numpy", "ml_dtypes")
+    missing = []
+    for name in needed:
+        try:
+            version(name)
+        except PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        text = f"{', '.join(missing)} not installed for {sys.executable}; pip install hipdnn-iree"
+        yield Finding("packages", "problem", text)
+    else:
+        yield Finding("packages", "ok", f"all there for {sys.executable}")
+
+
+def _library() -> Iterator[Finding]:
+    path = files.library()
+    found = _ask(path, "start")
+    if isinstance(found, str):
+        yield Finding("library", "problem", f"{path} does not load: {found}")
+    elif found["status"]:
+        yield Finding("library", "problem", f"{path} does not start: {found['error']}")
+    else:
+        yield Finding("library", "ok", f"{path} loads and starts in a program with Python")
+
+
+def _libpython() -> Iterator[Finding]:
+    """Whether a program without Python can start it; the places are those of plugin.c."""
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    chosen = foreign("HIPDNN_IREE_LIBPYTHON")["HIPDNN_IREE_LIBPYTHON"]
+    name = f"libpython{version}.so.1.0"
+    base = Path(sys.base_prefix)
+    places = [base / "lib", *base.glob("lib/*-linux-gnu"), base / "lib64"]
+    found = [Path(chosen)] if chosen else [place / name for place in places]
+    there = next((path for path in found if path.is_file()), None)
+    if there is not None:
+        yield Finding("libpython", "ok", f"{there}, for programs without Python")
+        return
+    hint = f"install it (Debian: apt install libpython{version}), or set HIPDNN_IREE_LIBPYTHON"
+    text = f"no {name} for {sys.executable}: only programs with Python can use the plugin; {hint}"
+    yield Finding("libpython", "problem", text)
+
+
+def _rocm() -> Iterator[Finding]:
+    from ..jit.knobs import settings
+    from .devices import KERNEL_DRIVER, place_of
+
+    if settings().plugin_device == "cpu":
+        yield Finding(
+            "device", "note", "the CPU with host pointers, as HIPDNN_IREE_PLUGIN_DEVICE says"
+        )
+        return
+    if settings().plugin_device == "auto" and not Path(KERNEL_DRIVER).exists():
+        text = f"no AMD GPU ({KERNEL_DRIVER} is missing): the CPU serves, with host pointers"
+        yield Finding("device", "note", text)
+        return
+    try:
+        place = place_of(0)
+    except HipdnnIreeError as error:
+        yield Finding("device", "problem", str(error))
+    else:
+        state = "note" if place.target.is_cpu else "ok"
+        yield Finding("device", state, f"graphs are compiled for {place.target}")
+
+
+def _backend() -> Iterator[Finding]:
+    found = backends()
+    if not found:
+        text = f"{BACKEND} not found (LD_LIBRARY_PATH, ROCM_PATH, /opt/rocm, torch): install hipDNN"
+        yield Finding("backend", "problem", text)
+    for path in found:
+        yield Finding("backend", "ok", str(path))
+
+
+def _folders(places: list[Path]) -> Iterator[Finding]:
+    from ..provider.engine import engine_id
+    from ..provider.engines.iree import IreeEngine
+
+    own = engine_id(IreeEngine.NAME)
+    for place in places:
+        if not place.is_dir():
+            text = f"{place} does not exist; hipdnn-iree plugin install {place}"
+            yield Finding("folder", "problem", text)
+            continue
+        loaded = []
+        for path in sorted(place.iterdir()):  # hipDNN's order, in which the first one wins an id
+            if ".so" not in path.name or path.name.endswith(".python"):
+                continue
+            ours = path.name.startswith("libhipdnn_iree_plugin")
+            if path.resolve().suffix != ".so":
+                what = f"{path} ends as {path.resolve().name}, which hipDNN does not load"
+                yield Finding("file", "problem" if ours else "note", f"{what}; it wants *.so")
+                continue
+            about = _ask(path)
+            if isinstance(about, str):
+                state = "problem" if ours else "note"
+                yield Finding("file", state, f"{path} does not load: {about}")
+                continue
+            ids = about["ids"]
+            if isinstance(ids, list) and own in ids:
+                loaded.append(path)
+                yield _installed(path, str(about["version"]))
+        if not loaded:
+            text = f"the plugin is not in {place}; hipdnn-iree plugin install {place}"
+            yield Finding("folder", "problem", text)
+        for other in loaded[1:]:
+            text = f"{other} has the same engine id as {loaded[0]}, which comes first; remove one"
+            yield Finding("engine id", "problem", text)
+
+
+def _installed(path: Path, version: str) -> Finding:
+    """Return what is to be said about a copy in a hipDNN folder."""
+    note = files.read_record(path.resolve())
+    python = note.get("python", "")
+    again = f"hipdnn-iree plugin install {path.parent}"
+    if "site-packages" not in path.resolve().parts and not note:
+        return Finding("file", "problem", f"{path} has no record of its Python; {again}")
+    if note and not Path(python).exists():
+        return Finding("file", "problem", f"{path} belongs to {python}, which is gone; {again}")
+    if version != __version__:
+        text = f"{path} is of version {version}, the package of {__version__}; {again}"
+        return Finding("file", "note", text)
+    return Finding("file", "ok", f"{path}{f', for {python}' if python else ''}")

@@ -1,0 +1,153 @@
+"""``hipdnn-iree plugin``: where the library is, installing it, and the diagnosis."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hipdnn_iree.graph_api.errors import NotSupportedError
+from hipdnn_iree.hipdnn_plugin import doctor, library
+from hipdnn_iree.hipdnn_plugin.doctor import Finding
+
+
+def command(*words: object, env: dict[str, str] | None = None) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "hipdnn_iree", "plugin", *map(str, words)],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def states(findings: list[Finding], check: str) -> dict[str, str]:
+    return {f.text: f.state for f in findings if f.check == check}
+
+
+def test_path() -> None:
+    code, out, err = command("path", "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    path = Path(found["library"])
+    assert path.is_file()
+    assert [p.name for p in Path(found["folder"]).glob("*.so")] == [path.name]
+    assert command("path")[1] == f"{path}\n"
+
+
+def test_install_and_run(host: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "hipdnn_plugins" / "engines"
+    code, out, err = command("install", folder)
+    assert (code, err) == (0, "")
+    copy = folder / library.NAME
+    assert str(copy) in out
+    assert copy.is_file()
+    assert not copy.is_symlink()
+    assert {p.name for p in folder.iterdir()} == {library.NAME, f"{library.NAME}.python"}
+    assert Path(library.read_record(copy)["python"]).samefile(sys.executable)
+    assert host.run("start", library=copy)["status"] == "0"
+    assert command("install", folder)[0] == 0  # again, over itself
+    assert host.run("start", library=copy, mode="deepbind")["status"] == "0"
+    (tmp_path / "file").write_text("")
+    assert command("install", tmp_path / "file" / "folder")[0] == 2
+
+
+def test_doctor_of_a_good_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ROCM_PATH", raising=False)
+    copy = library.install(tmp_path)
+    findings = doctor.examine(tmp_path)
+    assert list(states(findings, "file").values()) == ["ok"]
+    assert set(states(findings, "library").values()) == {"ok"}
+    assert set(states(findings, "packages").values()) == {"ok"}
+    assert "folder" not in {f.check for f in findings}
+    twin = Path(shutil.copy(copy, tmp_path / "zz.so"))
+    shutil.copy(f"{copy}.python", f"{twin}.python")
+    (clash,) = states(doctor.examine(tmp_path), "engine id").items()
+    assert clash[1] == "problem"
+    assert str(twin) in clash[0]
+
+
+def test_doctor_tells_what_is_wrong_with_a_folder(tmp_path: Path) -> None:
+    def only(check: str) -> tuple[str, str]:
+        (found,) = states(doctor.examine(tmp_path), check).items()
+        return found
+
+    assert "is not in" in only("folder")[0]
+    built = library.library()
+    versioned = Path(shutil.copy(built, tmp_path / f"{library.NAME}.1"))
+    text, state = only("file")
+    assert (state, "does not load" in text) == ("problem", True)
+    link = tmp_path / library.NAME
+    link.symlink_to(versioned)
+    found = states(doctor.examine(tmp_path), "file")
+    assert any(str(link) in text and state == "problem" for text, state in found.items())
+    link.unlink()
+    versioned.unlink()
+    copy = Path(shutil.copy(built, tmp_path))
+    text, state = only("file")
+    assert (state, "no record" in text) == ("problem", True)
+    record = Path(f"{copy}.python")
+    record.write_text("python = /nowhere/bin/python3\nversion = 3.11\n")
+    text, state = only("file")
+    assert (state, "which is gone" in text) == ("problem", True)
+    copy.write_bytes(b"no library at all")
+    text, state = only("file")
+    assert (state, "does not load" in text) == ("problem", True)
+    assert "does not exist" in next(iter(states(doctor.examine(tmp_path / "nowhere"), "folder")))
+
+
+def test_doctor_command(tmp_path: Path) -> None:
+    code, out, err = command("doctor", tmp_path, "--json")
+    assert (code, err) == (1, "")
+    found = json.loads(out)
+    assert not found["ok"]
+    assert {"check", "state", "text"} == set(found["findings"][0])
+    words = command("doctor", env={"HIPDNN_PLUGIN_DIR": str(tmp_path)})
+    assert words[0] == 1
+    assert f"hipdnn-iree plugin install {tmp_path}" in words[1]
+
+
+def test_doctor_finds_backends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lib").mkdir()
+    backend = tmp_path / "lib" / doctor.BACKEND
+    backend.write_bytes(b"")
+    monkeypatch.setenv("ROCM_PATH", str(tmp_path))
+    monkeypatch.delenv("HIPDNN_PLUGIN_DIR", raising=False)
+    assert backend in doctor.backends()
+    assert tmp_path / "lib" / "hipdnn_plugins" / "engines" in doctor.folders()
+
+
+def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    with pytest.raises(NotSupportedError, match="no C compiler"):
+        library.build(tmp_path / "cache")
+    cc = tmp_path / "cc"
+    cc.write_text("#!/bin/sh\necho broken compiler >&2\nexit 3\n")
+    cc.chmod(0o755)
+    with pytest.raises(NotSupportedError, match="broken compiler"):
+        library.build(tmp_path / "cache")
+    assert not list((tmp_path / "cache").rglob("*.so"))
+
+
+def test_built_once_for_all_processes(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from hipdnn_iree.hipdnn_plugin import library;"
+        "print(library.build(Path(sys.argv[1])))"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "cache")]
+    running = [
+        subprocess.Popen(words, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    found = {process.communicate(timeout=120)[0] for process in running}
+    assert len(found) == 1
+    assert all(process.returncode == 0 for process in running)
+    assert len(list((tmp_path / "cache").rglob("*.so"))) == 1
