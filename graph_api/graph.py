@@ -15,6 +15,8 @@ from .ops.batchnorm import batchnorm
 from .ops.batchnorm_backward import batchnorm_backward
 from .ops.batchnorm_inference import batchnorm_inference
 from .ops.batchnorm_inference_variance_ext import batchnorm_inference_variance_ext
+from .ops.cast import cast
+from .ops.concatenate import concatenate
 from .ops.conv_dgrad import conv_dgrad
 from .ops.conv_fprop import conv_fprop
 from .ops.conv_wgrad import conv_wgrad
@@ -22,12 +24,16 @@ from .ops.custom_op import custom_op
 from .ops.layernorm import layernorm
 from .ops.layernorm_backward import layernorm_backward
 from .ops.matmul import matmul
+from .ops.pad import pad
 from .ops.pointwise import pointwise
 from .ops.pointwise_methods import PointwiseMethods
 from .ops.reduction import reduction
+from .ops.reshape import reshape
 from .ops.rmsnorm import rmsnorm
 from .ops.rmsnorm_backward import rmsnorm_backward
 from .ops.sdpa import sdpa
+from .ops.slice import slice
+from .ops.transpose import transpose
 from .tensor import Scalar, Tensor
 from .values import plain_number
 
@@ -100,6 +106,8 @@ class Graph(PointwiseMethods):
     batchnorm_backward = batchnorm_backward
     batchnorm_inference = batchnorm_inference
     batchnorm_inference_variance_ext = batchnorm_inference_variance_ext
+    cast = cast
+    concatenate = concatenate
     conv_dgrad = conv_dgrad
     conv_fprop = conv_fprop
     conv_wgrad = conv_wgrad
@@ -107,11 +115,15 @@ class Graph(PointwiseMethods):
     layernorm = layernorm
     layernorm_backward = layernorm_backward
     matmul = matmul
+    pad = pad
     pointwise = pointwise
     reduction = reduction
+    reshape = reshape
     rmsnorm = rmsnorm
     rmsnorm_backward = rmsnorm_backward
     sdpa = sdpa
+    slice = slice
+    transpose = transpose
 
     def tensor(
         self,

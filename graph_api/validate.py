@@ -227,6 +227,9 @@ def _resolve_node(graph: Graph, node: Node, result: Resolution) -> None:
     for port, view in outputs.items():
         settled = view
         if port in inferred:
+            kind = inferred[port].data_type
+            if kind is not None and node.outputs[port].data_type is DataType.UNSET:
+                view = replace(view, data_type=kind)
             settled, more = _settle(label, port, view, inferred[port], known, op)
             found += more
         result.views[id(node.outputs[port])] = settled
@@ -347,5 +350,4 @@ def _settle(
                 problems.append(probe)
         except LayoutError as error:
             problems.append(replace(probe, rule="TENSOR-06", got=str(error)))
-    data_type = given.data_type if inferred.data_type is None else inferred.data_type
-    return replace(given, dims=dims, strides=strides, data_type=data_type), problems
+    return replace(given, dims=dims, strides=strides), problems

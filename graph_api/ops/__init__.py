@@ -7,6 +7,7 @@ from .batchnorm import Batchnorm
 from .batchnorm_backward import BatchnormBackward
 from .batchnorm_inference import BatchnormInference
 from .batchnorm_inference_variance_ext import BatchnormInferenceVarianceExt
+from .concatenate import Concatenate
 from .conv_dgrad import ConvDgrad
 from .conv_fprop import ConvFprop
 from .conv_wgrad import ConvWgrad
@@ -14,11 +15,15 @@ from .custom_op import CustomOp
 from .layernorm import Layernorm
 from .layernorm_backward import LayernormBackward
 from .matmul import Matmul
+from .pad import Pad
 from .pointwise import Pointwise
 from .reduction import Reduction
+from .reshape import Reshape
 from .rmsnorm import Rmsnorm
 from .rmsnorm_backward import RmsnormBackward
 from .sdpa import Sdpa
+from .slice import Slice
+from .transpose import Transpose
 
 __all__ = ["OPS", "OPS_BY_JSON_TYPE"]
 
@@ -29,6 +34,7 @@ OPS: dict[str, type[Op]] = {
         BatchnormBackward,
         BatchnormInference,
         BatchnormInferenceVarianceExt,
+        Concatenate,
         ConvDgrad,
         ConvFprop,
         ConvWgrad,
@@ -36,11 +42,15 @@ OPS: dict[str, type[Op]] = {
         Layernorm,
         LayernormBackward,
         Matmul,
+        Pad,
         Pointwise,
         Reduction,
+        Reshape,
         Rmsnorm,
         RmsnormBackward,
         Sdpa,
+        Slice,
+        Transpose,
     )
 }
 OPS_BY_JSON_TYPE: dict[str, type[Op]] = {op.JSON.type: op for op in OPS.values()}

@@ -61,7 +61,7 @@ class Inferred:
     """What an op says about one of its outputs; None leaves the framework's default.
 
     The default strides are those of the memory order of ``like`` (a port), else contiguous; the
-    default data type is the graph's intermediate or I/O type.
+    default data type is the graph's intermediate or I/O type.  A type given for the tensor wins.
     """
 
     dims: Ints
@@ -79,7 +79,7 @@ class Ports:
         self._views = dict(views)
         self.compute = compute
 
-    def __contains__(self, port: str) -> bool:
+    def __contains__(self, port: object) -> bool:
         return port in self._views
 
     def __getitem__(self, port: str) -> PortView:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
+from ...graph_api.dtypes import DataType
 from ...graph_api.frozen import FrozenNode
 from ..emit.builder import Builder, T, Value
 from .accumulate import operands
@@ -22,14 +23,23 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     count = prod(batch)
     left = b.reshape(_repeat(b, left, batch), (count, m, k))
     right = b.reshape(_repeat(b, right, batch), (count, k, n))
-    if count == 1:
-        # A batch of one only keeps the compiler from its matmul code.
-        flat = b.call(
-            T.AtenMmOp, (m, n), accumulate, b.reshape(left, (m, k)), b.reshape(right, (k, n))
-        )
-        return {"c": b.reshape(flat, (*batch, m, n))}
-    product = b.call(T.AtenBmmOp, (count, m, n), accumulate, left, right)
-    return {"c": b.reshape(product, (*batch, m, n))}
+    return {"c": b.reshape(_products(b, left, right, accumulate), (*batch, m, n))}
+
+
+def _products(b: Builder, left: Value, right: Value, accumulate: DataType) -> Value:
+    """Return left · right of rank 3."""
+    (count, m, k), n = left.shape, right.shape[-1]
+    if b.target.is_gfx9 and count % 2 == 0 and m < 16 and m % 8 and 1 < n < 16:
+        # IREE 3.13 gives two such matrices to a workgroup, and writes only one of them when the
+        # left one is transposed, or ends by SIGSEGV.
+        ends = ((0, count - 1), (count - 1, count))
+        parts = [[b.slice(x, 0, *end) for x in (left, right)] for end in ends]
+        return b.concatenate([_products(b, x, y, accumulate) for x, y in parts], 0)
+    if count > 1:
+        return b.call(T.AtenBmmOp, (count, m, n), accumulate, left, right)
+    # A batch of one only keeps the compiler from its matmul code.
+    flat = (b.reshape(left, (m, k)), b.reshape(right, (k, n)))
+    return b.reshape(b.call(T.AtenMmOp, (m, n), accumulate, *flat), (1, m, n))
 
 
 def _repeat(b: Builder, x: Value, batch: tuple[int, ...]) -> Value:

@@ -17,6 +17,8 @@ from ...graph_api.errors import CompileError
 from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ...graph_api.ops.conv_fprop import ConvOp
 from ...graph_api.ops.pointwise import Pointwise
+from ...graph_api.ops.slice import Slice
+from ...graph_api.ops.transpose import Transpose
 from ...graph_api.tensor import TensorSpec
 from ..emit.builder import Builder, T, Value
 from ..emit.layout import argument, to_logical, to_memory
@@ -76,13 +78,34 @@ def _order(
 
 
 def _may_fold(node: FrozenNode, result: Value, inputs: Mapping[str, Value]) -> bool:
-    """Whether the compiler might find that an elementwise result is one of its operands.
+    """Whether the compiler might find that a result is one of the graph's inputs.
 
-    x + 0, x AND x, or a choice between x and x do; IREE crashes when an output is an input.
+    x + 0, x AND x, or a choice between x and x do, and any chain of ops that only move elements;
+    IREE crashes when an output is an input.
     """
+    if _moves(node):
+        return True
     return isinstance(node.op, Pointwise) and any(
         v.dtype is result.dtype and v.shape == result.shape for v in inputs.values()
     )
+
+
+def _moves(node: FrozenNode) -> bool:
+    """Whether a node only moves elements: reshape, transpose, slice, concatenate, pad."""
+    return not isinstance(node.op, Pointwise) and not node.op.computes()
+
+
+def _apart(b: Builder, graph: FrozenGraph, node: FrozenNode, value: Value) -> Value:
+    """Return a moved value, copied where IREE 3.13 would move it into a convolution wrongly.
+
+    On gfx9 the padding of a convolution is fused with parts that are joined, and then the border
+    is never written; and joined parts are transposed before they are joined, so that their order
+    is not known to who chooses the convolution's form.  Both found by emulation.
+    """
+    joins = _moves(node) and not isinstance(node.op, Slice | Transpose)
+    if b.target.is_gfx9 and joins and any(isinstance(n.op, ConvOp) for n in graph.nodes):
+        return b.materialise(value)
+    return value
 
 
 def _settled(b: Builder, graph: FrozenGraph, value: Value, spec: TensorSpec) -> Value:
@@ -128,11 +151,12 @@ def _emit_function(b: Builder, graph: FrozenGraph) -> None:
                     if port in node.outputs:
                         uid = node.outputs[port]
                         spec = graph.tensors[uid]
-                        result = b.convert(value, spec.data_type)
-                        values[uid] = replace(result, order=_order(node, port, result, inputs))
+                        result = _apart(b, graph, node, b.convert(value, spec.data_type))
+                        order = value.order if _moves(node) else _order(node, port, result, inputs)
+                        values[uid] = replace(result, order=order)
                         if not spec.virtual:
                             if _may_fold(node, values[uid], inputs):
-                                values[uid] = b.copy(values[uid])
+                                values[uid] = replace(b.copy(values[uid]), order=order)
                             stored = _settled(b, graph, values[uid], spec)
                             T.OverwriteTensorContentsOp(to_memory(b, stored, spec).ssa, slots[uid])
         func.ReturnOp([])

@@ -47,6 +47,7 @@ OPS: dict[str, str] = {
     "batchnorm_backward": ".batchnorm_backward",
     "batchnorm_inference": ".batchnorm_inference",
     "batchnorm_inference_variance_ext": ".batchnorm_inference_variance_ext",
+    "concatenate": ".concatenate",
     "conv_dgrad": ".conv_dgrad",
     "conv_fprop": ".conv_fprop",
     "conv_wgrad": ".conv_wgrad",
@@ -54,11 +55,15 @@ OPS: dict[str, str] = {
     "layernorm": ".layernorm",
     "layernorm_backward": ".layernorm_backward",
     "matmul": ".matmul",
+    "pad": ".pad",
     "pointwise": ".pointwise",
     "reduction": ".reduction",
+    "reshape": ".reshape",
     "rmsnorm": ".rmsnorm",
     "rmsnorm_backward": ".rmsnorm_backward",
     "sdpa": ".sdpa",
+    "slice": ".slice",
+    "transpose": ".transpose",
 }
 RULES: dict[str, str] = {
     "REF-01": "the op, with its mode, has a float64 reference",

@@ -53,3 +53,12 @@ def test_a_transposed_operand_is_one_permute(torch_ir: Callable[..., str]) -> No
     assert ir.count("aten.permute") == 1
     (line,) = [line for line in ir.splitlines() if "aten.mm" in line]
     assert line.endswith("[4,5],f32>")
+
+
+def test_pairs_of_small_matrices_are_multiplied_apart_on_gfx9(torch_ir: Callable[..., str]) -> None:
+    # IREE 3.13 gives two of them to a workgroup there and writes one, or crashes.
+    graph = Graph(io_data_type="float")
+    a = graph.tensor(dims=(2, 9, 17), strides=(153, 1, 9))
+    graph.matmul(a, graph.tensor(dims=(2, 17, 11))).set_output()
+    assert "aten.bmm" not in torch_ir(graph, "gfx942")
+    assert "aten.bmm" in torch_ir(graph, "cpu")

@@ -1,0 +1,34 @@
+"""Slice: rules and forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hipdnn_iree import Graph
+from hipdnn_iree.graph_api.errors import GraphError
+
+MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
+    ("SLICE-01", "starts", {"starts": 0, "limits": (4, 6)}),
+    ("SLICE-01", "limits", {"starts": (0, 0), "limits": (4, 6, 1)}),
+    ("SLICE-01", "strides", {"starts": (0, 0), "limits": (4, 6), "strides": (1, 1, 1)}),
+    ("SLICE-02", "starts", {"starts": (-1, 0), "limits": (4, 6)}),
+    ("SLICE-02", "starts", {"starts": (0, 0), "limits": (5, 6)}),
+    ("SLICE-02", "starts", {"starts": (0, 3), "limits": (4, 3)}),
+    ("SLICE-02", "starts", {"starts": (0, 0), "limits": (4, 6), "strides": (1, 0)}),
+]
+
+
+@pytest.mark.parametrize(("rule", "port", "given"), MISTAKES)
+def test_mistakes(rule: str, port: str, given: dict[str, Any]) -> None:
+    g = Graph(io_data_type="float")
+    x = g.tensor(dims=(4, 6))
+    g.slice(x, **given, name="n").set_output()
+    (problem,) = g.problems()
+    assert (problem.rule, problem.port, problem.node) == (rule, port, "n")
+
+
+def test_an_argument_of_the_wrong_type() -> None:
+    g = Graph(io_data_type="float")
+    with pytest.raises(GraphError, match="PARAM-01"):
+        g.slice(g.tensor(dims=(4,)), starts=0, limits=None)  # type: ignore[arg-type]
