@@ -2,20 +2,23 @@
 
 The compiler has these types for some targets only (8-bit floats: FNUZ on gfx942, OCP on gfx950)
 or not at all (FP4, FP6), and says little of rounding and overflow.  So they enter and leave a
-function as raw bytes, and become float32 (INT4: int8) by shifts and additions on their bits,
-the same on every target.  Inside a function one element of a narrow float takes a ``ui8`` that
+function as raw bytes, and become float32 (INT4: int8) by integer and exact float arithmetic, the
+same on every target.  Inside a function one element of a narrow float takes a ``ui8`` that
 holds its code; a 4-bit integer takes an ``si8`` with its value.  Only in memory are types below
 8 bits packed, low bits first.
 
 The numeric meaning is that of ``provider/reference/convert.py``: to nearest, ties to even; what
 is too large becomes infinity (E5M2), NaN (the other 8-bit types) or the largest number (FP4, FP6,
-and E8M0, where ties go up).
+and E8M0, where ties go up).  -0 becomes 0.
+
+Only arithmetic that the compiler fuses is used: it treats a change of the type of bits as a
+boundary between kernels.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import nan, prod
+from math import inf, nan, prod
 from typing import TYPE_CHECKING, Any
 
 from torch_mlir import ir
@@ -24,12 +27,24 @@ from torch_mlir.dialects import torch as T  # noqa: N812 (the dialect is written
 from ...graph_api.dtypes import DataType
 
 if TYPE_CHECKING:
+    from ..target import Target
     from .builder import Builder, Value
 
-__all__ = ["carrier", "decode", "encode", "is_code", "native", "pack", "storage", "unpack"]
+__all__ = [
+    "carrier",
+    "decode",
+    "encode",
+    "is_code",
+    "multiplies",
+    "native",
+    "pack",
+    "plain",
+    "storage",
+    "unpack",
+]
 
 BOOL = DataType.BOOLEAN
-I32, I64, F32, F64 = DataType.INT32, DataType.INT64, DataType.FLOAT, DataType.DOUBLE
+I32, F32 = DataType.INT32, DataType.FLOAT
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +107,16 @@ def storage(dtype: DataType) -> str:
     return "si8" if dtype is DataType.INT4 else dtype.value.mlir
 
 
-def carrier(dtype: DataType) -> DataType:
-    """Return the type that arithmetic on ``dtype`` is cheapest in and that holds all its values."""
-    if dtype is DataType.INT4:
+def plain(dtype: DataType) -> DataType:
+    """Return a type for a constant of type ``dtype`` that need not be decoded."""
+    return F32 if is_code(dtype) else dtype
+
+
+def carrier(dtype: DataType, compute: DataType) -> DataType:
+    """Return the cheapest type to multiply ``dtype`` in that holds all its values."""
+    if dtype is DataType.INT4 and compute.is_integer:
         return DataType.INT8
-    if dtype in _FORMATS:
+    if dtype in _FORMATS or dtype is DataType.INT4:
         return DataType.HALF
     return F32 if dtype is DataType.FP8_E8M0 else dtype
 
@@ -113,13 +133,12 @@ def unpack(b: Builder, raw: Value, count: int, dtype: DataType) -> Value:
     word = b.slice(rows, 1, 0, 1)
     for k in range(1, word_bytes):
         word = _or(b, word, _left(b, b.slice(rows, 1, k, k + 1), 8 * k))
-    codes = _fields(b, word, [dtype.bits * i for i in range(per_word)], 2**dtype.bits - 1)
-    codes = b.slice(b.reshape(codes, (groups * per_word,)), 0, 0, count)
+    codes = _fields(b, word, per_word, dtype.bits)
     if dtype is DataType.INT4:
         # Sign extension: 8..15 mean -8..-1.
-        signed = b.binary(T.AtenBitwiseXorTensorOp, codes, _like(b, 8, codes))
-        return b.relabel(b.cast(_add(b, signed, -8), DataType.INT8), dtype)
-    return b.relabel(b.cast(codes, DataType.UINT8), dtype)
+        codes = _add(b, b.binary(T.AtenBitwiseXorTensorOp, codes, _like(b, 8, codes)), -8)
+    flat = b.reshape(b.cast(codes, _byte(dtype)), (groups * per_word,))
+    return b.relabel(b.slice(flat, 0, 0, count), dtype)
 
 
 def pack(b: Builder, values: Value) -> Value:
@@ -135,7 +154,7 @@ def pack(b: Builder, values: Value) -> Value:
     for k in range(1, per_word):
         word = _or(b, word, _left(b, b.slice(codes, 1, k, k + 1), dtype.bits * k))
     if word_bytes > 1:
-        word = _fields(b, word, [8 * i for i in range(word_bytes)], 255)
+        word = _fields(b, word, word_bytes, 8)
     raw = b.reshape(b.cast(word, DataType.UINT8), (groups * word_bytes,))
     return b.slice(raw, 0, 0, dtype.nbytes(count))
 
@@ -155,13 +174,11 @@ def _filled(b: Builder, flat: Value, count: int) -> Value:
     return b.concatenate([flat, b.literal(0, flat.dtype, (missing,))], 0) if missing else flat
 
 
-def _fields(b: Builder, word: Value, places: list[int], mask: int) -> Value:
-    """Return the bit fields of words (n, 1) that begin at ``places``, as (n, places)."""
-    text = ", ".join(map(str, places))
-    attribute = ir.Attribute.parse(f"dense<[{text}]> : tensor<{len(places)}xsi32>")
-    op = T.ValueTensorLiteralOp(attribute, results=[b.type((len(places),), I32)])
-    shifts = b.value(op.result, (len(places),), I32)
-    return _and(b, b.binary(T.AtenBitwiseRightShiftTensorOp, word, shifts), mask)
+def _fields(b: Builder, word: Value, count: int, bits: int) -> Value:
+    """Return the first ``count`` bit fields of words (n, 1) as (n, count)."""
+    end, code = count * bits, I32.value.torch_code
+    places = b.call(T.AtenArangeStartStepOp, (count,), I32, 0, end, bits, code, None, None, None)
+    return _and(b, b.binary(T.AtenBitwiseRightShiftTensorOp, word, places), 2**bits - 1)
 
 
 # ------------------------------------------------------------------------ values
@@ -171,22 +188,26 @@ def decode(b: Builder, x: Value) -> Value:
     """Return codes as the float32 numbers that they mean, exactly."""
     codes = b.cast(b.relabel(x, DataType.UINT8), I32)
     if x.dtype is DataType.FP8_E8M0:
-        bits = _left(b, codes, 23)
-        subnormal, quiet = _like(b, 1 << 22, bits), _like(b, 0x7FC00000, bits)  # 2^-127, NaN
-        bits = b.where(_is(b, T.AtenEqScalarOp, codes, 0), subnormal, bits)
-        bits = b.where(_is(b, T.AtenEqScalarOp, codes, 255), quiet, bits)
-        return _as_float(b, bits, F32)
+        return _decode_scale(b, codes)
     f = _FORMATS[x.dtype]
     magnitude = _and(b, codes, f.sign - 1)
-    bits = _add(b, _left(b, magnitude, 23 - f.mantissa), (127 - f.bias) << 23)
+    exponent = _right(b, magnitude, f.mantissa)
+    # Significand and exponent as one whole number of smallest steps; a large shift in two parts.
+    implied = b.where(
+        _is(b, T.AtenGtScalarOp, exponent, 0), _like(b, 1 << f.mantissa, codes), _like(b, 0, codes)
+    )
+    significand = b.add(_and(b, magnitude, (1 << f.mantissa) - 1), implied)
+    shift = b.unary(T.AtenClampMinOp, _add(b, exponent, -1), 0)
+    steps = b.binary(T.AtenBitwiseLeftShiftTensorOp, significand, _and(b, shift, 15))
+    number = b.scale(b.cast(steps, F32), 2.0 ** (1 - f.bias - f.mantissa))
+    if f.top >> f.mantissa > 16:
+        number = b.mul(number, _power(b, shift, 16))
     if x.dtype is DataType.FP8_E5M2:
-        # The largest exponent is that of infinity and NaN in both types.
-        special = _add(b, bits, (127 - f.bias) << 23)
-        bits = b.where(_is(b, T.AtenGtScalarOp, magnitude, f.top), special, bits)
-    number = _as_float(b, bits, F32)
-    # Without the implied 1, the code counts steps of the smallest number.
-    few = b.scale(b.cast(magnitude, F32), 2.0 ** (1 - f.bias - f.mantissa))
-    number = b.where(_is(b, T.AtenLtScalarOp, magnitude, 1 << f.mantissa), few, number)
+        special = _is(b, T.AtenGtScalarOp, magnitude, f.top)
+        wrong = _is(b, T.AtenGtScalarOp, magnitude, f.over)
+        number = b.where(
+            special, b.where(wrong, _like(b, nan, number), _like(b, inf, number)), number
+        )
     negative = _is(b, T.AtenGeScalarOp, codes, f.sign)
     number = b.where(negative, b.unary(T.AtenNegOp, number), number)
     if x.dtype is DataType.FP8_E4M3:
@@ -196,81 +217,91 @@ def decode(b: Builder, x: Value) -> Value:
     return number
 
 
+def _decode_scale(b: Builder, codes: Value) -> Value:
+    low = b.binary(T.AtenBitwiseLeftShiftTensorOp, _like(b, 1, codes), _and(b, codes, 15))
+    number = b.cast(low, F32)
+    for bit in (16, 32, 64):
+        number = b.mul(number, _power(b, codes, bit))
+    # Times 2^-127 in parts, as that is no normal number of float32.
+    large = _is(b, T.AtenGeScalarOp, codes, 128)
+    for above, below in ((2.0, 2.0**-64), (1.0, 2.0**-63)):
+        number = b.mul(number, b.where(large, _like(b, above, number), _like(b, below, number)))
+    return b.where(_is(b, T.AtenEqScalarOp, codes, 255), _like(b, nan, number), number)
+
+
+def _power(b: Builder, exponent: Value, bit: int) -> Value:
+    """Return 2^bit where the exponent has that bit, else 1."""
+    on = _is(b, T.AtenNeScalarOp, _and(b, exponent, bit), 0)
+    return b.where(on, b.literal(2.0**bit, F32, ()), b.literal(1.0, F32, ()))
+
+
 def encode(b: Builder, x: Value, dtype: DataType) -> Value:
     """Return float32 or float64 numbers as codes of a narrow float, rounded once."""
-    wide = _WIDE[x.dtype]
-    raw = _as_whole(b, x, wide)
     if dtype is DataType.FP8_E8M0:
-        return _encode_scale(b, raw, wide)
+        return _encode_scale(b, x)
     f = _FORMATS[dtype]
-    magnitude = _and(b, raw, 2 ** (wide.bits - 1) - 1)
-    drop = wide.mantissa - f.mantissa
-    # Half a step less one, plus the last bit that stays: ties go to even.
-    odd = _and(b, _right(b, magnitude, drop), 1)
-    rounded = b.add(_add(b, magnitude, 2 ** (drop - 1) - 1), odd)
-    code = _add(b, _right(b, rounded, drop), -((wide.bias - f.bias) << f.mantissa))
-    # Below the normal numbers: adding a number whose last bit is the smallest step rounds.
-    anchor = 2.0 ** (1 - f.bias - f.mantissa + wide.mantissa)
-    lifted = b.add(_as_float(b, magnitude, x.dtype), b.literal(anchor, x.dtype, ()))
-    steps = _and(b, _as_whole(b, lifted, wide), 2**wide.mantissa - 1)
-    least = (wide.bias + 1 - f.bias) << wide.mantissa
-    code = b.where(_is(b, T.AtenLtScalarOp, magnitude, least), steps, code)
+    size = b.unary(T.AtenAbsOp, x)
+    # In units of the smallest normal number; what is too large shall stay so and be finite.
+    size = b.scale(b.unary(T.AtenClampMaxOp, size, 2.0 * dtype.largest), 2.0 ** (f.bias - 1))
+    exponent, size = _exponent(b, size, (f.top >> f.mantissa).bit_length())
+    # Torch's round is to even.  A carry out of the mantissa goes into the exponent.
+    steps = b.cast(b.unary(T.AtenRoundOp, b.scale(size, 2.0**f.mantissa)), I32)
+    code = b.add(_left(b, exponent, f.mantissa), steps)
     code = b.where(_is(b, T.AtenGtScalarOp, code, f.top), _like(b, f.over, code), code)
-    is_nan = _is(b, T.AtenGtScalarOp, magnitude, wide.infinity)
-    code = b.where(is_nan, _like(b, f.nan, code), code)
-    sign = _and(b, _right(b, raw, wide.bits - f.bits), f.sign)
+    below = b.call(T.AtenLtScalarOp, x.shape, BOOL, x, 0.0)
+    sign = b.where(below, _like(b, f.sign, code), _like(b, 0, code))
     if f.one_zero:
-        sign = b.where(_is(b, T.AtenEqScalarOp, code, 0), _like(b, 0, sign), sign)
-    return b.relabel(b.cast(_or(b, code, sign), DataType.UINT8), dtype)
+        sign = b.where(_is(b, T.AtenEqScalarOp, code, 0), _like(b, 0, code), sign)
+    code = b.where(b.compare(T.AtenNeTensorOp, x, x), _like(b, f.nan, code), _or(b, code, sign))
+    return b.relabel(b.cast(code, DataType.UINT8), dtype)
 
 
-def _encode_scale(b: Builder, raw: Value, wide: _Wide) -> Value:
+def _exponent(b: Builder, size: Value, bits: int) -> tuple[Value, Value]:
+    """Return the exponents (0 below 1) of numbers below 2^2^bits, and the numbers without them."""
+    exponent: Value | None = None
+    for power in (1 << i for i in reversed(range(bits))):
+        above = b.call(T.AtenGeScalarOp, size.shape, BOOL, size, 2.0**power)
+        size = b.where(above, b.scale(size, 2.0**-power), size)
+        zero = b.literal(0, I32, ())
+        part = b.where(above, _like(b, power, zero), zero)
+        exponent = part if exponent is None else b.add(exponent, part)
+    assert exponent is not None
+    return exponent, size
+
+
+def _encode_scale(b: Builder, x: Value) -> Value:
     """Return the exponents of positive numbers, rounded; all other numbers become NaN."""
-    half = 2 ** (wide.mantissa - 1)
-    code = _add(b, _right(b, _add(b, raw, half), wide.mantissa), 127 - wide.bias)
-    if wide.bias == 127:
-        # Numbers below 2^-126 have no implied 1: the step from 2^-127 lies at 1.5 times it.
-        small = _right(b, _add(b, raw, half // 2), wide.mantissa)
-        code = b.where(_is(b, T.AtenLtScalarOp, raw, 1 << wide.mantissa), small, code)
-    code = b.unary(T.AtenClampOp, code, 0, 254)
-    code = b.where(_is(b, T.AtenGeScalarOp, raw, wide.infinity), _like(b, 255, code), code)
-    code = b.where(_is(b, T.AtenLeScalarOp, raw, 0), _like(b, 255, code), code)
+    # Large numbers in units of 1, the others in units of 2^-126, whose code is 1.
+    large = b.call(T.AtenGeScalarOp, x.shape, BOOL, x, 1.0)
+    size = b.unary(T.AtenClampMaxOp, x, 2.0**127)
+    size = b.where(large, size, b.scale(size, 2.0**126))
+    exponent, size = _exponent(b, size, 7)
+    code = b.add(exponent, b.where(large, _like(b, 127, exponent), _like(b, 1, exponent)))
+    # Ties go up, also between the smallest code and the next.
+    up = b.call(T.AtenGeScalarOp, x.shape, BOOL, size, 1.5)
+    code = b.where(up, _add(b, code, 1), code)
+    least = b.call(T.AtenLtScalarOp, x.shape, BOOL, size, 0.75)
+    code = b.where(least, _like(b, 0, code), code)
+    bad = b.call(T.AtenLogicalNotOp, x.shape, BOOL, b.call(T.AtenGtScalarOp, x.shape, BOOL, x, 0.0))
+    code = b.where(bad, _like(b, 255, code), code)
+    infinite = b.call(T.AtenEqScalarOp, x.shape, BOOL, x, inf)
+    code = b.where(infinite, _like(b, 255, code), code)
     return b.relabel(b.cast(code, DataType.UINT8), DataType.FP8_E8M0)
 
 
-def native(b: Builder, x: Value) -> Value | None:
-    """Return codes in the compiler's own 8-bit float type, or None where the target has none."""
-    if x.dtype not in _NATIVE.get(b.target.arch, ()):
-        return None
+def multiplies(target: Target, dtype: DataType) -> bool:
+    """Whether matrix instructions of the target take a narrow float as it is."""
+    return dtype in _NATIVE.get(target.arch, ())
+
+
+def native(b: Builder, x: Value) -> Value:
+    """Return codes in the compiler's own type, for a matrix product; other values as they are."""
+    if not is_code(x.dtype):
+        return x
     shape, info = ",".join(map(str, x.shape)), x.dtype.value
     kind = ir.Type.parse(f"!torch.vtensor<[{shape}],{info.mlir}>")
     op = T.AtenViewDtypeOp(kind, x.ssa, b.constant(info.torch_code))
     return b.value(op.result, x.shape, x.dtype)
-
-
-@dataclass(frozen=True, slots=True)
-class _Wide:
-    """A float type that is encoded, and the integer type of its bits."""
-
-    whole: DataType
-    bits: int
-    mantissa: int
-    bias: int
-
-    @property
-    def infinity(self) -> int:
-        return (2 * self.bias + 1) << self.mantissa
-
-
-_WIDE = {F32: _Wide(I32, 32, 23, 127), F64: _Wide(I64, 64, 52, 1023)}
-
-
-def _as_whole(b: Builder, x: Value, wide: _Wide) -> Value:
-    return b.call(T.AtenViewDtypeOp, x.shape, wide.whole, x, wide.whole.value.torch_code)
-
-
-def _as_float(b: Builder, x: Value, dtype: DataType) -> Value:
-    return b.call(T.AtenViewDtypeOp, x.shape, dtype, x, dtype.value.torch_code)
 
 
 def _like(b: Builder, number: float, x: Value) -> Value:

@@ -10,17 +10,28 @@ __all__ = ["operands"]
 
 
 def operands(
-    b: Builder, a: Value, w: Value, compute: DataType, *, widen: bool = False
+    b: Builder,
+    a: Value,
+    w: Value,
+    compute: DataType,
+    *,
+    widen: bool = False,
+    codes: bool = False,
 ) -> tuple[Value, Value, DataType]:
     """Return both operands in one type, and the type to accumulate in.
 
     Operands narrower than the compute type stay narrow: the product is exact in the wider type
     and the hardware's mixed-precision instructions (MFMA, VNNI) apply.  All others are
     converted to the compute type, and so are 16-bit floats with ``widen``.  Types of 8 bits and
-    less come as float16 (INT4: int8), which holds them, where no other type is asked for.
+    less come as float16 (INT4 in integers: int8), which holds them; with
+    ``codes`` two of one kind stay as they are if the target multiplies them (``narrow.native``).
     """
     types = (a.dtype, w.dtype)
-    common = next((t for t in map(narrow.carrier, types) if all(map(t.holds, types))), None)
+    kept = codes and compute is DataType.FLOAT and types[0] is types[1]
+    if kept and narrow.multiplies(b.target, types[0]):
+        return _prepared(b, a, types[0]), _prepared(b, w, types[0]), compute
+    carriers = [narrow.carrier(t, compute) for t in types]
+    common = next((t for t in carriers if all(map(t.holds, types))), None)
     wide = common is None or (widen and common.is_float) or not _stays_narrow(common, compute)
     chosen = compute if wide or common is None else common
     return _prepared(b, a, chosen), _prepared(b, w, chosen), compute

@@ -23,6 +23,7 @@ from ...graph_api.tensor import TensorSpec
 from ..emit.builder import Builder, T, Value
 from ..emit.layout import argument, to_logical, to_memory
 from ..target import Target
+from ..emit.dims import Dim
 from . import lowering
 
 __all__ = ["lower_graph"]

@@ -120,7 +120,7 @@ def in_memory(array: Array, spec: ArgSpec) -> Array:
         return pack(spec, array)
     step = array.dtype.itemsize
     flat = np.lib.stride_tricks.as_strided(array, (prod(spec.shape),), (step,))
-    return flat.reshape(spec.shape)
+    return flat.view(_element(spec)).reshape(spec.shape)
 
 
 def from_memory(memory: Array, spec: ArgSpec) -> Array:
@@ -211,7 +211,13 @@ def _arguments(inputs: Mapping[int, Array], specs: list[ArgSpec]) -> list[Array]
 def _told(spec: ArgSpec) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return shape and dtype of an output as the emulator is told them."""
     shape = (spec.nbytes,) if is_packed(spec.data_type) else spec.shape
-    return shape, numpy_dtype(spec.data_type)
+    return shape, _element(spec)
+
+
+def _element(spec: ArgSpec) -> np.dtype[Any]:
+    """Return the dtype of memory as compiled code takes it: narrow floats are bytes."""
+    narrow = spec.data_type.is_float and spec.data_type.bits == 8
+    return np.dtype(np.uint8) if narrow else numpy_dtype(spec.data_type)
 
 
 def brief(error: Exception) -> str:
