@@ -20,10 +20,10 @@ from ...graph_api.ops.pointwise import Pointwise
 from ...graph_api.ops.slice import Slice
 from ...graph_api.ops.transpose import Transpose
 from ...graph_api.tensor import TensorSpec
+from ..emit import narrow
 from ..emit.builder import Builder, T, Value
 from ..emit.layout import argument, to_logical, to_memory
 from ..target import Target
-from ..emit.dims import Dim
 from . import lowering
 
 __all__ = ["lower_graph"]
@@ -146,7 +146,8 @@ def _emit_function(b: Builder, graph: FrozenGraph) -> None:
                 for uid in node.inputs.values():
                     spec = graph.tensors[uid]
                     if spec.value is not None and uid not in values:
-                        values[uid] = b.literal(spec.value, spec.data_type, spec.dims)
+                        plain = narrow.plain(spec.data_type)
+                        values[uid] = b.literal(spec.value, plain, spec.dims)
                 inputs = {port: values[uid] for port, uid in node.inputs.items()}
                 for port, value in lowering(node.op.NAME)(b, node, inputs).items():
                     if port in node.outputs:
