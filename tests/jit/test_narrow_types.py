@@ -148,3 +148,24 @@ def test_nothing_but_bytes_enters_and_leaves() -> None:
     assert "!torch.tensor<[12],ui8>" in head  # 15 times 6 bits are 12 bytes
     assert "!torch.vtensor<[12],ui8>" in head
     assert "f8E" not in text
+
+
+@pytest.mark.parametrize(
+    ("target", "data_type", "rows", "kind"),
+    [
+        ("gfx942", "fp8_e4m3_fnuz", 64, "f8E4M3FNUZ"),
+        ("gfx950", "fp8_e5m2", 64, "f8E5M2"),
+        ("gfx942", "fp8_e4m3_fnuz", 60, "f16"),  # does not fill a matrix instruction
+        ("gfx942", "fp8_e4m3", 64, "f16"),  # of the other kind
+        ("gfx90a", "fp8_e4m3_fnuz", 64, "f16"),
+    ],
+)
+def test_matrix_instructions_get_8_bit_floats_where_they_take_them(
+    target: str, data_type: str, rows: int, kind: str
+) -> None:
+    graph = Graph(io_data_type=data_type, compute_data_type="float")
+    graph.matmul(graph.tensor(dims=(rows, 32)), graph.tensor(dims=(32, 96))).set_output()
+    text = lower_graph(graph.freeze(), Target.parse(target))
+    product = next(line for line in text.splitlines() if "torch.aten.mm " in line)
+    assert f"[{rows},32],{kind}>" in product
+    assert f"[{rows},96],f32>" in product
