@@ -32,7 +32,7 @@ SOURCE = _HERE / "native" / "plugin.c"
 # -z nodelete: hosts may unload the library, but Python in it goes on.
 FLAGS = (
     *("-std=gnu11", "-O2", "-Wall", "-Wextra", "-fPIC", "-shared", "-fvisibility=hidden"),
-    *("-Wl,-z,nodelete", "-Wl,-z,defs"),
+    *("-Wl,-z,nodelete", "-Wl,-z,defs", "-Wl,-s"),
 )
 
 

@@ -19,6 +19,7 @@ import pytest
 
 FOLDERS = ("graph_api", "jit", "provider", "hipdnn_plugin")
 VERSION = hipdnn_iree.__version__
+LIBRARY = "hipdnn_iree/hipdnn_plugin/engines/libhipdnn_iree_plugin.so"
 
 BUILD = "import sys, scikit_build_core.build as b; print(getattr(b, 'build_' + sys.argv[1])({!r}))"
 
@@ -32,6 +33,14 @@ assert sys.modules[Graph.__mro__[1].__module__] is hipdnn_iree.graph_api.graph
 for name in ("graph_api", "jit", "provider", "hipdnn_plugin", "tests"):
     assert importlib.util.find_spec(name) is None, name
 print(hipdnn_iree.jit.__file__)
+"""
+
+# Loads the plugin as hipDNN does; prints its version and the status of a first handle.
+START = """
+import ctypes, sys
+lib, text, handle = ctypes.CDLL(sys.argv[1]), ctypes.c_char_p(), ctypes.c_void_p()
+assert lib.hipdnnPluginGetVersion(ctypes.byref(text)) == 0
+print(text.value.decode(), lib.hipdnnEnginePluginCreate(ctypes.byref(handle)))
 """
 
 
@@ -81,7 +90,8 @@ def test_wheel_holds_the_package_and_nothing_else(built: Built, checkout: Path) 
                 expected.add(f"hipdnn_iree/{inner.removeprefix('hipdnn_iree/')}")
     info = f"hipdnn_iree-{VERSION}.dist-info"
     files = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
-    assert names_in(built.wheel) == expected | {f"{info}/{name}" for name in files}
+    expected |= {f"{info}/{name}" for name in files}
+    assert names_in(built.wheel) == expected | {LIBRARY}
     assert {f"hipdnn_iree/{folder}/py.typed" for folder in FOLDERS} <= expected
     assert {
         "hipdnn_iree/__init__.py",
@@ -91,11 +101,12 @@ def test_wheel_holds_the_package_and_nothing_else(built: Built, checkout: Path) 
 
 
 def test_wheel_metadata(built: Built) -> None:
-    assert built.wheel.name == f"hipdnn_iree-{VERSION}-py3-none-any.whl"
+    platform = sysconfig.get_platform().replace("-", "_")
+    assert built.wheel.name == f"hipdnn_iree-{VERSION}-py3-none-{platform}.whl"
     with zipfile.ZipFile(built.wheel) as archive:
         info = f"hipdnn_iree-{VERSION}.dist-info"
         facts = email.message_from_bytes(archive.read(f"{info}/METADATA"))
-        assert "Root-Is-Purelib: true" in archive.read(f"{info}/WHEEL").decode()
+        assert "Root-Is-Purelib: false" in archive.read(f"{info}/WHEEL").decode()
         script = "hipdnn-iree = hipdnn_iree.provider.cli.main:main"
         assert script in archive.read(f"{info}/entry_points.txt").decode().splitlines()
         assert b"LLVM Exceptions" in archive.read(f"{info}/licenses/LICENSE")
@@ -179,6 +190,9 @@ def test_wheel_installs_runs_and_goes_without_trace(built: Built, environment: E
     assert home == environment.site / "hipdnn_iree" / "jit" / "__init__.py"
     assert VERSION in environment.run("hipdnn-iree", "--version")
     assert VERSION in environment.run("python", "-m", "hipdnn_iree", "--version")
+    library = environment.site / LIBRARY
+    assert environment.run("hipdnn-iree", "plugin", "path").strip() == str(library)
+    assert environment.run("python", "-c", START, str(library)) == f"{VERSION} 0\n"
     environment.pip("uninstall", "--yes", "hipdnn-iree")
     assert environment.leftovers() == []
     assert not (environment.site / "hipdnn_iree").exists()

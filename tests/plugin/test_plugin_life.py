@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,27 @@ def bare_environment(folder: Path) -> Path:
 
     venv.create(folder / "bare", symlinks=True)
     return folder / "bare" / "bin" / "python"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_installed_in_the_site_packages_of_an_environment(
+    host: Any, library: Path, tmp_path: Path, mode: str
+) -> None:
+    """Without a record: the place says which Python it is, and pyvenv.cfg where that is from."""
+    from hipdnn_iree.hipdnn_plugin.library import record
+
+    bare_environment(tmp_path)
+    (site,) = (tmp_path / "bare").glob("lib/python*/site-packages")
+    package = dict(line.split(" = ") for line in record().splitlines())["path"]
+    folders = [sysconfig.get_path("purelib"), package]
+    (site / "borrowed.pth").write_text("\n".join(folders) + "\n")
+    engines = site / "hipdnn_iree" / "hipdnn_plugin" / "engines"
+    engines.mkdir(parents=True)
+    copy = copy_of(library, engines)
+    assert host.run("start", library=copy, mode=mode)["status"] == "0"
+    link = tmp_path / "linked.so"  # in some other folder
+    link.symlink_to(copy)
+    assert host.run("start", library=link, mode=mode)["status"] == "0"
 
 
 def test_wrong_libpython(host: Any) -> None:
