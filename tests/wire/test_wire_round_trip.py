@@ -256,6 +256,30 @@ def test_scalars(data_type: str, value: Any) -> None:
     assert repr(found.value) == repr(graph.freeze().tensors[2].value)
 
 
+@pytest.mark.parametrize("value", [None, 2.5])
+def test_scalars_read_at_execution(value: float | None) -> None:
+    """With a value (which is then baked in) and without; the old form has none of them."""
+    graph = Graph(io_data_type="float", compute_data_type="float")
+    s = graph.tensor(dims=(1,), uid=2)
+    s.runtime_scalar, s.value = True, value
+    graph.output(graph.mul(graph.tensor(dims=(2,), uid=1), s))
+    found = same(graph)
+    assert (found.tensors[2].runtime_scalar, found.tensors[2].value) == (True, value)
+    assert decode(encode(found), Graph).required_api == (1, 2, 0)
+    with pytest.raises(FormatError, match="is_runtime_pass_by_value.*WIRE-13"):
+        encode(found, Era.N25)
+
+
+def test_ragged_offsets() -> None:
+    graph = Graph(io_data_type="float", compute_data_type="float")
+    x = graph.tensor(dims=(2, 3), uid=1)
+    x.ragged_offset_uid = graph.tensor(dims=(3, 1), data_type="int32", uid=9).uid
+    graph.output(graph.relu(x))
+    found = same(graph)
+    assert found.tensors[1].ragged_offset_uid == 9
+    assert decode(encode(found), Graph).required_api == (1, 3, 0)
+
+
 def test_a_scalar_that_is_not_a_number() -> None:
     graph = Graph(io_data_type="float", compute_data_type="float")
     x = graph.tensor(dims=(2,), uid=1)

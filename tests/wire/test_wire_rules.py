@@ -97,7 +97,6 @@ def test_a_crooked_field() -> None:
     table = Table("T", scalar("a", LONG))
     data = write(Record(table, a=5))
     place = data.index(struct.pack("<q", 5))
-    crooked = bytes(data[:-8]) + bytes(8) + bytes(8)
     assert Reader(data).root(table)["a"] == 5
     # A larger table, and the field four bytes on.
     vtable = place - 4 - struct.unpack_from("<i", data, place - 4)[0]
