@@ -135,6 +135,30 @@ def test_installed_in_the_site_packages_of_an_environment(
     assert host.run("start", library=link, mode=mode)["status"] == "0"
 
 
+def pythons() -> list[Path]:
+    """Other Pythons of this machine: the system's, and those beside the one that runs this."""
+    places = [Path("/usr/bin/python3"), *Path(sys.base_prefix).parent.glob("3.*/bin/python3")]
+    found = []
+    for place in places:
+        version = place.resolve().name.removeprefix("python3.")
+        base = place.resolve().parent.parent
+        shared = [*base.glob(f"lib/libpython3.{version}.so.1.0")]
+        shared += base.glob(f"lib/*-linux-gnu/libpython3.{version}.so.1.0")
+        if version in ("11", "12", "13") and shared:
+            found.append(place)
+    return found
+
+
+def test_one_binary_for_every_python(host: Any) -> None:
+    """A handle needs the standard library only, so a bare Python shows that it starts."""
+    if not pythons():
+        pytest.skip("no Python with a shared library beside the one that runs this")
+    for python in pythons():
+        env = {"HIPDNN_IREE_PYTHON": str(python), "HOST_BRIEF": "1"}
+        for mode in MODES:
+            host.run("storm", mode=mode, env=env)
+
+
 def test_wrong_libpython(host: Any) -> None:
     facts = host.run("start", env={"HIPDNN_IREE_LIBPYTHON": "/nowhere/libpython3.11.so"})
     assert facts["status"] == "3"
