@@ -266,7 +266,7 @@ def test_scalars_read_at_execution(value: float | None) -> None:
     found = same(graph)
     assert (found.tensors[2].runtime_scalar, found.tensors[2].value) == (True, value)
     assert decode(encode(found), Graph).required_api == (1, 2, 0)
-    with pytest.raises(FormatError, match="is_runtime_pass_by_value.*WIRE-13"):
+    with pytest.raises(FormatError, match=r"is_runtime_pass_by_value.*WIRE-13"):
         encode(found, Era.N25)
 
 
