@@ -32,6 +32,7 @@ from .ops.reshape import reshape
 from .ops.rmsnorm import rmsnorm
 from .ops.rmsnorm_backward import rmsnorm_backward
 from .ops.sdpa import sdpa
+from .ops.sdpa_backward import sdpa_backward
 from .ops.slice import slice
 from .ops.transpose import transpose
 from .tensor import Scalar, Tensor
@@ -122,6 +123,7 @@ class Graph(PointwiseMethods):
     rmsnorm = rmsnorm
     rmsnorm_backward = rmsnorm_backward
     sdpa = sdpa
+    sdpa_backward = sdpa_backward
     slice = slice
     transpose = transpose
 

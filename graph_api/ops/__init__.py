@@ -22,6 +22,7 @@ from .reshape import Reshape
 from .rmsnorm import Rmsnorm
 from .rmsnorm_backward import RmsnormBackward
 from .sdpa import Sdpa
+from .sdpa_backward import SdpaBackward
 from .slice import Slice
 from .transpose import Transpose
 
@@ -49,6 +50,7 @@ OPS: dict[str, type[Op]] = {
         Rmsnorm,
         RmsnormBackward,
         Sdpa,
+        SdpaBackward,
         Slice,
         Transpose,
     )

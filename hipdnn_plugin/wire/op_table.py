@@ -19,6 +19,7 @@ from . import (
     rmsnorm,
     rmsnorm_backward,
     sdpa,
+    sdpa_backward,
 )
 from .form import WireForm
 
@@ -43,6 +44,7 @@ FORMS: dict[int, WireForm] = {
         rmsnorm,
         rmsnorm_backward,
         sdpa,
+        sdpa_backward,
     )
 }
 """By code in hipDNN's union of node attributes."""

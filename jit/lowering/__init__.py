@@ -35,6 +35,7 @@ LOWERINGS: dict[str, str] = {
     "rmsnorm": "rmsnorm",
     "rmsnorm_backward": "rmsnorm_backward",
     "sdpa": "sdpa",
+    "sdpa_backward": "sdpa_backward",
     "slice": "slice",
     "transpose": "transpose",
 }

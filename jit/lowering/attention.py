@@ -18,7 +18,17 @@ from ...graph_api.ops.attention import AttentionOp, alibi_slopes
 from ..emit.builder import Builder, T, Value
 from .accumulate import operands
 
-__all__ = ["Masks", "factor", "grouped", "logits", "may_be_empty", "product", "swapped"]
+__all__ = [
+    "Masks",
+    "factor",
+    "grouped",
+    "logits",
+    "matrices",
+    "may_be_empty",
+    "narrowed",
+    "product",
+    "swapped",
+]
 
 BOOL, I32 = DataType.BOOLEAN, DataType.INT32
 Inputs = Mapping[str, Value]
@@ -43,9 +53,34 @@ def grouped(b: Builder, x: Value, heads: int) -> Value:
     return b.reshape(x, (batch * heads, all_heads // heads * rows, columns))
 
 
+def matrices(b: Builder, x: Value) -> Value:
+    """Return (B, H, S, D) as (B * H, S, D)."""
+    return b.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
+
+
+def narrowed(b: Builder, weights: Value, other: Value) -> Value:
+    """Return computed weights in the type of what they are multiplied with, if 16 bits wide.
+
+    On gfx9, for matrix instructions, as fused kernels do.
+    """
+    narrow = b.target.is_gfx9 and other.dtype in (DataType.HALF, DataType.BFLOAT16)
+    return b.convert(weights, other.dtype) if narrow else weights
+
+
 def product(b: Builder, left: Value, right: Value, compute: DataType) -> Value:
     """Return left · right of rank 3, accumulated in the compute type."""
     left, right, dtype = operands(b, left, right, compute)
+    count, m = left.shape[:2]
+    n = right.shape[-1]
+    if b.target.is_gfx9 and count % 2 == 0 and m in (6, 10) and 1 < n < 16:
+        # IREE 3.13 gives two such matrices to a workgroup, and ends by SIGSEGV.
+        ends = ((0, count - 1), (count - 1, count))
+        parts = [[b.slice(x, 0, *end) for x in (left, right)] for end in ends]
+        return b.concatenate([_multiplied(b, x, y, dtype) for x, y in parts], 0)
+    return _multiplied(b, left, right, dtype)
+
+
+def _multiplied(b: Builder, left: Value, right: Value, dtype: DataType) -> Value:
     count, m, k = left.shape
     n = right.shape[-1]
     if count > 1:
@@ -121,7 +156,7 @@ def _masks(
     if left is not None:
         visible.append(b.compare(T.AtenLeTensorOp, b.sub(diagonal, j), _whole(b, left)))
     if op.alibi_mask:
-        slopes = _per_head(b, alibi_slopes(heads), compute)
+        slopes = _slopes(b, heads, compute)
         bias.append(b.mul(slopes, b.convert(b.sub(j, diagonal), compute)))
     return Masks(bias=tuple(bias), visible=_all(b, visible))
 
@@ -144,6 +179,22 @@ def _line(b: Builder, n: int, axis: int, start: int = 0) -> Value:
     operands_ = (start, start + n, 1, code, None, None, None)
     line = b.call(T.AtenArangeStartStepOp, (n,), I32, *operands_)
     return b.reshape(line, [n if a == axis else 1 for a in range(4)])
+
+
+def _slopes(b: Builder, heads: int, dtype: DataType) -> Value:
+    """Return ALiBi's slope of every head with dims (1, H, 1, 1)."""
+    if not (b.target.is_gfx9 and dtype is DataType.FLOAT):
+        return _per_head(b, alibi_slopes(heads), dtype)
+    # Kernels with tables of constants cannot be checked by emulation.  The exponents are exact.
+    n = 1 << (heads.bit_length() - 1)
+    h = b.convert(_line(b, heads, 1), dtype)
+    step = b.mul(h, b.literal(-8 / n, dtype, ()))
+    exponent = b.sub(step, b.literal(8 / n, dtype, ()))
+    if heads > n:
+        after = b.add(step, b.literal(8 - 4 / n, dtype, ()))
+        first = b.compare(T.AtenLtTensorOp, h, b.literal(n, dtype, ()))
+        exponent = b.where(first, exponent, after)
+    return b.unary(T.AtenExp2Op, exponent)
 
 
 def _per_head(b: Builder, values: tuple[float, ...], dtype: DataType) -> Value:

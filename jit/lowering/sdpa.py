@@ -10,7 +10,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.sdpa import Sdpa
 from ..emit.builder import Builder, T, Value
-from .attention import grouped, logits, may_be_empty, product
+from .attention import grouped, logits, matrices, may_be_empty, narrowed, product
 
 __all__ = ["lower"]
 
@@ -58,9 +58,7 @@ def _composite(
     if "dropout_mask" in inputs:
         mask = b.convert(inputs["dropout_mask"], compute)
         weights = b.mul(weights, b.reshape(mask, (1,) * (4 - mask.rank) + mask.shape))
-    if b.target.is_gfx9 and v.dtype in (DataType.HALF, DataType.BFLOAT16):
-        weights = b.convert(weights, v.dtype)  # for matrix instructions, as fused kernels do
-    o = product(b, grouped(b, weights, v.shape[1]), b.reshape(v, _matrices(v)), compute)
+    o = product(b, grouped(b, narrowed(b, weights, v), v.shape[1]), matrices(b, v), compute)
     o = b.reshape(o, (batch, heads, queries, v.shape[3]))
     # Dividing the result costs less than dividing the weights, and those stay in [0, 1]; nor does
     # IREE 3.13 compile all forms of the other order for the CPU.
@@ -68,10 +66,6 @@ def _composite(
     if "dropout_scale" in inputs:
         o = b.mul(o, b.reshape(b.convert(inputs["dropout_scale"], compute), ()))
     return {"o": o, **results}
-
-
-def _matrices(x: Value) -> tuple[int, ...]:
-    return (x.shape[0] * x.shape[1], *x.shape[2:])
 
 
 def _paged(b: Builder, inputs: Mapping[str, Value], port: str, limit: int | None) -> Value:

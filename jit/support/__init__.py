@@ -36,6 +36,7 @@ _CHECKS: dict[str, Check] = {
     "rmsnorm": row_norms.problems,
     "rmsnorm_backward": row_norms.problems,
     "sdpa": attention.problems,
+    "sdpa_backward": attention.problems,
 }
 
 

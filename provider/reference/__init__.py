@@ -62,6 +62,7 @@ OPS: dict[str, str] = {
     "rmsnorm": ".rmsnorm",
     "rmsnorm_backward": ".rmsnorm_backward",
     "sdpa": ".sdpa",
+    "sdpa_backward": ".sdpa_backward",
     "slice": ".slice",
     "transpose": ".transpose",
 }

@@ -145,8 +145,13 @@ def logit_error(
     errors: Arrays,
     k: tuple[Array, Array],
     ctx: Context,
+    *,
+    fused: bool = True,
 ) -> Array:
-    """Return how far every visible logit may be off; 0 for masked ones."""
+    """Return how far every visible logit may be off; 0 for masked ones.
+
+    ``fused`` allows what fused kernels do: the queries are scaled first, in their own type.
+    """
     u, scale = ctx.roundoff, scale_of(op, inputs)
     q, key = inputs["q"][head.at], k[0][head.key]
     eq = np.broadcast_to(errors["q"], inputs["q"].shape)[head.at]
@@ -154,16 +159,15 @@ def logit_error(
     size, other = np.abs(q), np.abs(key)
     dots = accumulated(size @ other.T, q.shape[-1], ctx, q, key)
     dots = dots + eq @ (other + ek).T + size @ ek.T
-    # A fused kernel scales the queries first, in their own type.
-    narrow = narrowing(ctx.inputs["q"].data_type, ctx)
+    narrow = narrowing(ctx.inputs["q"].data_type, ctx) if fused else 0.0
     dots = dots + random_sum(size @ other.T, np.square(size) @ np.square(other).T, narrow)
     error = abs(scale) * dots + 3 * u * np.abs(scale * head.dots) + ctx.tiny
     if "scale" in inputs:
         error = error + np.abs(head.dots) * np.max(errors["scale"])
     if head.bias.any() or "attn_mask" in inputs:
-        # The bias is rounded, and so is each sum.
+        # The bias is rounded, and so is each sum; ALiBi's slopes may be computed, to two units.
         error = (
-            error + 2 * u * np.abs(head.bias) + 2 * u * (np.abs(head.logits) + np.abs(head.bias))
+            error + 4 * u * np.abs(head.bias) + 2 * u * (np.abs(head.logits) + np.abs(head.bias))
         )
     if "attn_mask" in inputs and np.any(errors["attn_mask"]):
         full = (*inputs["q"].shape[:3], k[0].shape[2])
