@@ -14,6 +14,7 @@ __all__ = ["TASKS", "perform"]
 
 TASKS: dict[str, str] = {
     "function": "..emit.function",
+    "dialect": "..emit.dialects",
 }
 
 

@@ -1,4 +1,4 @@
-"""``hipdnn-iree show``: a graph as text, JSON, a FlatBuffer, a picture, or Torch MLIR."""
+"""``hipdnn-iree show``: a graph as text, JSON, a FlatBuffer, a picture, or MLIR."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...jit.emit.dialects import DIALECTS
 from .options import Command, State, graph_argument, output_option, target_option
 from .output import working
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 JSON: dict[str, str] = {
     "nodes, tensors, ...": "the graph itself, in hipDNN's graph JSON with everything inferred"
 }
-FORMATS = ("text", "json", "bin", "dot", "mermaid", "torch", "digest")
+FORMATS = ("text", "json", "bin", "dot", "mermaid", "torch", *DIALECTS, "digest")
 ERAS = ("node", "n25")
 
 
@@ -29,6 +30,7 @@ ERAS = ("node", "n25")
     type=click.Choice(FORMATS),
     help="text (the default), json (hipDNN's graph JSON, the newest form), bin (the FlatBuffer "
     "that hipDNN hands to plugins), dot (Graphviz), mermaid, torch (the MLIR that is compiled), "
+    "linalg, tosa or stablehlo (the same, converted by torch-mlir; outputs are results there), "
     "digest (of what the graph computes).",
 )
 @click.option(
@@ -37,7 +39,7 @@ ERAS = ("node", "n25")
     help="With --format bin: the newest form (node, the default), or that of November 2025 (n25).",
 )
 @output_option("Where to write it, instead of stdout.")
-@target_option(help="Target of the Torch MLIR.")
+@target_option(help="Target of the MLIR.")
 @click.pass_obj
 def command(
     state: State,
@@ -99,4 +101,11 @@ def _text(graph: Graph, kind: str, target: Target) -> str:
             from ...jit.lowering.module import lower_graph
 
             return lower_graph(frozen, target)
+    if kind in DIALECTS:
+        from ...jit.dialects import in_dialect
+        from ..select import choose
+
+        choose(frozen, target, engine_name="iree")
+        with working("lowering"):
+            return in_dialect(frozen, target, kind)
     return repr(graph)

@@ -1,0 +1,80 @@
+"""``hipdnn-iree show --format`` linalg, tosa, stablehlo: conversions, and what has no form there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hipdnn_iree import Graph
+from hipdnn_iree.graph_api.errors import CompileError
+from hipdnn_iree.jit.compiler.client import default_compiler
+from hipdnn_iree.jit.emit.dialects import DIALECTS
+
+FOLDER = Path(__file__).resolve().parents[2] / "examples"
+OPS = {"linalg": "linalg.generic", "tosa": "tosa.reduce_max", "stablehlo": "stablehlo.reduce"}
+
+
+def test_every_dialect_is_tested() -> None:
+    assert set(OPS) == set(DIALECTS)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_graph_in_another_dialect(dialect: str, cli: Callable[..., Any]) -> None:
+    found = cli("show", FOLDER / "softmax.json", "--format", dialect)
+    assert found.code == 0, found.err
+    assert OPS[dialect] in found.out
+    assert "torch." not in found.out
+    # The output is a result here.
+    head = "func.func @main(%arg0: tensor<64x1024xf16>) -> tensor<64x1024xf16>"
+    assert head in found.out
+
+
+def test_outputs_become_results_in_their_order(cli: Callable[..., Any], tmp_path: Path) -> None:
+    """Also a tensor with strides, and one output that another is computed from."""
+    graph = Graph(io_data_type="float")
+    x = graph.tensor(dims=(2, 3, 4, 5), strides=(60, 1, 15, 3), name="x")
+    w = graph.tensor(dims=(6, 3, 1, 1), name="w")
+    y = graph.conv_fprop(x, w).set_output()
+    graph.reduction(y, mode="add", axes=(0, 2, 3)).set_output()
+    graph.save(tmp_path / "graph.json")
+    found = cli("show", tmp_path / "graph.json", "--format", "linalg")
+    assert found.code == 0, found.err
+    (results,) = re.findall(r"-> \((.*?)\) \{", found.out)
+    assert results == "tensor<2x4x5x6xf32>, tensor<1x6x1x1xf32>"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_what_cannot_be_converted(dialect: str, cli: Callable[..., Any], tmp_path: Path) -> None:
+    graph = Graph("sums", io_data_type="float")
+    x = graph.abs(graph.tensor(dims=(2, 3), name="x"), name="first")
+    text = """
+    func.func @f(%x: {IN0_TYPE}) -> {OUT0_TYPE} {
+      %d = torch.constant.int 1
+      %l = torch.prim.ListConstruct %d : (!torch.int) -> !torch.list<int>
+      %f = torch.constant.bool false
+      %y = torch.aten.logsumexp %x, %l, %f : {IN0_TYPE}, !torch.list<int>, !torch.bool
+        -> {OUT0_TYPE}
+      return %y : {OUT0_TYPE}
+    }"""
+    (y,) = graph.custom_op(mlir=text, inputs=[x], outputs=[((2,), "float")], name="lse")
+    y.set_output()
+    graph.save(tmp_path / "graph.json")
+    found = cli("show", tmp_path / "graph.json", "--format", dialect, "--json")
+    assert found.code == 2  # --json is a format of its own
+    found = cli("show", tmp_path / "graph.json", "--format", dialect)
+    assert found.code == 4
+    assert found.out == ""
+    assert f"cannot convert sums to {dialect}" in found.err
+    assert "has no lowering for 'torch." in found.err
+
+
+def test_a_crash_is_an_error() -> None:
+    compiler = default_compiler()
+    deep = b"module {" * 200_000 + b"}" * 200_000
+    with pytest.raises(CompileError) as caught:
+        compiler.perform("dialect", deep, {"dialect": "tosa"}, label="a graph")
+    assert caught.value.stage == "crash"
+    assert "a graph" in str(caught.value)
