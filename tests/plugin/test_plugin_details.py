@@ -1,0 +1,125 @@
+"""Engine details and configurations: what is offered, and what a choice does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hipdnn_iree.graph_api.errors import FormatError, SettingError
+from hipdnn_iree.hipdnn_plugin import messages, serving
+from hipdnn_iree.hipdnn_plugin.abi import PluginError, Status, status_of
+from hipdnn_iree.hipdnn_plugin.wire.engine import EngineConfig, decode_details, encode_config
+from hipdnn_iree.jit.knobs import scope, settings
+from hipdnn_iree.jit.target import Target
+
+GRAPHS = Path(__file__).parents[1] / "data" / "opgraphs"
+CPU = Target.parse("cpu")
+
+
+def config(**knobs: Any) -> bytes:
+    named = {name.replace("__", "."): value for name, value in knobs.items()}
+    return encode_config(EngineConfig(engine_id=serving.ENGINE_ID, knobs=named))
+
+
+def data(name: str) -> bytes:
+    return (GRAPHS / f"{name}.bin").read_bytes()
+
+
+def test_details() -> None:
+    found = decode_details(serving.details(serving.ENGINE_ID))
+    assert found.engine_id == serving.ENGINE_ID
+    assert found.behavior_notes == (0, 3, 4)
+    knobs = {knob.id: knob for knob in found.knobs}
+    assert set(knobs) == set(messages.KNOBS)
+    assert knobs["hipdnn_iree.compiler.opt_level"].range.values == ("O0", "O1", "O2", "O3")
+    assert knobs[messages.WORKSPACE_LIMIT].default == 2**63 - 1
+    with scope(compiler_opt_level="O1"):
+        again = decode_details(serving.details(0))
+    assert {k.id: k.default for k in again.knobs}["hipdnn_iree.compiler.opt_level"] == "O1"
+
+
+def test_knobs_stand_for_settings() -> None:
+    fields = vars(settings())
+    assert set(messages.SETTINGS) <= set(messages.KNOBS)
+    assert set(messages.SETTINGS.values()) <= set(fields)
+    for knob, name in messages.SETTINGS.items():
+        for value in messages.KNOBS[knob].range.values:  # type: ignore[union-attr]
+            with scope(**{name: value}):
+                assert getattr(settings(), name) == value
+
+
+def test_config_of_any_era() -> None:
+    recorded = (GRAPHS / "engine_config_4242001.cfg").read_bytes()
+    assert messages.read_config(recorded).engine_id == 4242001
+    found = messages.read_config(config(hipdnn_iree__compiler__opt_level="O1", other__knob=3))
+    assert found.settings == {"compiler_opt_level": "O1"}
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {"hipdnn_iree__compiler__opt_level": "O9"},
+        {"hipdnn_iree__compiler__opt_level": 3},
+        {"hipdnn_iree__runtime__driver": "gpu"},
+        {"global__workspace_size_limit": -1},
+        {"global__workspace_size_limit": "much"},
+        {"global__deterministic": 2},
+        {"global__deterministic": 0.5},
+    ],
+)
+def test_bad_knob(knobs: dict[str, Any]) -> None:
+    with pytest.raises(SettingError, match="allowed: ") as caught:
+        messages.read_config(config(**knobs))
+    assert status_of(caught.value) is Status.INVALID_VALUE
+
+
+def test_damaged_config() -> None:
+    with pytest.raises(FormatError):
+        messages.read_config(b"no configuration")
+
+
+def test_workspace_guess_is_exact_once_compiled_and_can_be_limited() -> None:
+    graph = data("bn_train_running_epsval_f32_nchw")
+    with scope(compiler_opt_level="O2"):  # not compiled by any other test
+        before = serving.workspace_guess(config(), graph, CPU)
+        program = serving.build(config(), graph, CPU)
+        assert serving.workspace_guess(config(), graph, CPU) == program.workspace_bytes
+    assert before >= 0
+    wanted = program.workspace_bytes
+    if wanted:
+        with pytest.raises(PluginError, match="bytes of workspace") as caught:
+            serving.build(config(global__workspace_size_limit=wanted - 1), graph, CPU)
+        assert caught.value.status is Status.NOT_APPLICABLE
+    assert serving.build(config(global__workspace_size_limit=wanted), graph, CPU) is not None
+
+
+def test_knob_decides_how_it_is_compiled_and_run() -> None:
+    from hipdnn_iree.jit.pipeline import cache_key, store
+
+    graph = data("fused_conv_bias_relu_f32_nchw")
+    serving.build(config(hipdnn_iree__compiler__opt_level="O1"), graph, CPU)
+    with scope(compiler_opt_level="O1"):
+        assert store().get(cache_key(messages.graph(graph), CPU)) is not None
+    for driver in ("local-sync", "local-task"):
+        program = serving.build(config(hipdnn_iree__runtime__driver=driver), graph, CPU)
+        assert program.driver == driver
+
+
+def test_foreign_engine() -> None:
+    other = encode_config(EngineConfig(engine_id=1))
+    with pytest.raises(PluginError, match="engine 1 is not of this plugin"):
+        serving.build(other, data("pw_relu_all"), CPU)
+
+
+def test_unsupported_graph_is_no_error() -> None:
+    from hipdnn_iree import Graph
+    from hipdnn_iree.hipdnn_plugin.wire.encode import encode
+
+    g = Graph("declined", io_data_type="float")
+    x = g.tensor(dims=(4, 4), name="x")
+    x.ragged_offset_uid = g.tensor(dims=(5, 1, 1, 1), data_type="int32", name="rows").uid
+    g.relu(x).set_output()
+    reasons = serving.reasons(encode(g.freeze()), CPU)
+    assert reasons
+    assert all(reason.rule for reason in reasons)
