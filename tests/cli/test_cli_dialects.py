@@ -1,4 +1,4 @@
-"""``hipdnn-iree show --format`` linalg, tosa, stablehlo: conversions, and what has no form there."""
+"""``hipdnn-iree show --format`` linalg, tosa, stablehlo: what comes out, and what has no form."""
 
 from __future__ import annotations
 
