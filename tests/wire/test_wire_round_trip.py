@@ -51,10 +51,10 @@ FIELDS = {
     "LayernormBackwardAttributes": "dy x scale mean? inv_variance? epsilon? dx dscale dbias "
     "normalized_dim_count",
     "BlockScaleDequantizeAttributes": "x scale y block_size[ is_negative_scale",
-    "BlockScaleQuantizeAttributes": "x y scale block_size axis? transpose",
+    "BlockScaleQuantizeAttributes": "x y scale block_size? axis? transpose",
     "CustomOpAttributes": "custom_op_id input_tensor_uids[ output_tensor_uids[ data[",
     "ResampleFwdAttributes": "x y index? pre_padding[ post_padding[ stride[ window[ "
-    "resample_mode padding_mode generate_index",
+    "resample_mode padding_mode generate_index?",
     "ResampleBwdAttributes": "dy dx index? pre_padding[ post_padding[ stride[ window[ "
     "resample_mode padding_mode",
     "MoeGroupedMatmulAttributes": "token weight first_token_offset token_index? token_ks? output "
