@@ -322,7 +322,8 @@ def _read_node(
         reader.report("JSON-07", label, "type", kind, f"one of {known}")
         return
     before = len(reader.problems)
-    for section in sorted({spec.section for spec in op_type.JSON.fields if spec.section}):
+    sections = {s for spec in op_type.JSON.fields for s in (spec.section, spec.older) if s}
+    for section in sorted(sections):
         if not isinstance(item.get(section, {}), dict | None):
             reader.report("JSON-04", label, section, item[section], "an object")
     if len(reader.problems) > before:
@@ -353,8 +354,9 @@ def _read_node(
 
 
 def _find(item: Mapping[str, Any], spec: Field) -> Any:
-    section = item.get(spec.section) if spec.section else item
-    return section.get(spec.json_key) if isinstance(section, dict) else None
+    places = (item.get(spec.section) if spec.section else item, item.get(spec.older))
+    found = (place for place in places if isinstance(place, dict) and spec.json_key in place)
+    return next(found, {}).get(spec.json_key)
 
 
 def _read_port(

@@ -201,24 +201,25 @@ class AttentionOp(Op):
                     yield t.problem("ATTN-06", port, kind.json, "int32 or int64")
 
 
-def mask_parameters(section: str) -> tuple[Field, ...]:
+def mask_parameters(section: str, older: str = "") -> tuple[Field, ...]:
     """Return the JSON fields of the parameters that both ops have."""
     return (
         *(
-            Field(name=n, section=section, kind=Kind.BOOL, default=False)
+            Field(name=n, section=section, older=older, kind=Kind.BOOL, default=False)
             for n in ("alibi_mask", "padding_mask", "causal_mask", "causal_mask_bottom_right")
         ),
         *(
-            Field(name=n, section=section, kind=Kind.FLOAT, absent=Absent.NULL)
+            Field(name=n, section=section, older=older, kind=Kind.FLOAT, absent=Absent.NULL)
             for n in ("dropout_probability", "attn_scale_value")
         ),
         *(
-            Field(name=n, section=section, kind=Kind.INT, absent=Absent.NULL)
+            Field(name=n, section=section, older=older, kind=Kind.INT, absent=Absent.NULL)
             for n in ("left_bound", "right_bound")
         ),
         Field(
             name="diagonal_alignment",
             section=section,
+            older=older,
             kind=Kind.ENUM,
             enum=DiagonalAlignment,
             default=DiagonalAlignment.TOP_LEFT,

@@ -134,8 +134,9 @@ class Field:
         Port or parameter of the op.
     key : str
         JSON key; for tensors ``<name>_tensor_uid`` unless given.
-    section : str
-        Object inside the node that holds it; ``""`` is the node itself.
+    section, older : str
+        Object inside the node that holds it (``""`` is the node itself), and the one in which
+        older files have it, where that is another.
     kind : Kind
         How it is read.
     enum : type, optional
@@ -151,6 +152,7 @@ class Field:
     name: str
     key: str = ""
     section: str = ""
+    older: str = ""
     kind: Kind = Kind.TENSOR
     enum: type[ModeEnum] | type[DataType] | None = None
     as_code: bool = False

@@ -17,6 +17,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.ops.attention import AttentionOp, alibi_slopes
 from ..emit.builder import Builder, T, Value
 from .accumulate import operands
+from .products import products
 
 __all__ = [
     "Masks",
@@ -67,27 +68,12 @@ def narrowed(b: Builder, weights: Value, other: Value) -> Value:
     return b.convert(weights, other.dtype) if narrow else weights
 
 
-def product(b: Builder, left: Value, right: Value, compute: DataType) -> Value:
+def product(
+    b: Builder, left: Value, right: Value, compute: DataType, *, transposed: bool = False
+) -> Value:
     """Return left · right of rank 3, accumulated in the compute type."""
     left, right, dtype = operands(b, left, right, compute)
-    count, m = left.shape[:2]
-    n = right.shape[-1]
-    if b.target.is_gfx9 and count % 2 == 0 and m in (6, 10) and 1 < n < 16:
-        # IREE 3.13 gives two such matrices to a workgroup, and ends by SIGSEGV.
-        ends = ((0, count - 1), (count - 1, count))
-        parts = [[b.slice(x, 0, *end) for x in (left, right)] for end in ends]
-        return b.concatenate([_multiplied(b, x, y, dtype) for x, y in parts], 0)
-    return _multiplied(b, left, right, dtype)
-
-
-def _multiplied(b: Builder, left: Value, right: Value, dtype: DataType) -> Value:
-    count, m, k = left.shape
-    n = right.shape[-1]
-    if count > 1:
-        return b.call(T.AtenBmmOp, (count, m, n), dtype, left, right)
-    # A batch of one only keeps the compiler from its matmul code.
-    flat = (b.reshape(left, (m, k)), b.reshape(right, (k, n)))
-    return b.reshape(b.call(T.AtenMmOp, (m, n), dtype, *flat), (1, m, n))
+    return products(b, left, right, dtype, transposed=transposed)
 
 
 def factor(b: Builder, x: Value, op: AttentionOp, inputs: Inputs, depth: int) -> Value:

@@ -80,11 +80,7 @@ def _number(b: Builder, inputs: Inputs, port: str, compute: DataType) -> Value:
 def _shared(b: Builder, weights: Value, x: Value, heads: int, compute: DataType) -> Value:
     """Return weightsᵀ · x, summed over the query heads that share one of ``heads``."""
     weights = swapped(b, grouped(b, narrowed(b, weights, x), heads))
-    if b.target.is_gfx9 and weights.shape[0] > 1 and weights.shape[1] % 16 and x.shape[3] % 16:
-        # IREE 3.13 mixes up batches of transposed left operands when no size is a whole tile
-        # (found by emulation).
-        weights = b.materialise(weights)
-    result = product(b, weights, grouped(b, x, heads), compute)
+    result = product(b, weights, grouped(b, x, heads), compute, transposed=True)
     return b.reshape(result, (x.shape[0], heads, *result.shape[1:]))
 
 

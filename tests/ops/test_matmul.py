@@ -62,3 +62,18 @@ def test_pairs_of_small_matrices_are_multiplied_apart_on_gfx9(torch_ir: Callable
     graph.matmul(a, graph.tensor(dims=(2, 17, 11))).set_output()
     assert "aten.bmm" not in torch_ir(graph, "gfx942")
     assert "aten.bmm" in torch_ir(graph, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("strides", "n", "copied"),
+    [((231, 1, 33), 5, True), ((231, 7, 1), 5, False), ((231, 1, 33), 16, False)],
+)
+def test_a_transposed_left_operand_is_copied_on_gfx9_without_a_whole_tile(
+    strides: tuple[int, ...], n: int, copied: bool, torch_ir: Callable[..., str]
+) -> None:
+    # IREE 3.13 mixes up the matrices of a batch there otherwise.
+    graph = Graph(io_data_type="half", compute_data_type="float")
+    a = graph.tensor(dims=(3, 33, 7), strides=strides)
+    graph.matmul(a, graph.tensor(dims=(3, 7, n))).set_output()
+    assert ("aten.cat" in torch_ir(graph, "gfx942")) == copied
+    assert "aten.cat" not in torch_ir(graph, "cpu")
