@@ -19,7 +19,7 @@ from ...graph_api.ops.conv_dgrad import ConvDgrad
 from ...graph_api.ops.conv_fprop import ConvFprop
 from ..emit.builder import Builder, T, Value
 from .accumulate import operands
-from .conv_fprop import convolve
+from .conv_fprop import convolve, doubled, skips_dilation
 
 __all__ = ["lower"]
 
@@ -49,6 +49,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     dy, w, accumulate = operands(
         b, inputs["dy"], inputs["w"], node.compute_data_type, widen=b.target.is_cpu
     )
+    if dy.shape[1] == 1 and skips_dilation(b, op):
+        dy, w = doubled(b, dy, 1), doubled(b, w, 0)
     groups = op.dx_dims[1] // w.shape[1]
     overlap = any(k > t for k, t in zip(w.shape[2:], op.stride, strict=True))
     strided = prod(op.stride) > 1

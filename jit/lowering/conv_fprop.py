@@ -14,7 +14,7 @@ from ...graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ..emit.builder import Builder, T, Value
 from .accumulate import operands
 
-__all__ = ["convolve", "lower"]
+__all__ = ["convolve", "doubled", "lower", "skips_dilation"]
 
 
 # Beyond it the many small convolutions take longer to compile (6 s for 32) than they save.
@@ -35,7 +35,22 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         w = b.materialise(w)
     if op.conv_mode is ConvMode.CONVOLUTION:
         w = b.flip(w, range(2, w.rank))
+    if x.shape[1] == 1 and skips_dilation(b, op):
+        x, w = doubled(b, x, 1), doubled(b, w, 1)
     return {"y": convolve(b, x, w, op, accumulate)}
+
+
+def skips_dilation(b: Builder, op: ConvOp) -> bool:
+    """Whether IREE 3.13 would leave the dilation out if one channel only is summed over.
+
+    (Found by emulation.)  A second channel of zeros keeps it from doing so.
+    """
+    return b.target.is_gfx9 and max(op.dilation) > 1
+
+
+def doubled(b: Builder, v: Value, axis: int) -> Value:
+    """Return v with as many zeros behind it along an axis."""
+    return b.concatenate([v, b.literal(0, v.dtype, v.shape)], axis)
 
 
 def _channels_last(x: Value) -> bool:

@@ -15,7 +15,7 @@ from ...graph_api.ops.conv_fprop import ConvFprop
 from ...graph_api.ops.conv_wgrad import ConvWgrad
 from ..emit.builder import Builder, T, Value
 from .accumulate import operands
-from .conv_fprop import convolve
+from .conv_fprop import convolve, doubled
 
 __all__ = ["lower"]
 
@@ -40,7 +40,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     if b.target.is_gfx9 and x.shape[0] == 1 and max(op.stride) > 1:
         # The steps become dilation, which IREE 3.13 leaves out where one channel (here: one
         # image) is summed over; a second image of zeros keeps it from doing so.
-        x, dy = (_doubled(b, v) for v in (x, dy))
+        x, dy = (doubled(b, v, 0) for v in (x, dy))
     if b.target.is_gfx9:
         x, dy = (_settled(b, v, op) for v in (x, dy))
     taps = prod(op.dw_dims[2:])
@@ -75,10 +75,6 @@ def _cropped(
         x = b.slice(x, axis, start, start + (high - low - 1) * s + 1)
         pre_padding[i] = post_padding[i] = 0
     return x, dy, replace(op, pre_padding=tuple(pre_padding), post_padding=tuple(post_padding))
-
-
-def _doubled(b: Builder, v: Value) -> Value:
-    return b.concatenate([v, b.literal(0, v.dtype, v.shape)], 0)
 
 
 def _settled(b: Builder, v: Value, op: ConvWgrad) -> Value:

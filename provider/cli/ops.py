@@ -129,10 +129,12 @@ def _port_row(port: Port) -> dict[str, Any]:
 
 
 def _by_target(served: ByType) -> dict[str, Any]:
-    rows: dict[str, dict[str, Any]] = {}
+    from ..survey.serving import TARGETS
+
+    rows: dict[str, dict[str, Any]] = {target: {} for target in TARGETS}
     for data_type, targets in served.items():
         for target, found in targets.items():
-            rows.setdefault(target, {})[data_type.json] = {
+            rows[target][data_type.json] = {
                 "samples": found.samples,
                 "served": found.served,
                 "declined": found.declined,

@@ -96,6 +96,14 @@ _CASES: tuple[Case, ...] = (
         {"stride": (4, 2), "dilation": (2, 3), "padding": 2},
         "stride dilation",
     ),
+    ("one_filter_dilated", (2, 4, 9, 8), (1, 4, 3, 3), {"dilation": 2, "padding": 2}, "dilation"),
+    (
+        "one_filter_dilated_stride",
+        (1, 3, 10, 11),
+        (1, 3, 3, 2),
+        {"dilation": (1, 3), "stride": 2, "padding": 1},
+        "dilation stride",
+    ),
     ("stride4_taps5", (1, 3, 17, 19), (4, 3, 5, 5), {"stride": 4, "padding": 2}, "stride"),
     (
         "patches",

@@ -113,6 +113,7 @@ _CASES: tuple[_Case, ...] = (
     ("tile_minus1", (1, 15, 15, 15), (31, 15, 3, 3), {"padding": 1}, "tile padding"),
     ("tile_plus1", (1, 17, 17, 17), (33, 17, 3, 3), {"padding": 1}, "tile padding"),
     ("one_channel", (2, 1, 8, 8), (4, 1, 3, 3), {}, "size1"),
+    ("one_channel_dilated", (2, 1, 9, 8), (4, 1, 3, 3), {"dilation": 2, "padding": 2}, "dilation"),
     ("one_filter", (2, 8, 8, 8), (1, 8, 3, 3), {}, "size1"),
     ("row_image", (2, 8, 1, 16), (4, 8, 1, 3), {"pre_padding": (0, 1)}, "size1 padding"),
     ("1d", (2, 6, 17), (4, 6, 3), {"padding": 1}, "1d padding"),

@@ -15,9 +15,14 @@ from ...jit.target import Target
 from ..reference import Sample, sample_problems
 from .record import Key
 
-__all__ = ["Case", "cases", "few"]
+__all__ = ["Case", "cases", "few", "op_of"]
 
 _LAYOUTS = frozenset({"nhwc", "permuted", "transposed", "mixed_layout"})
+
+
+def op_of(sample: Sample) -> str:
+    """Return the name of the op that a sample is for."""
+    return sample.name.partition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Case:
     @property
     def op(self) -> str:
         """The op that the sample is for."""
-        return self.sample.name.partition(".")[0]
+        return op_of(self.sample)
 
     @property
     def name(self) -> str:
@@ -110,8 +115,8 @@ def few(samples: Iterable[Sample] | None = None) -> tuple[Sample, ...]:
     """
     chosen: dict[str, Sample] = {}
     everything = tuple(sample_problems() if samples is None else samples)
-    for op in dict.fromkeys(s.name.partition(".")[0] for s in everything):
-        mine = [s for s in everything if s.name.partition(".")[0] == op]
+    for op in dict.fromkeys(map(op_of, everything)):
+        mine = [s for s in everything if op_of(s) == op]
         for data_type in dict.fromkeys(t for s in mine for t in s.dtypes):
             fit = [s for s in mine if data_type in s.dtypes]
             plain = next((s for s in fit if "size1" not in s.tags), fit[0])

@@ -46,7 +46,7 @@ def test_ops_tell_everything_in_json(cli: Cli) -> None:
         assert [p["optional"] for p in row["outputs"]] == [p.optional for p in op.OUTPUTS]
         assert tuple(row["targets"]) == TARGETS == ("cpu", *GFX9_ARCHS)
         mine = [s for s in samples if s.name.partition(".")[0] == name]
-        assert mine
+        assert mine or name == "custom_op"  # what that one does is the caller's
         for kinds in row["targets"].values():
             assert list(kinds) == row["dtypes"]
             for kind, told in kinds.items():

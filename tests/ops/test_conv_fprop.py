@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.layout import channels_last_strides
+from hipdnn_iree.jit.support import problems
+from hipdnn_iree.jit.target import Target
 
 Run = Callable[..., Any]
 
@@ -58,6 +60,33 @@ def test_gfx9_never_pairs_a_channels_first_image_with_a_channels_last_filter(
 ) -> None:
     # IREE 3.13 compiles that pair wrongly (../shared/tools/gfx9emu found it).
     assert "aten.cat" in torch_ir(conv(w_last=True), target)
+
+
+def test_gfx9_declines_filters_with_gaps() -> None:
+    # IREE 3.13 does not compile a convolution of 16 bits or int8 with them.
+    for kind, found in (("half", ["IREE-CONV-01"]), ("int8", ["IREE-CONV-01"]), ("float", [])):
+        graph = Graph(io_data_type=kind)
+        x, w = graph.tensor(dims=(2, 8, 7, 9)), graph.tensor(dims=(12, 8, 3, 3))
+        w.strides = (128, 16, 4, 1)
+        graph.conv_fprop(x, w).set_output()
+        frozen = graph.freeze()
+        assert [p.rule for p in problems(frozen, Target.parse("gfx942"))] == found
+        assert not [*problems(frozen, Target.parse("cpu"))]
+
+
+@pytest.mark.parametrize("op", ["conv_fprop", "conv_dgrad"])
+def test_gfx9_sums_dilated_taps_over_two_channels(op: str, torch_ir: Callable[..., str]) -> None:
+    # IREE 3.13 leaves the dilation out of a sum over one (emulation).
+    def lowered(channels: int, dilation: int) -> str:
+        graph = Graph(io_data_type="float")
+        x = graph.tensor(dims=(2, channels, 9, 8))
+        w_dims = (4, channels, 3, 3) if op == "conv_fprop" else (channels, 4, 3, 3)
+        getattr(graph, op)(x, graph.tensor(dims=w_dims), dilation=dilation).set_output()
+        return torch_ir(graph, "gfx942")
+
+    assert "[2,2,9,8]" in lowered(1, 2)
+    assert "[2,2,9,8]" not in lowered(1, 1)
+    assert "[2,4,9,8]" not in lowered(2, 2)
 
 
 def test_symmetric_padding_is_the_convolutions_own_and_asymmetric_is_not(

@@ -96,16 +96,16 @@ def test_right_wrong_and_tired(
 def test_declined_is_not_compiled() -> None:
     def build(data_type: DataType) -> Graph:
         graph = Graph(io_data_type=data_type)
-        dy, w = graph.tensor(dims=(1, 1, 5, 5)), graph.tensor(dims=(1, 2, 3, 3))
-        graph.conv_dgrad(dy, w, dilation=2).set_output()
+        dy, x = graph.tensor(dims=(1, 6, 3, 3)), graph.tensor(dims=(1, 4, 5, 4))
+        graph.conv_wgrad(dy, x, dw_dims=(6, 2, 3, 1), stride=2, padding=1).set_output()
         return graph
 
     def nothing(*args: Any, **more: Any) -> Any:
         raise AssertionError("not to be called")
 
-    sample = Sample(name="conv_dgrad.one_channel", build=build)
+    sample = Sample(name="conv_wgrad.one_tap", build=build)
     found = emulate(Case(sample, DataType.FLOAT, GFX942), nothing, timeout_s=5)
-    assert (found.status, found.note, found.ir) == ("declined", "IREE-CONV-01", "")
+    assert (found.status, found.note, found.ir) == ("declined", "IREE-CONV-02", "")
 
 
 @pytest.mark.parametrize(

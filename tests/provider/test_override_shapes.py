@@ -202,10 +202,10 @@ def test_gaps_need_strides() -> None:
 def test_an_engine_may_decline_other_shapes() -> None:
     g = Graph(io_data_type="half", compute_data_type="float")
     x, w = g.tensor(dims=(1, 2, 8, 8), name="x"), g.tensor(dims=(4, 2, 3, 3), name="w")
-    g.conv_fprop(x, w, dilation=2).set_output()
+    g.conv_fprop(x, w).set_output()
     plan = g.build("gfx942")
     with pytest.raises(NotSupportedError, match="IREE-CONV-01"):
-        plan.with_shapes({x: (1, 1, 8, 8), w: (4, 1, 3, 3)})
+        plan.with_shapes({x: (1, 2, 8, 8), w: ((4, 2, 3, 3), (24, 12, 4, 1))})
 
 
 def test_both_engines_take_them() -> None:
