@@ -33,6 +33,7 @@ __all__ = [
     "Severity",
     "ShimTable",
     "Status",
+    "read_bytes",
     "status_of",
 ]
 

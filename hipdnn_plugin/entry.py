@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from .. import __version__
+from ..graph_api.errors import HipdnnIreeError
 from . import abi
 from .log import attach
 from .plugin import Plugin
@@ -100,6 +101,7 @@ def _guarded(body: Callable[..., None], set_error: Callable[[bytes], None]) -> C
             try:
                 return _tell(error, set_error)
             except BaseException:
+                set_error(f"{type(error).__name__}, whose text cannot be had".encode())
                 return int(abi.Status.INTERNAL_ERROR)
         return 0
 
@@ -110,7 +112,7 @@ def _tell(error: BaseException, set_error: Callable[[bytes], None]) -> int:
     """Leave the text of an error with the host and return its status."""
     status = abi.status_of(error)
     text = str(error)
-    if status is abi.Status.INTERNAL_ERROR and not hasattr(error, "code"):
+    if not isinstance(error, HipdnnIreeError | abi.PluginError | MemoryError):  # ours to mend
         text = f"{type(error).__name__}: {text}"
         log.error("%s", text, exc_info=error)
     # The library cuts it to hipDNN's limit, at a character's boundary.

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from ..graph_api.errors import BindError
 from ..jit.signature import Signature
@@ -18,6 +19,7 @@ from .devices import Place, synchronize
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..jit.runtime.device import Device
     from ..jit.runtime.plan import BoundPlan, Executable
     from ..provider.engine import Plan
     from .overrides import Overrides
@@ -99,20 +101,39 @@ class Program:
         DeviceError, ArtifactError
             If there is no such device, or the code is not for it.
         """
-        from ..jit.knobs import settings
-        from ..jit.runtime.device import Device
         from ..jit.runtime.module import Module
         from ..jit.runtime.plan import Executable
 
-        workers = (settings().runtime_threads or None) if self.driver == "local-task" else None
-        device = Device.open(
-            self.driver, device_id=place.device_id, stream=place.stream or None, workers=workers
-        )
+        device = _device(self.driver, place)
         module = Module.load(device, self.vmfb, sha256=self.sha256, target=str(self.target))
         executable = Executable(module, self.signature, self.uids, self.names)
         # IREE takes no default stream: it runs on one of its own, so the default one must be done.
         wait = None if device.on_host or place.stream else synchronize
         return Run(executable, 0 if own_workspace else self.workspace_bytes, wait)
+
+
+_on_streams: WeakValueDictionary[tuple[str, Place], Device] = WeakValueDictionary()
+_opening = threading.Lock()
+
+
+def _device(driver: str, place: Place) -> Device:
+    """Return IREE's device for a place; that of a stream goes when the last plan on it goes.
+
+    Hosts make and destroy streams as they like, so a stream's device is not kept for good.
+    """
+    from ..jit.knobs import settings
+    from ..jit.runtime.device import Device
+
+    if not place.stream:
+        workers = (settings().runtime_threads or None) if driver == "local-task" else None
+        return Device.open(driver, device_id=place.device_id, workers=workers)
+    with _opening:
+        device = _on_streams.get((driver, place))
+        if device is None:
+            device = Device.open(driver, device_id=place.device_id, stream=place.stream)
+            device.close()  # forgets it; whoever uses it keeps it
+            _on_streams[driver, place] = device
+    return device
 
 
 class Run:

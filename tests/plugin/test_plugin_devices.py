@@ -102,6 +102,36 @@ def test_hip_asked_for_and_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         place_of(0)
 
 
+def test_a_streams_device_lives_as_long_as_its_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    import gc
+
+    from hipdnn_iree.hipdnn_plugin import program
+    from hipdnn_iree.hipdnn_plugin.devices import Place
+    from hipdnn_iree.jit.runtime.device import Device
+    from hipdnn_iree.jit.target import Target
+
+    opened: list[tuple[str, int, int]] = []
+
+    class Opened:
+        def close(self) -> None:
+            pass
+
+    def stand_in(driver: str, *, device_id: int, stream: int) -> Any:
+        opened.append((driver, device_id, stream))
+        return Opened()
+
+    monkeypatch.setattr(Device, "open", stand_in)
+    one, two = (Place(Target.parse("gfx942"), 1, stream) for stream in (0x10, 0x20))
+    first = program._device("hip", one)
+    assert program._device("hip", one) is first
+    assert program._device("hip", two) is not first
+    assert opened == [("hip", 1, 0x10), ("hip", 1, 0x20)]
+    del first
+    gc.collect()
+    program._device("hip", one)
+    assert len(opened) == 3
+
+
 def memory(data: bytes) -> tuple[Any, int]:
     buffer = ctypes.create_string_buffer(data, len(data))
     return (buffer, found := ConstData(ctypes.addressof(buffer), len(data))), ctypes.addressof(
