@@ -15,6 +15,8 @@ from .ops.batchnorm import batchnorm
 from .ops.batchnorm_backward import batchnorm_backward
 from .ops.batchnorm_inference import batchnorm_inference
 from .ops.batchnorm_inference_variance_ext import batchnorm_inference_variance_ext
+from .ops.block_scale_dequantize import block_scale_dequantize
+from .ops.block_scale_quantize import block_scale_quantize
 from .ops.cast import cast
 from .ops.concatenate import concatenate
 from .ops.conv_dgrad import conv_dgrad
@@ -113,6 +115,8 @@ class Graph(PointwiseMethods):
     conv_fprop = conv_fprop
     conv_wgrad = conv_wgrad
     custom_op = custom_op
+    block_scale_dequantize = block_scale_dequantize
+    block_scale_quantize = block_scale_quantize
     layernorm = layernorm
     layernorm_backward = layernorm_backward
     matmul = matmul

@@ -7,6 +7,8 @@ from .batchnorm import Batchnorm
 from .batchnorm_backward import BatchnormBackward
 from .batchnorm_inference import BatchnormInference
 from .batchnorm_inference_variance_ext import BatchnormInferenceVarianceExt
+from .block_scale_dequantize import BlockScaleDequantize
+from .block_scale_quantize import BlockScaleQuantize
 from .concatenate import Concatenate
 from .conv_dgrad import ConvDgrad
 from .conv_fprop import ConvFprop
@@ -37,6 +39,8 @@ OPS: dict[str, type[Op]] = {
         BatchnormInferenceVarianceExt,
         Concatenate,
         ConvDgrad,
+        BlockScaleDequantize,
+        BlockScaleQuantize,
         ConvFprop,
         ConvWgrad,
         CustomOp,

@@ -18,7 +18,7 @@ boundary between kernels.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, nan, prod
+from math import frexp, inf, nan, prod
 from typing import TYPE_CHECKING, Any
 
 from torch_mlir import ir
@@ -39,6 +39,7 @@ __all__ = [
     "native",
     "pack",
     "plain",
+    "shared_scale",
     "storage",
     "unpack",
 ]
@@ -269,14 +270,39 @@ def _exponent(b: Builder, size: Value, bits: int) -> tuple[Value, Value]:
     return exponent, size
 
 
-def _encode_scale(b: Builder, x: Value) -> Value:
-    """Return the exponents of positive numbers, rounded; all other numbers become NaN."""
+def _biased_exponent(b: Builder, x: Value) -> tuple[Value, Value]:
+    """Return ⌊log2 x⌋ + 127 of positive numbers (at least 1, at most 254), and x over that power.
+
+    Below 2^-126 the second is below 1.
+    """
     # Large numbers in units of 1, the others in units of 2^-126, whose code is 1.
     large = b.call(T.AtenGeScalarOp, x.shape, BOOL, x, 1.0)
     size = b.unary(T.AtenClampMaxOp, x, 2.0**127)
     size = b.where(large, size, b.scale(size, 2.0**126))
     exponent, size = _exponent(b, size, 7)
-    code = b.add(exponent, b.where(large, _like(b, 127, exponent), _like(b, 1, exponent)))
+    return b.add(exponent, b.where(large, _like(b, 127, exponent), _like(b, 1, exponent))), size
+
+
+def shared_scale(b: Builder, largest: Value, element: DataType) -> tuple[Value, Value]:
+    """Return the E8M0 scales of blocks, and their inverses as float32.
+
+    2^(⌊log2 largest⌋ - ⌊log2 m⌋) with the largest number m of the element type, as in the OCP
+    Microscaling Formats specification; at least 2^-127, and NaN where a block is not finite.
+    """
+    exponent, size = _biased_exponent(b, largest)
+    below = b.call(T.AtenLtScalarOp, size.shape, BOOL, size, 1.0)
+    exponent = b.where(below, _like(b, 0, exponent), exponent)
+    top = frexp(element.largest)[1] - 1
+    code = b.unary(T.AtenClampMinOp, _add(b, exponent, -top), 0)
+    inverse = _decode_scale(b, b.unary(T.AtenRsubScalarOp, code, 254, 1))
+    finite = b.call(T.AtenLtScalarOp, largest.shape, BOOL, largest, inf)
+    code = b.where(finite, code, _like(b, 255, code))
+    return b.relabel(b.cast(code, DataType.UINT8), DataType.FP8_E8M0), inverse
+
+
+def _encode_scale(b: Builder, x: Value) -> Value:
+    """Return the exponents of positive numbers, rounded; all other numbers become NaN."""
+    code, size = _biased_exponent(b, x)
     # Ties go up, also between the smallest code and the next.
     up = b.call(T.AtenGeScalarOp, x.shape, BOOL, size, 1.5)
     code = b.where(up, _add(b, code, 1), code)

@@ -20,6 +20,8 @@ LOWERINGS: dict[str, str] = {
     "batchnorm_backward": "batchnorm_backward",
     "batchnorm_inference": "batchnorm_inference",
     "batchnorm_inference_variance_ext": "batchnorm_inference_variance_ext",
+    "block_scale_dequantize": "block_scale_dequantize",
+    "block_scale_quantize": "block_scale_quantize",
     "concatenate": "concatenate",
     "conv_dgrad": "conv_dgrad",
     "conv_fprop": "conv_fprop",

@@ -14,7 +14,7 @@ from ...graph_api.errors import Problem
 from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ..lowering import LOWERINGS
 from ..target import Target
-from . import attention, convolution, custom_op, row_norms
+from . import attention, block_scale, convolution, custom_op, row_norms
 from .base import problem
 
 __all__ = ["RULES", "problems"]
@@ -27,6 +27,7 @@ RULES: dict[str, str] = {
 Check = Callable[[FrozenGraph, FrozenNode, Target], Iterator[Problem]]
 
 _CHECKS: dict[str, Check] = {
+    "block_scale_dequantize": block_scale.problems,
     "conv_dgrad": convolution.problems,
     "conv_fprop": convolution.problems,
     "conv_wgrad": convolution.problems,
