@@ -10,10 +10,11 @@ from collections.abc import Callable
 
 from .dtypes import DataType
 
-__all__ = ["fill", "placeholders", "results_of", "tensor_type"]
+__all__ = ["fill", "fits", "placeholders", "results_of", "tensor_type"]
 
 _PLACEHOLDER = re.compile(r"\{(?:(FUNC_NAME)|(IN|OUT)(\d{1,9})_(?:(TYPE|DTYPE)|DIM(\d{1,9})))\}")
 _TYPE = re.compile(r"!torch\.vtensor<\[([\d,\s]+)\],\s*(\w+)>")
+_OPEN_TYPE = re.compile(r"!torch\.vtensor<\[([\d,?]*)\],(\w+)>")
 _ANY_TYPE = r"(?:!torch\.vtensor<[^>]*>|\{(?:IN|OUT)\d+_TYPE\})"
 _RESULTS = re.compile(rf"\)\s*->\s*({_ANY_TYPE}|\(\s*{_ANY_TYPE}(?:\s*,\s*{_ANY_TYPE})*\s*\))")
 _BY_SPELLING = {t.value.mlir: t for t in DataType if t.value.mlir}
@@ -22,6 +23,17 @@ _BY_SPELLING = {t.value.mlir: t for t in DataType if t.value.mlir}
 def tensor_type(dims: tuple[int, ...], data_type: DataType) -> str:
     """Return ``!torch.vtensor<[dims],type>``."""
     return f"!torch.vtensor<[{','.join(map(str, dims))}],{data_type.value.mlir}>"
+
+
+def fits(spelled: str, wanted: str) -> bool:
+    """Whether a tensor type in a function may stand for another; ``?`` stands for any extent."""
+    pair = [_OPEN_TYPE.fullmatch(text) for text in (spelled, wanted)]
+    if pair[0] is None or pair[1] is None or pair[0][2] != pair[1][2]:
+        return False
+    extents = [found[1].split(",") for found in pair if found]
+    return len(extents[0]) == len(extents[1]) and all(
+        one in ("?", other) for one, other in zip(*extents, strict=True)
+    )
 
 
 def placeholders(text: str) -> list[tuple[str, str, int, str, int]]:

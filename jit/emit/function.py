@@ -8,8 +8,10 @@ parses a text that the same library has parsed before.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from ...graph_api.mlir_text import fits
 
 __all__ = ["RULES", "perform"]
 
@@ -50,6 +52,7 @@ def perform(source: bytes, options: Mapping[str, Any]) -> tuple[Mapping[str, Any
         problems = list(_problems(module))
         if problems:
             return {"problems": problems}, b""
+        module = _specialised(module, options["arguments"])
         text = str(module.operation.get_asm(print_generic_op_form=True))
         if _depth(text) > _DEEPEST:
             # The host may parse in a thread whose stack is smaller than this one's.
@@ -57,6 +60,43 @@ def perform(source: bytes, options: Mapping[str, Any]) -> tuple[Mapping[str, Any
             return {"problems": [_problem("FUNCTION-05", got, wanted)]}, b""
         ir.Module.parse(text)
         return {"problems": []}, text.encode()
+
+
+def _specialised(module: Any, arguments: Sequence[str]) -> Any:
+    """Return the module with the extents that arguments leave open, and what follows from them.
+
+    IREE 3.13 compiles code for open extents worse, or (attention) not at all.
+    """
+    from torch_mlir import ir
+    from torch_mlir.passmanager import PassManager
+
+    spelled = [str(argument.type) for argument in _block(module).arguments]
+    if spelled == list(arguments) or len(spelled) != len(arguments):
+        return module
+    if not all(fits(one, other) for one, other in zip(spelled, arguments, strict=True)):
+        return module  # the host says what does not fit
+    made = ir.Module.parse(str(module))
+    function = made.body.operations[0]
+    types = [ir.Type.parse(text) for text in arguments]
+    for argument, known in zip(_block(made).arguments, types, strict=True):
+        argument.set_type(known)
+    results = ir.FunctionType(function.attributes["function_type"].value).results
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, results))
+    # Else the passes take it for a function that nobody calls.
+    function.attributes["sym_visibility"] = ir.StringAttr.get("public")
+    try:
+        PassManager.parse(f"builtin.module({_REFINE})").run(made.operation)
+    except ir.MLIRError:
+        return module
+    # What could not be worked out is left there as functions that calculate it.
+    return made if len(made.body.operations) == 1 else module
+
+
+def _block(module: Any) -> Any:
+    return module.body.operations[0].regions[0].blocks[0]
+
+
+_REFINE = "torch-shape-refinement-pipeline,func.func(canonicalize)"
 
 
 def _depth(text: str) -> int:

@@ -15,7 +15,7 @@ from torch_mlir import ir
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import GraphError, Problem
 from ...graph_api.frozen import FrozenNode
-from ...graph_api.mlir_text import fill, tensor_type
+from ...graph_api.mlir_text import fill, fits, tensor_type
 from ...graph_api.ops.custom_op import CustomOp
 from ..compiler.client import default_compiler
 from ..emit.builder import Builder, T, Value
@@ -28,7 +28,6 @@ RULES: dict[str, str] = {
 }
 
 _NAME = "custom_op"
-_VTENSOR = re.compile(r"!torch\.vtensor<\[([\d,?]*)\],(\w+)>")
 
 # IREE 3.13 does these in the buffer of an operand, also where that is an input of the program,
 # which the caller then finds sorted; a copy that is not folded away keeps it as it was.
@@ -47,7 +46,11 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     operands = list(inputs.values())
     text = _filled(op, [(v.shape, v.dtype) for v in operands])
     facts, checked = default_compiler().perform(
-        "function", text.encode(), label=f"the function of {node.label}", node=node.label
+        "function",
+        text.encode(),
+        {"arguments": [tensor_type(v.shape, v.dtype) for v in operands]},
+        label=f"the function of {node.label}",
+        node=node.label,
     )
     problems = [Problem(node=node.label, **record) for record in facts["problems"]]
     if not problems:
@@ -99,26 +102,15 @@ def _misfits(
             )
             continue
         for i, (value, (dims, data_type)) in enumerate(zip(values, wanted, strict=True)):
-            if not _fits(str(value.type), dims, data_type):
+            if not fits(str(_precise(value).type), tensor_type(dims, data_type)):
                 yield Problem(
                     rule="CALL-02",
                     node=node.label,
                     port=f"{port}[{i}]",
-                    got=f"{value.type}, which the function {side}",
+                    got=f"{_precise(value).type}, which the function {side}",
                     wanted=tensor_type(dims, data_type),
                     hint=f"{{{'IN' if port == 'inputs' else 'OUT'}{i}_TYPE}} stands for it",
                 )
-
-
-def _fits(spelled: str, dims: tuple[int, ...], data_type: DataType) -> bool:
-    """Whether a type in the function may stand for a tensor; ``?`` stands for any extent."""
-    found = _VTENSOR.fullmatch(spelled)
-    if found is None or found[2] != data_type.value.mlir:
-        return False
-    extents = found[1].split(",") if found[1] else []
-    return len(extents) == len(dims) and all(
-        e in ("?", str(d)) for e, d in zip(extents, dims, strict=True)
-    )
 
 
 def _inline(
@@ -135,8 +127,16 @@ def _inline(
         _locate(op, here)
     values = []
     for ssa, (dims, data_type) in zip(end.operands, results, strict=True):
-        values.append(Value(_cast(ssa, b.type(dims, data_type)), dims, data_type))
+        values.append(Value(_cast(_precise(ssa), b.type(dims, data_type)), dims, data_type))
     return values
+
+
+def _precise(ssa: Any) -> Any:
+    """Return a value before its extents were forgotten."""
+    owner = ssa.owner
+    if isinstance(owner, ir.Block) or owner.name != "torch.tensor_static_info_cast":
+        return ssa
+    return owner.operands[0]
 
 
 def _cast(ssa: Any, wanted: Any) -> Any:

@@ -163,6 +163,37 @@ def test_extents_that_the_text_leaves_open(run: Run) -> None:
     np.testing.assert_array_equal(y, np.maximum(data(2, 3), 0))
 
 
+@pytest.mark.parametrize("target", ["cpu", "gfx942"])
+def test_attention_of_any_extent(target: str) -> None:
+    """The form of Fusilli's templates: IREE compiles it only once the extents are known."""
+    q, o = (f"!torch.vtensor<[?,?,?,?],{{{name}_DTYPE}}>" for name in ("IN0", "OUT0"))
+    text = f"""
+    func.func private @{{FUNC_NAME}}(%q: {q}, %k: {q}, %v: {q}) -> {o} {{
+      %none = torch.constant.none
+      %p = torch.constant.float 0.0
+      %f = torch.constant.bool false
+      %o = torch.aten.scaled_dot_product_attention %q, %k, %v, %none, %p, %f, %none, %f :
+        {q}, {q}, {q}, !torch.none, !torch.float, !torch.bool, !torch.none, !torch.bool -> {o}
+      return %o : {o}
+    }}"""
+    graph = Graph(io_data_type="half")
+    dims = (1, 2, 16, 32)
+    tensors = [graph.tensor(dims=dims, name=name) for name in "qkv"]
+    (y,) = graph.custom_op(
+        mlir=text, inputs=tensors, outputs=[(dims, "half")], custom_op_id="fusilli.sdpa"
+    )
+    y.set_output()
+    plan = graph.build(target)
+    assert plan.statistics["dispatches"] == 1
+    if target == "cpu":
+        arrays = [data(*dims, seed=i).astype(np.float16) for i in range(3)]
+        (result,) = plan.run(dict(zip(tensors, arrays, strict=True))).values()
+        a, b, c = (array.astype(np.float64) for array in arrays)
+        e = np.exp(a @ b.swapaxes(-1, -2) / np.sqrt(32))
+        expected = e / e.sum(-1, keepdims=True) @ c
+        np.testing.assert_allclose(result, expected, rtol=3e-3, atol=3e-3)
+
+
 def test_control_flow_and_many_constants(run: Run) -> None:
     lines = [
         "%c = torch.constant.bool true",
@@ -409,6 +440,20 @@ def test_outputs_are_pairs(wrong: object) -> None:
         ),
         (body(result="%x").replace("[2,3]", "[3,2]"), "CALL-02", "[3,2],f32"),
         (body(result="%x").replace("[2,3]", "[?]"), "CALL-02", "[?],f32"),
+        (
+            body(
+                "%1 = torch.constant.int 1",
+                "%l = torch.prim.ListConstruct %x, %x : "
+                "(!torch.vtensor<[?,3],f32>, !torch.vtensor<[?,3],f32>) "
+                "-> !torch.list<vtensor<[?,3],f32>>",
+                "%y = torch.aten.cat %l, %1 : !torch.list<vtensor<[?,3],f32>>, !torch.int "
+                "-> !torch.vtensor<[?,?],f32>",
+                to="!torch.vtensor<[?,?],f32>",
+                takes="%x: !torch.vtensor<[?,3],f32>",
+            ),
+            "CALL-02",
+            "[2,6],f32",
+        ),
         (body(result="%x").replace(V, "!torch.vtensor"), "CALL-02", "!torch.vtensor"),
         (body(result="%x").replace(V, "tensor<2x3xf32>"), "CALL-02", "tensor<2x3xf32>"),
     ],
