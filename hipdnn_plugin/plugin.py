@@ -79,7 +79,7 @@ class Handle(_Object):
 class Context(_Object):
     """A compiled plan, loaded for each stream, and each set of shapes, that it has been run on."""
 
-    __slots__ = ("_lock", "_run", "_runs", "_stream", "handle", "program")
+    __slots__ = ("_last", "_lock", "_runs", "handle", "program")
 
     def __init__(self, handle: Handle, program: Program) -> None:
         super().__init__()
@@ -87,14 +87,15 @@ class Context(_Object):
         self.program = program
         self._runs: OrderedDict[tuple[Place, Shapes | None], Run] = OrderedDict()
         self._lock = threading.Lock()
-        self._stream = handle.stream
-        self._run = self._load(handle, None)
+        self._last = handle.stream, self._load(handle, None)
 
     def on(self, handle: Handle) -> Run:
         """Return the plan for the handle's stream of now."""
-        if handle.stream != self._stream:
-            self._run, self._stream = self._load(handle, None), handle.stream
-        return self._run
+        stream, run = self._last
+        if handle.stream != stream:
+            run = self._load(handle, None)
+            self._last = handle.stream, run
+        return run
 
     def at(self, handle: Handle, shapes: Shapes) -> Run:
         """Return the plan for other shapes; it is compiled when they are new."""
@@ -143,7 +144,7 @@ class Plugin:
         """``hipdnnEnginePluginDestroy``: contexts that were left over go too."""
         own = self._handle(handle)
         del self._handles[own.address]
-        for context in [c for c in self._contexts.values() if c.handle == own.address]:
+        for context in [c for c in list(self._contexts.values()) if c.handle == own.address]:
             self._contexts.pop(context.address, None)
 
     def set_stream(self, handle: int | None, stream: int | None) -> None:

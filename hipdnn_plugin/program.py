@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from ..graph_api.errors import BindError
 from ..jit.signature import Signature
 from ..jit.target import Target
-from .abi import DeviceBuffer
+from .abi import DeviceBuffer, PluginError, Status
 from .devices import Place, synchronize
 
 if TYPE_CHECKING:
@@ -163,6 +163,8 @@ class Run:
         DeviceError
             If the device fails.
         """
+        if not self._workspace_bytes:
+            workspace = None  # whatever the host passes for a plan that wants none
         key = (workspace, ctypes.string_at(buffers, count * _PAIR) if buffers else b"")
         try:
             plan = self._bound[key]
@@ -176,11 +178,12 @@ class Run:
     def _bind(self, key: tuple[int | None, bytes], workspace: int | None, count: int) -> BoundPlan:
         from ..jit.runtime.buffers import Pointer
 
+        if count and not key[1]:
+            raise PluginError(Status.BAD_PARAM, f"null pointer for {count} buffers")
         pairs = (DeviceBuffer * (len(key[1]) // _PAIR)).from_buffer_copy(key[1])
         if self._workspace_bytes and not workspace:
             raise BindError(f"the workspace is null; {self._workspace_bytes} bytes are needed")
-        wanted = self._workspace_bytes
-        space = Pointer(workspace, wanted) if workspace and wanted else None
+        space = Pointer(workspace, self._workspace_bytes) if workspace else None
         given = {pair.uid: Pointer(pair.ptr or 0) for pair in pairs}
         if len(given) < count:
             _refuse_doubles([pair.uid for pair in pairs])

@@ -222,6 +222,9 @@ static int run(char** args) {
   double planned = now();
   EXPECT(!P.ExecuteOpGraph(handle, context, workspace, job.buffers, job.count));
   double first = now();
+  struct timespec cpu;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+  printf("cpu_s %.6f\n", (double)cpu.tv_sec + (double)cpu.tv_nsec * 1e-9);
   write_results(&job);
   int iterations = atoi(args[3]);
   for (int k = 0; k < iterations / 10; ++k) P.ExecuteOpGraph(handle, context, workspace, job.buffers, job.count);
@@ -436,6 +439,7 @@ static int errors(char** args) {
   EXPECT(P.ExecuteOpGraph(handle, context, workspace, NULL, 0) == BAD_PARAM);
   EXPECT(strstr(last_error(), "BIND-01"));
   EXPECT(P.ExecuteOpGraph(handle, context, workspace, job.buffers, job.count - 1) == BAD_PARAM);
+  EXPECT(P.ExecuteOpGraph(handle, context, workspace, NULL, job.count) == BAD_PARAM);
   EXPECT(P.ExecuteOpGraph(handle, stranger, workspace, job.buffers, job.count) == BAD_PARAM);
   EXPECT(P.ExecuteOpGraph(stranger, context, workspace, job.buffers, job.count) == BAD_PARAM);
   EXPECT(P.ExecuteOpGraph(NULL, NULL, NULL, NULL, 0) == BAD_PARAM);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +125,10 @@ def test_cached_graph_in_a_fresh_process(host: Any, make_job: Any) -> None:
     job = make_job(data(FUSED))
     host.run("run", *job.arguments, 0)
     facts = [host.run("run", *job.arguments, 0) for _ in range(3)]
-    best = min(facts, key=lambda f: float(f["total_s"]))
-    assert float(best["total_s"]) < 1.0, best
+    # The time of the processor, as others may be using the machine, and the clock's if not.
+    assert min(float(found["cpu_s"]) for found in facts) < 1.0, facts
+    if os.getloadavg()[0] < (os.cpu_count() or 1) / 2:
+        assert min(float(found["total_s"]) for found in facts) < 1.0, facts
 
 
 @pytest.mark.timing
