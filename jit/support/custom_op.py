@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...graph_api.dtypes import DataType
 from ...graph_api.errors import Problem
 from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ...graph_api.mlir_text import placeholders
@@ -16,10 +17,23 @@ __all__ = ["PREFIXES", "RULES", "problems"]
 PREFIXES = ("hipdnn_iree.", "fusilli.")
 """Ids of custom ops whose data is MLIR text: our own, and those of hipDNN's Fusilli plugin."""
 
+_TYPES = (
+    DataType.FLOAT,
+    DataType.HALF,
+    DataType.BFLOAT16,
+    DataType.DOUBLE,
+    DataType.INT8,
+    DataType.UINT8,
+    DataType.INT32,
+    DataType.INT64,
+    DataType.BOOLEAN,
+)
+
 RULES: dict[str, str] = {
     "IREE-CUSTOM-01": "a custom op's id begins with 'hipdnn_iree.' or 'fusilli.'",
     "IREE-CUSTOM-02": "a custom op's data is UTF-8 text",
     "IREE-CUSTOM-03": "placeholders in a custom op's text name tensors and dims that it has",
+    "IREE-CUSTOM-04": "tensors of a custom op have types that the compiler computes with itself",
 }
 
 
@@ -40,6 +54,12 @@ def problems(graph: FrozenGraph, node: FrozenNode, target: Target) -> Iterator[P
         got = "a NUL character" if text.strip() else "nothing"
         yield problem(node, "IREE-CUSTOM-02", "data", got, "the text of a function in MLIR")
         return
+    for port, uid in (*node.inputs.items(), *node.outputs.items()):
+        kind = graph.tensors[uid].data_type
+        if kind not in _TYPES:  # narrower ones are handled as bytes
+            wanted = f"one of {', '.join(t.json for t in _TYPES)}"
+            hint = "convert it by an identity op before or after"
+            yield problem(node, "IREE-CUSTOM-04", port, kind.json, wanted, hint)
     tensors = {"IN": list(node.inputs.values()), "OUT": list(node.outputs.values())}
     for spelled, side, index, word, dim in placeholders(text):
         if not side:

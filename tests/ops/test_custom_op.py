@@ -487,6 +487,16 @@ def test_what_the_engine_declines(text: str, options: Any, rule: str, got: str) 
     assert got in decline.problem.got
 
 
+@pytest.mark.parametrize("data_type", ["fp8_e4m3", "int4", "fp4_e2m1"])
+def test_narrow_types_are_declined(data_type: str) -> None:
+    graph = Graph(io_data_type=data_type)
+    x = graph.tensor(dims=(2, 4), name="x")
+    graph.custom_op(mlir=ERF, inputs=[x], outputs=[((2, 4), "float")])[0].set_output()
+    (decline,) = engine("iree").declines(graph.freeze(), Target.parse("cpu"))
+    assert (decline.problem.rule, decline.problem.port) == ("IREE-CUSTOM-04", "inputs[0]")
+    assert decline.problem.got == data_type
+
+
 def test_nothing_verifies_it() -> None:
     """The reference says which node has no meaning there."""
     frozen = graph_of(ERF).freeze()
@@ -494,6 +504,19 @@ def test_nothing_verifies_it() -> None:
         expect(frozen, verify.random_inputs(frozen))
     (decline,) = engine("reference").declines(frozen, Target.parse("cpu"))
     assert "cannot be verified" in decline.problem.got
+
+
+def test_the_command_line_says_what_is_not_verified(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+    from hipdnn_iree.provider.cli.app import app
+
+    graph_of(ERF).save(tmp_path / "graph.json")
+    words = ["run", str(tmp_path / "graph.json")]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    found = CliRunner().invoke(app, [*words, "--verify"])
+    assert found.exit_code == 3
+    assert "mine: [REF-01] got the custom op 'hipdnn_iree.mlir'" in found.stderr
+    assert "cannot be verified" in found.stderr
 
 
 # -------------------------------------------------------------------------- hostile text
