@@ -22,6 +22,7 @@ __all__ = ["CPU", "Place", "place_of", "synchronize"]
 log = logging.getLogger("hipdnn_iree.plugin")
 
 KERNEL_DRIVER = "/dev/kfd"
+_NO_DEVICE = 100  # hipErrorNoDevice
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +109,8 @@ def _hip(function: str, *arguments: Any) -> Any:
             f"HIP cannot be used ({function}): {error}; ROCm's libamdhip64.so must be on the "
             "library path; HIPDNN_IREE_PLUGIN_DEVICE=cpu takes host pointers instead"
         ) from error
-    if int(getattr(status, "value", status)):
-        if function == "hipGetDeviceCount" and "NoDevice" in str(status):
-            return 0
-        raise DeviceError(f"{function} failed: {status}")
+    if int(status) == _NO_DEVICE and function == "hipGetDeviceCount":
+        return 0
+    if int(status):
+        raise DeviceError(f"{function} failed: {getattr(status, 'name', status)}")
     return values[0] if values else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -100,6 +101,32 @@ def test_hip_asked_for_and_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HIPDNN_IREE_PLUGIN_DEVICE", "hip")
     with pytest.raises(DeviceError, match="HIP"):
         place_of(0)
+
+
+def test_errors_of_hip_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As hip-python gives them: a status, then results."""
+    import enum
+
+    class Status(enum.IntEnum):
+        hipSuccess = 0  # noqa: N815
+        hipErrorNoDevice = 100  # noqa: N815
+        hipErrorInvalidHandle = 400  # noqa: N815
+
+    answers: dict[str, Any] = {
+        "hipGetDeviceCount": (Status.hipErrorNoDevice, 0),
+        "hipStreamGetDevice": (Status.hipErrorInvalidHandle, 0),
+        "hipStreamSynchronize": (Status.hipSuccess,),
+        "hipGetDevice": (Status.hipSuccess, 3),
+    }
+    hip = SimpleNamespace(**{n: lambda *_, a=a: a for n, a in answers.items()})
+    monkeypatch.setitem(sys.modules, "hip", SimpleNamespace(hip=hip))
+    assert devices._hip("hipGetDeviceCount") == 0
+    assert devices._hip("hipGetDevice") == 3
+    devices.synchronize(0)
+    with pytest.raises(DeviceError, match="hipStreamGetDevice failed: hipErrorInvalidHandle"):
+        devices._hip("hipStreamGetDevice", 5)
+    with pytest.raises(DeviceError, match="HIPDNN_IREE_PLUGIN_DEVICE=cpu"):
+        devices._hip("hipThatIsMissing")
 
 
 def test_a_streams_device_lives_as_long_as_its_plans(monkeypatch: pytest.MonkeyPatch) -> None:
