@@ -81,6 +81,9 @@ static void set_error(const char* text) { fail(0, "%s", text); }
 
 /* ------------------------------------------------------------------ log */
 
+enum { COLD, READY, GONE, FORKED };
+static atomic_int state = COLD; /* of the interpreter */
+
 static _Atomic(log_sink) sink;
 static atomic_int wanted_level = -1; /* -1: the host has not said; its variable decides then */
 
@@ -96,6 +99,7 @@ static int log_level(void) {
 
 static void emit(int severity, const char* text) {
   if (severity < INFO || severity > FATAL || severity < log_level()) return;
+  if (atomic_load(&state) >= GONE) return; /* what the sink needs may be gone as well */
   log_sink to = atomic_load(&sink);
   if (to) to(severity, text);
   else fprintf(stderr, "[hipdnn-iree] %s\n", text);
@@ -391,8 +395,6 @@ static struct table {
 
 /* ------------------------------------------------------------------ start and end */
 
-enum { COLD, READY, GONE, FORKED };
-static atomic_int state = COLD;
 static atomic_int inflight; /* calls inside this library */
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
 

@@ -195,13 +195,15 @@ print("done", "hipdnn_iree.hipdnn_plugin.entry" in sys.modules)
 
 @pytest.mark.parametrize("mode", [0, 8])  # RTLD_LOCAL, RTLD_DEEPBIND
 def test_python_host_shares_its_interpreter(library: Path, mode: int) -> None:
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", PYTHON_HOST, library, str(2 | mode)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "done True\n", "")
+    """Also one whose executable is static, and one of another version than the library's own."""
+    for python in (sys.executable, *pythons()):
+        done = subprocess.run(
+            [python, "-I", "-c", PYTHON_HOST, library, str(2 | mode)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "done True\n", ""), python
 
 
 # ---------------------------------------------------------------------------- what it exports
