@@ -18,7 +18,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     # Other sizes of 8-bit floats do not fill matrix instructions.
     whole = all(d % 32 == 0 for x in inputs.values() for d in x.shape[-2:])
     left, right, accumulate = operands(
-        b, inputs["a"], inputs["b"], node.compute_data_type, codes=whole
+        b, inputs["a"], inputs["b"], node.compute_data_type, codes=whole, fuse=True
     )
     batch = tuple(max(m, n) for m, n in zip(left.shape[:-2], right.shape[:-2], strict=True))
     m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]

@@ -118,9 +118,10 @@ def in_memory(array: Array, spec: ArgSpec) -> Array:
     """Return the memory of a logical array, with its gaps, in the shape of ``spec``."""
     if is_packed(spec.data_type):
         return pack(spec, array)
+    array = array.view(_element(spec))  # NumPy's next step does not know every narrow float
     step = array.dtype.itemsize
     flat = np.lib.stride_tricks.as_strided(array, (prod(spec.shape),), (step,))
-    return flat.view(_element(spec)).reshape(spec.shape)
+    return flat.reshape(spec.shape)
 
 
 def from_memory(memory: Array, spec: ArgSpec) -> Array:

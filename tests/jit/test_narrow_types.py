@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.dtypes import DataType
+from hipdnn_iree.jit.isa import read_kernels
 from hipdnn_iree.jit.lowering.module import lower_graph
+from hipdnn_iree.jit.pipeline import dump
 from hipdnn_iree.jit.runtime.arrays import pack, unpack
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.reference import numpy_dtype, to_dtype
@@ -169,3 +172,18 @@ def test_matrix_instructions_get_8_bit_floats_where_they_take_them(
     product = next(line for line in text.splitlines() if "torch.aten.mm " in line)
     assert f"[{rows},32],{kind}>" in product
     assert f"[{rows},96],f32>" in product
+
+
+@pytest.mark.parametrize(
+    ("target", "data_type"), [("gfx942", "fp8_e5m2_fnuz"), ("gfx90a", "fp8_e4m3")]
+)
+def test_a_product_of_8_bit_floats_is_one_kernel(
+    target: str, data_type: str, tmp_path: Path
+) -> None:
+    graph = Graph(io_data_type=data_type, compute_data_type="float")
+    a, b = graph.tensor(dims=(64, 128)), graph.tensor(dims=(128, 64))
+    graph.output(graph.relu(graph.matmul(a, b)), data_type="half")
+    compiled = dump(graph.freeze(), Target.parse(target), tmp_path)
+    (kernel,) = read_kernels(tmp_path / "dispatches")
+    assert compiled.statistics["dispatches"] == 1
+    assert kernel.mfma_count > 0
