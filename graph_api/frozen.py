@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from .dtypes import DataType
+from .dynamic import DynamicDim, marked
 from .errors import GraphError
 from .ops.base import Op
 from .order import Shape, canonical_order
@@ -93,6 +94,8 @@ class FrozenGraph(_ReadOnly):
         Uids of the tensors that need a buffer, each in canonical order.
     unused : tuple of int
         Uids of tensors that no kept node touches.
+    symbols : tuple of DynamicDim
+        The dims that are given at execution; ``dims`` of tensors have the examples.
     """
 
     name: str
@@ -106,6 +109,7 @@ class FrozenGraph(_ReadOnly):
     unused: tuple[int, ...] = ()
     preferred_engine_id: int | None = None
     is_override_shape_enabled: bool = False
+    symbols: tuple[DynamicDim, ...] = ()
 
     @cached_property
     def canonical(self) -> str:
@@ -153,12 +157,20 @@ class FrozenGraph(_ReadOnly):
             ],
             "tensors": [
                 # None is no uid, so a tensor without ragged offsets gets None.
-                [*_plain_tensor(spec), number.get(spec.ragged_offset_uid)]
+                [*_plain_tensor(spec), number.get(spec.ragged_offset_uid), *self._marks(spec)]
                 for spec in self.tensors.values()
             ],
             "inputs": [number[u] for u in self.inputs],
             "outputs": [number[u] for u in self.outputs],
         }
+
+    def _marks(self, spec: TensorSpec) -> list[list[int]]:
+        """Return a tensor's dynamic dims by number, in the order in which tensors have them."""
+        if not spec.dynamic:
+            return []
+        names = [name for s in self.tensors.values() for name in s.dynamic if name]
+        order = {name: i for i, name in enumerate(dict.fromkeys(names))}
+        return [[order.get(name, -1) for name in spec.dynamic]]
 
 
 def _plain_tensor(spec: TensorSpec) -> list[Any]:
@@ -223,7 +235,7 @@ def freeze(graph: Graph) -> FrozenGraph:
             offsets = by_uid[spec.ragged_offset_uid]
             specs.setdefault(offsets.uid, _freeze_tensor(offsets, found))
     written = {uid for node in nodes for uid in node.outputs.values()}
-    return FrozenGraph(
+    frozen = FrozenGraph(
         name=graph.name,
         io_data_type=graph.io_data_type,
         intermediate_data_type=graph.intermediate_data_type,
@@ -236,6 +248,8 @@ def freeze(graph: Graph) -> FrozenGraph:
         preferred_engine_id=graph.preferred_engine_id,
         is_override_shape_enabled=graph.is_override_shape_enabled,
     )
+    given = {tensor.uid: tensor.dynamic for tensor in graph.tensors if tensor.dynamic}
+    return marked(frozen, graph.symbols, given) if given else frozen
 
 
 def _kept(nodes: Sequence[Node]) -> list[Node]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 from . import arguments
 from .dtypes import DataType
+from .dynamic import DynamicDim, split_dims
+from .dynamic import make as make_dynamic
 from .errors import GraphError, Problem
 from .ops.base import Op
 from .ops.batchnorm import batchnorm
@@ -99,6 +101,7 @@ class Graph(PointwiseMethods):
         self.compute_data_type = arguments.data_type(compute_data_type, port="compute_data_type")
         self.preferred_engine_id: int | None = None
         self.is_override_shape_enabled = False
+        self.symbols: dict[str, DynamicDim] = {}
         self.tensors: list[Tensor] = []
         self.nodes: list[Node] = []
         self._produced: set[int] = set()
@@ -131,10 +134,50 @@ class Graph(PointwiseMethods):
     slice = slice
     transpose = transpose
 
+    def dynamic(
+        self,
+        name: str,
+        *,
+        range: tuple[int, int] = (1, 2**31 - 1),
+        example: int | None = None,
+    ) -> DynamicDim:
+        """Return a dim that is given at execution: one compiled plan then runs every size of it.
+
+        It is used as an extent in ``tensor(dims=...)`` of inputs; which dims of results follow
+        it is inferred.  There is no arithmetic with it.
+
+        Parameters
+        ----------
+        name : str
+            What messages, files and ``Plan.with_sizes`` call it.
+        range : tuple of int
+            Smallest and largest size, both included.
+        example : int, optional
+            A typical size, at least 2: the size for which rules are checked at once and code is
+            chosen.
+
+        Raises
+        ------
+        GraphError
+            For a name that is taken, and a range or example that makes no sense (DYN-01).
+
+        Examples
+        --------
+        >>> g = Graph(io_data_type="float")
+        >>> n = g.dynamic("n", range=(1, 4096))
+        >>> y = g.relu(g.tensor(dims=(n, 3))).set_output()
+        >>> g.freeze().tensors[y.uid].dynamic
+        ('n', '')
+        """
+        self.must_be_open()
+        dim = make_dynamic(name, range, example, self.symbols)
+        self.symbols[dim.name] = dim
+        return dim
+
     def tensor(
         self,
         *,
-        dims: Sequence[int] | None = None,
+        dims: Sequence[int | DynamicDim] | None = None,
         strides: Sequence[int] | None = None,
         data_type: DataType | str = DataType.UNSET,
         name: str = "",
@@ -145,8 +188,8 @@ class Graph(PointwiseMethods):
 
         Parameters
         ----------
-        dims : sequence of int
-            Logical dims (N, C, spatial...).
+        dims : sequence of int or DynamicDim
+            Logical dims (N, C, spatial...); some may be given at execution (``dynamic``).
         strides : sequence of int, optional
             In elements; contiguous when not given.  Inputs may be any dense permutation, padded
             or broadcast (stride 0); outputs any dense permutation.
@@ -164,23 +207,27 @@ class Graph(PointwiseMethods):
         Tensor
         """
         self.must_be_open()
+        examples, marks = split_dims(dims)
         tensor = Tensor(
             graph=self,
             name=arguments.text(name, port="name"),
             data_type=arguments.data_type(data_type, port="data_type"),
-            dims=None if dims is None else arguments.integers(dims, port="dims"),
+            dims=None if dims is None else arguments.integers(examples, port="dims"),
             strides=None if strides is None else arguments.integers(strides, port="strides"),
             virtual=arguments.flag(virtual, port="virtual"),
             given_uid=arguments.integer(uid, port="uid"),
+            dynamic=marks,
         )
         self.tensors.append(tensor)
         return tensor
 
     def tensor_like(self, other: Tensor, *, name: str = "") -> Tensor:
         """Add a tensor with the dims, strides and data type of another one."""
-        return self.tensor(
+        tensor = self.tensor(
             dims=other.dims, strides=other.strides, data_type=other.data_type, name=name
         )
+        tensor.dynamic = other.dynamic
+        return tensor
 
     def scalar(
         self,
@@ -372,7 +419,7 @@ class Graph(PointwiseMethods):
                 spec = self._frozen.tensors.get(tensor.uid)
                 if spec is not None:
                     tensor.dims, tensor.strides = spec.dims, spec.strides
-                    tensor.data_type = spec.data_type
+                    tensor.data_type, tensor.dynamic = spec.data_type, spec.dynamic
         return self._frozen
 
     @property

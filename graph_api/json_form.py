@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from . import json_dynamic
 from .arguments import shown
 from .dtypes import DataType
 from .errors import FormatError, Problem
@@ -168,6 +169,7 @@ def loads(text: str | bytes, factory: Callable[..., G]) -> G:
     if data.get("is_override_shape_enabled") is not None:
         flag = reader.flag("graph", "is_override_shape_enabled", data["is_override_shape_enabled"])
         graph.is_override_shape_enabled = bool(flag)
+    json_dynamic.read_dims(reader, graph, data.get("dynamic_dims"))
     tensors: dict[int, Tensor] = {}
     for i, item in enumerate(data["tensors"]):
         _read_tensor(reader, graph, f"tensors[{i}]", item, tensors)
@@ -266,6 +268,7 @@ def _read_tensor(
             where, "ragged_offset_tensor_uid", item["ragged_offset_tensor_uid"]
         )
     _read_value(reader, where, item, tensor)
+    json_dynamic.read_marks(reader, where, tensor, item.get("dynamic_dims"))
     tensors[uid] = tensor
 
 

@@ -35,7 +35,7 @@ def dumps(graph: FrozenGraph) -> str:
     FormatError
         If a scalar is infinite or NaN, which the format cannot hold.
     """
-    data = {
+    data: dict[str, Any] = {
         "name": graph.name,
         "compute_data_type": graph.compute_data_type.json,
         "io_data_type": graph.io_data_type.json,
@@ -44,6 +44,11 @@ def dumps(graph: FrozenGraph) -> str:
         "nodes": [_write_node(node) for node in graph.nodes],
         "tensors": [_write_tensor(graph, uid) for uid in sorted(graph.tensors)],
     }
+    if graph.symbols:
+        data["dynamic_dims"] = {
+            dim.name: {"range": [dim.low, dim.high], "example": dim.example}
+            for dim in graph.symbols
+        }
     if graph.preferred_engine_id is not None:
         data["preferred_engine_id"] = graph.preferred_engine_id
     return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
@@ -61,6 +66,8 @@ def _write_tensor(graph: FrozenGraph, uid: int) -> dict[str, Any]:
         "alignment": spec.alignment,
         "is_runtime_pass_by_value": spec.runtime_scalar,
     }
+    if spec.dynamic and uid in graph.inputs:  # those of results follow
+        data["dynamic_dims"] = {str(i): name for i, name in enumerate(spec.dynamic) if name}
     if spec.ragged_offset_uid is not None:
         data["ragged_offset_tensor_uid"] = spec.ragged_offset_uid
     if spec.value is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import arguments
 from .dtypes import DataType
+from .dynamic import DynamicDim, split_dims
 from .layout import Layout, analyse
 from .values import Scalar
 
@@ -41,6 +42,9 @@ class TensorSpec:
         A scalar whose value is read from host memory at each execution.
     ragged_offset_uid : int or None
         Tensor of element offsets, for a ragged tensor.
+    dynamic : tuple of str
+        For each dim the name of the dynamic dim that it is, ``""`` for none, ``"*"`` where the
+        extent varies with one otherwise; empty when all are fixed.  ``dims`` has the examples.
     """
 
     uid: int
@@ -53,6 +57,7 @@ class TensorSpec:
     alignment: int = 16
     runtime_scalar: bool = False
     ragged_offset_uid: int | None = None
+    dynamic: tuple[str, ...] = ()
 
     @property
     def layout(self) -> Layout:
@@ -84,6 +89,7 @@ class Tensor:
     runtime_scalar: bool = False
     ragged_offset_uid: int | None = None
     given_uid: int | None = None
+    dynamic: tuple[str, ...] = ()
 
     @property
     def uid(self) -> int:
@@ -121,10 +127,11 @@ class Tensor:
         self.data_type = arguments.data_type(data_type, port="data_type")
         return self
 
-    def set_dim(self, dims: Sequence[int]) -> Tensor:
+    def set_dim(self, dims: Sequence[int | DynamicDim]) -> Tensor:
         """Set the logical dims."""
         self.graph.must_be_open()
-        self.dims = arguments.integers(dims, port="dims")
+        examples, self.dynamic = split_dims(dims)
+        self.dims = arguments.integers(examples, port="dims")
         return self
 
     def set_stride(self, strides: Sequence[int]) -> Tensor:

@@ -18,7 +18,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..graph_api.errors import ArtifactError
+from ..graph_api.dynamic import other_examples
+from ..graph_api.errors import ArtifactError, CompileError
 from ..graph_api.frozen import FrozenGraph
 from ..graph_api.ops.attention import AttentionOp
 from .cache import CacheKey, CacheStore, source_digest, versions
@@ -57,6 +58,8 @@ class Compiled:
         Wall time of the stages in seconds: ``lookup``, ``lower``, ``compile``.
     statistics : dict
         ``dispatches``, ``fills``, ``copies``, ``transient_bytes``.
+    workspace_bytes : int or None
+        As in the signature, or None when they depend on the sizes of dynamic dims.
     """
 
     key: CacheKey
@@ -66,6 +69,7 @@ class Compiled:
     cache: str
     seconds: dict[str, float] = field(default_factory=dict)
     statistics: dict[str, Any] = field(default_factory=dict)
+    workspace_bytes: int | None = 0
 
 
 @lru_cache(maxsize=8)
@@ -189,10 +193,11 @@ def _compiled(
         key=key,
         vmfb=vmfb,
         sha256=manifest["sha256"],
-        signature=signature_of(graph, manifest["workspace_bytes"]),
+        signature=signature_of(graph, manifest["workspace_bytes"] or 0),
         cache=state,
         seconds=seconds,
         statistics=manifest["statistics"],
+        workspace_bytes=manifest["workspace_bytes"],
     )
 
 
@@ -224,6 +229,8 @@ def _compile(
     from .lowering.module import lower_graph
 
     text = lower_graph(graph, target)
+    if graph.symbols:
+        _must_not_depend(graph, target, text)
     seconds["lower"] = time.perf_counter() - begin
     log.info("compiling %s for %s (key %s)", graph.name or "a graph", target, key.digest[:16])
     begin = time.perf_counter()
@@ -235,13 +242,31 @@ def _compile(
             label=graph.name or key.digest[:16],
             dump_dir=dump_dir,
             want_statistics=True,
+            dynamic=bool(graph.symbols),
         )
     )
     seconds["compile"] = time.perf_counter() - begin
     return text, result
 
 
-def _summary(statistics: Mapping[str, Any] | None, workspace_bytes: int) -> dict[str, Any]:
+def _must_not_depend(graph: FrozenGraph, target: Target, text: str) -> None:
+    """Raise `CompileError` unless the module is the same text for other examples.
+
+    No number that was made from an example can be in it then, whatever a lowering calculates.
+    """
+    from .lowering.module import lower_graph
+
+    for other in other_examples(graph):
+        if lower_graph(other, target) != text:
+            names = ", ".join(dim.name for dim in graph.symbols)
+            raise CompileError(
+                f"the code of graph {graph.name!r} depends on the sizes of its dynamic dims "
+                f"({names}); build it for fixed sizes: plan.with_sizes, or buckets",
+                stage="lower",
+            )
+
+
+def _summary(statistics: Mapping[str, Any] | None, workspace_bytes: int | None) -> dict[str, Any]:
     execution = (statistics or {}).get("stream-aggregate", {}).get("execution", {})
     return {
         "dispatches": execution.get("dispatch-count"),

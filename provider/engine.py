@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ..graph_api.dynamic import at_sizes
 from ..graph_api.errors import BindError, Decline, Problem
 from ..graph_api.frozen import FrozenGraph
 from ..graph_api.specialise import Shape, ShapeLike, as_shapes, specialise
@@ -116,6 +117,20 @@ class Plan(ABC):
         if not wanted:
             return self
         return self._others.get(tuple(wanted.items()), lambda: self._build_for(wanted))
+
+    def with_sizes(self, sizes: Mapping[str, int]) -> Plan:
+        """Return the plan for some sizes of the graph's dynamic dims, by name.
+
+        It has fixed dims, a workspace of its own size, and is kept like those of `with_shapes`.
+
+        Raises
+        ------
+        GraphError
+            For a size that is missing, unknown or out of its range (DYN-03), and for rules that
+            the graph breaks at these sizes.
+        """
+        at_sizes(self.graph, sizes)
+        return self
 
     def _build_for(self, shapes: Mapping[int, Shape]) -> Plan:
         from .select import build

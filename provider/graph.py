@@ -33,7 +33,9 @@ class Graph(ModelGraph):
            [4., 0., 6.]], dtype=float32)
     """
 
-    def build(self, target: Target | str = "cpu", *, engine: str | None = None) -> Plan:
+    def build(
+        self, target: Target | str = "cpu", *, engine: str | None = None, exact: bool = False
+    ) -> Plan:
         """Freeze the graph and prepare it for a target.
 
         Parameters
@@ -42,6 +44,10 @@ class Graph(ModelGraph):
             ``"cpu"``, ``"gfx942"``, ``"mi300x"``, ``"cuda:sm_80"``...
         engine : str, optional
             Pin an engine by name or alias; it is never replaced by another one.
+        exact : bool
+            For a graph with dynamic dims: build for each combination of sizes by itself, when
+            it is first met, instead of one code for all sizes.  The code is faster and every op
+            is served, at the price of compiling (or finding in the cache) once per size.
 
         Returns
         -------
@@ -59,7 +65,7 @@ class Graph(ModelGraph):
         """
         from .select import build
 
-        return build(self.freeze(), target, engine=engine)
+        return build(self.freeze(), target, engine=engine, exact=exact)
 
     def aten(
         self, op: object, *args: Any, name: str = "", **kwargs: Any

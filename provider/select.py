@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from ..graph_api.dynamic import at_sizes
 from ..graph_api.errors import Decline, NotSupportedError
 from ..graph_api.frozen import FrozenGraph
 from ..jit.target import Target
+from .dynamic import ExactPlan
 from .engine import Engine, Plan
 from .manifest import ENGINES, engine
 
@@ -50,6 +52,14 @@ def choose(graph: FrozenGraph, target: Target | str, *, engine_name: str | None 
     raise NotSupportedError(f"no engine serves graph {graph.name!r} for {where}", reasons)
 
 
-def build(graph: FrozenGraph, target: Target | str, *, engine: str | None = None) -> Plan:
+def build(
+    graph: FrozenGraph, target: Target | str, *, engine: str | None = None, exact: bool = False
+) -> Plan:
     """Choose an engine and let it build; see ``Graph.build``."""
+    if exact and graph.symbols:
+        # The engine is the one for the examples, and stays the same for all sizes.
+        where = Target.parse(target)
+        examples = at_sizes(graph, {dim.name: dim.example for dim in graph.symbols})
+        chosen = choose(examples, where, engine_name=engine)
+        return ExactPlan(engine=chosen.NAME, graph=graph, target=where)
     return choose(graph, target, engine_name=engine).build(graph, Target.parse(target))

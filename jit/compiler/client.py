@@ -104,6 +104,7 @@ class Compiler:
             "mode": now.compiler_mode,
             "flags": list(request.flags),
             "statistics": request.want_statistics,
+            "dynamic": request.dynamic,
             "dump_dir": _folder(request),
         }
         started = time.perf_counter()

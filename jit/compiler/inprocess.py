@@ -91,15 +91,16 @@ def compile_in_process(source: bytes, flags: Sequence[str], report: Report) -> b
             invocation.close()
 
 
-def workspace_bytes(vmfb: bytes) -> int:
+def workspace_bytes(vmfb: bytes, *, dynamic: bool = False) -> int | None:
     """Return the bytes of scratch memory that the module's ``main`` takes.
 
-    Zero when the module was compiled without external transients.  No device is needed.
+    Zero when the module was compiled without external transients; None when they are known only
+    at run time and ``dynamic`` allows it.  No device is needed.
 
     Raises
     ------
     Refused
-        If the size is known only at run time.
+        If the size is known only at run time, and must not be.
     """
     import iree.runtime as rt
 
@@ -110,6 +111,8 @@ def workspace_bytes(vmfb: bytes) -> int:
     if "iree.abi.transients.size.constant" in facts:
         return int(facts["iree.abi.transients.size.constant"])
     if "iree.abi.transients.size" in facts:
+        if dynamic:
+            return None
         raise Refused("compile", "the workspace size depends on run-time values")
     return 0
 

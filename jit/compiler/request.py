@@ -44,6 +44,8 @@ class CompileRequest:
         of these files: it works the same, but its bytes differ.
     want_statistics : bool
         Whether to count dispatches, fills and copies; it does not change the code.
+    dynamic : bool
+        Whether the size of the scratch memory may depend on run-time values.
     """
 
     source: bytes
@@ -52,6 +54,7 @@ class CompileRequest:
     label: str = "graph"
     dump_dir: Path | None = None
     want_statistics: bool = False
+    dynamic: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +65,9 @@ class CompileResult:
     ----------
     vmfb : bytes
         IREE VM module.
-    workspace_bytes : int
-        Bytes of scratch memory that ``main`` takes as its last argument.
+    workspace_bytes : int or None
+        Bytes of scratch memory that ``main`` takes as its last argument; None when they depend
+        on run-time values.
     statistics : dict or None
         IREE's scheduling statistics (``stream-aggregate`` ...) when they were asked for.
     seconds : float
@@ -75,7 +79,7 @@ class CompileResult:
     """
 
     vmfb: bytes
-    workspace_bytes: int
+    workspace_bytes: int | None
     statistics: dict[str, Any] | None
     seconds: float
     diagnostics: tuple[str, ...]

@@ -162,7 +162,7 @@ def _compile(job: dict[str, Any], source: bytes, answers: _Answers) -> tuple[byt
         vmfb, backend = _either_way(job["mode"], source, flags, answers)
         return vmfb, {
             "backend": backend,
-            "workspace_bytes": workspace_bytes(vmfb),
+            "workspace_bytes": workspace_bytes(vmfb, dynamic=job["dynamic"]),
             "statistics": json.loads(statistics.read_text()) if statistics else None,
         }
 

@@ -9,7 +9,7 @@ Nothing here knows of graphs; SSA names never exist, so names of tensors cannot 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf, prod
@@ -24,6 +24,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.tensor import Scalar
 from ..target import Target
 from . import narrow
+from .dims import Dim, broadcast
 
 __all__ = ["Builder", "T", "Value"]
 
@@ -59,29 +60,38 @@ class Builder:
     ----------
     target : Target
         What the code is for; lowerings choose forms by it.
+
+    Attributes
+    ----------
+    extents : dict of str to callable
+        How to make the run-time value of each dynamic dim.
     """
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._types: dict[tuple[Ints, DataType, bool], Any] = {}
+        self.extents: dict[str, Callable[[], Any]] = {}
+        self._types: dict[tuple[str, DataType, bool], Any] = {}
         self._constants: dict[tuple[object, object], Any] = {}
 
     # ---------------------------------------------------------------- types and constants
 
     def type(self, shape: Sequence[int], dtype: DataType, *, mutable: bool = False) -> Any:
         """Return ``!torch.vtensor<[shape],dtype>`` (``!torch.tensor`` when mutable)."""
-        key = (tuple(shape), dtype, mutable)
+        dims = ",".join(map(str, shape))
+        key = (dims, dtype, mutable)
         if key not in self._types:
             kind = "tensor" if mutable else "vtensor"
-            dims = ",".join(map(str, shape))
             self._types[key] = ir.Type.parse(f"!torch.{kind}<[{dims}],{narrow.storage(dtype)}>")
         return self._types[key]
 
     def constant(self, value: object) -> Any:
         """Return the SSA constant for a bool, int, float, str, None or list of ints."""
+        if isinstance(value, Dim):
+            return self._intern((Dim, value.key), lambda: self._extent(value))
         if isinstance(value, list | tuple):
             items = [self.constant(v) for v in value]
-            return self._intern((list, tuple(value)), lambda: _int_list(items))
+            key = tuple(v.key if isinstance(v, Dim) else v for v in value)
+            return self._intern((list, key), lambda: _int_list(items))
         makers = {
             bool: T.ConstantBoolOp,
             int: T.ConstantIntOp,
@@ -93,6 +103,14 @@ class Builder:
         # repr keeps 0.0 and -0.0 apart, which compare equal.
         return self._intern((type(value), repr(value)), lambda: makers[type(value)](value).result)
 
+    def _extent(self, dim: Dim) -> Any:
+        """Return the run-time value of an extent."""
+        found = None
+        for name in dim.factors:
+            one = self._intern((Dim, name), lambda name=name: self.extents[name]().result)
+            found = one if found is None else T.AtenMulIntOp(found, one).result
+        return found if dim.scale == 1 else T.AtenMulIntOp(found, self.constant(dim.scale)).result
+
     def _intern(self, key: tuple[object, object], make: Any) -> Any:
         # One straight-line block: a constant made earlier dominates every later use.
         if key not in self._constants:
@@ -101,6 +119,9 @@ class Builder:
 
     def literal(self, value: Scalar, dtype: DataType, shape: Sequence[int] = (1,)) -> Value:
         """Return a tensor filled with a number, rounded to ``dtype`` once."""
+        if any(isinstance(d, Dim) for d in shape):
+            one = self.literal(value, dtype, [1 if isinstance(d, Dim) else d for d in shape])
+            return self.expand(one, shape)
         dims = "x".join(map(str, shape)) + ("x" if shape else "")
         text = _literal_text(value, dtype)
         attribute = ir.Attribute.parse(f"dense<{text}> : tensor<{dims}{narrow.storage(dtype)}>")
@@ -139,11 +160,11 @@ class Builder:
 
     def binary(self, op: Any, a: Value, b: Value, *operands: object) -> Value:
         """Create an elementwise op on two values of one type, broadcasting as NumPy does."""
-        return self.call(op, np.broadcast_shapes(a.shape, b.shape), a.dtype, a, b, *operands)
+        return self.call(op, broadcast(a.shape, b.shape), a.dtype, a, b, *operands)
 
     def compare(self, op: Any, a: Value, b: Value) -> Value:
         """Create a comparison; the result is boolean."""
-        return self.call(op, np.broadcast_shapes(a.shape, b.shape), BOOL, a, b)
+        return self.call(op, broadcast(a.shape, b.shape), BOOL, a, b)
 
     def add(self, a: Value, b: Value) -> Value:
         """Return a + b."""
@@ -159,12 +180,21 @@ class Builder:
 
     def where(self, condition: Value, a: Value, b: Value) -> Value:
         """Return a where the condition holds, else b."""
-        shape = np.broadcast_shapes(condition.shape, a.shape, b.shape)
+        shape = broadcast(condition.shape, a.shape, b.shape)
         return self.call(T.AtenWhereSelfOp, shape, a.dtype, condition, a, b)
 
     def scale(self, x: Value, factor: float) -> Value:
         """Return x times a number, leaving x alone for 1."""
         return x if factor == 1 else self.mul(x, self.literal(factor, x.dtype, ()))
+
+    def mean(self, total: Value, count: int) -> Value:
+        """Return a sum over ``count`` elements divided by that number, known now or later."""
+        if not isinstance(count, Dim):
+            return self.scale(total, 1 / count)
+        whole = self.type((), DataType.INT64)
+        read = T.PrimNumToTensorScalarOp(whole, self.constant(count)).result
+        divisor = self.convert(Value(read, (), DataType.INT64), total.dtype)
+        return self.binary(T.AtenDivTensorOp, total, divisor)
 
     def truth(self, x: Value) -> Value:
         """Return x ≠ 0."""
@@ -199,13 +229,22 @@ class Builder:
         """Return x with another shape of as many elements."""
         if tuple(shape) == x.shape:
             return x
-        return self.call(T.AtenViewOp, shape, x.dtype, x, list(shape))
+        # What follows from the others is left to the compiler, which then knows that it does.
+        open_dims = [isinstance(d, Dim) for d in shape]
+        asked = [
+            -1 if d and sum(open_dims) == 1 else n for d, n in zip(open_dims, shape, strict=True)
+        ]
+        return self.call(T.AtenViewOp, shape, x.dtype, x, asked)
 
     def expand(self, x: Value, shape: Sequence[int]) -> Value:
         """Return x repeated along dims of extent 1."""
         if tuple(shape) == x.shape:
             return x
-        return self.call(T.AtenExpandOp, shape, x.dtype, x, list(shape), False)
+        kept = (1,) * (len(shape) - x.rank) + x.shape
+        asked = [
+            -1 if isinstance(a, Dim) and a == n else n for a, n in zip(kept, shape, strict=True)
+        ]
+        return self.call(T.AtenExpandOp, shape, x.dtype, x, asked, False)
 
     def slice(self, x: Value, axis: int, start: int, stop: int, step: int = 1) -> Value:
         """Return x[start:stop:step] along an axis; the whole is never emitted."""

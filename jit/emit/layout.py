@@ -11,6 +11,7 @@ from ...graph_api.layout import Layout
 from ...graph_api.tensor import TensorSpec
 from . import narrow
 from .builder import Builder, Value
+from .dims import sizes
 
 __all__ = ["argument", "argument_shape", "to_logical", "to_memory"]
 
@@ -18,7 +19,10 @@ __all__ = ["argument", "argument_shape", "to_logical", "to_memory"]
 def argument_shape(spec: TensorSpec) -> tuple[int, ...]:
     """Return the shape of the function argument for a tensor with a buffer."""
     layout = spec.layout
-    return (layout.span,) if layout.padded else layout.shape
+    if layout.padded:
+        return (layout.span,)
+    dims = sizes(spec)
+    return tuple(1 if axis in layout.broadcast else dims[axis] for axis in layout.order)
 
 
 def argument(spec: TensorSpec) -> tuple[tuple[int, ...], DataType]:
@@ -37,7 +41,7 @@ def to_logical(b: Builder, given: Value, spec: TensorSpec) -> Value:
         given = b.reshape(narrow.unpack(b, given, prod(shape), spec.data_type), shape)
     value = _without_gaps(b, given, layout) if layout.padded else given
     inverse = [layout.order.index(axis) for axis in range(len(spec.dims))]
-    logical = b.expand(b.permute(value, inverse), spec.dims)
+    logical = b.expand(b.permute(value, inverse), sizes(spec))
     return replace(logical, order=layout.order, repeated=bool(layout.broadcast))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
@@ -22,6 +23,7 @@ from ...graph_api.ops.transpose import Transpose
 from ...graph_api.tensor import TensorSpec
 from ..emit import narrow
 from ..emit.builder import Builder, T, Value
+from ..emit.dims import Dim
 from ..emit.layout import argument, to_logical, to_memory
 from ..target import Target
 from . import lowering
@@ -140,7 +142,12 @@ def _emit_function(b: Builder, graph: FrozenGraph) -> None:
             if spec.runtime_scalar:
                 values[uid] = b.number(slots[uid], spec.data_type, spec.dims)
                 continue
-            values[uid] = to_logical(b, Value(slots[uid], *argument(spec)), spec)
+            given = Value(slots[uid], *argument(spec))
+            for axis, extent in enumerate(given.shape):
+                if isinstance(extent, Dim):
+                    read = partial(T.AtenSizeIntOp, slots[uid], b.constant(axis))
+                    b.extents.setdefault(extent.factors[0], read)
+            values[uid] = to_logical(b, given, spec)
         for k, node in enumerate(graph.nodes):
             with b.at(f"n{k}"):
                 for uid in node.inputs.values():

@@ -39,7 +39,7 @@ def _product(b: Builder, x: Value, axes: Axes) -> Value:
 
 
 def _average(b: Builder, x: Value, axes: Axes) -> Value:
-    return b.scale(_sum(b, x, axes), 1 / prod(x.shape[a] for a in axes))
+    return b.mean(_sum(b, x, axes), prod(x.shape[a] for a in axes))
 
 
 def _absolute(b: Builder, x: Value) -> Value:

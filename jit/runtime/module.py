@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from ...graph_api.errors import ArtifactError, DeviceError
+from ..signature import ArgSpec
 from .cpu import missing_features
 from .device import Device, reason
 
@@ -27,24 +29,81 @@ class Module:
     main, main_async : iree.runtime.VmFunction
         ``main(outs..., ins..., workspace)``, and the form with two more arguments: the fence
         to wait for and the fence to signal.
-    workspace_bytes : int
-        Bytes of workspace that a call wants.
+    workspace_bytes : int or None
+        Bytes of workspace that a call wants; None when that depends on the shapes (`measure`).
     """
 
-    __slots__ = ("__weakref__", "context", "device", "main", "main_async", "workspace_bytes")
+    __slots__ = (
+        "__weakref__",
+        "_size",
+        "context",
+        "device",
+        "main",
+        "main_async",
+        "workspace_bytes",
+    )
 
     def __init__(
-        self, device: Device, context: Any, main: Any, main_async: Any, workspace_bytes: int
+        self,
+        device: Device,
+        context: Any,
+        main: Any,
+        main_async: Any,
+        workspace_bytes: int | None,
+        size: Any = None,
     ) -> None:
+        self._size = size
         self.device = device
         self.context = context
         self.main = main
         self.main_async = main_async
         self.workspace_bytes = workspace_bytes
 
+    def measure(self, args: Sequence[ArgSpec]) -> int:
+        """Return the bytes of workspace that a call with arguments of these shapes wants.
+
+        Raises
+        ------
+        DeviceError
+            If there is no memory for the largest argument, which is wanted for a moment.
+        ArtifactError
+            If the code does not take such arguments.
+        """
+        if self.workspace_bytes is not None:
+            return self.workspace_bytes
+        from iree.runtime import HalFence, VmVariantList
+
+        from .memory import allocate, as_view
+
+        # Only the shapes are looked at, but a view of them must have memory behind it.
+        memory = allocate(self.device, max(a.nbytes for a in args))
+        arguments, results = VmVariantList(len(args) + 3), VmVariantList(1)
+        for spec in args:
+            if not spec.scalar:
+                arguments.push_ref(as_view(memory, spec))
+            elif spec.data_type.is_float:
+                arguments.push_float(0.0)
+            else:
+                arguments.push_int(0)
+        for ref in (memory, HalFence(0), HalFence(0)):
+            arguments.push_ref(ref)
+        try:
+            self.context.invoke(self._size, arguments, results)
+        except Exception as error:
+            raise ArtifactError(
+                f"the code does not match its signature: {reason(error)}"
+            ) from error
+        return int(results.get_variant(0))
+
     @classmethod
     def load(
-        cls, device: Device, vmfb: bytes | memoryview, *, sha256: str = "", target: str = ""
+        cls,
+        device: Device,
+        vmfb: bytes | memoryview,
+        *,
+        sha256: str = "",
+        target: str = "",
+        dynamic: bool = False,
     ) -> Module:
         """Verify the bytes and load them.
 
@@ -60,6 +119,8 @@ class Module:
             verified (10 ms more at the first call, as it imports ``zipfile``).
         target : str, optional
             What the code was compiled for, for the error text.
+        dynamic : bool
+            Whether the size of the workspace may depend on the shapes.
 
         Raises
         ------
@@ -81,7 +142,8 @@ class Module:
             module = rt.VmModule.copy_buffer(device.instance, vmfb)
         except Exception as error:
             raise ArtifactError(f"IREE cannot read the module: {reason(error)}") from error
-        workspace_bytes = _transients(module)
+        size = module.lookup_function("main$async_transients_size")
+        workspace_bytes = None if dynamic and _is_open(module) else _transients(module)
         main, main_async = module.lookup_function("main"), module.lookup_function("main$async")
         if main is None:
             raise ArtifactError(f"the module has no function main; it has {module.function_names}")
@@ -90,7 +152,7 @@ class Module:
             context = rt.VmContext(device.instance, [hal, module])
         except Exception as error:
             raise _load_error(error, device, target) from error
-        return cls(device, context, main, main_async, workspace_bytes)
+        return cls(device, context, main, main_async, workspace_bytes, size)
 
 
 def verify(vmfb: bytes | memoryview, sha256: str = "") -> None:
@@ -141,6 +203,13 @@ def transient_bytes(vmfb: bytes | memoryview) -> int:
 
     verify(vmfb)
     return _transients(rt.VmModule.copy_buffer(rt.VmInstance(), vmfb))
+
+
+def _is_open(module: Any) -> bool:
+    """Whether the size of the workspace depends on run-time values."""
+    function = module.lookup_function("main$async")
+    about = {} if function is None else function.reflection
+    return _SIZE in about and f"{_SIZE}.constant" not in about
 
 
 def _transients(module: Any) -> int:

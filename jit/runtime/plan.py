@@ -119,7 +119,7 @@ class Executable:
         names = names or [""] * len(uids)
         labels = [name or f"uid {uid}" for uid, name in zip(uids, names, strict=True)]
         self._arguments = tuple(zip(self.uids, labels, signature.args, strict=True))
-        self._pool = Pool(module.device, module.workspace_bytes)
+        self._pool = Pool(module.device, signature.workspace_bytes)
         self._bound: OrderedDict[object, BoundPlan] = OrderedDict()
         self._remember = remember
         self._lock = threading.Lock()
@@ -132,7 +132,7 @@ class Executable:
     @property
     def workspace_bytes(self) -> int:
         """Bytes of workspace that a run wants."""
-        return self.module.workspace_bytes
+        return self.signature.workspace_bytes
 
     def bind(
         self,
@@ -459,7 +459,7 @@ def _check(module: Module, signature: Signature, uids: Sequence[int], names: Seq
                 f"uid {uid}: dims {spec.dims} with strides {spec.strides} do not span the "
                 f"code's shape {spec.shape}"
             )
-    if signature.workspace_bytes != module.workspace_bytes:
+    if module.workspace_bytes not in (None, signature.workspace_bytes):
         raise ArtifactError(
             f"the signature names {signature.workspace_bytes} bytes of workspace, the code "
             f"{module.workspace_bytes}: they are not of one compilation"

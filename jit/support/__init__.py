@@ -14,7 +14,7 @@ from ...graph_api.errors import Problem
 from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ..lowering import LOWERINGS
 from ..target import Target
-from . import attention, block_scale, convolution, custom_op, row_norms
+from . import attention, block_scale, convolution, custom_op, dynamic, row_norms
 from .base import problem
 
 __all__ = ["RULES", "problems"]
@@ -45,6 +45,7 @@ def problems(graph: FrozenGraph, target: Target) -> Iterator[Problem]:
     """Yield every reason not to serve a graph for a target; nothing yielded is a promise."""
     for node in graph.nodes:
         yield from _node_problems(graph, node)
+        yield from dynamic.problems(graph, node, target)
         if check := _CHECKS.get(node.op.NAME):
             yield from check(graph, node, target)
 

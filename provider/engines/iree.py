@@ -21,9 +21,10 @@ from ..engine import Engine, Plan
 if TYPE_CHECKING:
     import numpy as np
 
+    from ...jit.runtime.module import Module
     from ...jit.runtime.plan import Executable
 
-__all__ = ["IreeEngine", "IreePlan"]
+__all__ = ["IreeEngine", "IreePlan", "driver_for", "load", "work"]
 
 # Below this many element operations a call on worker threads costs more (8 to 15 µs) than the
 # threads save; measured on two cores (docs/design/).
@@ -45,8 +46,21 @@ class IreeEngine(Engine):
     def declines(self, graph: FrozenGraph, target: Target) -> list[Decline]:
         return [Decline(engine=self.NAME, problem=p) for p in support.problems(graph, target)]
 
-    def build(self, graph: FrozenGraph, target: Target) -> IreePlan:
+    def build(self, graph: FrozenGraph, target: Target) -> Plan:
         compiled = compile_graph(graph, target)
+        if graph.symbols:
+            from .iree_dynamic import DynamicIreePlan
+
+            return DynamicIreePlan(
+                engine=self.NAME,
+                graph=graph,
+                target=target,
+                cache=compiled.cache,
+                seconds=compiled.seconds,
+                workspace_bytes=compiled.workspace_bytes or 0,
+                statistics=compiled.statistics,
+                compiled=compiled,
+            )
         return IreePlan(
             engine=self.NAME,
             graph=graph,
@@ -56,7 +70,7 @@ class IreeEngine(Engine):
             workspace_bytes=compiled.signature.workspace_bytes,
             statistics=compiled.statistics,
             compiled=compiled,
-            driver=_driver(graph, target),
+            driver=driver_for(graph, target),
         )
 
 
@@ -75,13 +89,33 @@ def work(graph: FrozenGraph) -> int:
     return total
 
 
-def _driver(graph: FrozenGraph, target: Target) -> str:
+def driver_for(graph: FrozenGraph, target: Target) -> str:
+    """Return the IREE driver that runs a graph: worker threads only where they pay."""
     if not target.is_cpu:
         return target.drivers[0]
     chosen = settings().runtime_driver
     if chosen != "auto":
         return chosen
     return "local-task" if work(graph) >= _TASK_THRESHOLD else "local-sync"
+
+
+def load(compiled: Compiled, driver: str, target: Target, seconds: dict[str, float]) -> Module:
+    """Return the code on a device of the driver, and note in ``seconds`` how long it took."""
+    from ...jit.runtime.device import Device
+    from ...jit.runtime.module import Module
+
+    begin = time.perf_counter()
+    workers = settings().runtime_threads or None
+    device = Device.open(driver, workers=workers if driver == "local-task" else None)
+    module = Module.load(
+        device,
+        compiled.vmfb,
+        sha256=compiled.sha256,
+        target=str(target),
+        dynamic=compiled.workspace_bytes is None,
+    )
+    seconds["load"] = time.perf_counter() - begin
+    return module
 
 
 @dataclass(kw_only=True)
@@ -100,21 +134,12 @@ class IreePlan(Plan):
         DeviceError
             If there is no device for the target here.
         """
-        from ...jit.runtime.device import Device
-        from ...jit.runtime.module import Module
         from ...jit.runtime.plan import Executable
 
-        begin = time.perf_counter()
-        workers = settings().runtime_threads or None
-        device = Device.open(self.driver, workers=workers if self.driver == "local-task" else None)
-        module = Module.load(
-            device, self.compiled.vmfb, sha256=self.compiled.sha256, target=str(self.target)
-        )
+        module = load(self.compiled, self.driver, self.target, self.seconds)
         uids = (*self.graph.outputs, *self.graph.inputs)
         names = [self.graph.tensors[u].name for u in uids]
-        loaded = Executable(module, self.compiled.signature, uids, names)
-        self.seconds["load"] = time.perf_counter() - begin
-        return loaded
+        return Executable(module, self.compiled.signature, uids, names)
 
     def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
         self.executable.execute(buffers, workspace)

@@ -16,6 +16,7 @@ from ...graph_api.errors import BindError, Decline, Problem
 from ...graph_api.frozen import FrozenGraph
 from ...graph_api.ops import OPS
 from ...jit.target import Target
+from ..dynamic import ExactPlan
 from ..engine import Engine, Plan
 
 if TYPE_CHECKING:
@@ -57,7 +58,9 @@ class ReferenceEngine(Engine):
         ]
         return [Decline(engine=self.NAME, problem=problem) for problem in found]
 
-    def build(self, graph: FrozenGraph, target: Target) -> ReferencePlan:
+    def build(self, graph: FrozenGraph, target: Target) -> Plan:
+        if graph.symbols:
+            return ExactPlan(engine=self.NAME, graph=graph, target=target)
         return ReferencePlan(engine=self.NAME, graph=graph, target=target)
 
 

@@ -200,7 +200,9 @@ def graph(
     if change == "swapped":
         a, b = b, a
     z = g.pointwise(a, b, mode=mode)
-    z = g.mul(z, g.scalar(value, data_type=value_type))
+    factor = g.scalar(value, data_type=value_type)
+    factor.runtime_scalar = change == "runtime scalar"
+    z = g.mul(z, factor)
     z = g.reduction(
         z,
         mode="max" if change == "reduction" else "add",
@@ -214,8 +216,6 @@ def graph(
         g.neg(y).set_output().set_stride((256, 1, 32, 4))
     if change == "result":
         g.neg(y).set_output()
-    if change == "runtime scalar":
-        x.runtime_scalar = True
     return g.freeze()
 
 

@@ -261,6 +261,7 @@ def test_optional_top_level_keys() -> None:
 def test_tensor_settings_survive() -> None:
     g = relu()
     x, y = g.tensors
+    x.set_dim((1,))
     x.alignment, x.runtime_scalar = 256, True
     y.ragged_offset_uid = 1
     data = json.loads(g.to_json())

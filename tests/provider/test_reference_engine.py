@@ -66,8 +66,9 @@ def test_what_it_declines() -> None:
 def test_it_is_never_chosen_silently() -> None:
     assert "reference" not in DEFAULT_ENGINES
     declined = Graph(io_data_type="float")
-    declined.relu(declined.tensor(dims=(4,))).set_output()
-    declined.is_override_shape_enabled = True
+    x, offsets = declined.tensor(dims=(4,)), declined.tensor(dims=(4,), data_type="int32")
+    x.ragged_offset_uid = offsets.uid
+    declined.relu(x).set_output()
     with pytest.raises(NotSupportedError) as caught:
         choose(declined.freeze(), "cpu")
     assert {d.engine for d in caught.value.declines} == {"IREE_JIT_ENGINE"}

@@ -1,0 +1,320 @@
+"""Extents that are only known at execution.
+
+A graph is described, checked and inferred with an example of each; which extents of other tensors
+follow them is found by inferring the graph for further sizes, so that no op needs to know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import index
+from typing import TYPE_CHECKING
+
+from .arguments import shown
+from .errors import GraphError, Problem
+
+if TYPE_CHECKING:
+    from .frozen import FrozenGraph
+    from .tensor import TensorSpec
+
+__all__ = [
+    "DERIVED",
+    "RULES",
+    "DynamicDim",
+    "at_sizes",
+    "make",
+    "marked",
+    "other_examples",
+    "sizes_of",
+    "split_dims",
+]
+
+Ints = tuple[int, ...]
+Names = tuple[str, ...]
+
+DERIVED = "*"
+"""Mark of an extent that varies with a dynamic one without being it."""
+
+RULES: dict[str, str] = {
+    "DYN-01": "a dynamic dim has a name of its own, a range of sizes from 1 on, and an example",
+    "DYN-02": "a tensor with dynamic dims is dense, and no scalar",
+    "DYN-03": "there is a size for each dynamic dim, within its range",
+    "DYN-04": "tensors agree on the size of a dynamic dim",
+    "DYN-05": "the dynamic dims given for a result are those that follow",
+    "DYN-06": "the graph is valid at both ends of each range",
+}
+
+_LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicDim:
+    """An extent that is given at execution; made by ``Graph.dynamic``.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in messages, files and ``Plan.with_sizes``.
+    low, high : int
+        Smallest and largest size, both included.
+    example : int
+        The size that stands for it wherever a number is needed.
+    """
+
+    name: str
+    low: int
+    high: int
+    example: int
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def make(
+    name: object, bounds: object, example: object, taken: Mapping[str, DynamicDim]
+) -> DynamicDim:
+    """Return the dim, or raise `GraphError` (DYN-01)."""
+
+    def refuse(got: object, wanted: str) -> GraphError:
+        problem = Problem(rule="DYN-01", port=str(name), got=shown(got), wanted=wanted)
+        return GraphError("a dynamic dim is not well described", [problem])
+
+    if not isinstance(name, str) or not name.isidentifier():
+        raise refuse(name, "a name of letters, digits and underscores")
+    if name in taken:
+        raise refuse(name, "a name that no other dynamic dim has")
+    try:
+        low, high = (index(b) for b in bounds)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise refuse(bounds, "a range (low, high), both included") from None
+    if not 1 <= low < high <= _LARGEST:
+        raise refuse((low, high), f"1 <= low < high <= {_LARGEST}")
+    if example is None:
+        example = min(max(low, 8), high)
+    try:
+        size = index(example)  # type: ignore[arg-type]
+    except TypeError:
+        raise refuse(example, "a whole number as the example") from None
+    # An extent of 1 hides the layout of its tensor and stands for broadcasting.
+    if not max(low, 2) <= size <= high:
+        raise refuse(size, f"an example from {max(low, 2)} to {high}")
+    return DynamicDim(name, low, high, size)
+
+
+def split_dims(dims: object) -> tuple[object, Names]:
+    """Return dims with examples in place of dynamic ones, and the names; () without any."""
+    if not isinstance(dims, Sequence) or not any(isinstance(d, DynamicDim) for d in dims):
+        return dims, ()
+    names = tuple(d.name if isinstance(d, DynamicDim) else "" for d in dims)
+    return [d.example if isinstance(d, DynamicDim) else d for d in dims], names
+
+
+def probes(dim: DynamicDim, shift: int = 0) -> Ints:
+    """Return two sizes other than the example and, where the range allows, other than 1."""
+    near = (dim.example + 3 + shift, dim.example + 7 + shift, *range(2, 6))
+    found = [size for size in near if dim.low <= size <= dim.high]
+    found += [dim.high, dim.low]
+    return tuple(dict.fromkeys(s for s in found if s != dim.example))[:2]
+
+
+def marked(
+    graph: FrozenGraph, symbols: Mapping[str, DynamicDim], given: Mapping[int, Names]
+) -> FrozenGraph:
+    """Return the graph with the dynamic dims of all tensors marked.
+
+    Parameters
+    ----------
+    graph : FrozenGraph
+        With the examples as dims.
+    symbols : mapping of name to DynamicDim
+    given : mapping of uid to names
+        Marks of the tensors that were described with dynamic dims.
+
+    Raises
+    ------
+    GraphError
+        For a source that is not dense (DYN-02), marks of a result that do not follow (DYN-05),
+        sizes at which the graph is not valid (DYN-06).
+    """
+    given = {uid: names for uid, names in given.items() if uid in graph.tensors}
+    used = {name for names in given.values() for name in names} - {""}
+    sources = {uid: names for uid, names in given.items() if uid in graph.inputs}
+    problems = [p for uid in sources if (p := _not_dense(graph.tensors[uid])) is not None]
+    if problems:
+        raise GraphError(f"graph {graph.name!r} has dynamic dims where none can be", problems)
+    kept = tuple(symbols[name] for name in symbols if name in used)
+    graph = replace(
+        graph,
+        symbols=kept,
+        tensors={
+            uid: replace(spec, dynamic=sources.get(uid, ())) for uid, spec in graph.tensors.items()
+        },
+    )
+    marks = {uid: [""] * len(spec.dims) for uid, spec in graph.tensors.items()}
+    for dim in kept:
+        for size in (dim.low, dim.high):
+            _at_end(graph, dim, size)
+        others = [(size, at_sizes(graph, {dim.name: size}, partial=True)) for size in probes(dim)]
+        for uid, spec in graph.tensors.items():
+            for axis, extent in enumerate(spec.dims):
+                found = [(size, other.tensors[uid].dims[axis]) for size, other in others]
+                if all(have == extent for _, have in found):
+                    continue
+                same = all(have == size for size, have in found) and extent == dim.example
+                marks[uid][axis] = dim.name if same and not marks[uid][axis] else DERIVED
+    specs = {
+        uid: replace(spec, dynamic=tuple(marks[uid]) if any(marks[uid]) else ())
+        for uid, spec in graph.tensors.items()
+    }
+    problems = [
+        Problem(
+            rule="DYN-05",
+            port=specs[uid].label,
+            got=_shown(specs[uid].dims, names),
+            wanted=_shown(specs[uid].dims, specs[uid].dynamic),
+            hint="leave the dims of results out",
+        )
+        for uid, names in given.items()
+        if names != specs[uid].dynamic
+    ]
+    if problems:
+        raise GraphError(f"graph {graph.name!r} has other dynamic dims than were given", problems)
+    return replace(graph, tensors=specs)
+
+
+def _at_end(graph: FrozenGraph, dim: DynamicDim, size: int) -> None:
+    try:
+        at_sizes(graph, {dim.name: size}, partial=True)
+    except GraphError as error:
+        first = error.problems[0]
+        wanted = "a graph that is valid there"
+        hint = "choose another range for the dim"
+        problem = Problem(
+            rule="DYN-06", port=dim.name, got=f"size {size}: {first}", wanted=wanted, hint=hint
+        )
+        raise GraphError(
+            f"graph {graph.name!r} is not valid at every size of {dim.name}",
+            [problem, *error.problems],
+        ) from None
+
+
+def _not_dense(spec: TensorSpec) -> Problem | None:
+    got = ""
+    if spec.runtime_scalar or spec.value is not None:
+        got = "a scalar"
+    elif spec.ragged_offset_uid is not None:
+        got = "a ragged tensor"
+    elif not spec.layout.dense:
+        got = f"strides {list(spec.strides)} for dims {list(spec.dims)}"
+    wanted = "a permutation without gaps or repetition"
+    return Problem(rule="DYN-02", port=spec.label, got=got, wanted=wanted) if got else None
+
+
+def _shown(dims: Ints, names: Names) -> str:
+    marks = names or ("",) * len(dims)
+    words = (name or str(d) for d, name in zip(dims, marks, strict=True))
+    return f"dims [{', '.join(words)}]"
+
+
+def at_sizes(graph: FrozenGraph, sizes: Mapping[str, int], *, partial: bool = False) -> FrozenGraph:
+    """Return the graph for some sizes: one like any other, without dynamic dims.
+
+    Parameters
+    ----------
+    graph : FrozenGraph
+    sizes : mapping of name to int
+        A size for each dynamic dim; with ``partial`` the example stands for those left out.
+
+    Raises
+    ------
+    GraphError
+        For a size that is missing, not a dynamic dim's or out of its range (DYN-03), and for
+        rules that the graph breaks at these sizes.
+    """
+    from .specialise import specialise
+
+    known = {dim.name: dim for dim in graph.symbols}
+    problems = [p for name in sizes if (p := _misfit(known, name, sizes[name])) is not None]
+    if not partial:
+        problems += [
+            Problem(rule="DYN-03", port=name, got="no size", wanted=f"{dim.low} to {dim.high}")
+            for name, dim in known.items()
+            if name not in sizes
+        ]
+    if problems:
+        raise GraphError("the sizes do not fit the graph's dynamic dims", problems)
+    shapes = {}
+    for uid in graph.inputs:
+        spec = graph.tensors[uid]
+        if spec.dynamic:
+            pairs = zip(spec.dims, spec.dynamic, strict=True)
+            shapes[uid] = (tuple(sizes.get(name, extent) for extent, name in pairs), None)
+    return specialise(graph, shapes)
+
+
+def other_examples(graph: FrozenGraph) -> Iterator[FrozenGraph]:
+    """Yield the same graph with other examples, twice, in the order of nodes and ports it has."""
+    for k in (0, 1):
+        # Two dims that share an example get different ones, so that they are told apart as well.
+        sizes = {
+            d.name: p[(k + i) % len(p)]
+            for i, d in enumerate(graph.symbols)
+            if (p := probes(d, 2 * i))
+        }
+        other = at_sizes(graph, sizes)
+        ops = {tuple(node.outputs.values()): node.op for node in other.nodes}
+        yield replace(
+            graph,
+            symbols=tuple(replace(d, example=sizes[d.name]) for d in graph.symbols),
+            nodes=tuple(replace(n, op=ops[tuple(n.outputs.values())]) for n in graph.nodes),
+            tensors={
+                uid: replace(spec, dims=(o := other.tensors[uid]).dims, strides=o.strides)
+                for uid, spec in graph.tensors.items()
+            },
+        )
+
+
+def _misfit(known: Mapping[str, DynamicDim], name: str, size: object) -> Problem | None:
+    if name not in known:
+        wanted = f"one of {', '.join(known)}" if known else "no sizes: no dim is dynamic"
+        return Problem(rule="DYN-03", port=str(name), got="a size", wanted=wanted)
+    dim = known[name]
+    whole = isinstance(size, int) and not isinstance(size, bool)
+    if whole and dim.low <= size <= dim.high:  # type: ignore[operator]
+        return None
+    wanted = f"a whole number from {dim.low} to {dim.high}"
+    return Problem(rule="DYN-03", port=name, got=shown(size), wanted=wanted)
+
+
+def sizes_of(graph: FrozenGraph, dims: Mapping[int, Ints]) -> dict[str, int]:
+    """Return the sizes that the dims of some tensors say; further problems are not looked for.
+
+    Raises
+    ------
+    GraphError
+        For tensors that disagree (DYN-04).
+    """
+    found: dict[str, tuple[int, int]] = {}
+    problems = list(_read_sizes(graph, dims, found))
+    if problems:
+        raise GraphError("the tensors are of different sizes", problems)
+    return {name: size for name, (size, _) in found.items()}
+
+
+def _read_sizes(
+    graph: FrozenGraph, dims: Mapping[int, Ints], found: dict[str, tuple[int, int]]
+) -> Iterator[Problem]:
+    for uid, extents in dims.items():
+        spec = graph.tensors[uid]
+        if len(extents) != len(spec.dims):
+            continue  # told when the buffer is looked at
+        for name, extent in zip(spec.dynamic, extents, strict=False):
+            if name in ("", DERIVED):
+                continue
+            size, first = found.setdefault(name, (extent, uid))
+            if size != extent:
+                wanted = f"{size}, as in {graph.tensors[first].label}"
+                yield Problem(
+                    rule="DYN-04", port=spec.label, got=f"{name} = {extent}", wanted=wanted
+                )

@@ -1,0 +1,72 @@
+"""Plans of graphs with dynamic dims: the sizes come with the buffers.
+
+For each combination of sizes there is a plan with fixed shapes, made when first met; the last few
+are kept.  What such a plan is made of is the engine's business: the IREE engine gives all of them
+one compiled module (``engines.iree_dynamic``), others build for the sizes exactly.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..graph_api.dynamic import at_sizes, sizes_of
+from ..graph_api.errors import BindError, GraphError
+from ..graph_api.frozen import FrozenGraph
+from .engine import Plan
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["DynamicPlan", "ExactPlan"]
+
+
+@dataclass(kw_only=True)
+class DynamicPlan(Plan):
+    """A graph with dynamic dims; ``graph`` has the examples as dims.
+
+    Sizes are read from the shapes of the inputs (arrays and ``__dlpack__`` objects); where these
+    are addresses, ask for the sizes first: ``plan.with_sizes({"n": 17}).execute(...)``.
+    """
+
+    def with_sizes(self, sizes: Mapping[str, int]) -> Plan:
+        key = tuple(sorted(sizes.items()))
+        return self._others.get(key, lambda: self._at(at_sizes(self.graph, sizes)))
+
+    @abstractmethod
+    def _at(self, graph: FrozenGraph) -> Plan:
+        """Return the plan for a graph that is this one at some sizes."""
+
+    def _for(self, buffers: Mapping[int, Any]) -> Plan:
+        """Return the plan for the sizes of the buffers, or raise `BindError`."""
+        dims = {}
+        for uid in self.graph.inputs:
+            if self.graph.tensors[uid].dynamic:
+                shape = getattr(buffers.get(uid), "shape", None)
+                if shape is not None:
+                    dims[uid] = tuple(shape)
+        try:
+            return self.with_sizes(sizes_of(self.graph, dims))
+        except GraphError as error:
+            raise BindError(f"{error.message}; nothing was executed", error.problems) from None
+
+    def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
+        self._for(buffers)._execute(buffers, workspace)
+
+    def _run(self, inputs: Mapping[int, Any], copy: bool) -> dict[int, np.ndarray[Any, Any]]:
+        return self._for(inputs)._run(inputs, copy)
+
+    def _bind(self, buffers: Mapping[int, Any], workspace: Any, copy: bool) -> Callable[[], None]:
+        return self._for(buffers)._bind(buffers, workspace, copy)
+
+
+@dataclass(kw_only=True)
+class ExactPlan(DynamicPlan):
+    """Each combination of sizes is built by itself, as a graph with fixed dims."""
+
+    def _at(self, graph: FrozenGraph) -> Plan:
+        from .select import build
+
+        return build(graph, self.target, engine=self.engine)

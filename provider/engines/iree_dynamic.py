@@ -1,0 +1,110 @@
+"""Plans of the IREE engine for graphs with dynamic dims: one module for all sizes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ...graph_api.dynamic import sizes_of
+from ...graph_api.frozen import FrozenGraph
+from ...graph_api.layout import strides_in_order
+from ...graph_api.specialise import ShapeLike, as_shapes
+from ...jit.pipeline import Compiled, signature_of
+from ...jit.signature import ArgSpec
+from ..dynamic import DynamicPlan
+from ..engine import Plan, TensorKey
+from .iree import IreePlan, driver_for, load
+
+if TYPE_CHECKING:
+    from ...jit.runtime.module import Module
+    from ...jit.runtime.plan import Executable
+
+__all__ = ["DynamicIreePlan", "SizedPlan"]
+
+
+@dataclass(kw_only=True)
+class DynamicIreePlan(DynamicPlan):
+    """Code that was compiled once and runs at every size."""
+
+    compiled: Compiled
+    _modules: dict[str, Module] = field(default_factory=dict, init=False, repr=False)
+    _loading: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+
+    def with_shapes(self, shapes: Mapping[TensorKey, ShapeLike]) -> Plan:
+        """Return the plan for some dims; it is compiled by itself if only the sizes differ."""
+        wanted = as_shapes(self.graph, self._by_uid(shapes))
+        dims = {uid: d for uid, (d, _) in wanted.items() if uid in self.graph.inputs}
+        examples = {dim.name: dim.example for dim in self.graph.symbols}
+        sizes = examples | sizes_of(self.graph, dims)
+        plan = self.with_sizes(sizes)
+        have = {uid: plan.graph.tensors[uid] for uid in wanted if uid in plan.graph.tensors}
+        fits = len(have) == len(wanted) and all(
+            d == have[uid].dims and s in (None, have[uid].strides) for uid, (d, s) in wanted.items()
+        )
+        return plan if fits else super().with_shapes(shapes)
+
+    def module(self, driver: str) -> Module:
+        """Return the code on a device; it is loaded once for each driver."""
+        with self._loading:
+            if driver not in self._modules:
+                self._modules[driver] = load(self.compiled, driver, self.target, self.seconds)
+            return self._modules[driver]
+
+    def _at(self, graph: FrozenGraph) -> Plan:
+        args = _arguments(self.graph, graph)
+        driver = driver_for(graph, self.target)
+        workspace = 0
+        if self.compiled.workspace_bytes is None:
+            # Only the code itself can tell, so a machine with the device is needed.
+            workspace = self.module(driver).measure(args)
+        else:
+            workspace = self.compiled.workspace_bytes
+        signature = replace(self.compiled.signature, args=args, workspace_bytes=workspace)
+        return SizedPlan(
+            engine=self.engine,
+            graph=graph,
+            target=self.target,
+            cache=self.cache,
+            seconds=dict(self.seconds),
+            workspace_bytes=workspace,
+            statistics=self.statistics,
+            compiled=replace(self.compiled, signature=signature),
+            driver=driver,
+            whole=self,
+        )
+
+
+@dataclass(kw_only=True)
+class SizedPlan(IreePlan):
+    """The code of a `DynamicIreePlan` for fixed sizes."""
+
+    whole: DynamicIreePlan
+
+    @cached_property
+    def executable(self) -> Executable:
+        """The code with the arguments of these sizes."""
+        from ...jit.runtime.plan import Executable
+
+        uids = (*self.whole.graph.outputs, *self.whole.graph.inputs)
+        names = [self.graph.tensors[u].name for u in uids]
+        return Executable(self.whole.module(self.driver), self.compiled.signature, uids, names)
+
+
+def _arguments(whole: FrozenGraph, graph: FrozenGraph) -> tuple[ArgSpec, ...]:
+    """Return the arguments at some sizes, in the order and memory order of the compiled code."""
+    found = []
+    uids = (*whole.outputs, *whole.inputs)
+    for uid, arg in zip(uids, signature_of(whole).args, strict=True):
+        spec = whole.tensors[uid]
+        if spec.dynamic:
+            # Not the layout at these sizes: where an extent is 1 it does not know the order.
+            dims, order = graph.tensors[uid].dims, spec.layout.order
+            shape = tuple(dims[axis] for axis in order)
+            strides = strides_in_order(dims, order)
+            found.append(replace(arg, dims=dims, strides=strides, shape=shape))
+        else:
+            found.append(arg)
+    return tuple(found)
