@@ -2,17 +2,28 @@
 
 The default run takes each problem in float32 and in one other type, chosen by its name so that
 all types occur; ``--full`` takes all.
+
+What is claimed for gfx9 is compiled, which another part of the problems shows each day, and all
+of them with ``--full``; what is not claimed has a reason, for every problem and target.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import pytest
 from hipdnn_iree.graph_api.dtypes import DataType
+from hipdnn_iree.jit import support
+from hipdnn_iree.jit.knobs import scope
+from hipdnn_iree.jit.pipeline import dump
+from hipdnn_iree.jit.target import GFX9_ARCHS, Target
 from hipdnn_iree.provider.reference import Sample, sample_problems
+from hipdnn_iree.provider.survey.cases import Case
+from hipdnn_iree.provider.survey.serving import rule_texts
 
 
 def cases() -> list[Any]:
@@ -37,3 +48,49 @@ def test_sample_matches_the_reference(
     sample: Sample, data_type: DataType, check: Callable[..., Any]
 ) -> None:
     check(sample.graph(data_type).freeze())
+
+
+# Of this many parts of all problems, one is compiled for gfx9 by default: about a dozen.
+_PARTS = 300
+
+
+def gfx9_cases() -> list[Any]:
+    today = datetime.now(tz=UTC).toordinal() % _PARTS
+    found = []
+    for sample in sample_problems():
+        for data_type in sample.dtypes:
+            name = f"{sample.name}-{data_type.json}"
+            chosen = crc32(name.encode()) % _PARTS == today
+            marks = [] if chosen else [pytest.mark.full]
+            arch = list(GFX9_ARCHS)[crc32(name.encode()) % len(GFX9_ARCHS)]
+            target = "gfx942" if chosen else arch
+            found.append(pytest.param(sample, data_type, target, id=name, marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("sample", "data_type", "target"), gfx9_cases())
+def test_what_is_claimed_compiles(
+    sample: Sample, data_type: DataType, target: str, tmp_path: Path
+) -> None:
+    case = Case(sample, data_type, Target.parse(target))
+    if case.declines:
+        pytest.skip(f"declined by {case.declines[0].rule}")
+    with scope(compiler_timeout_s=60):
+        found = dump(case.graph, case.target, tmp_path)
+    assert found.vmfb
+    assert list((tmp_path / "dispatches").glob("*.rocmasm"))
+
+
+def test_what_is_declined_has_a_reason() -> None:
+    rules = rule_texts()
+    for sample in sample_problems():
+        for data_type in sample.dtypes:
+            graph = sample.graph(data_type).freeze()
+            for target in GFX9_ARCHS:
+                for problem in support.problems(graph, Target.parse(target)):
+                    where = f"{sample.name} {data_type.json} {target}"
+                    assert problem.rule in rules, where
+                    assert problem.node, where
+                    assert problem.port, where
+                    assert problem.got, where
+                    assert problem.wanted, where

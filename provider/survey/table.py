@@ -1,0 +1,119 @@
+"""What is served, compiled and emulated, by op, data type and target: the data of a page.
+
+The JSON form (``docs/reference/support.json``)::
+
+    {"about": {...}, "ops": {op: {data type: {target: entry}}}}
+
+with in each entry
+
+- ``samples``, ``served``, ``declined`` (rule to number): of all sample problems; nothing is
+  compiled for that;
+- ``compiled``: samples that were compiled (and on the CPU run and verified), with ``failed``
+  (sample to reason), ``seconds`` (the slowest), ``dispatches``, ``spills``, ``mfma`` (the most) and
+  ``ir``, a digest of what was compiled;
+- ``emulated``: ``ok`` (number), ``wrong`` (samples), ``not`` (reason to number), only gfx9.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from typing import Any
+
+from ...graph_api.ops import OPS
+from .serving import TARGETS, Served, serving
+
+__all__ = ["Table", "compiled_entry", "emulated_entry", "served_entry", "stale", "uncompiled"]
+
+Table = dict[str, dict[str, dict[str, dict[str, Any]]]]
+Row = Mapping[str, Any]
+
+
+def served_entry(found: Served) -> dict[str, Any]:
+    """Return what an entry tells of the rules."""
+    return {
+        "samples": found.samples,
+        "served": found.served,
+        "declined": {rule: len(names) for rule, names in sorted(found.declined.items())},
+    }
+
+
+def compiled_entry(rows: Iterable[Row]) -> dict[str, Any]:
+    """Return what an entry tells of compilation, from rows of ``compilation.Compilation``."""
+    tried = sorted((r for r in rows if r["status"] != "declined"), key=lambda r: str(r["case"]))
+    good = [r for r in tried if r["status"] in ("compiled", "ran-ok")]
+
+    def most(what: str) -> Any:
+        return max((r[what] for r in good if r[what] is not None), default=None)
+
+    return {
+        "compiled": len(good),
+        "failed": {r["case"]: f"{r['status']}: {r['note']}" for r in tried if r not in good},
+        "seconds": most("seconds"),
+        "dispatches": most("dispatches"),
+        "spills": most("spills"),
+        "mfma": most("mfma"),
+        "ir": sha256("".join(r["ir"] for r in tried).encode()).hexdigest()[:16] if tried else "",
+    }
+
+
+def emulated_entry(rows: Iterable[Row]) -> dict[str, Any]:
+    """Return what an entry tells of emulation, from rows of ``emulation.Finding``."""
+    rows = list(rows)
+    reasons = Counter(_reason(r["note"]) for r in rows if r["status"] == "cannot-emulate")
+    return {
+        "ok": sum(r["status"] == "emulated-ok" for r in rows),
+        "wrong": sorted(r["case"] for r in rows if r["status"] == "wrong"),
+        "not": dict(sorted(reasons.items())),
+    }
+
+
+# Part of an emulator's message -> why in short.
+_REASONS = {
+    "s_set_gpr_idx_on": "register indexing",
+    "took more than": "time limit",
+    "operands could not be broadcast": "double arithmetic",
+    "address outside device memory": "launch packet",
+}
+
+
+def _reason(note: str) -> str:
+    """Return why something was not emulated, without what differs from case to case."""
+    for part, short in _REASONS.items():
+        if part in note:
+            return short
+    if "unimplemented" in note:
+        words = note.partition("line ")[2].partition(": ")[2].split()
+        return f"instruction {words[0]}" if words else "an instruction"
+    return "other"
+
+
+def stale(table: Mapping[str, Any]) -> Iterator[str]:
+    """Yield in what a table does not say what the rules say now; numbers of samples may differ."""
+    told = table["ops"]
+    for op in sorted(set(told) - set(OPS)):
+        yield f"{op} is no op any more"
+    for op, by_type in serving():
+        if set(told.get(op, {})) != {t.json for t in by_type}:
+            yield f"{op}: the data types are {', '.join(t.json for t in by_type) or 'none'}"
+            continue
+        for data_type, by_target in by_type.items():
+            for target in TARGETS:
+                entry, now = told[op][data_type.json].get(target), by_target[target]
+                where = f"{op} {data_type.json} {target}"
+                if entry is None:
+                    yield f"{where} is missing"
+                elif set(entry["declined"]) != set(now.declined):
+                    yield f"{where} is declined by {', '.join(sorted(now.declined)) or 'no rule'}"
+                elif bool(entry["served"]) != bool(now.served):
+                    yield f"{where}: {now.served} samples are served"
+
+
+def uncompiled(table: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is served and was not compiled since its entry was made."""
+    for op, by_type in table["ops"].items():
+        for data_type, by_target in by_type.items():
+            for target, entry in by_target.items():
+                if entry["served"] and not entry["compiled"] and not entry["failed"]:
+                    yield f"{op} {data_type} {target} was not compiled"
