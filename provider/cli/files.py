@@ -1,8 +1,8 @@
 """Files that commands read and write; whatever is wrong with one is a `FormatError`.
 
 Graph files are read in one place, `read_graph`, for all commands.  Arrays come and go as ``.npz``
-files, keyed by tensor name or uid.  NumPy knows no bfloat16 and no fp8: in a file these are raw
-bytes (``|V2``, ``|V1``), which are taken back as what the tensor says.
+files, keyed by tensor name or uid.  NumPy knows no bfloat16, no fp8 and nothing below: in a file an
+element of these types is raw bytes (``|V2``, ``|V1``), taken back as what the tensor says.
 """
 
 from __future__ import annotations
@@ -114,8 +114,11 @@ def read_inputs(path: str, graph: FrozenGraph) -> dict[int, Any]:
     BindError
         If arrays are missing, too many, or not what the graph wants; with all problems.
     """
+    import numpy as np
+
     from ...jit.pipeline import signature_of
-    from ...jit.runtime.arrays import pack
+    from ...jit.runtime.arrays import pack, stored
+    from ...jit.runtime.elements import is_packed
 
     arrays = _read_npz(path)
     found: dict[int, Any] = {}
@@ -132,7 +135,10 @@ def read_inputs(path: str, graph: FrozenGraph) -> dict[int, Any]:
         array, misfits = _fitting(arrays[keys[0]], spec, arg)
         problems += misfits
         if not misfits:
-            found[uid] = pack(arg, array)
+            # Elements below 8 bits stay one a byte, as the reference wants them; plans take both.
+            packed = is_packed(arg.data_type)
+            values = np.broadcast_to(stored(array, arg), spec.dims) if packed else pack(arg, array)
+            found[uid] = values
     known = {k for uid in graph.tensors for k in (key_of(graph, uid), str(uid))}
     problems += [
         Problem(

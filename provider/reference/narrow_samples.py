@@ -96,10 +96,10 @@ def _reduce(
 
 
 def _quantise(data_type: DataType) -> Graph:
-    """Return a graph that rounds to the type in between, as a network that was trained so does."""
+    """Return a graph that rounds to the type in between; where that is small, it saturates."""
     g = Graph(io_data_type="float", compute_data_type="float")
     x = g.tensor(dims=(5, 13), name="x")
-    steps = g.mul(x, 1.5)
+    steps = g.mul(x, 4.0)
     steps.set_data_type(data_type)
     g.output(g.mul(steps, 0.5), name="y")
     return g

@@ -156,6 +156,27 @@ def test_types_that_numpy_does_not_know(cli: Cli, graphs: Path, tmp_path: Path) 
     np.testing.assert_array_equal(y.astype(np.float32), 2 * np.arange(32).reshape(4, 8))
 
 
+def test_types_below_a_byte(cli: Cli, tmp_path: Path) -> None:
+    g = Graph(io_data_type="fp4_e2m1", compute_data_type="float")
+    x = g.tensor(dims=(3, 5), name="x")
+    w = g.tensor(dims=(3, 5), strides=(0, 1), data_type="int4", name="w")
+    g.output(g.add(x, w), name="y", data_type="int4")
+    g.save(tmp_path / "g.json")
+    values = np.arange(15).reshape(3, 5) % 4
+    given = saved(
+        tmp_path / "x.npz",
+        x=values.astype(ml_dtypes.float4_e2m1fn),
+        w=np.arange(5).reshape(1, 5).astype(ml_dtypes.int4),
+    )
+    made = tmp_path / "y.npz"
+    words = ["--inputs", given, "--outputs", made, "--verify"]
+    found = cli("run", tmp_path / "g.json", *words)
+    assert found.code == 0, found.err
+    with np.load(made) as results:
+        y = results["y"].view(ml_dtypes.int4)
+    np.testing.assert_array_equal(y.astype(int), values + np.arange(5))
+
+
 def test_names_that_are_no_names(cli: Cli, tmp_path: Path) -> None:
     """Equal names, names that look like uids, or that a zip archive cannot hold: the uid."""
     g = Graph(io_data_type="float")
