@@ -443,6 +443,9 @@ static int errors(char** args) {
   EXPECT(P.ExecuteOpGraph(handle, stranger, workspace, job.buffers, job.count) == BAD_PARAM);
   EXPECT(P.ExecuteOpGraph(stranger, context, workspace, job.buffers, job.count) == BAD_PARAM);
   EXPECT(P.ExecuteOpGraph(NULL, NULL, NULL, NULL, 0) == BAD_PARAM);
+  EXPECT(!P.GetWorkspaceSizeFromExecutionContext(handle, context, &size));
+  printf("workspace %zu\n", size);
+  if (size) EXPECT(P.ExecuteOpGraph(handle, context, NULL, job.buffers, job.count) == BAD_PARAM);
   buffer_t hole[MOST];
   memcpy(hole, job.buffers, sizeof hole);
   hole[0].ptr = NULL;

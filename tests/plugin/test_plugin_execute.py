@@ -79,6 +79,23 @@ def test_compiler_crash_is_an_error_and_the_next_graph_works(
     job.verify()
 
 
+SAMPLES = ("layernorm", "matmul", "rmsnorm", "sdpa")
+
+
+@pytest.mark.parametrize("op", SAMPLES)
+def test_graph_of_the_newest_form(op: str, host: Any, make_job: Any) -> None:
+    """Ops that the recorded graphs do not have, as the newest hipDNN writes them."""
+    from hipdnn_iree.hipdnn_plugin.wire.encode import encode
+    from hipdnn_iree.provider.reference import reference
+
+    found = reference(op)
+    assert found is not None
+    sample = found.samples()[0]
+    job = make_job(encode(sample.graph(sample.dtypes[0]).freeze()))
+    host.run("run", *job.arguments, 0)
+    job.verify()
+
+
 def overridable() -> Any:
     from hipdnn_iree import Graph
 
