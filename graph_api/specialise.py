@@ -8,6 +8,7 @@ the new dims as for a graph that had been built with them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import index
 
 from . import arguments
@@ -15,6 +16,7 @@ from .errors import GraphError, Problem
 from .frozen import FrozenGraph, FrozenNode, freeze
 from .graph import Graph, Node
 from .layout import analyse, strides_like
+from .ops.base import Ports, PortView
 from .tensor import Tensor, TensorSpec
 from .validate import Resolution, resolve
 
@@ -31,6 +33,7 @@ RULES: dict[str, str] = {
     "SHAPE-02": "other dims and strides have the tensor's rank",
     "SHAPE-03": "other dims of a tensor with gaps come with strides",
     "SHAPE-04": "a shape is dims, or dims with strides, as whole numbers",
+    "SHAPE-05": "dims of results that do not follow from the operands are given with them",
 }
 
 
@@ -123,14 +126,20 @@ def specialise(graph: FrozenGraph, shapes: Mapping[int, Shape]) -> FrozenGraph:
             port: graph.tensors[uid].dims
             for port, uid in (*old.inputs.items(), *old.outputs.items())
         }
-        node.op, dims = node.op.at(before, after)
+        if all(before[port] == dims for port, dims in after.items()):
+            dims = {port: before[port] for port in node.outputs}
+        else:
+            node.op, dims = node.op.at(before, after)
+            if not dims:
+                unknown.extend(_not_inferred(graph, old, node))
         for port, extents in dims.items():
             if node.outputs[port].dims is None:
                 node.outputs[port].dims = tuple(extents)
 
+    unknown: list[Problem] = []
     found = resolve(other, prepare)
-    if found.problems:
-        raise _refusal(graph, found.problems)
+    if unknown or found.problems:
+        raise _refusal(graph, unknown or found.problems)
     for uid, tensor in tensors.items():
         view, spec = found.views.get(id(tensor)), graph.tensors[uid]
         if view is None or view.dims is None:
@@ -182,6 +191,36 @@ def _tensor(graph: Graph, spec: TensorSpec, shape: Shape | None, *, written: boo
     tensor.runtime_scalar = spec.runtime_scalar
     tensor.ragged_offset_uid = spec.ragged_offset_uid
     return tensor
+
+
+def _not_inferred(graph: FrozenGraph, old: FrozenNode, node: Node) -> Iterator[Problem]:
+    """Yield the results whose dims do not follow from the operands, and are not given.
+
+    Those are the ones for which inference does not give the dims that they have.
+    """
+    views = {port: _view(graph.tensors[uid]) for port, uid in old.inputs.items()}
+    open_views = {p: replace(_view(graph.tensors[u]), dims=None) for p, u in old.outputs.items()}
+    ports = Ports(old.label, {**views, **open_views}, old.compute_data_type)
+    op = old.source.resolve(ports)
+    inferred = {} if any(op.check(ports)) else op.infer(ports)
+    for port, uid in old.outputs.items():
+        spec = graph.tensors[uid]
+        follows = port in inferred and inferred[port].dims == spec.dims
+        if not follows and node.outputs[port].dims is None:
+            wanted = "its dims: they do not follow from the operands"
+            yield Problem(
+                rule="SHAPE-05", node=old.label, port=port, got="other operands", wanted=wanted
+            )
+
+
+def _view(spec: TensorSpec) -> PortView:
+    return PortView(
+        data_type=spec.data_type,
+        dims=spec.dims,
+        strides=spec.strides,
+        value=spec.value,
+        virtual=spec.virtual,
+    )
 
 
 def _strides(spec: TensorSpec, dims: Ints) -> Ints:

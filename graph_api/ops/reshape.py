@@ -12,6 +12,8 @@ from ..errors import Problem
 from ..tensor import Tensor
 from .base import Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports
 
+Ints = tuple[int, ...]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Reshape(Op):
@@ -51,6 +53,29 @@ class Reshape(Op):
         if dim.count(-1) == 1 and rest > 0 and prod(t.dims("x")) % rest == 0:
             dim = tuple(prod(t.dims("x")) // rest if d == -1 else d for d in dim)
         return replace(self, dim=dim)
+
+    def at(
+        self, before: Mapping[str, Ints], after: Mapping[str, Ints]
+    ) -> tuple[Self, Mapping[str, Ints]]:
+        if -1 in self.dim:
+            return self, {}
+        # Where x and y split the same elements, y's first dim grows as x does there.
+        x, y, new = before["x"], list(before["y"]), after["x"]
+        i = j = 0
+        while i < len(x) and j < len(y):
+            first, start, have, seen = i, j, x[i], y[j]
+            while have != seen:
+                if have < seen:
+                    i += 1
+                    have *= x[i]
+                else:
+                    j += 1
+                    seen *= y[j]
+            y[start] = y[start] * prod(new[first : i + 1]) // have
+            i, j = i + 1, j + 1
+        # Dims of 1 at the end belong to nobody; where they have grown, RESHAPE-03 tells.
+        dims = tuple(y)
+        return replace(self, dim=dims if self.dim else ()), {"y": dims}
 
     def check(self, t: Ports) -> Iterator[Problem]:
         if not self.dim:

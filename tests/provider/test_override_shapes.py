@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 from hipdnn_iree import Graph
-from hipdnn_iree.graph_api.enums import ReductionMode
+from hipdnn_iree.graph_api.enums import PointwiseMode, ReductionMode
 from hipdnn_iree.graph_api.errors import GraphError, NotSupportedError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.json_form import dumps
+from hipdnn_iree.graph_api.ops.base import Inferred, Ports
+from hipdnn_iree.graph_api.ops.pointwise import Pointwise
 from hipdnn_iree.graph_api.ops.reduction import Reduction
 from hipdnn_iree.graph_api.specialise import specialise
 from hipdnn_iree.provider import verify
@@ -121,6 +124,19 @@ def _diagonal(g: Graph) -> dict[Any, Any]:
     return {q: (1, 2, 3, 8), k: (1, 2, 7, 8), v: (1, 2, 7, 8)}
 
 
+def _reshaped(g: Graph) -> dict[Any, Any]:
+    x = g.tensor(dims=(2, 3, 4))
+    flat = g.reshape(x, dim=(6, 4))
+    g.relu(g.reshape(flat, dim=(2, 3, 2, 2))).set_output().set_name("r")
+    return {x: (5, 3, 4)}
+
+
+def _reshaped_rest(g: Graph) -> dict[Any, Any]:
+    x = g.tensor(dims=(2, 3, 4))
+    g.reshape(x, dim=(-1, 2)).set_output()
+    return {x: (5, 7, 2)}
+
+
 def _rows(g: Graph) -> dict[Any, Any]:
     x, scale = g.tensor(dims=(3, 8)), g.tensor(dims=(1, 8))
     g.output(g.layernorm(x, scale, g.tensor(dims=(1, 8)), epsilon=1e-5)[0])
@@ -135,7 +151,7 @@ def _column(g: Graph) -> dict[Any, Any]:
     return {x: (2, 1, 9)}
 
 
-@pytest.mark.parametrize("make", [_image, _filter, _diagonal, _rows, _column])
+@pytest.mark.parametrize("make", [_image, _filter, _diagonal, _reshaped, _rows, _column])
 @pytest.mark.parametrize("by_file", [False, True])
 def test_what_does_not_follow_from_operands(
     make: Callable[[Graph], dict[Any, Any]], by_file: bool
@@ -151,6 +167,8 @@ def test_what_does_not_follow_from_operands(
         assert dims["dx"] == (3, 2, 6, 10)
         named = {**shapes, "dx": (3, 2, 5, 9)}  # the other image
         check(g.build("cpu").with_shapes(named))
+    if make is _reshaped:
+        assert dims["r"] == (5, 3, 2, 2)
     if make is _filter:
         assert dims["dw"] == (6, 2, 3, 3)
 
@@ -197,6 +215,35 @@ def test_gaps_need_strides() -> None:
     with pytest.raises(GraphError, match="SHAPE-03"):
         plan.with_shapes({x: (5, 4)})
     check(plan.with_shapes({x: ((5, 4), (9, 1))}))
+
+
+def test_the_rest_of_a_reshape_is_what_is_left() -> None:
+    g = Graph(io_data_type="float", compute_data_type="float")
+    shapes = _reshaped_rest(g)
+    plan = g.build("cpu").with_shapes(shapes)
+    assert plan.graph.tensors[plan.graph.outputs[0]].dims == (35, 2)
+    check(plan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Free(Pointwise):
+    """An op whose result is longer than its operand, by as much as is asked for."""
+
+    def infer(self, t: Ports) -> Mapping[str, Inferred]:
+        return {"out_0": Inferred(dims=t.given("out_0") or t.dims("in_0"))}
+
+
+def test_a_result_that_does_not_follow_must_be_given() -> None:
+    g = Graph(io_data_type="float", compute_data_type="float")
+    x, y = g.tensor(dims=(4,), name="x"), g.tensor(dims=(6,), name="y")
+    g.add_node(Free(mode=PointwiseMode.RELU_FWD), {"in_0": x}, outputs={"out_0": y})
+    frozen = g.freeze()
+    assert specialise(frozen, {}) == frozen
+    with pytest.raises(GraphError) as caught:
+        specialise(frozen, {x.uid: ((5,), None)})
+    assert [(p.rule, p.port) for p in caught.value.problems] == [("SHAPE-05", "out_0")]
+    other = specialise(frozen, {x.uid: ((5,), None), y.uid: ((9,), None)})
+    assert other.tensors[y.uid].dims == (9,)
 
 
 def test_an_engine_may_decline_other_shapes() -> None:
