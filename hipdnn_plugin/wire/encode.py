@@ -127,6 +127,12 @@ def _tensor(spec: TensorSpec, era: Era, problems: list[Problem]) -> Record:
     if era is Era.N25 and spec.data_type.wire not in _N25_TYPES:
         got = spec.data_type.json
         problems.append(_beyond("", spec.label, got, "float, half, bfloat16, double, uint8, int32"))
+    if any(spec.dynamic):
+        hint = (
+            "hipDNN gives other sizes at execution, as override shapes of a graph with fixed dims"
+        )
+        got = f"dynamic dims {', '.join(sorted(set(filter(None, spec.dynamic))))}"
+        problems.append(_beyond("", spec.label, got, "dims that are numbers", hint))
     code, value = _value(spec)
     return Record(
         TENSOR,

@@ -270,6 +270,15 @@ def test_scalars_read_at_execution(value: float | None) -> None:
         encode(found, Era.N25)
 
 
+def test_dynamic_dims_have_no_place_in_hipdnns_graphs() -> None:
+    graph = Graph(io_data_type="float", compute_data_type="float")
+    n = graph.dynamic("n", range=(1, 64), example=8)
+    graph.output(graph.relu(graph.tensor(dims=(n, 3))))
+    for era in Era:
+        with pytest.raises(FormatError, match=r"WIRE-13.*dynamic dims n"):
+            encode(graph.freeze(), era)
+
+
 def test_ragged_offsets() -> None:
     graph = Graph(io_data_type="float", compute_data_type="float")
     x = graph.tensor(dims=(2, 3), uid=1)
