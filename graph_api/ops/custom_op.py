@@ -20,6 +20,7 @@ __all__ = ["MLIR_ID", "CustomOp", "custom_node", "custom_op"]
 MLIR_ID = "hipdnn_iree.mlir"
 """Id of a custom op whose data is the text of a function in MLIR's torch dialect."""
 
+Ints = tuple[int, ...]
 Output = tuple[Sequence[int], DataType | str]
 
 
@@ -63,6 +64,19 @@ class CustomOp(Op):
     def computes(self) -> bool:
         return False  # the code itself says in which types it computes
 
+    def at(
+        self, before: Mapping[str, Ints], after: Mapping[str, Ints]
+    ) -> tuple[Self, Mapping[str, Ints]]:
+        # Extents follow those of the inputs that they were equal to.  Should that not be what
+        # the function does, its result does not fit, which is found when it is compiled.
+        found = {}
+        for port, dims in before.items():
+            if port not in after:
+                extents = [_followed(dims, axis, before, after) for axis in range(len(dims))]
+                if None not in extents:
+                    found[port] = tuple(e for e in extents if e is not None)
+        return self, found
+
     def check(self, t: Ports) -> Iterator[Problem]:
         if not self.custom_op_id:
             yield t.problem("CUSTOM-01", "custom_op_id", "''", f"an id such as {MLIR_ID!r}")
@@ -79,6 +93,23 @@ class CustomOp(Op):
 
     def settle(self, t: Ports) -> Self:
         return replace(self, results=tuple((t.dims(p), t[p].data_type) for p in _outputs(t)))
+
+
+def _followed(
+    dims: Ints, axis: int, before: Mapping[str, Ints], after: Mapping[str, Ints]
+) -> int | None:
+    """Return the new extent of a result's dim, or None when inputs disagree about it."""
+    aligned, anywhere = set(), set()
+    for port, changed in after.items():
+        for i, (old, new) in enumerate(zip(before[port], changed, strict=True)):
+            if old == dims[axis]:
+                anywhere.add(new)
+                if i == axis and len(changed) == len(dims):
+                    aligned.add(new)
+    found = aligned or anywhere or {dims[axis]}
+    if len(found) > 1:
+        found.discard(1)  # broadcast
+    return found.pop() if len(found) == 1 else None
 
 
 def _outputs(t: Ports) -> list[str]:

@@ -194,6 +194,39 @@ def test_attention_of_any_extent(target: str) -> None:
         np.testing.assert_allclose(result, expected, rtol=3e-3, atol=3e-3)
 
 
+def test_a_plan_for_each_size_of_a_dynamic_dim() -> None:
+    """Extents of results follow the inputs' that they equal; the text is filled in anew."""
+    graph = Graph(io_data_type="float")
+    n = graph.dynamic("n", range=(1, 16), example=4)
+    x, w = graph.tensor(dims=(n, 7), name="x"), graph.tensor(dims=(7, 5), name="w")
+    product, positive = graph.custom_op(
+        mlir=MM_AND_RELU, inputs=[x, w], outputs=[((4, 5), "float")] * 2
+    )
+    product.set_output()
+    positive.set_output()
+    assert "IREE-DYN-02" in str(engine("iree").declines(graph.freeze(), Target.parse("cpu")))
+    plan = graph.build(exact=True)
+    b = data(7, 5, seed=2)
+    for size in (1, 7):
+        a = data(size, 7)
+        results = plan.run({x: a, w: b})
+        np.testing.assert_allclose(results[product.uid], a @ b, rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(results[positive.uid], np.maximum(results[product.uid], 0))
+
+
+def test_extents_that_inputs_disagree_about() -> None:
+    op = CustomOp(custom_op_id="hipdnn_iree.x")
+    before = {"inputs[0]": (4, 8), "inputs[1]": (4, 1), "outputs[0]": (4, 8), "outputs[1]": (8, 3)}
+    follows = {"outputs[0]": (5, 8), "outputs[1]": (8, 3)}
+    # A broadcast operand does not count.
+    broadcast = {**before, "inputs[1]": (1, 1), "outputs[0]": (1, 8)}
+    assert op.at(before, {"inputs[0]": (5, 8), "inputs[1]": (5, 1)})[1] == follows
+    assert op.at(before, {"inputs[0]": (5, 8), "inputs[1]": (6, 1)})[1] == {"outputs[1]": (8, 3)}
+    given = {**broadcast, "inputs[0]": (1, 8)}
+    found = op.at(given, {"inputs[0]": (5, 8), "inputs[1]": (1, 1)})[1]
+    assert found["outputs[0]"] == (5, 8)
+
+
 def test_control_flow_and_many_constants(run: Run) -> None:
     lines = [
         "%c = torch.constant.bool true",
