@@ -14,6 +14,7 @@ from functools import partial
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from ...graph_api.dtypes import DataType
 from ...graph_api.errors import CompileError
 from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ...graph_api.ops.conv_fprop import ConvOp
@@ -111,6 +112,25 @@ def _apart(b: Builder, graph: FrozenGraph, node: FrozenNode, value: Value) -> Va
     return value
 
 
+def _widened(graph: FrozenGraph, uid: int) -> bool:
+    """Whether a tensor is float32 that pointwise nodes make of narrower inputs.
+
+    IREE 3.13 for gfx9 fuses them into a convolution, which then asks for more LDS than there is.
+    """
+    if graph.tensors[uid].data_type is not DataType.FLOAT:
+        return False
+    makers = {out: node for node in graph.nodes for out in node.outputs.values()}
+    todo = [uid]
+    while todo:
+        at = todo.pop()
+        maker = makers.get(at)
+        if maker is None and at != uid and graph.tensors[at].data_type.bits < 32:
+            return True
+        if maker is not None and isinstance(maker.op, Pointwise):
+            todo += maker.inputs.values()
+    return False
+
+
 def _settled(b: Builder, graph: FrozenGraph, value: Value, spec: TensorSpec) -> Value:
     """Return an output, copied where its memory order would be folded into a convolution wrongly.
 
@@ -155,7 +175,12 @@ def _emit_function(b: Builder, graph: FrozenGraph) -> None:
                     if spec.value is not None and uid not in values:
                         plain = narrow.plain(spec.data_type)
                         values[uid] = b.literal(spec.value, plain, spec.dims)
-                inputs = {port: values[uid] for port, uid in node.inputs.items()}
+                inputs = {
+                    port: b.materialise(values[uid])
+                    if b.target.is_gfx9 and isinstance(node.op, ConvOp) and _widened(graph, uid)
+                    else values[uid]
+                    for port, uid in node.inputs.items()
+                }
                 for port, value in lowering(node.op.NAME)(b, node, inputs).items():
                     if port in node.outputs:
                         uid = node.outputs[port]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.layout import channels_last_strides
+from hipdnn_iree.jit.pipeline import dump
 from hipdnn_iree.jit.support import problems
 from hipdnn_iree.jit.target import Target
 
@@ -87,6 +89,16 @@ def test_gfx9_sums_dilated_taps_over_two_channels(op: str, torch_ir: Callable[..
     assert "[2,2,9,8]" in lowered(1, 2)
     assert "[2,2,9,8]" not in lowered(1, 1)
     assert "[2,4,9,8]" not in lowered(2, 2)
+
+
+@pytest.mark.parametrize("op", ["conv_fprop", "conv_dgrad"])
+def test_gfx9_copies_an_image_that_is_computed_from_narrower_ones(op: str, tmp_path: Path) -> None:
+    # Fused, the convolution would ask for 438,272 bytes of LDS.
+    graph = Graph(io_data_type="half", compute_data_type="float", intermediate_data_type="float")
+    x, w = graph.tensor(dims=(2, 64, 28, 28)), graph.tensor(dims=(64, 64, 3, 3))
+    image = graph.relu(graph.add(x, graph.tensor(dims=(1, 64, 1, 1))))
+    getattr(graph, op)(image, w, padding=1).set_output()
+    assert dump(graph.freeze(), Target.parse("gfx942"), tmp_path).vmfb
 
 
 def test_symmetric_padding_is_the_convolutions_own_and_asymmetric_is_not(
