@@ -147,6 +147,12 @@ class Builder:
             x = x if same else self.cast(x, dtype)
         return self.reshape(x, shape)
 
+    def element(self, value: float, dtype: DataType) -> float | int:
+        """Return a number as elements of a type stand in the IR: narrow floats as codes."""
+        if narrow.is_code(dtype):
+            return int(_literal_text(value, dtype))
+        return float(value) if dtype.is_float else int(value)
+
     # ---------------------------------------------------------------- ops
 
     def call(self, op: Any, shape: Sequence[int], dtype: DataType, *operands: object) -> Value:
@@ -295,7 +301,7 @@ class Builder:
         for i in reversed(range(len(before))):  # Torch counts from the last dim
             shape[first + i] += before[i] + after[i]
             amounts += [before[i], after[i]]
-        zero: float | int = 0.0 if x.dtype.is_float and not narrow.is_code(x.dtype) else 0
+        zero = self.element(0.0, x.dtype)
         return self.call(T.AtenConstantPadNdOp, shape, x.dtype, x, amounts, zero)
 
     def _zeros(self, x: Value, axis: int, count: int) -> list[Value]:

@@ -37,8 +37,7 @@ def _padded(b: Builder, x: Value, frame: list[tuple[int, ...]], value: float) ->
         return x
     shape = [pre + n + post for n, (pre, post) in zip(x.shape, frame, strict=True)]
     amounts = [n for pair in reversed(frame) for n in pair]  # Torch counts from the last dim
-    number = value if x.dtype.is_float else int(value)
-    return b.call(T.AtenConstantPadNdOp, shape, x.dtype, x, amounts, number)
+    return b.call(T.AtenConstantPadNdOp, shape, x.dtype, x, amounts, b.element(value, x.dtype))
 
 
 def _joined(b: Builder, x: Value, frame: list[tuple[int, ...]], value: float) -> Value:

@@ -125,13 +125,19 @@ _BORROWED = (
     "batchnorm.permuted",
     "batchnorm_backward.one_per_channel",
     "batchnorm_inference.nchw_to_nhwc",
+    "concatenate.padded",
     "conv_dgrad.stride_dilation",
     "conv_wgrad.3x3_dilation2",
     "layernorm.rows_training",
     "layernorm_backward.rows_without_statistics",
+    "pad.before",
+    "reshape.nhwc",
     "rmsnorm.rows_training",
     "rmsnorm_backward.bias",
     "sdpa.scale_tensor",
+    "sdpa_backward.scale_tensor",
+    "slice.padded",
+    "transpose.broadcast",
 )
 
 
