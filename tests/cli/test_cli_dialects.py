@@ -76,5 +76,6 @@ def test_a_crash_is_an_error() -> None:
     deep = b"module {" * 200_000 + b"}" * 200_000
     with pytest.raises(CompileError) as caught:
         compiler.perform("dialect", deep, {"dialect": "tosa"}, label="a graph")
+    # Where the stack holds even that, it is refused as having no function.
     assert caught.value.stage == "crash"
     assert "a graph" in str(caught.value)

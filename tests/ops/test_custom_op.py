@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 import subprocess
 import sys
 import threading
@@ -555,6 +556,10 @@ def test_the_command_line_says_what_is_not_verified(tmp_path: Path) -> None:
 # -------------------------------------------------------------------------- hostile text
 
 DEEP = 200_000
+STACK = resource.getrlimit(resource.RLIMIT_STACK)[0]
+usual_stack = pytest.mark.skipif(
+    STACK == resource.RLIM_INFINITY or STACK > 64 << 20, reason="the stack holds any such text"
+)
 CRASHERS = {
     "attributes": f"func.func private @f() attributes {{a = {'[' * DEEP}{']' * DEEP}}}",
     "modules": "module {" * DEEP + "}" * DEEP,
@@ -562,6 +567,7 @@ CRASHERS = {
 }
 
 
+@usual_stack
 @pytest.mark.parametrize("text", CRASHERS.values(), ids=CRASHERS)
 def test_a_text_that_crashes_the_parser_is_an_error(text: str) -> None:
     with pytest.raises(CompileError) as caught:
@@ -571,6 +577,7 @@ def test_a_text_that_crashes_the_parser_is_an_error(text: str) -> None:
     graph_of(ERF.replace("erf", "abs")).build()
 
 
+@usual_stack
 def test_these_texts_do_crash_it() -> None:
     """Else the worker would not be needed."""
     code = (
