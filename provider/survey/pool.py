@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .cases import Case
-from .record import Key, load, save
+from .record import Key, alone, load, save
 
 __all__ = ["survey"]
 
@@ -37,7 +37,23 @@ def survey(
         File that is added to after each case.  What it has of the same IR is taken from it.
     again : bool
         Whether to do that once more.
+
+    Raises
+    ------
+    SettingError
+        If another process works on the same record.
     """
+    with alone(record):
+        yield from _survey(todo, work, jobs, record, again)
+
+
+def _survey(
+    todo: Iterable[Case],
+    work: Callable[[Case], Found],
+    jobs: int,
+    record: Path | None,
+    again: bool,
+) -> Iterator[tuple[Found, bool]]:
     known: dict[Key, Any] = dict(load(record))
 
     def one(case: Case) -> tuple[Key, Found, bool]:

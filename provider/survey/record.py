@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ...graph_api.errors import FormatError
+from ...graph_api.errors import FormatError, SettingError
 
-__all__ = ["Key", "load", "save"]
+__all__ = ["Key", "alone", "load", "save"]
 
 Key = tuple[str, str, str]
 """Sample, data type, target."""
@@ -39,3 +41,24 @@ def save(path: Path, findings: Mapping[Key, Mapping[str, Any]]) -> None:
     part = path.with_name(path.name + ".part")
     part.write_text(f'{{"findings": [\n{lines}\n]}}\n', encoding="utf-8")
     part.replace(path)
+
+
+@contextmanager
+def alone(path: Path | None) -> Iterator[None]:
+    """Keep other processes from adding to the same file; they would undo each other's work.
+
+    Raises
+    ------
+    SettingError
+        If one does already.
+    """
+    if path is None:
+        yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(path.name + ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SettingError(f"another survey is adding to {path}") from None
+        yield

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.dtypes import DataType
-from hipdnn_iree.graph_api.errors import SettingError
+from hipdnn_iree.graph_api.errors import FormatError, SettingError
 from hipdnn_iree.jit.pipeline import signature_of
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.reference import Sample
@@ -24,6 +24,8 @@ from hipdnn_iree.provider.survey.emulation import (
     from_memory,
     in_memory,
 )
+from hipdnn_iree.provider.survey.pool import survey
+from hipdnn_iree.provider.survey.record import alone, load
 from hipdnn_iree.provider.verify import random_inputs
 
 GFX942 = Target.parse("gfx942")
@@ -161,6 +163,22 @@ def test_script_records_and_resumes(tool: Path, tmp_path: Path) -> None:
     again = _script(tool, *chosen, "--record", record)
     assert json.loads(again.stdout)["findings"] == found
     assert again.stderr.count("(before)") == len(found)
+
+
+def test_two_surveys_do_not_share_a_record(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    with alone(path), pytest.raises(SettingError, match="another survey"):
+        list(survey([], lambda case: {}, record=path))
+    assert not list(survey([], lambda case: {}, record=path))
+
+
+def test_what_is_no_record(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    assert load(path) == load(None) == {}
+    for text in ("", "{}", "[]", '{"findings": [{"case": "a"}]}'):
+        path.write_text(text)
+        with pytest.raises(FormatError, match=r"record\.json is no record"):
+            load(path)
 
 
 @pytest.mark.parametrize(
