@@ -84,13 +84,28 @@ def factor(b: Builder, x: Value, op: AttentionOp, inputs: Inputs, depth: int) ->
     return b.scale(x, 1 / sqrt(depth) if value is None else value)
 
 
-def logits(b: Builder, op: AttentionOp, inputs: Inputs, k: Value, compute: DataType) -> Value:
-    """Return scale · q·kᵀ + bias, and -inf where a key is masked."""
+def logits(
+    b: Builder,
+    op: AttentionOp,
+    inputs: Inputs,
+    k: Value,
+    compute: DataType,
+    *,
+    turned: bool = False,
+) -> Value:
+    """Return scale · q·kᵀ + bias, and -inf where a key is masked.
+
+    ``turned`` takes the product from (k·qᵀ)ᵀ, so that the compiler sees another value.
+    """
     q = inputs["q"]
     batch, heads, queries, depth = q.shape
     keys, key_heads = k.shape[2], k.shape[1]
-    transposed = grouped(b, swapped(b, k), key_heads)
-    s = product(b, grouped(b, q, key_heads), transposed, compute)
+    if turned:
+        s = product(b, matrices(b, k), swapped(b, grouped(b, q, key_heads)), compute)
+        s = swapped(b, s)
+    else:
+        transposed = grouped(b, swapped(b, k), key_heads)
+        s = product(b, grouped(b, q, key_heads), transposed, compute)
     s = factor(b, b.reshape(s, (batch, heads, queries, keys)), op, inputs, depth)
     masks = _masks(b, op, inputs, (batch, heads, queries, keys), compute)
     for bias in masks.bias:

@@ -11,11 +11,12 @@ from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.sdpa import Sdpa
 from ..emit.builder import Builder, T, Value
 from .attention import grouped, logits, matrices, may_be_empty, narrowed, product
+from .fused_attention import fuses
 
 __all__ = ["lower"]
 
-FUSED_TYPES = (DataType.HALF, DataType.BFLOAT16, DataType.FLOAT)
-FUSED_PORTS = {"q", "k", "v", "attn_mask"}
+WAVE = 64
+"""Threads of a wavefront on gfx9."""
 
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
@@ -23,7 +24,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     op = node.op
     assert isinstance(op, Sdpa)
     k, v = (_paged(b, inputs, port, op.max_seq_len_kv) for port in ("k", "v"))
-    if _may_fuse(b, op, node, inputs):
+    if _may_fuse(b, node, inputs):
         return {"o": _fused(b, op, inputs)}
     return _composite(b, op, node, inputs, k, v)
 
@@ -34,6 +35,12 @@ def _composite(
     compute = node.compute_data_type
     s = logits(b, op, inputs, k, compute)
     batch, heads, queries, keys = s.shape
+    long = b.target.is_gfx9 and keys > WAVE
+    again = s
+    if long:
+        # IREE 3.13 compiles no kernel for gfx9 that both adds up the exponentials of long rows
+        # and stores them; from a second product they are stored apart.
+        again = logits(b, op, inputs, k, compute, turned=True)
     row = (batch, heads, queries, 1)
     minus_infinity, zero, one = (b.literal(x, compute, ()) for x in (-inf, 0, 1))
     largest = b.call(T.AtenAmaxOp, row, compute, s, [3], True)
@@ -54,11 +61,12 @@ def _composite(
     if "stats" in node.outputs:
         lse = b.add(shift, b.unary(T.AtenLogOp, z))
         results["stats"] = b.where(empty, minus_infinity, lse) if empty is not None else lse
-    weights = e
+    weights = b.unary(T.AtenExpOp, b.sub(again, shift)) if long else e
     if "dropout_mask" in inputs:
         mask = b.convert(inputs["dropout_mask"], compute)
         weights = b.mul(weights, b.reshape(mask, (1,) * (4 - mask.rank) + mask.shape))
-    o = product(b, grouped(b, narrowed(b, weights, v), v.shape[1]), matrices(b, v), compute)
+    weights = grouped(b, narrowed(b, weights, v), v.shape[1])
+    o = product(b, weights, matrices(b, v), compute, transposed=long)
     o = b.reshape(o, (batch, heads, queries, v.shape[3]))
     # Dividing the result costs less than dividing the weights, and those stay in [0, 1]; nor does
     # IREE 3.13 compile all forms of the other order for the CPU.
@@ -82,23 +90,10 @@ def _paged(b: Builder, inputs: Mapping[str, Value], port: str, limit: int | None
     return x if limit is None else b.slice(x, 2, 0, limit)
 
 
-def _may_fuse(b: Builder, op: Sdpa, node: FrozenNode, inputs: Mapping[str, Value]) -> bool:
-    """Whether IREE's attention kernel computes exactly this node."""
-    q, k, v = (inputs[p] for p in ("q", "k", "v"))
-    band = op.band
-    return (
-        b.target.is_gfx9
-        and set(inputs) <= FUSED_PORTS
-        and set(node.outputs) == {"o"}
-        and q.dtype is k.dtype is v.dtype
-        and q.dtype in FUSED_TYPES
-        and node.compute_data_type is DataType.FLOAT
-        and not op.alibi_mask
-        and k.shape[1] == v.shape[1]
-        and (
-            band == (None, None, False) or (band == (None, 0, False) and "attn_mask" not in inputs)
-        )
-    )
+def _may_fuse(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> bool:
+    heads = {port: x.shape[1] for port, x in inputs.items() if port in ("k", "v")}
+    kinds = {port: x.dtype for port, x in inputs.items()}
+    return b.target.is_gfx9 and fuses(node, heads, kinds)
 
 
 def _fused(b: Builder, op: Sdpa, inputs: Mapping[str, Value]) -> Value:

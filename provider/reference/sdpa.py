@@ -87,6 +87,8 @@ def bound(op: Sdpa, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Contex
         for p in ("k", "v")
     )
     u, full = ctx.roundoff, (*inputs["q"].shape[:3], keys[0].shape[2])
+    exact = {p: np.zeros(x.shape) for p, x in inputs.items()}
+    exact_keys = np.zeros(keys[0].shape)
     n = full[3] + 1
     row = (*full[:3], 1)
     found = {p: np.zeros(row) for p in ("stats", "max", "sum_exp")}
@@ -120,6 +122,9 @@ def bound(op: Sdpa, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Contex
         )
         shared = shared + last / safe * np.abs(mean)
         mass = (p * relative).sum(-1, keepdims=True) + last / safe
+        # The sum may be of exponentials of another product, with roundings of its own.
+        own = logit_error(op, head, inputs, exact, (keys[0], exact_keys), ctx, fused=False)
+        shared = shared + 2 * (p * np.expm1(own)).sum(-1, keepdims=True) * np.abs(mean)
         size = w @ np.abs(v)
         error = shared / np.maximum(1 - mass, 0.5) + u * (
             growth(n) * size + (growth(n) + 4) * np.abs(mean)

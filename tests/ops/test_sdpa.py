@@ -161,6 +161,34 @@ def test_gfx9_gets_bounds_and_pages(build: Callable[[], Graph]) -> None:
     assert not list(support.problems(build().freeze(), Target.parse("gfx942")))
 
 
+@pytest.mark.parametrize(
+    ("keys", "options", "declined"),
+    [
+        (1000, {"left_bound": 3}, True),
+        (1000, {"generate_stats": True}, True),
+        (1000, {}, False),
+        (1024, {"left_bound": 3}, False),
+        (500, {"left_bound": 3}, False),
+    ],
+)
+def test_long_odd_rows_are_declined_on_gfx9(
+    keys: int, options: dict[str, Any], declined: bool
+) -> None:
+    # One thread would get such a row, unrolled: more than a minute to compile.
+    frozen = attention(k=(2, 2, keys, 8), **options).freeze()
+    found = [(p.rule, p.port) for p in support.problems(frozen, Target.parse("gfx942"))]
+    assert found == ([("IREE-SDPA-03", "k")] if declined else [])
+    assert not list(support.problems(frozen, CPU))
+
+
+def test_long_rows_are_multiplied_twice_on_gfx9(torch_ir: Run) -> None:
+    # No kernel compiles there that both adds up and stores the exponentials of long rows.
+    for keys, products in ((128, 3), (64, 2)):
+        graph = attention(k=(2, 2, keys, 8), generate_stats=True)
+        assert torch_ir(graph, "gfx942").count("torch.aten.bmm") == products
+        assert torch_ir(graph, "cpu").count("torch.aten.bmm") == 2
+
+
 def test_distances_are_not_a_table(torch_ir: Run) -> None:
     # Hoisted, j - i would be a table of all pairs that a kernel fills when the module is loaded.
     frozen = attention(left_bound=1).freeze()
