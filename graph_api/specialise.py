@@ -126,7 +126,8 @@ def specialise(graph: FrozenGraph, shapes: Mapping[int, Shape]) -> FrozenGraph:
             port: graph.tensors[uid].dims
             for port, uid in (*old.inputs.items(), *old.outputs.items())
         }
-        if all(before[port] == dims for port, dims in after.items()):
+        dims: Mapping[str, Ints]
+        if all(before[port] == extents for port, extents in after.items()):
             dims = {port: before[port] for port in node.outputs}
         else:
             node.op, dims = node.op.at(before, after)

@@ -26,6 +26,7 @@ from .output import count, emit, facts, number, say, table, talk, working
 
 if TYPE_CHECKING:
     from ...graph_api.frozen import FrozenGraph
+    from ...graph_api.specialise import ShapeLike
     from ...graph_api.tensor import TensorSpec
     from ...jit.target import Target
     from ..engine import Plan, TensorKey
@@ -88,6 +89,18 @@ JSON: dict[str, str] = {
     metavar="N",
     help="Execute N times and report the median.",
 )
+@click.option(
+    "--shape",
+    "shapes",
+    metavar="NAME=N",
+    multiple=True,
+    help="Size of a dynamic dim (n=17), or other dims of an input or output (x=8x64); repeatable.",
+)
+@click.option(
+    "--exact/--no-exact",
+    default=False,
+    help="Compile for the sizes of dynamic dims as given, not once for all sizes.",
+)
 @knob_options(*COMPILING, *RUNNING)
 @click.pass_obj
 def command(
@@ -100,6 +113,8 @@ def command(
     outputs: str | None,
     seed: int,
     repeat: int,
+    shapes: tuple[str, ...],
+    exact: bool,
 ) -> None:
     """Build GRAPH, run it on this machine, and show the result.
 
@@ -108,9 +123,11 @@ def command(
     """
     from .files import read_graph, read_inputs, write_outputs
 
+    wanted = _shapes(shapes)
     clock = _Clock()
-    frozen = clock("load_graph", read_graph(graph).freeze)
-    plan = _build(frozen, target, engine, clock)
+    whole = clock("load_graph", read_graph(graph).freeze)
+    plan = _build(whole, target, engine, clock, wanted, exact=exact)
+    frozen = plan.graph
     arrays = clock("inputs", lambda: _inputs(frozen, inputs, seed, read_inputs))
     results, times = _execute(plan, arrays, repeat, clock)
     report = None
@@ -144,15 +161,53 @@ class _Clock:
         return result
 
 
-def _build(frozen: FrozenGraph, target: Target, engine: str | None, clock: _Clock) -> Plan:
-    from ..select import choose
+def _shapes(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    """Return what ``--shape`` says: one number or several by name."""
+    found = {}
+    for text in texts:
+        name, _, digits = text.rpartition("=")
+        parts = digits.split("x")
+        if not name or not all(part.isascii() and part.isdecimal() for part in parts):
+            raise click.BadParameter(
+                f"{text!r} is neither NAME=N nor NAME=NxN...", param_hint="--shape"
+            )
+        found[name] = tuple(int(part) for part in parts)
+    return found
 
-    chosen = choose(frozen, target, engine_name=engine)
+
+def _build(
+    whole: FrozenGraph,
+    target: Target,
+    engine: str | None,
+    clock: _Clock,
+    shapes: Mapping[str, tuple[int, ...]],
+    *,
+    exact: bool,
+) -> Plan:
+    from ..select import build, choose
+
+    if not exact:
+        choose(whole, target, engine_name=engine)  # declines come before all else
     if not target.is_cpu:
         _must_have_device(target)
-    _must_fit(frozen)
+    _must_fit(whole)
+
+    def work() -> Plan:
+        plan = build(whole, target, engine=engine, exact=exact)
+        sizes = {dim.name: dim.example for dim in whole.symbols}
+        given = {name: dims[0] for name, dims in shapes.items() if name in sizes}
+        others: dict[TensorKey, ShapeLike] = {
+            int(name) if name.isdecimal() else name: dims
+            for name, dims in shapes.items()
+            if name not in sizes
+        }
+        if given or not others:  # dims of tensors say the sizes as well
+            plan = plan.with_sizes(sizes | given)
+        return plan.with_shapes(others)
+
     with working(f"building for {target}"):
-        plan: Plan = clock("build", lambda: chosen.build(frozen, target))
+        plan: Plan = clock("build", work)
+    _must_fit(plan.graph)
     return plan
 
 
@@ -199,6 +254,7 @@ def _execute(
 
     results = poisoned_outputs(plan.graph)
     buffers: dict[TensorKey, Any] = {u: a for part in (arrays, results) for u, a in part.items()}
+    loaded = plan.seconds.get("load", 0.0)
     with working("running"):
         call = clock("bind", lambda: plan.bind(buffers))
         times = []
@@ -207,7 +263,7 @@ def _execute(
             call()
             times.append(time.perf_counter() - begin)
     # Loading the code happens on first use and is told apart.
-    clock.seconds["bind"] -= plan.seconds.get("load", 0.0)
+    clock.seconds["bind"] -= plan.seconds.get("load", 0.0) - loaded
     return results, times
 
 

@@ -1,0 +1,60 @@
+"""``hipdnn-iree run --shape``: sizes of dynamic dims, and other dims of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hipdnn_iree import Graph
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    g = Graph("rows", io_data_type="float", compute_data_type="float")
+    x = g.tensor(dims=(g.dynamic("n", range=(1, 4096), example=8), 6), name="x")
+    g.output(g.mul(x, g.tensor(dims=(1, 6), name="w")), name="y")
+    path = tmp_path_factory.mktemp("shapes") / "rows.json"
+    g.save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "dims"),
+    [
+        ((), [8, 6]),
+        (("--shape", "n=17"), [17, 6]),
+        (("--shape", "x=9x6"), [9, 6]),
+        (("--shape", "n=3", "--exact"), [3, 6]),
+        (("--shape", "x=5x7", "--shape", "w=1x7"), [5, 7]),
+        (("--shape", "1=4x6", "--engine", "reference"), [4, 6]),
+    ],
+)
+def test_shapes_are_run_and_verified(cli: Cli, file: Path, words: Any, dims: list[int]) -> None:
+    found = cli("run", file, "--verify", "--json", *words)
+    assert found.code == 0, found.err
+    about = found.json()
+    assert about["verified"] is True
+    assert about["outputs"][0]["dims"] == dims
+    assert all(seconds >= 0 for seconds in about["stages"].values())
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("n", 2, "neither NAME=N nor NAME=NxN"),
+        ("n=", 2, "neither NAME=N nor NAME=NxN"),
+        ("n=-3", 2, "neither NAME=N nor NAME=NxN"),
+        ("n=0", None, "DYN-03"),
+        ("x=9x6x1", None, "SHAPE-02"),
+        ("x=9x7", None, "PW-"),
+        ("z=3", None, "PLAN-01"),
+    ],
+)
+def test_shapes_that_do_not_fit(cli: Cli, file: Path, text: str, code: Any, said: str) -> None:
+    found = cli("run", file, "--shape", text)
+    assert found.code == (code or found.code) != 0
+    assert said in found.err
