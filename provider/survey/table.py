@@ -72,6 +72,7 @@ def emulated_entry(rows: Iterable[Row]) -> dict[str, Any]:
 # Part of an emulator's message -> why in short.
 _REASONS = {
     "s_set_gpr_idx_on": "register indexing",
+    "no .hsaco": "copies only",
     "took more than": "time limit",
     "operands could not be broadcast": "double arithmetic",
     "address outside device memory": "launch packet",

@@ -78,7 +78,9 @@ def test_what_is_claimed_compiles(
     with scope(compiler_timeout_s=60):
         found = dump(case.graph, case.target, tmp_path)
     assert found.vmfb
-    assert list((tmp_path / "dispatches").glob("*.rocmasm"))
+    # Some graphs are nothing but copies.
+    kernels = list((tmp_path / "dispatches").glob("*.rocmasm"))
+    assert bool(kernels) == bool(found.statistics["dispatches"])
 
 
 def test_what_is_declined_has_a_reason() -> None:
