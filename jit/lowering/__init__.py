@@ -46,7 +46,8 @@ LOWERINGS: dict[str, str] = {
 class Lowering(Protocol):
     """``lower(b, node, inputs)`` -> outputs, all with logical dims.
 
-    Inputs come in their tensors' types.  An output may have any type: the caller converts it to
+    Inputs come in their tensors' types; those of 8 bits or less are no numbers until they are
+    converted, and may only be moved before.  An output may have any type: the caller converts it to
     the type of its tensor.  Except for pointwise ops no output may be an input unchanged
     (``Builder.copy``).
     """
