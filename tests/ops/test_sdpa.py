@@ -168,7 +168,7 @@ def test_gfx9_gets_bounds_and_pages(build: Callable[[], Graph]) -> None:
         (1000, {"generate_stats": True}, True),
         (1000, {}, False),
         (1024, {"left_bound": 3}, False),
-        (500, {"left_bound": 3}, False),
+        (250, {"left_bound": 3}, False),
     ],
 )
 def test_long_odd_rows_are_declined_on_gfx9(
