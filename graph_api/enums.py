@@ -15,8 +15,10 @@ __all__ = [
     "DiagonalAlignment",
     "ModeEnum",
     "NormFwdPhase",
+    "PaddingMode",
     "PointwiseMode",
     "ReductionMode",
+    "ResampleMode",
 ]
 
 
@@ -126,6 +128,26 @@ class DiagonalAlignment(ModeEnum):
 
     TOP_LEFT = Mode("TOP_LEFT", 0)
     BOTTOM_RIGHT = Mode("BOTTOM_RIGHT", 1)
+
+
+class ResampleMode(ModeEnum):
+    """How an image is resampled."""
+
+    NOT_SET = Mode("not_set", 0)
+    MAXPOOL = Mode("maxpool", 1)
+    AVGPOOL_EXCLUDE_PADDING = Mode("avgpool_exclude_padding", 2)
+    AVGPOOL_INCLUDE_PADDING = Mode("avgpool_include_padding", 3)
+    BILINEAR = Mode("bilinear", 4)
+    NEAREST = Mode("nearest", 5)
+
+
+class PaddingMode(ModeEnum):
+    """What a window sees outside of the image."""
+
+    NOT_SET = Mode("padding_not_set", 0)
+    NEG_INF_PAD = Mode("neg_inf_pad", 1)
+    ZERO_PAD = Mode("zero_pad", 2)
+    EDGE_VAL_PAD = Mode("edge_val_pad", 3)
 
 
 class ReductionMode(ModeEnum):

@@ -32,6 +32,8 @@ from .ops.pad import pad
 from .ops.pointwise import pointwise
 from .ops.pointwise_methods import PointwiseMethods
 from .ops.reduction import reduction
+from .ops.resample_bwd import resample_bwd
+from .ops.resample_fwd import resample_fwd
 from .ops.reshape import reshape
 from .ops.rmsnorm import rmsnorm
 from .ops.rmsnorm_backward import rmsnorm_backward
@@ -126,6 +128,8 @@ class Graph(PointwiseMethods):
     pad = pad
     pointwise = pointwise
     reduction = reduction
+    resample_bwd = resample_bwd
+    resample_fwd = resample_fwd
     reshape = reshape
     rmsnorm = rmsnorm
     rmsnorm_backward = rmsnorm_backward

@@ -20,6 +20,8 @@ from .matmul import Matmul
 from .pad import Pad
 from .pointwise import Pointwise
 from .reduction import Reduction
+from .resample_bwd import ResampleBwd
+from .resample_fwd import ResampleFwd
 from .reshape import Reshape
 from .rmsnorm import Rmsnorm
 from .rmsnorm_backward import RmsnormBackward
@@ -50,6 +52,8 @@ OPS: dict[str, type[Op]] = {
         Pad,
         Pointwise,
         Reduction,
+        ResampleBwd,
+        ResampleFwd,
         Reshape,
         Rmsnorm,
         RmsnormBackward,

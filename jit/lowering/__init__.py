@@ -33,6 +33,8 @@ LOWERINGS: dict[str, str] = {
     "pad": "pad",
     "pointwise": "pointwise",
     "reduction": "reduction",
+    "resample_bwd": "resample_bwd",
+    "resample_fwd": "resample_fwd",
     "reshape": "reshape",
     "rmsnorm": "rmsnorm",
     "rmsnorm_backward": "rmsnorm_backward",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ...graph_api.frozen import FrozenNode
@@ -10,7 +10,7 @@ from ...graph_api.ops.pad import Pad
 from ..emit.builder import Builder, T, Value
 from .movement import in_memory_order
 
-__all__ = ["lower"]
+__all__ = ["framed", "lower"]
 
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
@@ -19,28 +19,29 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     assert isinstance(op, Pad)
     amounts = tuple(zip(op.pre_padding, op.post_padding, strict=True))
 
-    def framed(values: list[Value], order: tuple[int, ...]) -> Value:
+    def moved(values: list[Value], order: tuple[int, ...]) -> Value:
         (y,) = values
         for place, axis in enumerate(order):
             pre, post = amounts[axis]
             y = b.slice(y, place, max(-pre, 0), y.shape[place] - max(-post, 0))
         frame = [tuple(max(n, 0) for n in amounts[axis]) for axis in order]
-        return (
-            _joined(b, y, frame, op.value) if b.target.is_gfx9 else _padded(b, y, frame, op.value)
-        )
+        return framed(b, y, frame, op.value)
 
-    return {"y": replace(in_memory_order(b, [x], framed), repeated=x.repeated)}
+    return {"y": replace(in_memory_order(b, [x], moved), repeated=x.repeated)}
 
 
-def _padded(b: Builder, x: Value, frame: list[tuple[int, ...]], value: float) -> Value:
+def framed(b: Builder, x: Value, frame: Sequence[tuple[int, ...]], value: float) -> Value:
+    """Return x within a frame of one value: (before, behind) for each dim."""
     if not any(map(any, frame)):
         return x
+    if b.target.is_gfx9:
+        return _joined(b, x, frame, value)
     shape = [pre + n + post for n, (pre, post) in zip(x.shape, frame, strict=True)]
     amounts = [n for pair in reversed(frame) for n in pair]  # Torch counts from the last dim
     return b.call(T.AtenConstantPadNdOp, shape, x.dtype, x, amounts, b.element(value, x.dtype))
 
 
-def _joined(b: Builder, x: Value, frame: list[tuple[int, ...]], value: float) -> Value:
+def _joined(b: Builder, x: Value, frame: Sequence[tuple[int, ...]], value: float) -> Value:
     """Return x with its frame joined on, piece by piece.
 
     IREE 3.13 leaves out parts of a padding that stands alone on gfx9 (found by emulation).

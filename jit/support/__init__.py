@@ -14,7 +14,7 @@ from ...graph_api.errors import Problem
 from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ..lowering import LOWERINGS
 from ..target import Target
-from . import attention, block_scale, convolution, custom_op, dynamic, row_norms
+from . import attention, block_scale, convolution, custom_op, dynamic, pooling, row_norms
 from .base import problem
 
 __all__ = ["RULES", "problems"]
@@ -34,6 +34,8 @@ _CHECKS: dict[str, Check] = {
     "custom_op": custom_op.problems,
     "layernorm": row_norms.problems,
     "layernorm_backward": row_norms.problems,
+    "resample_bwd": pooling.problems,
+    "resample_fwd": pooling.problems,
     "rmsnorm": row_norms.problems,
     "rmsnorm_backward": row_norms.problems,
     "sdpa": attention.problems,

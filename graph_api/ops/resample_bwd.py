@@ -1,0 +1,161 @@
+"""Gradient of pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from .. import arguments
+from ..dtypes import DataType
+from ..enums import PaddingMode, ResampleMode
+from ..errors import Problem
+from ..tensor import Tensor
+from .base import Field, Inferred, JsonForm, OpSink, Port, Ports
+from .resample_fwd import RESAMPLE_RULES, ResampleOp, resample_parameters
+
+Ints = tuple[int, ...]
+
+BACKWARD_RULES: dict[str, str] = {
+    "POOLBWD-01": "MAXPOOL has the index of the forward op, with dy's dims",
+    "POOLBWD-02": "pooling an image of dx's dims gives dy's dims",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResampleBwd(ResampleOp):
+    """dx = the adjoint of pooling, applied to dy.
+
+    Attributes
+    ----------
+    dx_dims : tuple of int
+        The result's dims; filled in when the graph is frozen.
+    """
+
+    dx_dims: Ints = ()
+
+    NAME: ClassVar[str] = "resample_bwd"
+    INPUTS: ClassVar[tuple[Port, ...]] = (Port("dy"), Port("index", optional=True))
+    OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("dx"),)
+    LIKE: ClassVar[Mapping[str, str]] = {"dx": "dy"}
+    RULES: ClassVar[Mapping[str, str]] = RESAMPLE_RULES | BACKWARD_RULES
+    JSON: ClassVar[JsonForm] = JsonForm(
+        type="ResampleBwdAttributes",
+        fields=(Field(name="dy"), Field(name="dx"), *resample_parameters()),
+    )
+
+    def resolve(self, t: Ports) -> Self:
+        return self.with_spatial_rank(max(len(t.dims("dy")) - 2, 0))
+
+    def image_dims(self, t: Ports) -> Ints:
+        """Return dx's dims: those given, else the smallest image that has so many windows."""
+        if (given := t.given("dx")) is not None:
+            return given
+        dy = t.dims("dy")
+        spatial = (
+            (n - 1) * s + w - pre - post
+            for n, s, w, pre, post in zip(
+                dy[2:], self.stride, self.window, self.pre_padding, self.post_padding, strict=True
+            )
+        )
+        return (*dy[:2], *spatial)
+
+    def check(self, t: Ports) -> Iterator[Problem]:
+        dy = t.dims("dy")
+        if t.given("dx") is None and any(
+            len(v) != len(dy) - 2
+            for v in (self.window, self.stride, self.pre_padding, self.post_padding)
+        ):
+            # Without dx's dims, and with a wrong number of values, there is nothing to go by.
+            yield from self.check_windows(t, "dy", dy)
+            return
+        dx = self.image_dims(t)
+        broken = list(self.check_windows(t, "dx", dx))
+        yield from broken
+        if broken:
+            return
+        wanted = (*dx[:2], *self.extents(dx[2:]))
+        if len(dx) != len(dy) or dy != wanted:
+            yield t.problem(
+                "POOLBWD-02",
+                "dy",
+                f"dims {list(dy)}",
+                f"dims {list(wanted)}, as dx {list(dx)} and the windows give",
+            )
+        if self.resample_mode is ResampleMode.MAXPOOL:
+            index = t.given("index")
+            if index != dy:
+                got = "nothing" if index is None else f"dims {list(index)}"
+                hint = "resample_fwd(..., generate_index=True) returns it"
+                yield t.problem("POOLBWD-01", "index", got, f"dims {list(dy)}, as dy", hint)
+                return
+        yield from self.check_index(t, dx)
+
+    def settle(self, t: Ports) -> Self:
+        return replace(self.canonical(), dx_dims=t.dims("dx"))
+
+    def infer(self, t: Ports) -> Mapping[str, Inferred]:
+        return {"dx": Inferred(dims=self.image_dims(t))}
+
+
+def resample_bwd(
+    graph: OpSink,
+    dy: Tensor,
+    *,
+    resample_mode: ResampleMode | str,
+    window: Sequence[int] | int,
+    index: Tensor | None = None,
+    dx_dims: Sequence[int] | None = None,
+    stride: Sequence[int] | int = (),
+    pre_padding: Sequence[int] | int = (),
+    post_padding: Sequence[int] | int = (),
+    padding_mode: PaddingMode | str = PaddingMode.NOT_SET,
+    compute_data_type: DataType | str = DataType.UNSET,
+    name: str = "",
+) -> Tensor:
+    """Return the gradient of the image that ``resample_fwd`` pooled.
+
+    MAXPOOL gives each element of dy to the element of dx that the index names (to none for -1,
+    and none outside of its window); averages spread it evenly over the window, over all of it
+    (INCLUDE) or over the part inside the image (EXCLUDE).  Contributions add up where windows
+    overlap.  The formulas are those of hipDNN's CPU reference.
+
+    Parameters
+    ----------
+    dy : Tensor
+        Gradient of the result, dims (N, C, ...) of the forward result, any layout.
+    resample_mode, window, stride, pre_padding, post_padding, padding_mode
+        Those of the forward op; see ``resample_fwd``.
+    index : Tensor, optional
+        What ``resample_fwd`` chose; MAXPOOL needs it.
+    dx_dims : sequence of int, optional
+        The image's dims; ``set_dim`` on the result does the same.  Without them, the smallest
+        image that has so many windows: ``(out - 1) · stride + window - pre - post`` in each dim.
+    compute_data_type : DataType or str
+        Type to add in; the graph's when unset.
+    name : str
+        Label of the node.
+
+    Returns
+    -------
+    Tensor
+        dx, in the layout of ``dy`` unless strides are set.
+
+    Raises
+    ------
+    GraphError
+        At once for an argument of the wrong type; at ``validate`` for broken rules (RESAMPLE-…,
+        POOLBWD-…).
+    """
+    node = arguments.label(name, ResampleBwd.NAME)
+    op = ResampleBwd(
+        resample_mode=arguments.mode(ResampleMode, resample_mode, port="resample_mode", node=node),
+        padding_mode=arguments.mode(PaddingMode, padding_mode, port="padding_mode", node=node),
+        window=arguments.integers(window, port="window", node=node),
+        stride=arguments.integers(stride, port="stride", node=node),
+        pre_padding=arguments.integers(pre_padding, port="pre_padding", node=node),
+        post_padding=arguments.integers(post_padding, port="post_padding", node=node),
+    )
+    inputs = {"dy": dy} | ({} if index is None else {"index": index})
+    result = graph.add_node(op, inputs, compute=compute_data_type, name=name)["dx"]
+    return result if dx_dims is None else result.set_dim(dx_dims)

@@ -1,0 +1,280 @@
+"""Pooling: every window of an image becomes one element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import ClassVar, NamedTuple, Self
+
+from .. import arguments
+from ..dtypes import DataType
+from ..enums import PaddingMode, ResampleMode
+from ..errors import Problem
+from ..tensor import Tensor
+from .base import Absent, Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports, filled
+
+Ints = tuple[int, ...]
+
+AVERAGES = (ResampleMode.AVGPOOL_EXCLUDE_PADDING, ResampleMode.AVGPOOL_INCLUDE_PADDING)
+POOLING = (ResampleMode.MAXPOOL, *AVERAGES)
+
+RESAMPLE_RULES: dict[str, str] = {
+    "RESAMPLE-01": "the image has rank 3, 4 or 5: (N, C, spatial...)",
+    "RESAMPLE-02": "window and stride have one value of at least 1 per spatial dim",
+    "RESAMPLE-03": "paddings have one value of at least 0 per spatial dim",
+    "RESAMPLE-04": "paddings are smaller than the window, so that each window holds an element",
+    "RESAMPLE-05": "the window fits into the padded image",
+    "RESAMPLE-06": "the mode is MAXPOOL or one of the averages "
+    "(hipDNN defines no numbers for the others, whose factors its integers cannot express)",
+    "RESAMPLE-07": "padding is NEG_INF_PAD or ZERO_PAD for MAXPOOL, ZERO_PAD for averages",
+    "RESAMPLE-08": "averages have a floating compute type",
+    "RESAMPLE-09": "an index belongs to MAXPOOL and is an integer that holds all positions",
+}
+
+
+def resample_parameters() -> tuple[Field, ...]:
+    """Return the JSON fields that both directions share."""
+    return (
+        Field(name="index", absent=Absent.OMITTED),
+        *(Field(name=n, kind=Kind.INTS) for n in ("pre_padding", "post_padding")),
+        *(Field(name=n, kind=Kind.INTS) for n in ("stride", "window")),
+        Field(name="resample_mode", kind=Kind.ENUM, enum=ResampleMode),
+        Field(name="padding_mode", kind=Kind.ENUM, enum=PaddingMode),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResampleOp(Op):
+    """Parameters and rules of both directions."""
+
+    resample_mode: ResampleMode
+    padding_mode: PaddingMode = PaddingMode.NOT_SET
+    window: Ints = ()
+    stride: Ints = ()
+    pre_padding: Ints = ()
+    post_padding: Ints = ()
+
+    @property
+    def averages(self) -> bool:
+        """Whether elements are averaged rather than chosen."""
+        return self.resample_mode in AVERAGES
+
+    @property
+    def padded(self) -> bool:
+        """Whether there is any padding."""
+        return any(self.pre_padding) or any(self.post_padding)
+
+    def with_spatial_rank(self, rank: int) -> Self:
+        """Return the op with shorthands written out, and what padding is without meaning."""
+        return replace(
+            self,
+            window=filled(self.window, rank, 1),
+            stride=filled(self.stride, rank, 1),
+            pre_padding=filled(self.pre_padding, rank, 0),
+            post_padding=filled(self.post_padding, rank, 0),
+        )
+
+    def extents(self, image: Ints) -> Ints:
+        """Return the result's spatial dims: ⌊(in + pre + post - window) / stride⌋ + 1."""
+        return tuple(
+            (n + pre + post - w) // s + 1
+            for n, pre, post, w, s in zip(
+                image, self.pre_padding, self.post_padding, self.window, self.stride, strict=True
+            )
+        )
+
+    def check_windows(self, t: Ports, port: str, dims: Ints) -> Iterator[Problem]:
+        """Yield the problems of the parameters for an image's dims."""
+        if not 3 <= len(dims) <= 5:
+            yield t.problem("RESAMPLE-01", port, f"rank {len(dims)}", "rank 3, 4 or 5")
+            return
+        yield from self._check_modes(t)
+        rank, broken = len(dims) - 2, False
+        for rule, least, ports in (
+            ("RESAMPLE-02", 1, ("window", "stride")),
+            ("RESAMPLE-03", 0, ("pre_padding", "post_padding")),
+        ):
+            for name in ports:
+                values = getattr(self, name)
+                if len(values) != rank or any(v < least for v in values):
+                    wanted = f"{rank} value(s), one per spatial dim, each at least {least}"
+                    yield t.problem(rule, name, list(values), wanted)
+                    broken = True
+        if broken:
+            return
+        for name in ("pre_padding", "post_padding"):
+            values = getattr(self, name)
+            if any(p >= w for p, w in zip(values, self.window, strict=True)):
+                wanted = f"less than the window {list(self.window)}"
+                yield t.problem("RESAMPLE-04", name, list(values), wanted)
+                broken = True
+        if not broken and any(n < 1 for n in self.extents(dims[2:])):
+            yield t.problem(
+                "RESAMPLE-05",
+                "window",
+                f"{list(self.window)}, result would be {list(self.extents(dims[2:]))}",
+                f"a window that fits into {port}'s {list(dims[2:])} with its padding",
+            )
+
+    def _check_modes(self, t: Ports) -> Iterator[Problem]:
+        mode, padding = self.resample_mode, self.padding_mode
+        if mode not in POOLING:
+            wanted = "one of " + ", ".join(m.json for m in POOLING)
+            yield t.problem("RESAMPLE-06", "resample_mode", mode.json, wanted)
+            return
+        suits = [PaddingMode.ZERO_PAD] + [PaddingMode.NEG_INF_PAD] * (not self.averages)
+        # An average that leaves padding out does not see what it would be.
+        blind = mode is ResampleMode.AVGPOOL_EXCLUDE_PADDING
+        if self.padded and padding not in suits and not blind:
+            wanted = "one of " + ", ".join(m.json for m in suits)
+            yield t.problem("RESAMPLE-07", "padding_mode", padding.json, wanted)
+        if self.averages and not t.compute.is_float:
+            yield t.problem(
+                "RESAMPLE-08",
+                "compute_data_type",
+                t.compute.json,
+                f"a floating type for {mode.name}",
+                'pass compute_data_type="float"',
+            )
+
+    def check_index(self, t: Ports, image: Ints) -> Iterator[Problem]:
+        """Yield the problems of the index, if there is one."""
+        if "index" not in t:
+            return
+        if self.resample_mode in AVERAGES:
+            yield t.problem("RESAMPLE-09", "index", "a tensor", "none: only MAXPOOL chooses")
+            return
+        kind, last = t["index"].data_type, prod(image[2:]) - 1
+        if kind.value.kind != "int" or last >= 2 ** (kind.bits - 1):
+            wanted = f"a signed integer type that holds {last}"
+            yield t.problem("RESAMPLE-09", "index", kind.json, wanted, 'for example "int32"')
+
+    def canonical(self) -> Self:
+        """Return the op with one spelling for padding modes that mean the same."""
+        blind = self.resample_mode is ResampleMode.AVGPOOL_EXCLUDE_PADDING or not self.padded
+        return replace(self, padding_mode=PaddingMode.ZERO_PAD) if blind else self
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResampleFwd(ResampleOp):
+    """y = the largest or the average element of each window.
+
+    Attributes
+    ----------
+    generate_index : bool
+        Whether the index is an output; follows from the connections.
+    """
+
+    generate_index: bool = False
+
+    NAME: ClassVar[str] = "resample_fwd"
+    INPUTS: ClassVar[tuple[Port, ...]] = (Port("x"),)
+    OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("y"), Port("index", optional=True))
+    LIKE: ClassVar[Mapping[str, str]] = {"y": "x", "index": "x"}
+    RULES: ClassVar[Mapping[str, str]] = RESAMPLE_RULES
+    JSON: ClassVar[JsonForm] = JsonForm(
+        type="ResampleFwdAttributes",
+        fields=(
+            Field(name="x"),
+            Field(name="y"),
+            *resample_parameters(),
+            Field(name="generate_index", kind=Kind.BOOL, absent=Absent.OMITTED),
+        ),
+    )
+
+    def resolve(self, t: Ports) -> Self:
+        op = self.with_spatial_rank(max(len(t.dims("x")) - 2, 0))
+        return replace(op, generate_index="index" in t)
+
+    def check(self, t: Ports) -> Iterator[Problem]:
+        yield from self.check_windows(t, "x", t.dims("x"))
+
+    def check_outputs(self, t: Ports) -> Iterator[Problem]:
+        yield from self.check_index(t, t.dims("x"))
+
+    def settle(self, t: Ports) -> Self:
+        return self.canonical()
+
+    def infer(self, t: Ports) -> Mapping[str, Inferred]:
+        x = t.dims("x")
+        dims = (*x[:2], *self.extents(x[2:]))
+        found = {"y": Inferred(dims=dims)}
+        if "index" in t:
+            found["index"] = Inferred(dims=dims, data_type=DataType.INT32)
+        return found
+
+
+class Resampled(NamedTuple):
+    """Results of ``Graph.resample_fwd``."""
+
+    y: Tensor
+    index: Tensor | None  # type: ignore[assignment]  # hides tuple.index, as hipDNN names it so
+
+
+def resample_fwd(
+    graph: OpSink,
+    x: Tensor,
+    *,
+    resample_mode: ResampleMode | str,
+    window: Sequence[int] | int,
+    stride: Sequence[int] | int = (),
+    pre_padding: Sequence[int] | int = (),
+    post_padding: Sequence[int] | int = (),
+    padding_mode: PaddingMode | str = PaddingMode.NOT_SET,
+    generate_index: bool = False,
+    compute_data_type: DataType | str = DataType.UNSET,
+    name: str = "",
+) -> Resampled:
+    """Pool an image: reduce each window to its largest element or to its average.
+
+    Window o of a spatial dim covers the positions ``o · stride - pre_padding`` and the
+    ``window - 1`` after it.  The formulas are those of hipDNN's CPU reference.
+
+    Parameters
+    ----------
+    x : Tensor
+        Image, dims (N, C, spatial...), one to three spatial dims, any layout.
+    resample_mode : ResampleMode or str
+        MAXPOOL; AVGPOOL_INCLUDE_PADDING, the sum over the window divided by its size; or
+        AVGPOOL_EXCLUDE_PADDING, divided by how many elements of x it covers.
+    window, stride : int or sequence of int
+        Extent and step of the windows; one value counts for all spatial dims, strides are 1
+        when not given.
+    pre_padding, post_padding : int or sequence of int
+        Positions before and behind the image that windows may cover; less than the window.
+    padding_mode : PaddingMode or str
+        What is seen there: ZERO_PAD, or for MAXPOOL also NEG_INF_PAD, so that it is never chosen.
+    generate_index : bool
+        Whether to return which element MAXPOOL chose.
+    compute_data_type : DataType or str
+        Type to compare and to add in; the graph's when unset.
+    name : str
+        Label of the node.
+
+    Returns
+    -------
+    Resampled
+        y, dims (N, C, ...) with ``(in + pre + post - window) // stride + 1`` in each spatial dim,
+        and, if asked for, the index (INT32 unless another type is set; y's dims): the position of
+        the chosen element in x's spatial dims, counted row by row; the first of several equal
+        ones, -1 for padding.  Both in the layout of ``x`` unless strides are set.
+
+    Raises
+    ------
+    GraphError
+        At once for an argument of the wrong type; at ``validate`` for broken rules (RESAMPLE-…).
+    """
+    node = arguments.label(name, ResampleFwd.NAME)
+    index = arguments.flag(generate_index, port="generate_index", node=node)
+    op = ResampleFwd(
+        resample_mode=arguments.mode(ResampleMode, resample_mode, port="resample_mode", node=node),
+        padding_mode=arguments.mode(PaddingMode, padding_mode, port="padding_mode", node=node),
+        window=arguments.integers(window, port="window", node=node),
+        stride=arguments.integers(stride, port="stride", node=node),
+        pre_padding=arguments.integers(pre_padding, port="pre_padding", node=node),
+        post_padding=arguments.integers(post_padding, port="post_padding", node=node),
+    )
+    outputs = ["y", "index"] if index else ["y"]
+    found = graph.add_node(op, {"x": x}, outputs=outputs, compute=compute_data_type, name=name)
+    return Resampled(found["y"], found.get("index"))

@@ -1,0 +1,261 @@
+"""Pooling: rules, hipDNN's loops written out, ties, JSON, dispatches, declines."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hipdnn_iree import Graph
+from hipdnn_iree.graph_api.layout import channels_last_strides
+from hipdnn_iree.jit.pipeline import compile_graph, dump
+from hipdnn_iree.jit.target import Target
+from hipdnn_iree.provider import verify
+from hipdnn_iree.provider.manifest import engine
+from hipdnn_iree.provider.reference import execute, expect
+
+Run = Callable[..., Any]
+Array = np.ndarray[Any, Any]
+
+
+def pool(
+    dims: tuple[int, ...] = (2, 3, 7, 9), *, index: bool = False, kind: str = "float", **given: Any
+) -> Graph:
+    """A graph that pools 3 x 3 windows two apart, with one row of padding, or as told."""
+    options = {"resample_mode": "maxpool", "padding_mode": "neg_inf_pad", "window": 3, "stride": 2}
+    g = Graph(io_data_type=kind, compute_data_type=given.pop("compute", "float"))
+    options |= {"pre_padding": 1, "post_padding": 1} | given
+    found = g.resample_fwd(g.tensor(dims=dims, name="x"), generate_index=index, name="n", **options)
+    found.y.set_output()
+    if found.index is not None:
+        found.index.set_output()
+    return g
+
+
+MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
+    ("RESAMPLE-01", "x", {"dims": (4, 6)}),
+    ("RESAMPLE-01", "x", {"dims": (1,) * 6}),
+    ("RESAMPLE-02", "window", {"window": (3, 3, 3)}),
+    ("RESAMPLE-02", "window", {"window": 0}),
+    ("RESAMPLE-02", "stride", {"stride": (1, 0)}),
+    ("RESAMPLE-03", "pre_padding", {"pre_padding": -1}),
+    ("RESAMPLE-03", "post_padding", {"post_padding": (1, 1, 1)}),
+    ("RESAMPLE-04", "pre_padding", {"pre_padding": (1, 3)}),
+    ("RESAMPLE-04", "post_padding", {"post_padding": 4}),
+    ("RESAMPLE-05", "window", {"window": (3, 12)}),
+    ("RESAMPLE-06", "resample_mode", {"resample_mode": "bilinear"}),
+    ("RESAMPLE-06", "resample_mode", {"resample_mode": "nearest"}),
+    ("RESAMPLE-06", "resample_mode", {"resample_mode": "not_set"}),
+    ("RESAMPLE-07", "padding_mode", {"padding_mode": "edge_val_pad"}),
+    ("RESAMPLE-07", "padding_mode", {"padding_mode": "padding_not_set"}),
+    ("RESAMPLE-07", "padding_mode", {"resample_mode": "avgpool_include_padding"}),
+    (
+        "RESAMPLE-08",
+        "compute_data_type",
+        {"resample_mode": "avgpool_exclude_padding", "compute": "int32"},
+    ),
+    ("RESAMPLE-09", "index", {"resample_mode": "avgpool_exclude_padding", "index": True}),
+]
+
+
+@pytest.mark.parametrize(("rule", "port", "given"), MISTAKES)
+def test_mistakes(rule: str, port: str, given: dict[str, Any]) -> None:
+    (problem,) = pool(**given).problems()
+    assert (problem.rule, problem.port, problem.node) == (rule, port, "n")
+
+
+@pytest.mark.parametrize(
+    ("kind", "dims"), [("int8", (1, 1, 12, 11)), ("half", (1, 1, 3, 3)), ("uint8", (1, 1, 3, 3))]
+)
+def test_types_that_hold_no_index(kind: str, dims: tuple[int, ...]) -> None:
+    g = pool(dims, index=True)
+    g.nodes[0].outputs["index"].set_data_type(kind)
+    assert [p.rule for p in g.problems()] == ["RESAMPLE-09"]
+
+
+def looped(x: Array, op: Any) -> tuple[Array, Array]:
+    """hipDNN's CPU reference as its loops, for one channel at a time."""
+    n, c, *image = x.shape
+    result = op.extents(tuple(image))
+    y, index = np.zeros((n, c, *result)), np.full((n, c, *result), -1)
+    mode, padding = op.resample_mode.name, op.padding_mode.name
+    for at in itertools.product(range(n), range(c), *map(range, result)):
+        best, place, total, valid = -np.inf, -1, 0.0, 0
+        for tap in itertools.product(*map(range, op.window)):
+            position = [
+                o * s + t - p
+                for o, s, t, p in zip(at[2:], op.stride, tap, op.pre_padding, strict=True)
+            ]
+            inside = all(0 <= p < m for p, m in zip(position, image, strict=True))
+            if not inside and mode == "MAXPOOL" and padding == "NEG_INF_PAD":
+                continue
+            value = float(x[(*at[:2], *position)]) if inside else 0.0
+            valid += inside
+            total += value
+            if value > best:
+                best = value
+                place = int(np.ravel_multi_index(position, image)) if inside else -1
+        divisor = valid if mode == "AVGPOOL_EXCLUDE_PADDING" else int(np.prod(op.window))
+        y[at], index[at] = (best, place) if mode == "MAXPOOL" else (total / divisor, -1)
+    return y, index
+
+
+@pytest.mark.parametrize("dims", [(1, 2, 9), (2, 2, 5, 7), (1, 1, 4, 5, 3)])
+@pytest.mark.parametrize(
+    ("mode", "padding"),
+    [
+        ("maxpool", "neg_inf_pad"),
+        ("maxpool", "zero_pad"),
+        ("avgpool_exclude_padding", "zero_pad"),
+        ("avgpool_include_padding", "zero_pad"),
+    ],
+)
+def test_the_reference_is_hipdnns_loops(dims: tuple[int, ...], mode: str, padding: str) -> None:
+    index = mode == "maxpool"
+    frozen = pool(
+        dims, index=index, resample_mode=mode, padding_mode=padding, pre_padding=2, post_padding=1
+    ).freeze()
+    # Few different values, most of them negative: ties, and zeros of the padding that win.
+    x = np.random.default_rng(3).integers(-4, 1, dims).astype(np.float32)
+    found = execute(frozen, {frozen.inputs[0]: x})
+    y, places = looped(x, frozen.nodes[0].op)
+    outputs = frozen.nodes[0].outputs
+    np.testing.assert_allclose(found[outputs["y"]], y, rtol=1e-14)
+    if index:
+        np.testing.assert_array_equal(found[outputs["index"]], places)
+
+
+def test_the_first_of_equal_elements_is_chosen(run: Run) -> None:
+    g = pool((1, 1, 4, 4), index=True, window=4, stride=1, pre_padding=0, post_padding=0)
+    x = np.zeros((1, 1, 4, 4), np.float32)
+    x[0, 0, 1, 2] = x[0, 0, 2, 0] = 7
+    y, index = run(g, {g.tensors[0]: x})
+    assert (y.item(), index.item()) == (7, 6)
+
+
+def test_padding_wins_over_negative_numbers_as_zero_only(run: Run) -> None:
+    for padding, expected in (("zero_pad", (0, -1)), ("neg_inf_pad", (-1, 0))):
+        g = pool((1, 1, 2, 2), index=True, padding_mode=padding)
+        y, index = run(g, {g.tensors[0]: np.full((1, 1, 2, 2), -1, np.float32)})
+        assert (y.ravel()[0], index.ravel()[0]) == expected
+
+
+@pytest.mark.parametrize("target", ["cpu", "gfx942"])
+@pytest.mark.parametrize(
+    ("parameters", "most"), [({}, 2), ({"window": 2, "pre_padding": 0, "post_padding": 0}, 1)]
+)
+@pytest.mark.parametrize("nhwc", [False, True])
+def test_few_dispatches(
+    parameters: dict[str, int], most: int, nhwc: bool, target: str, tmp_path: Path
+) -> None:
+    dims = (2, 8, 16, 16)
+    g = pool(dims, kind="half", **parameters)
+    if nhwc:
+        g.tensors[0].set_stride(channels_last_strides(dims))
+    statistics = dump(g.freeze(), Target.parse(target), tmp_path).statistics
+    # On gfx9 the frame is joined on piece by piece.
+    assert 0 < statistics["dispatches"] <= (most if target == "cpu" or most == 1 else 5)
+
+
+def test_no_padding_stands_alone_on_gfx9(torch_ir: Callable[..., str]) -> None:
+    assert "constant_pad_nd" in torch_ir(pool())
+    assert "constant_pad_nd" not in torch_ir(pool(), "gfx90a")
+
+
+def test_sums_are_kept_in_the_compute_type(run: Run) -> None:
+    # 4096 half-precision ones: summed in half precision, 2048 is where adding 1 ends.
+    g = pool(
+        (1, 1, 64, 64),
+        kind="half",
+        resample_mode="avgpool_include_padding",
+        padding_mode="zero_pad",
+        window=64,
+        stride=1,
+        pre_padding=0,
+        post_padding=0,
+    )
+    (y,) = run(g, {g.tensors[0]: np.ones((1, 1, 64, 64), np.float16)})
+    assert y.item() == 1
+
+
+@pytest.mark.parametrize("fault", ["divisor", "shift", "half"])
+def test_faults_show(fault: str) -> None:
+    frozen = pool(
+        (1, 3, 40, 40), resample_mode="avgpool_exclude_padding", window=16, stride=8
+    ).freeze()
+    inputs = verify.random_inputs(frozen, seed=2)
+    (uid,) = frozen.outputs
+    y = execute(frozen, inputs)[uid]
+    if fault == "divisor":
+        y = y * np.where(np.arange(y.shape[-1]) == 0, 15 / 16, 1)  # as if padding counted
+    elif fault == "shift":
+        y = np.roll(y, 1, -1)
+    else:
+        x = inputs[frozen.inputs[0]].astype(np.float16)
+        y = execute(frozen, {frozen.inputs[0]: x.astype(np.float32)})[uid].astype(np.float16)
+    report = verify.compare(frozen, {uid: y.astype(np.float32)}, expect(frozen, inputs))
+    assert not report.ok
+
+
+def test_large_windows_are_declined() -> None:
+    iree = engine("iree")
+    targets = [Target.parse("cpu"), Target.parse("gfx942")]
+    none = {"pre_padding": 0, "post_padding": 0, "stride": 1}
+    for target in targets:
+        big = pool((1, 1, 20, 20), index=True, window=12, **none).freeze()
+        assert "IREE-POOL-01" in [d.problem.rule for d in iree.declines(big, target)]
+        long = pool((1, 1, 4, 200), window=(1, 129), **none).freeze()
+        assert [d.problem.rule for d in iree.declines(long, target)] == ["IREE-POOL-01"]
+        whole = pool((1, 1, 4, 200), window=(4, 200), **none).freeze()
+        assert not iree.declines(whole, target)
+
+
+def test_the_largest_windows_that_are_served_compile(check: Run) -> None:
+    none = {"pre_padding": 0, "post_padding": 0, "stride": 8}
+    check(pool((1, 1, 17, 17), index=True, window=(11, 11), **none).freeze())
+    check(pool((1, 1, 2, 140), window=(1, 128), **none).freeze())
+
+
+def test_json() -> None:
+    g = pool(index=True)
+    (node,) = json.loads(g.to_json())["nodes"]
+    assert node["type"] == "ResampleFwdAttributes"
+    assert {"x_tensor_uid", "y_tensor_uid", "index_tensor_uid"} <= set(node)
+    assert (node["resample_mode"], node["padding_mode"]) == ("maxpool", "neg_inf_pad")
+    assert (node["window"], node["stride"], node["generate_index"]) == ([3, 3], [2, 2], True)
+    assert Graph.from_json(g.to_json()).digest == g.digest
+    plain = json.loads(pool().to_json())
+    assert "index_tensor_uid" not in plain["nodes"][0]
+    # Another era of hipDNN writes the modes as codes.
+    plain["nodes"][0] |= {"resample_mode": 1, "padding_mode": 1}
+    assert Graph.from_json(json.dumps(plain)).digest == pool().digest
+
+
+def test_padding_that_is_not_seen_has_one_spelling() -> None:
+    average = {"resample_mode": "avgpool_exclude_padding"}
+    assert pool(**average, padding_mode="zero_pad").digest == pool(**average).digest
+    none = {"pre_padding": 0, "post_padding": 0}
+    assert pool(**none).digest == pool(**none, padding_mode="zero_pad").digest
+    assert pool().digest != pool(padding_mode="zero_pad").digest
+
+
+@pytest.mark.parametrize("target", ["gfx908", "gfx90a", "gfx950"])
+def test_it_compiles_for_every_gfx9(target: str) -> None:
+    assert compile_graph(pool(index=True, kind="half").freeze(), Target.parse(target)).vmfb
+
+
+def test_what_was_not_checked_on_gfx9_is_declined() -> None:
+    none = {"pre_padding": 0, "post_padding": 0}
+    for given, declined in (
+        ({}, True),
+        ({**none, "index": True}, True),
+        (none, False),
+    ):
+        frozen = pool(**given).freeze()
+        rules = [d.problem.rule for d in engine("iree").declines(frozen, Target.parse("gfx942"))]
+        assert rules == ["IREE-POOL-03"] * declined
+        assert not engine("iree").declines(frozen, Target.parse("cpu"))
