@@ -14,6 +14,7 @@ __all__ = [
     "ConvMode",
     "DiagonalAlignment",
     "ModeEnum",
+    "MoeGroupedMatmulMode",
     "NormFwdPhase",
     "PaddingMode",
     "PointwiseMode",
@@ -148,6 +149,14 @@ class PaddingMode(ModeEnum):
     NEG_INF_PAD = Mode("neg_inf_pad", 1)
     ZERO_PAD = Mode("zero_pad", 2)
     EDGE_VAL_PAD = Mode("edge_val_pad", 3)
+
+
+class MoeGroupedMatmulMode(ModeEnum):
+    """Where the rows of a mixture of experts' product come from and go to."""
+
+    NONE = Mode("none", 0)
+    GATHER = Mode("gather", 1)
+    SCATTER = Mode("scatter", 2)
 
 
 class ReductionMode(ModeEnum):

@@ -28,6 +28,8 @@ from .ops.custom_op import custom_op
 from .ops.layernorm import layernorm
 from .ops.layernorm_backward import layernorm_backward
 from .ops.matmul import matmul
+from .ops.moe_grouped_matmul import moe_grouped_matmul
+from .ops.moe_grouped_matmul_bwd import moe_grouped_matmul_bwd
 from .ops.pad import pad
 from .ops.pointwise import pointwise
 from .ops.pointwise_methods import PointwiseMethods
@@ -125,6 +127,8 @@ class Graph(PointwiseMethods):
     layernorm = layernorm
     layernorm_backward = layernorm_backward
     matmul = matmul
+    moe_grouped_matmul = moe_grouped_matmul
+    moe_grouped_matmul_bwd = moe_grouped_matmul_bwd
     pad = pad
     pointwise = pointwise
     reduction = reduction

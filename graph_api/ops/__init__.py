@@ -17,6 +17,8 @@ from .custom_op import CustomOp
 from .layernorm import Layernorm
 from .layernorm_backward import LayernormBackward
 from .matmul import Matmul
+from .moe_grouped_matmul import MoeGroupedMatmul
+from .moe_grouped_matmul_bwd import MoeGroupedMatmulBwd
 from .pad import Pad
 from .pointwise import Pointwise
 from .reduction import Reduction
@@ -49,6 +51,8 @@ OPS: dict[str, type[Op]] = {
         Layernorm,
         LayernormBackward,
         Matmul,
+        MoeGroupedMatmul,
+        MoeGroupedMatmulBwd,
         Pad,
         Pointwise,
         Reduction,

@@ -30,6 +30,8 @@ LOWERINGS: dict[str, str] = {
     "layernorm": "layernorm",
     "layernorm_backward": "layernorm_backward",
     "matmul": "matmul",
+    "moe_grouped_matmul": "moe_grouped_matmul",
+    "moe_grouped_matmul_bwd": "moe_grouped_matmul_bwd",
     "pad": "pad",
     "pointwise": "pointwise",
     "reduction": "reduction",

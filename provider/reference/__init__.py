@@ -57,6 +57,8 @@ OPS: dict[str, str] = {
     "layernorm": ".layernorm",
     "layernorm_backward": ".layernorm_backward",
     "matmul": ".matmul",
+    "moe_grouped_matmul": ".moe_grouped_matmul",
+    "moe_grouped_matmul_bwd": ".moe_grouped_matmul_bwd",
     "pad": ".pad",
     "pointwise": ".pointwise",
     "reduction": ".reduction",
