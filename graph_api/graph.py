@@ -117,13 +117,13 @@ class Graph(PointwiseMethods):
     batchnorm_inference = batchnorm_inference
     batchnorm_inference_variance_ext = batchnorm_inference_variance_ext
     cast = cast
+    block_scale_dequantize = block_scale_dequantize
+    block_scale_quantize = block_scale_quantize
     concatenate = concatenate
     conv_dgrad = conv_dgrad
     conv_fprop = conv_fprop
     conv_wgrad = conv_wgrad
     custom_op = custom_op
-    block_scale_dequantize = block_scale_dequantize
-    block_scale_quantize = block_scale_quantize
     layernorm = layernorm
     layernorm_backward = layernorm_backward
     matmul = matmul

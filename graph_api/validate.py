@@ -229,8 +229,8 @@ def _resolve_node(graph: Graph, node: Node, result: Resolution) -> None:
         if port in inferred:
             kind = inferred[port].data_type
             if kind is not None and node.outputs[port].data_type is DataType.UNSET:
-                view = replace(view, data_type=kind)
-            settled, more = _settle(label, port, view, inferred[port], known, op)
+                settled = replace(view, data_type=kind)
+            settled, more = _settle(label, port, settled, inferred[port], known, op)
             found += more
         result.views[id(node.outputs[port])] = settled
         if settled.data_type is DataType.UNSET:

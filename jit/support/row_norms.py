@@ -25,7 +25,9 @@ def problems(graph: FrozenGraph, node: FrozenNode, target: Target) -> Iterator[P
     """Yield why a norm over rows is not served."""
     if target.is_gfx9 and (found := _scattered(graph, node)):
         hint = "make x contiguous, with the normalised dims last"
-        yield problem(node, "IREE-NORM-01", "x", found, f"at most {_SHORT_ROW} elements a row", hint)
+        yield problem(
+            node, "IREE-NORM-01", "x", found, f"at most {_SHORT_ROW} elements a row", hint
+        )
 
 
 def _scattered(graph: FrozenGraph, node: FrozenNode) -> str:
