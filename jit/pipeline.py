@@ -22,6 +22,7 @@ from ..graph_api.dynamic import other_examples
 from ..graph_api.errors import ArtifactError, CompileError
 from ..graph_api.frozen import FrozenGraph
 from ..graph_api.ops.attention import AttentionOp
+from ..graph_api.ops.resample_fwd import ResampleOp
 from .cache import CacheKey, CacheStore, source_digest, versions
 from .compiler.flags import target_flags
 from .knobs import Settings, settings
@@ -113,12 +114,13 @@ def flags(graph: FrozenGraph, target: Target, now: Settings) -> tuple[str, ...]:
 
 
 def _flags_of_ops(graph: FrozenGraph, target: Target) -> tuple[str, ...]:
-    if not any(isinstance(node.op, AttentionOp) for node in graph.nodes):
+    attends = any(isinstance(node.op, AttentionOp) for node in graph.nodes)
+    if not attends and not any(isinstance(node.op, ResampleOp) for node in graph.nodes):
         return ()
-    # Distances between queries and keys stay expressions of two line indices: hoisted, they would
-    # be a table of all pairs in device memory, filled when the module is loaded.
+    # Distances between queries and keys, and positions in an image, stay expressions of indices:
+    # hoisted, they would be a table in device memory, filled when the module is loaded.
     plain = ("--iree-opt-const-expr-hoisting=false",)
-    if target.is_cpu:
+    if target.is_cpu and attends:
         # IREE 3.13 mixes up the batches of a data-tiled product that is fused with what divides
         # its rows: wrong numbers from the second batch entry on.
         return (*plain, "--iree-dispatch-creation-data-tiling=false")

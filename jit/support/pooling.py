@@ -7,7 +7,6 @@ from math import prod
 
 from ...graph_api.errors import Problem
 from ...graph_api.frozen import FrozenGraph, FrozenNode
-from ...graph_api.ops.base import Op
 from ...graph_api.ops.resample_bwd import ResampleBwd
 from ...graph_api.ops.resample_fwd import ResampleFwd
 from ..target import Target
@@ -19,7 +18,6 @@ RULES: dict[str, str] = {
     "IREE-POOL-01": "a window whose position is kept has at most 128 elements, and another one "
     "at most 128 along a dim, unless it is the whole of it",
     "IREE-POOL-02": "at most 128 windows cover one element when a gradient is computed",
-    "IREE-POOL-03": "on gfx9, pooling without padding, without an index and without a gradient",
 }
 
 # Each tap is an op of its own; compile time grows faster than their number.
@@ -29,8 +27,6 @@ _TAPS = 128
 def problems(graph: FrozenGraph, node: FrozenNode, target: Target) -> Iterator[Problem]:
     """Yield why a pooling op is not served."""
     op = node.op
-    if target.is_gfx9 and (got := _unchecked(op)):
-        yield problem(node, "IREE-POOL-03", "", got, "plain windows", "pool on the CPU")
     if isinstance(op, ResampleFwd):
         y = graph.tensors[node.outputs["y"]].dims[2:]
         whole = not op.padded
@@ -45,10 +41,3 @@ def problems(graph: FrozenGraph, node: FrozenNode, target: Target) -> Iterator[P
         if prod(over) > _TAPS:
             wanted = f"at most {_TAPS} windows over an element"
             yield problem(node, "IREE-POOL-02", "window", f"{prod(over)} of them", wanted)
-
-
-def _unchecked(op: Op) -> str:
-    """Return what compiles for gfx9, but whose emulation did not end within the time limit."""
-    if not isinstance(op, ResampleFwd):
-        return "a gradient"
-    return "an index" if op.generate_index else "padding" if op.padded else ""
