@@ -27,6 +27,9 @@ def operands(
     less come as float16 (INT4 in integers: int8), which holds them; with ``codes`` two of one
     kind stay as they are if the target multiplies them (``narrow.native``).
     """
+    # IREE 3.13's 16-bit products for CUDA are wrong for transposed operands, and where extents do
+    # not fill its matrix instructions (found on an H200).  That target is a check, not for speed.
+    widen = widen or not (b.target.is_cpu or b.target.is_gfx9)
     types = (a.dtype, w.dtype)
     kept = codes and compute is DataType.FLOAT and types[0] is types[1]
     if kept and narrow.multiplies(b.target, types[0]):
