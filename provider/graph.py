@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..graph_api.errors import FormatError
 from ..graph_api.graph import Graph as ModelGraph
+from ..graph_api.ops.batchnorm_inference import BatchnormInference
 from ..graph_api.ops.pointwise import Pointwise
 from ..graph_api.tensor import Tensor
 
@@ -183,9 +184,8 @@ def loads(data: bytes, *, source: str = "graph") -> Graph:
     """
     from ..jit.knobs import settings
 
-    meaning = settings().graph_inv_variance
     try:
-        graph = _decoded(data, meaning)
+        graph = _decoded(data)
     except FormatError as error:
         raise FormatError(f"{source}: {error.message}", error.problems) from None
     backward = [n for n in graph.nodes if isinstance(n.op, Pointwise) and n.op.backward]
@@ -196,14 +196,16 @@ def loads(data: bytes, *, source: str = "graph") -> Graph:
     return graph
 
 
-def _decoded(data: bytes, meaning: str) -> Graph:
+def _decoded(data: bytes) -> Graph:
     from ..hipdnn_plugin.wire import decode, inv_variance, plan
+    from ..jit.knobs import settings
 
     if decode.is_binary(data):
         if data[4:8] == plan.GRAPH_AND_PLAN_ID:
             data, _ = plan.split_graph_and_plan(data)
-        return decode.decode(data, Graph, inv_variance=meaning).graph
+        return decode.decode(data, Graph, inv_variance=settings().graph_inv_variance).graph
     graph = Graph.from_json(data)
-    if meaning == "variance":  # a JSON file does not tell its era
+    given = any(isinstance(node.op, BatchnormInference) for node in graph.nodes)
+    if given and settings().graph_inv_variance == "variance":  # a JSON file does not tell its era
         inv_variance.reinterpret(graph)
     return graph

@@ -148,10 +148,14 @@ class Builder:
         return self.reshape(x, shape)
 
     def element(self, value: float, dtype: DataType) -> float | int:
-        """Return a number as elements of a type stand in the IR: narrow floats as codes."""
+        """Return a number as elements of a type stand in the IR: narrow floats as codes.
+
+        It is rounded here, as the compiler folds only conversions that are exact and has no
+        lowering for those that it leaves outside of a kernel.
+        """
         if narrow.is_code(dtype):
             return int(_literal_text(value, dtype))
-        return float(value) if dtype.is_float else int(value)
+        return float(_rounded(value, dtype)) if dtype.is_float else int(value)
 
     # ---------------------------------------------------------------- ops
 
@@ -407,14 +411,19 @@ def _int_list(items: Sequence[Any]) -> Any:
     return T.PrimListConstructOp(ir.Type.parse("!torch.list<int>"), items).result
 
 
+def _rounded(value: Scalar, dtype: DataType) -> Any:
+    """Return a number rounded once to a floating-point type."""
+    kind = getattr(ml_dtypes, dtype.value.numpy, None) or dtype.value.numpy
+    return np.asarray(value, dtype=np.float64).astype(np.dtype(kind))
+
+
 def _literal_text(value: Scalar, dtype: DataType) -> str:
     """Spell a number for ``dense<...>``: floats by their bits, so that nothing is rounded twice."""
     if dtype.is_bool:
         return "true" if value else "false"
     if dtype.is_integer:
         return str(int(value))
-    kind = getattr(ml_dtypes, dtype.value.numpy, None) or dtype.value.numpy
-    raw = np.asarray(value, dtype=np.float64).astype(np.dtype(kind)).tobytes()
+    raw: bytes = _rounded(value, dtype).tobytes()
     if narrow.is_code(dtype):
         return str(raw[0])
     return "0x" + raw[::-1].hex().upper()

@@ -74,7 +74,8 @@ def domain(op: MoeGroupedMatmul, port: str, ctx: Context) -> Domain:
         most = {"token_index": ctx.inputs["token"].dims[1] - 1, "token_ks": max(op.top_k - 1, 0)}
         if op.mode is Mode.SCATTER:
             most["token_index"] = (rows - 1) // op.top_k
-        return Domain(ints=(0, most.get(port, rows)))
+        # The later half of the rows has an expert, whatever is drawn.
+        return Domain(ints=(0, most.get(port, rows // 2)))
     return scaled_domain(ctx.inputs["weight"].dims[1], port, "token", ctx)
 
 

@@ -55,7 +55,7 @@ def bound(
 def domain(op: MoeGroupedMatmulBwd, port: str, ctx: Context) -> Domain:
     rows = ctx.inputs["token"].dims[1]
     if port == "first_token_offset":
-        return Domain(ints=(0, rows))
+        return Domain(ints=(0, rows // 2))
     return scaled_domain(rows, port, "token", ctx)
 
 

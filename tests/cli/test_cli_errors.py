@@ -55,22 +55,23 @@ def process(*words: object, **more: Any) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("words", GRAPH_COMMANDS, ids=" ".join)
 def test_files_that_are_no_graph(cli: Cli, words: list[str], tmp_path: Path) -> None:
     contents = {
-        "empty": b"",
-        "garbage": b"\x00\xff\xfe" * 100,
-        "text": b"hello",
-        "array": b"[]",
-        "truncated": b'{"nodes": [{"type": "Matmul',
-        "flatbuffer": bytes.fromhex("14000000100014000800050006000700"),
+        "empty": (b"", "JSON-01"),
+        "garbage": (b"\x00\xff\xfe" * 100, "WIRE-02"),
+        "text": (b"hello", "JSON-01"),
+        "array": (b"[]", "JSON-02"),
+        "truncated": (b'{"nodes": [{"type": "Matmul', "JSON-01"),
+        "flatbuffer": (bytes.fromhex("14000000100014000800050006000700"), "WIRE-02"),
     }
-    for name, content in contents.items():
+    for name, (content, rule) in contents.items():
         path = tmp_path / name
         path.write_bytes(content)
         found = cli(*words, path, "--json")
         assert found.code == 2
         error = found.json()["error"]
         assert (error["code"], error["error"]) == ("E200", "FormatError")
-        assert error["problems"][0]["rule"] in ("JSON-01", "JSON-02")
-        assert found.err.startswith(f"error [E200]: {path}: this is not a hipDNN graph")
+        assert error["problems"][0]["rule"] == rule, name
+        damage = "this is not a hipDNN graph" if rule[:4] == "JSON" else "the buffer is damaged"
+        assert found.err.startswith(f"error [E200]: {path}: {damage}")
 
 
 @pytest.mark.parametrize("words", GRAPH_COMMANDS, ids=" ".join)
