@@ -60,6 +60,11 @@ KNOBS = {
             *("O3", "O0", "O1", "O2", "O3"),
         ),
         _choice(
+            "hipdnn_iree.compiler.data_tiling",
+            "CPU: whether operands of products are repacked into tiles",
+            *("auto", "auto", "off"),
+        ),
+        _choice(
             "hipdnn_iree.runtime.driver",
             "How CPU code runs: in the calling thread, or on worker threads",
             *("auto", "auto", "local-sync", "local-task"),
@@ -70,6 +75,7 @@ KNOBS = {
 
 SETTINGS = {
     "hipdnn_iree.compiler.opt_level": "compiler_opt_level",
+    "hipdnn_iree.compiler.data_tiling": "compiler_data_tiling",
     "hipdnn_iree.runtime.driver": "runtime_driver",
 }
 """Knob -> the field of `jit.knobs.Settings` that it overrides for one plan."""

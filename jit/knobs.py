@@ -185,6 +185,15 @@ class Settings:
             in_cache_key=True,
         )
     )
+    compiler_data_tiling: str = field(
+        metadata=_knob(
+            "DATA_TILING",
+            "auto",
+            *kinds.choice("auto", "off"),
+            "CPU: whether operands of products are repacked into tiles; auto: where it is right.",
+            in_cache_key=True,
+        )
+    )
     compiler_tuning_spec: Path | None = field(
         metadata=_knob(
             "TUNING_SPEC",

@@ -58,6 +58,9 @@ def target_flags(target: Target, settings: Settings, extra: Iterable[str] = ()) 
             *_COMMON,
             *_PER_BACKEND[target.backend],
         ),
+        ("--iree-dispatch-creation-data-tiling=false",)
+        if target.is_cpu and settings.compiler_data_tiling == "off"
+        else (),
         (f"--iree-codegen-tuning-spec-path={spec}",)
         if (spec := settings.compiler_tuning_spec)
         else (),

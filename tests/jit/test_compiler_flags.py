@@ -74,6 +74,14 @@ def test_settings_and_callers_add_and_replace(tmp_path: Path) -> None:
     assert "--iree-torch-externalize-transients" not in flags
 
 
+def test_data_tiling_is_switched_off_on_the_cpu_only() -> None:
+    with scope(compiler_data_tiling="off"):
+        assert "--iree-dispatch-creation-data-tiling=false" in flags_of("cpu")
+        assert "--iree-dispatch-creation-data-tiling" not in flags_of("cpu")
+        gfx9 = flags_of("gfx942")
+    assert gfx9 == flags_of("gfx942")
+
+
 def test_merge_keeps_the_first_place_and_the_last_value() -> None:
     assert merge_flags(["--a=1", "--b"], ["--c", "--a=2"], ["--b=false"]) == (
         *("--a=2", "--b=false", "--c"),

@@ -66,6 +66,7 @@ GOOD = [
     ("COMPILER_JOBS", "3", "compiler_jobs", 3),
     ("EXTRA_FLAGS", "--a=1 '--b=x y' --c", "compiler_extra_flags", ("--a=1", "--b=x y", "--c")),
     ("OPT_LEVEL", "o1", "compiler_opt_level", "O1"),
+    ("DATA_TILING", "OFF", "compiler_data_tiling", "off"),
     ("TUNING_SPEC", "/t.mlir", "compiler_tuning_spec", Path("/t.mlir")),
     ("REPRODUCERS_DIR", "/r", "reproducers_dir", Path("/r")),
     ("REPRODUCERS_KEEP", "0", "reproducers_keep", 0),
@@ -175,6 +176,7 @@ def test_table_matches_the_class_and_its_names() -> None:
         assert len(knob.help) < 100 + 20
         knob.parse(knob.default)
     assert {k.name for k in KNOBS if k.in_cache_key} == {
+        "compiler.data_tiling",
         "compiler.extra_flags",
         "compiler.opt_level",
         "compiler.tuning_spec",

@@ -61,6 +61,7 @@ def test_config_of_any_era() -> None:
     [
         {"hipdnn_iree__compiler__opt_level": "O9"},
         {"hipdnn_iree__compiler__opt_level": 3},
+        {"hipdnn_iree__compiler__data_tiling": "on"},
         {"hipdnn_iree__runtime__driver": "gpu"},
         {"global__workspace_size_limit": -1},
         {"global__workspace_size_limit": "much"},
@@ -100,6 +101,9 @@ def test_knob_decides_how_it_is_compiled_and_run() -> None:
     graph = data("fused_conv_bias_relu_f32_nchw")
     serving.build(config(hipdnn_iree__compiler__opt_level="O1"), graph, CPU)
     with scope(compiler_opt_level="O1"):
+        assert store().get(cache_key(messages.graph(graph), CPU)) is not None
+    serving.build(config(hipdnn_iree__compiler__data_tiling="off"), graph, CPU)
+    with scope(compiler_data_tiling="off"):
         assert store().get(cache_key(messages.graph(graph), CPU)) is not None
     for driver in ("local-sync", "local-task"):
         program = serving.build(config(hipdnn_iree__runtime__driver=driver), graph, CPU)
