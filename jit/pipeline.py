@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..graph_api.dynamic import other_examples
 from ..graph_api.errors import ArtifactError, CompileError
-from ..graph_api.frozen import FrozenGraph
+from ..graph_api.frozen import FrozenGraph, FrozenNode
 from ..graph_api.ops.attention import AttentionOp
+from ..graph_api.ops.conv_fprop import ConvFprop
+from ..graph_api.ops.pad import Pad
 from ..graph_api.ops.resample_fwd import ResampleOp
 from .cache import CacheKey, CacheStore, source_digest, versions
 from .compiler.flags import target_flags
@@ -115,16 +117,33 @@ def flags(graph: FrozenGraph, target: Target, now: Settings) -> tuple[str, ...]:
 
 def _flags_of_ops(graph: FrozenGraph, target: Target) -> tuple[str, ...]:
     attends = any(isinstance(node.op, AttentionOp) for node in graph.nodes)
-    if not attends and not any(isinstance(node.op, ResampleOp) for node in graph.nodes):
+    tables = any(_has_table(graph, node, target) for node in graph.nodes)
+    if not attends and not tables:
         return ()
-    # Distances between queries and keys, and positions in an image, stay expressions of indices:
-    # hoisted, they would be a table in device memory, filled when the module is loaded.
+    # Distances between queries and keys, positions in an image and frames stay expressions of
+    # indices: hoisted, they would be a table in device memory, filled when the module is loaded.
     plain = ("--iree-opt-const-expr-hoisting=false",)
     if target.is_cpu and attends:
         # IREE 3.13 mixes up the batches of a data-tiled product that is fused with what divides
         # its rows: wrong numbers from the second batch entry on.
         return (*plain, "--iree-dispatch-creation-data-tiling=false")
     return plain
+
+
+def _has_table(graph: FrozenGraph, node: FrozenNode, target: Target) -> bool:
+    """Return whether the code of a node has a tensor that depends on no operand."""
+    op = node.op
+    if isinstance(op, ResampleOp):
+        return True
+    if not target.is_gfx9:
+        return False
+    if isinstance(op, ConvFprop):
+        # A frame that holds a whole filter: there the result is that of no element of the image.
+        taps = graph.tensors[node.inputs["w"]].dims[2:]
+        extents = [d * (k - 1) + 1 for d, k in zip(op.dilation, taps, strict=True)]
+        frames = zip(op.pre_padding, op.post_padding, extents, strict=True)
+        return any(max(pre, post) >= extent for pre, post, extent in frames)
+    return isinstance(op, Pad)
 
 
 def signature_of(graph: FrozenGraph, workspace_bytes: int = 0) -> Signature:

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import GraphError
+from hipdnn_iree.jit.knobs import settings
+from hipdnn_iree.jit.pipeline import flags
+from hipdnn_iree.jit.target import Target
 
 MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
     ("PAD-01", "pre_padding", {"pre_padding": (1, 1, 1)}),
@@ -51,3 +54,19 @@ def test_frames_are_joined_on_for_gfx9(torch_ir: Callable[..., str]) -> None:
     g.pad(g.tensor(dims=(4, 6)), pre_padding=1, post_padding=2).set_output()
     assert "constant_pad_nd" in torch_ir(g, "cpu")
     assert "constant_pad_nd" not in torch_ir(g, "gfx90a")
+
+
+def test_the_frame_is_not_a_table_on_gfx9() -> None:
+    # Hoisted, it would be filled by a kernel when the module is loaded.
+    def hoists(g: Graph, target: str) -> bool:
+        found = flags(g.freeze(), Target.parse(target), settings())
+        return "--iree-opt-const-expr-hoisting=false" not in found
+
+    g = Graph(io_data_type="float")
+    g.pad(g.tensor(dims=(4, 6)), pre_padding=1).set_output()
+    assert [hoists(g, t) for t in ("cpu", "gfx90a", "gfx942")] == [True, False, False]
+    for padding, dilation, expected in ((2, 1, True), (3, 1, False), (4, 2, True), (5, 2, False)):
+        g = Graph(io_data_type="float")
+        x, w = g.tensor(dims=(1, 2, 5, 5)), g.tensor(dims=(2, 2, 3, 3))
+        g.conv_fprop(x, w, padding=padding, dilation=dilation).set_output()
+        assert hoists(g, "gfx942") is expected
