@@ -21,7 +21,9 @@ from ..graph_api.errors import SettingError
 from . import knob_kinds as kinds
 
 __all__ = [
+    "DATA_TILING",
     "KNOBS",
+    "OPT_LEVELS",
     "PREFIX",
     "Knob",
     "Settings",
@@ -33,6 +35,9 @@ __all__ = [
 ]
 
 PREFIX = "HIPDNN_IREE_"
+
+OPT_LEVELS = ("O0", "O1", "O2", "O3")
+DATA_TILING = ("auto", "off")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -180,7 +185,7 @@ class Settings:
         metadata=_knob(
             "OPT_LEVEL",
             "O3",
-            *kinds.choice("O0", "O1", "O2", "O3"),
+            *kinds.choice(*OPT_LEVELS),
             "Optimisation level of the compiler.",
             in_cache_key=True,
         )
@@ -189,7 +194,7 @@ class Settings:
         metadata=_knob(
             "DATA_TILING",
             "auto",
-            *kinds.choice("auto", "off"),
+            *kinds.choice(*DATA_TILING),
             "CPU: whether operands of products are repacked into tiles; auto: where it is right.",
             in_cache_key=True,
         )

@@ -34,7 +34,7 @@ from .target import Target, cpu_features
 if TYPE_CHECKING:
     from .compiler.request import CompileResult
 
-__all__ = ["Compiled", "cache_key", "compile_graph", "dump", "signature_of", "store"]
+__all__ = ["Compiled", "cache_key", "compile_graph", "dump", "made_with", "signature_of", "store"]
 
 log = logging.getLogger("hipdnn_iree.pipeline")
 
@@ -103,11 +103,15 @@ def cache_key(graph: FrozenGraph, target: Target, now: Settings | None = None) -
             "target": str(target),
             "cpu": cpu_features() if target.is_host else "",
             "flags": flags(graph, target, now),
-            "lowering": _lowering_digest(),
             **{f"knob:{name}": text for name, text in now.key_ingredients().items()},
-            **versions(),
+            **made_with(),
         }
     )
+
+
+def made_with() -> dict[str, str]:
+    """Return what every piece of code is made with: versions, and a digest of the lowerings."""
+    return {"lowering": _lowering_digest(), **versions()}
 
 
 def flags(graph: FrozenGraph, target: Target, now: Settings) -> tuple[str, ...]:

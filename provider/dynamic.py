@@ -69,4 +69,6 @@ class ExactPlan(DynamicPlan):
     def _at(self, graph: FrozenGraph) -> Plan:
         from .select import build
 
-        return build(graph, self.target, engine=self.engine)
+        plan = build(graph, self.target, engine=self.engine, knobs=self._knobs_for(graph))
+        plan.policy = self.policy
+        return plan

@@ -2,18 +2,21 @@
 
 An engine answers ``declines`` cheaply, from the graph alone, without importing a compiler.  An
 empty answer is a promise: ``build`` then succeeds, or fails with a ``CompileError`` that is a
-bug.  Ranking and fallback are not an engine's business (``provider.select``).
+bug.  Where a graph can be built in more than one way, the engine names the ways as knobs, and
+its own rules say which is the default.  Ranking and fallback are not an engine's business
+(``provider.select``).
 """
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from ..graph_api.dynamic import at_sizes
-from ..graph_api.errors import BindError, Decline, Problem
+from ..graph_api.errors import BindError, Decline, Problem, SettingError
 from ..graph_api.frozen import FrozenGraph
 from ..graph_api.specialise import Shape, ShapeLike, as_shapes, specialise
 from ..graph_api.tensor import Tensor
@@ -23,7 +26,7 @@ from .latest import Latest
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["RULES", "Engine", "Plan", "engine_id"]
+__all__ = ["RULES", "Engine", "EngineKnob", "Plan", "checked_knobs", "engine_id"]
 
 RULES: dict[str, str] = {
     "PLAN-01": "a name given for a buffer is that of exactly one input or output",
@@ -49,6 +52,40 @@ def engine_id(name: str) -> int:
     return value - 2**64 if value >= 2**63 else value
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineKnob:
+    """One way in which an engine can build a graph differently.
+
+    Attributes
+    ----------
+    name : str
+        Dotted name such as ``"conv_fprop.form"``, ``"opt_level"``, ``"driver"``.
+    choices : tuple of str
+        What it can be for this graph and target.
+    default : str
+        What the engine's rules choose for this graph and target; one of the choices.
+    help : str
+        One line on what it does.
+    tried : tuple of str
+        The choices that autotuning measures; empty: all of them.
+    """
+
+    name: str
+    choices: tuple[str, ...]
+    default: str
+    help: str
+    tried: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "name": self.name,
+            "choices": list(self.choices),
+            "default": self.default,
+            "help": self.help,
+        }
+
+
 @dataclass(kw_only=True)
 class Plan(ABC):
     """A graph that one engine has prepared for one target.
@@ -59,6 +96,12 @@ class Plan(ABC):
         Name of the engine that built it and that will run it.
     graph : FrozenGraph
     target : Target
+    knobs : dict
+        The choices that it was built with, by the name of the `EngineKnob`; those that are not
+        here are the engine's defaults.
+    policy : str
+        Who chose the engine and the knobs: ``"pinned"``, ``"preferred"``, or the name of a
+        selection policy; empty when the engine was called directly.
     cache : str
         ``"hit"``, ``"miss"`` or ``"off"``: where the code came from.
     seconds : mapping of str to float
@@ -72,6 +115,8 @@ class Plan(ABC):
     engine: str
     graph: FrozenGraph
     target: Target
+    knobs: dict[str, str] = field(default_factory=dict)
+    policy: str = ""
     cache: str = "off"
     seconds: dict[str, float] = field(default_factory=dict)
     workspace_bytes: int = 0
@@ -135,7 +180,23 @@ class Plan(ABC):
     def _build_for(self, shapes: Mapping[int, Shape]) -> Plan:
         from .select import build
 
-        return build(specialise(self.graph, shapes), self.target, engine=self.engine)
+        other = specialise(self.graph, shapes)
+        plan = build(other, self.target, engine=self.engine, knobs=self._knobs_for(other))
+        plan.policy = self.policy
+        return plan
+
+    def _knobs_for(self, graph: FrozenGraph) -> dict[str, str]:
+        """Return the choices to build the graph with at other sizes.
+
+        What somebody pinned stays, and is refused where it does not apply; what a policy chose
+        gives way to the engine's default there.
+        """
+        if not self.knobs or self.policy == "pinned":
+            return dict(self.knobs)
+        from .manifest import engine
+
+        allowed = {k.name: k.choices for k in engine(self.engine).knobs(graph, self.target)}
+        return {n: v for n, v in self.knobs.items() if v in allowed.get(n, ())}
 
     def execute(self, buffers: Mapping[TensorKey, Any], workspace: Any = None) -> None:
         """Run on the caller's buffers: every input and output, by tensor, uid or name.
@@ -215,9 +276,31 @@ class Plan(ABC):
 class Engine(ABC):
     """Something that serves graphs."""
 
-    NAME: ClassVar[str]
-    ALIAS: ClassVar[str]
+    NAME: str
+    ALIAS: str
     """Short name for the command line."""
+
+    BY_DEFAULT: bool = True
+    """Whether it may be chosen when nobody asked for it by name."""
+
+    @property
+    def id(self) -> int:
+        """hipDNN's id of the engine."""
+        return engine_id(self.NAME)
+
+    def version(self) -> str:
+        """Return the version of what runs the graphs, for people."""
+        from .. import __version__
+
+        return __version__
+
+    def source(self) -> str:
+        """Return the file that the engine is from."""
+        return sys.modules[type(self).__module__].__file__ or ""
+
+    def api_version(self) -> str:
+        """Return the version of hipDNN's plugin API that it speaks; empty for one in Python."""
+        return ""
 
     @abstractmethod
     def ops(self) -> tuple[str, ...]:
@@ -231,6 +314,60 @@ class Engine(ABC):
     def declines(self, graph: FrozenGraph, target: Target) -> list[Decline]:
         """Return every reason not to serve the graph; an empty list is a promise."""
 
+    def versions(self) -> dict[str, str]:
+        """Return what measured times depend on, by name; another answer makes them stale.
+
+        Cheap: it is asked at each selection.
+        """
+        return {self.NAME: self.version()}
+
+    def knobs(self, graph: FrozenGraph, target: Target) -> tuple[EngineKnob, ...]:
+        """Return the ways in which a graph that it serves can be built differently."""
+        return ()
+
     @abstractmethod
-    def build(self, graph: FrozenGraph, target: Target) -> Plan:
-        """Return the plan.  Call it only when ``declines`` gave nothing."""
+    def build(
+        self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
+    ) -> Plan:
+        """Return the plan.  Call it only when ``declines`` gave nothing.
+
+        Parameters
+        ----------
+        graph : FrozenGraph
+        target : Target
+        knobs : mapping, optional
+            Choices by the name of the knob; the engine's defaults for the others.
+
+        Raises
+        ------
+        SettingError
+            If a knob or its choice is unknown for this graph and target.
+        CompileError
+            If the compiler fails.
+        """
+
+
+def checked_knobs(
+    engine: Engine, graph: FrozenGraph, target: Target, given: Mapping[str, str] | None
+) -> dict[str, str]:
+    """Return the choices given, after a check; what every engine's ``build`` begins with.
+
+    Raises
+    ------
+    SettingError
+        Naming the engine, each knob or choice that it does not have, and those that it has.
+    """
+    if not given:
+        return {}
+    known = {knob.name: knob for knob in engine.knobs(graph, target)}
+    wrong = []
+    for name, choice in given.items():
+        if name not in known:
+            have = ", ".join(known) or "none for this graph and target"
+            wrong.append(f"engine {engine.NAME} has no knob {name!r}; it has: {have}")
+        elif choice not in known[name].choices:
+            allowed = " | ".join(known[name].choices)
+            wrong.append(f"knob {name!r} of engine {engine.NAME} is {choice!r}; allowed: {allowed}")
+    if wrong:
+        raise SettingError("\n  ".join(wrong))
+    return {str(name): str(choice) for name, choice in given.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from ..graph_api.tensor import Tensor
 if TYPE_CHECKING:
     from ..jit.target import Target
     from .engine import Plan
+    from .selection.candidate import Candidate
 
 __all__ = ["Graph", "load", "loads"]
 
@@ -35,7 +36,14 @@ class Graph(ModelGraph):
     """
 
     def build(
-        self, target: Target | str = "cpu", *, engine: str | None = None, exact: bool = False
+        self,
+        target: Target | str = "cpu",
+        *,
+        engine: str | None = None,
+        prefer: str | Sequence[str] | None = None,
+        policy: str | None = None,
+        knobs: Mapping[str, str] | None = None,
+        exact: bool = False,
     ) -> Plan:
         """Freeze the graph and prepare it for a target.
 
@@ -44,7 +52,14 @@ class Graph(ModelGraph):
         target : Target or str
             ``"cpu"``, ``"gfx942"``, ``"mi300x"``, ``"cuda:sm_80"``...
         engine : str, optional
-            Pin an engine by name or alias; it is never replaced by another one.
+            Pin an engine by name, alias or id; it is never replaced by another one.
+        prefer : str or sequence of str, optional
+            Engines to take before others when they serve the graph.
+        policy : str, optional
+            Who ranks the engines otherwise; the setting ``HIPDNN_IREE_POLICY`` when not given.
+        knobs : mapping of str to str, optional
+            How the engine builds the graph, by the name of its knob (``Candidate.knobs``); the
+            engine's defaults for the others.  An engine without these knobs is passed over.
         exact : bool
             For a graph with dynamic dims: build for each combination of sizes by itself, when
             it is first met, instead of one code for all sizes.  The code is faster and every op
@@ -61,12 +76,36 @@ class Graph(ModelGraph):
             The graph breaks rules.
         NotSupportedError
             No engine serves it, or the pinned one declines; with every reason.
+        SettingError
+            There is no engine, policy, knob or choice of that name.
         CompileError
             The compiler failed.
         """
         from .select import build
 
-        return build(self.freeze(), target, engine=engine, exact=exact)
+        return build(
+            self.freeze(),
+            target,
+            engine=engine,
+            prefer=prefer,
+            policy=policy,
+            knobs=knobs,
+            exact=exact,
+        )
+
+    def plans(self, target: Target | str = "cpu") -> list[Candidate]:
+        """Return every engine as a candidate: served or declined with reasons, and its knobs.
+
+        Nothing is compiled; ``candidate.build()`` makes its plan.
+
+        Raises
+        ------
+        GraphError
+            The graph breaks rules.
+        """
+        from .select import candidates
+
+        return candidates(self.freeze(), target)
 
     def aten(
         self, op: object, *args: Any, name: str = "", **kwargs: Any

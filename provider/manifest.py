@@ -1,14 +1,21 @@
-"""The table of engines: one line each, imported when asked for."""
+"""The engines that are here: a table of our own, and those that are discovered.
+
+An engine of our own is one line of `ENGINES`; its module is imported when it is asked for.
+Where others can be found at run time (hipDNN's plugins) is one line of `DISCOVERERS`.
+"""
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from importlib import import_module
+from types import MappingProxyType
 
 from ..graph_api.errors import SettingError
 from .engine import Engine
 
-__all__ = ["ENGINES", "engine", "engine_names"]
+__all__ = ["DISCOVERERS", "ENGINES", "Entry", "engine", "engine_names", "engines"]
 
 # alias -> (name, module, class); in the order in which a default is looked for.
 ENGINES: dict[str, tuple[str, str, str]] = {
@@ -16,24 +23,116 @@ ENGINES: dict[str, tuple[str, str, str]] = {
     "reference": ("REFERENCE_ENGINE", "engines.reference", "ReferenceEngine"),
 }
 
+# (module, function): the function returns the engines found, a tuple of `Engine`, with names and
+# aliases of their own.  It is called at every look-up and must answer at once: it remembers what
+# it found, and returns the same objects as long as nothing has changed.
+DISCOVERERS: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One engine of the table, not imported yet.
+
+    Attributes
+    ----------
+    name : str
+        Full name, which hipDNN's id is made of.
+    load : callable
+        Returns the engine, always the same one.
+    """
+
+    name: str
+    load: Callable[[], Engine]
+
+
+def engines() -> Mapping[str, Entry]:
+    """Return every engine by alias, in the order in which a default is looked for.
+
+    An engine that was discovered does not replace one that has its name or alias already.
+    """
+    if not DISCOVERERS:
+        return _own()
+    return _table(tuple(map(_discovered, DISCOVERERS)))
+
 
 def engine_names() -> list[str]:
     """Return the full names."""
-    return [name for name, _, _ in ENGINES.values()]
+    return [entry.name for entry in engines().values()]
 
 
-@cache
 def engine(name: str) -> Engine:
-    """Return the engine of this name or alias.
+    """Return the engine of this name, alias or id (decimal, or hexadecimal as hipDNN shows it).
 
     Raises
     ------
     SettingError
         If there is none; the text lists those that are.
     """
-    for alias, (full, module, cls) in ENGINES.items():
-        if name in (alias, full):
-            found: Engine = getattr(import_module(f".{module}", __package__), cls)()
-            return found
-    known = ", ".join(f"{alias} ({full})" for alias, (full, _, _) in ENGINES.items())
-    raise SettingError(f"unknown engine {name!r}; known: {known}")
+    table = engines()
+    entry = table.get(name) or next((e for e in table.values() if e.name == name), None)
+    if entry is None and (number := _number(name)) is not None:
+        found = (e.load() for e in table.values())
+        if (by_id := next((e for e in found if e.id == number), None)) is not None:
+            return by_id
+    if entry is None:
+        known = ", ".join(f"{alias} ({entry.name})" for alias, entry in table.items())
+        raise SettingError(f"unknown engine {name!r}; known: {known}")
+    return entry.load()
+
+
+@cache
+def _own() -> Mapping[str, Entry]:
+    return MappingProxyType(
+        {
+            alias: Entry(name=name, load=_Import(module, cls))
+            for alias, (name, module, cls) in ENGINES.items()
+        }
+    )
+
+
+class _Import:
+    """Makes an engine of the table, once."""
+
+    def __init__(self, module: str, cls: str) -> None:
+        self._where = module, cls
+        self._made: Engine | None = None
+
+    def __call__(self) -> Engine:
+        if self._made is None:
+            module, cls = self._where
+            self._made = getattr(import_module(f".{module}", __package__), cls)()
+        return self._made
+
+
+def _discovered(where: tuple[str, str]) -> tuple[Engine, ...]:
+    module, function = where
+    found: tuple[Engine, ...] = getattr(import_module(f".{module}", __package__), function)()
+    return found
+
+
+@lru_cache(maxsize=4)
+def _table(found: tuple[tuple[Engine, ...], ...]) -> Mapping[str, Entry]:
+    table = dict(_own())
+    for one in (e for group in found for e in group):
+        if one.ALIAS not in table and one.NAME not in {e.name for e in table.values()}:
+            table[one.ALIAS] = Entry(name=one.NAME, load=_Constant(one))
+    # The reference is for checking: it stays the last.
+    table["reference"] = table.pop("reference")
+    return MappingProxyType(table)
+
+
+class _Constant:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def __call__(self) -> Engine:
+        return self._engine
+
+
+def _number(text: str) -> int | None:
+    """Return an id as a signed number, or None for what is no number."""
+    try:
+        value = int(text, 0)
+    except ValueError:
+        return None
+    return value - 2**64 if 2**63 <= value < 2**64 else value

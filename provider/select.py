@@ -1,65 +1,117 @@
-"""Which engine serves a graph: the pinned one, or the first of the table that can."""
+"""Which engine serves a graph: the pinned one, a preferred one, or what a policy says.
+
+Pinning is strict: the engine serves the graph, or the reasons are raised.  Preferring only moves
+an engine to the front.  Otherwise the policies named in ``policy`` are asked in order and the
+first that has an opinion ranks the engines that serve the graph.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from ..graph_api.dynamic import at_sizes
-from ..graph_api.errors import Decline, NotSupportedError
+from ..graph_api.errors import Decline, NotSupportedError, SettingError
 from ..graph_api.frozen import FrozenGraph
 from ..jit.target import Target
 from .dynamic import ExactPlan
-from .engine import Engine, Plan
-from .manifest import ENGINES, engine
+from .engine import Plan, checked_knobs
+from .manifest import engine, engines
+from .selection.candidate import Candidate
 
-__all__ = ["DEFAULT_ENGINES", "build", "candidates", "choose"]
+__all__ = ["build", "candidates", "choose", "default_engines"]
 
-# The NumPy reference is slow and for checking: it only runs when somebody asks for it by name.
-DEFAULT_ENGINES = tuple(alias for alias in ENGINES if alias != "reference")
+
+def default_engines() -> tuple[str, ...]:
+    """Return the aliases of the engines that may be chosen without being asked for by name."""
+    return tuple(alias for alias, entry in engines().items() if entry.load().BY_DEFAULT)
 
 
 def candidates(
     graph: FrozenGraph, target: Target | str, *, engine_name: str | None = None
-) -> list[tuple[Engine, list[Decline]]]:
-    """Return every engine (or the one asked for) with its reasons to decline."""
+) -> list[Candidate]:
+    """Return every engine (or the one asked for) with its reasons to decline, or its knobs."""
     where = Target.parse(target)
-    names = list(ENGINES) if engine_name is None else [engine_name]
-    return [(e, e.declines(graph, where)) for e in map(engine, names)]
+    names = list(engines()) if engine_name is None else [engine_name]
+    return [Candidate.of(one, graph, where) for one in map(engine, names)]
 
 
-def choose(graph: FrozenGraph, target: Target | str, *, engine_name: str | None = None) -> Engine:
-    """Return the engine that will serve the graph.
+def choose(
+    graph: FrozenGraph,
+    target: Target | str,
+    *,
+    engine_name: str | None = None,
+    prefer: str | Sequence[str] | None = None,
+    policy: str | None = None,
+    knobs: Mapping[str, str] | None = None,
+) -> Candidate:
+    """Return the engine that will serve the graph, and why it.
 
     Raises
     ------
     NotSupportedError
         If the pinned engine declines, or all defaults do; with every reason.
     SettingError
-        If there is no engine of that name.
+        If there is no engine, policy or knob of that name.
     """
     where = Target.parse(target)
-    names = DEFAULT_ENGINES if engine_name is None else (engine_name,)
-    reasons: list[Decline] = []
-    for name in names:
-        found = engine(name)
-        declined = found.declines(graph, where)
-        if not declined:
-            return found
-        reasons += declined
     if engine_name is not None:
-        raise NotSupportedError(
-            f"engine {engine_name!r} was pinned and declines graph {graph.name!r} for {where}",
-            reasons,
-        )
+        found = Candidate.of(engine(engine_name), graph, where)
+        if not found.served:
+            raise NotSupportedError(
+                f"engine {engine_name!r} was pinned and declines graph {graph.name!r} for {where}",
+                found.reasons,
+            )
+        return found.chosen_by("pinned", checked_knobs(found.engine, graph, where, knobs))
+    preferred = [prefer] if isinstance(prefer, str) else list(prefer or ())
+    wanted = [engine(name) for name in preferred]
+    others = [engine(name) for name in default_engines()]
+    reasons: list[Decline] = []
+    misfits: list[str] = []
+    for one in dict.fromkeys([*wanted, *others]):
+        found = Candidate.of(one, graph, where)
+        if not found.served:
+            reasons += found.reasons
+            continue
+        try:
+            fitting = checked_knobs(one, graph, where, knobs)
+        except SettingError as error:
+            misfits.append(str(error))
+            continue
+        return found.chosen_by("preferred" if one in wanted else "order", fitting)
+    if misfits:
+        raise SettingError("\n  ".join(["no engine that serves the graph has the knobs", *misfits]))
     raise NotSupportedError(f"no engine serves graph {graph.name!r} for {where}", reasons)
 
 
 def build(
-    graph: FrozenGraph, target: Target | str, *, engine: str | None = None, exact: bool = False
+    graph: FrozenGraph,
+    target: Target | str,
+    *,
+    engine: str | None = None,
+    prefer: str | Sequence[str] | None = None,
+    policy: str | None = None,
+    knobs: Mapping[str, str] | None = None,
+    exact: bool = False,
 ) -> Plan:
     """Choose an engine and let it build; see ``Graph.build``."""
-    if exact and graph.symbols:
-        # The engine is the one for the examples, and stays the same for all sizes.
-        where = Target.parse(target)
-        examples = at_sizes(graph, {dim.name: dim.example for dim in graph.symbols})
-        chosen = choose(examples, where, engine_name=engine)
-        return ExactPlan(engine=chosen.NAME, graph=graph, target=where)
-    return choose(graph, target, engine_name=engine).build(graph, Target.parse(target))
+    where = Target.parse(target)
+    each = exact and bool(graph.symbols)
+    # The engine is the one for the examples, and stays the same for all sizes.
+    examples = {dim.name: dim.example for dim in graph.symbols}
+    asked = at_sizes(graph, examples) if each else graph
+    chosen = choose(asked, where, engine_name=engine, prefer=prefer, policy=policy, knobs=knobs)
+    if each:
+        return ExactPlan(
+            engine=chosen.name,
+            graph=graph,
+            target=where,
+            knobs=dict(chosen.choice),
+            policy=chosen.policy,
+        )
+    return _built(chosen, graph, where)
+
+
+def _built(chosen: Candidate, graph: FrozenGraph, target: Target) -> Plan:
+    plan = chosen.engine.build(graph, target, chosen.choice or None)
+    plan.policy = chosen.policy
+    return plan

@@ -16,6 +16,7 @@ from .options import (
     COMPILING,
     Command,
     State,
+    engine_knob_option,
     graph_argument,
     knob_options,
     output_option,
@@ -50,6 +51,7 @@ JSON: dict[str, str] = {
     help="Compile anew and write every stage there: graph, Torch MLIR, module, IR and assembly "
     "of each dispatch (with several targets, in a folder for each).",
 )
+@engine_knob_option
 @click.option("--kernels", is_flag=True, help="Compile anew and list the gfx9 kernels.")
 @knob_options(*COMPILING)
 @click.pass_obj
@@ -59,6 +61,7 @@ def command(
     targets: tuple[Target, ...],
     output: str | None,
     dump: str | None,
+    chosen_knobs: dict[str, str],
     kernels: bool,
 ) -> None:
     """Compile GRAPH for one or more targets; no hardware is needed.
@@ -79,7 +82,7 @@ def command(
             folder = Path(stack.enter_context(made))
         for target in targets:
             place = folder / _file_name(target) if folder and len(targets) > 1 else folder
-            row = _attempt(frozen, target, place, output)
+            row = _attempt(frozen, target, chosen_knobs, place, output)
             row.dump = str(place) if dump is not None else None
             rows.append(row)
     failures = [row.error for row in rows if row.error is not None]
@@ -134,16 +137,23 @@ class _Row:
         }
 
 
-def _attempt(frozen: FrozenGraph, target: Target, folder: Path | None, output: str | None) -> _Row:
+def _attempt(
+    frozen: FrozenGraph,
+    target: Target,
+    knobs: dict[str, str],
+    folder: Path | None,
+    output: str | None,
+) -> _Row:
     from ...jit.isa import read_kernels
     from ...jit.pipeline import compile_graph, dump
+    from ..engines.iree import under
     from ..select import choose
     from .files import file_errors, write
 
     row = _Row(target=target)
     try:
-        choose(frozen, target, engine_name="iree")
-        with working(f"compiling for {target}"):
+        chosen = choose(frozen, target, engine_name="iree", knobs=knobs)
+        with working(f"compiling for {target}"), under(chosen.choice):
             if folder is None:
                 row.compiled = compile_graph(frozen, target)
             else:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
-from ... import __version__
 from ...jit.target import Target
-from ..engine import engine_id
-from ..manifest import ENGINES, engine
-from ..select import DEFAULT_ENGINES
+from ..manifest import engine, engines
 from .options import Command, State
 from .output import emit, say, table
 
@@ -28,7 +24,7 @@ def command(state: State) -> None:
 
     An engine may still decline a graph; `hipdnn-iree explain GRAPH` says which do, and why.
     """
-    rows = [_row(alias) for alias in ENGINES]
+    rows = [_row(alias) for alias in engines()]
     if state.json:
         emit({"engines": rows})
         return
@@ -54,15 +50,15 @@ def command(state: State) -> None:
 
 def _row(alias: str) -> dict[str, Any]:
     found = engine(alias)
-    number = engine_id(found.NAME)
+    number = found.id
     return {
         "name": found.NAME,
         "alias": alias,
         "id": number,
         "id_hex": f"0x{number % 2**64:016X}",
-        "version": __version__,
-        "source": sys.modules[type(found).__module__].__file__,
-        "default": alias in DEFAULT_ENGINES,
+        "version": found.version(),
+        "source": found.source(),
+        "default": found.BY_DEFAULT,
         "targets": list(found.targets()),
         "ops": list(found.ops()),
     }

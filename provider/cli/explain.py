@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...graph_api.errors import Decline
 from .exits import NOT_SUPPORTED
 from .options import (
     Command,
     State,
+    engine_knob_option,
     engine_option,
     graph_argument,
     knob_options,
@@ -21,7 +22,7 @@ from .output import bold, emit, facts, say, shown
 if TYPE_CHECKING:
     from ...graph_api.frozen import FrozenGraph
     from ...jit.target import Target
-    from ..engine import Engine
+    from ..selection.candidate import Candidate
 
 JSON: dict[str, str] = {
     "graph": "`name` and `digest`",
@@ -29,8 +30,9 @@ JSON: dict[str, str] = {
     "chosen": "name of the engine that would run the graph, or null",
     "why": "why that one",
     "candidates": "of each engine `engine`, `alias`, `engine_id`, `served`, `default` (whether it "
-    "is taken without `--engine`) and `reasons` (`rule`, `node`, `port`, `got`, `wanted`, `hint`, "
-    "`text`)",
+    "is taken without `--engine`), `reasons` (`rule`, `node`, `port`, `got`, `wanted`, `hint`, "
+    "`text`), `knobs` (`name`, `choices`, `default`, `help`), `estimated_us` and `measured_us` "
+    "(null where unknown)",
     "cache": "null unless the IREE engine is chosen: `state` (`hit`, `miss`, `off`), `key`, "
     "`root` and `miss`: null or `reason`, `nearest`, `differences`, `detail`, `text`",
 }
@@ -40,9 +42,12 @@ JSON: dict[str, str] = {
 @graph_argument
 @target_option()
 @engine_option
+@engine_knob_option
 @knob_options("--cache", "--cache-dir", "--opt-level", "--extra-flags")
 @click.pass_obj
-def command(state: State, graph: str, target: Target, engine: str | None) -> None:
+def command(
+    state: State, graph: str, target: Target, engine: str | None, chosen_knobs: dict[str, str]
+) -> None:
     """Say which engines serve GRAPH, why the others decline, and whether the code is cached.
 
     Nothing is compiled.  The exit code is 3 when no engine would run the graph.
@@ -53,15 +58,17 @@ def command(state: State, graph: str, target: Target, engine: str | None) -> Non
     frozen = read_graph(graph).freeze()
     found = candidates(frozen, target, engine_name=engine)
     chosen = None
-    if any(not reasons for e, reasons in found if engine or _by_default(e)):
-        chosen = choose(frozen, target, engine_name=engine)
+    if any(c.served for c in found if engine or c.engine.BY_DEFAULT):
+        chosen = choose(frozen, target, engine_name=engine, knobs=chosen_knobs)
     about = {
         "graph": {"name": frozen.name, "digest": frozen.digest},
         "target": str(target),
-        "chosen": chosen.NAME if chosen else None,
+        "chosen": chosen.name if chosen else None,
         "why": _why(chosen, engine),
-        "candidates": [_candidate(e, reasons) for e, reasons in found],
-        "cache": _cache(frozen, target) if chosen and chosen.ALIAS == "iree" else None,
+        "candidates": [c.as_dict() for c in found],
+        "cache": _cache(frozen, target, chosen.choice)
+        if chosen and chosen.engine.ALIAS == "iree"
+        else None,
     }
     if state.json:
         emit(about)
@@ -71,36 +78,19 @@ def command(state: State, graph: str, target: Target, engine: str | None) -> Non
         raise click.exceptions.Exit(NOT_SUPPORTED)
 
 
-def _by_default(engine: Engine) -> bool:
-    from ..select import DEFAULT_ENGINES
-
-    return engine.ALIAS in DEFAULT_ENGINES
-
-
-def _why(chosen: Engine | None, pinned: str | None) -> str:
+def _why(chosen: Candidate | None, pinned: str | None) -> str:
     if chosen is None:
         return "the pinned engine declines" if pinned else "every engine of the defaults declines"
     return "pinned" if pinned else "the first of the default engines that serves the graph"
 
 
-def _candidate(engine: Engine, reasons: list[Decline]) -> dict[str, Any]:
-    from ..engine import engine_id
-
-    return {
-        "engine": engine.NAME,
-        "alias": engine.ALIAS,
-        "engine_id": engine_id(engine.NAME),
-        "served": not reasons,
-        "default": _by_default(engine),
-        "reasons": [{**r.problem.as_dict(), "text": str(r.problem)} for r in reasons],
-    }
-
-
-def _cache(frozen: FrozenGraph, target: Target) -> dict[str, Any]:
+def _cache(frozen: FrozenGraph, target: Target, knobs: Mapping[str, str]) -> dict[str, Any]:
     from ...jit.cache import explain_miss
     from ...jit.pipeline import cache_key, store
+    from ..engines.iree import under
 
-    cache, key = store(), cache_key(frozen, target)
+    with under(knobs):
+        cache, key = store(), cache_key(frozen, target)
     hit = cache.get(key) is not None
     return {
         "state": "hit" if hit else ("off" if cache.off else "miss"),

@@ -21,6 +21,7 @@ __all__ = [
     "Command",
     "Group",
     "State",
+    "engine_knob_option",
     "engine_option",
     "graph_argument",
     "knob_options",
@@ -229,6 +230,28 @@ def engine_option(function: F) -> F:
         metavar="ENGINE",
         help="Pin an engine by name or alias; it is never replaced by another one. "
         "`hipdnn-iree engines` lists them.",
+    )(function)
+
+
+def engine_knob_option(function: F) -> F:
+    """Add ``--knob``; what it gives is a dict."""
+
+    def parse(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+        found = {}
+        for text in value:
+            name, _, choice = text.partition("=")
+            if not name or not choice:
+                raise click.BadParameter(f"{text!r} is not NAME=VALUE", ctx=ctx, param=param)
+            found[name] = choice
+        return found
+
+    return click.option(
+        "--knob",
+        "chosen_knobs",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=parse,
+        help="How the engine builds the graph; repeatable. `hipdnn-iree explain` lists the knobs.",
     )(function)
 
 

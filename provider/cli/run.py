@@ -17,6 +17,7 @@ from .options import (
     RUNNING,
     Command,
     State,
+    engine_knob_option,
     engine_option,
     graph_argument,
     knob_options,
@@ -37,6 +38,8 @@ JSON: dict[str, str] = {
     "engine": "name of the engine that ran",
     "engine_id": "hipDNN's id of it, a signed 64-bit integer",
     "engine_requested": "what `--engine` said, or null",
+    "policy": "who chose the engine and its knobs: `pinned`, `preferred`, or the name of a policy",
+    "knobs": "how the engine built the graph, where that is not its default",
     "target": "canonical spelling of the target",
     "driver": "IREE runtime driver, or null for an engine without one",
     "cache": "`hit`, `miss`, `off`, or `verified` (compiled again and found equal)",
@@ -62,6 +65,7 @@ JSON: dict[str, str] = {
 @graph_argument
 @target_option(help="Machine to run on.")
 @engine_option
+@engine_knob_option
 @click.option(
     "--verify/--no-verify",
     default=False,
@@ -108,6 +112,7 @@ def command(
     graph: str,
     target: Target,
     engine: str | None,
+    chosen_knobs: dict[str, str],
     verify: bool,
     inputs: str | None,
     outputs: str | None,
@@ -126,7 +131,7 @@ def command(
     wanted = _shapes(shapes)
     clock = _Clock()
     whole = clock("load_graph", read_graph(graph).freeze)
-    plan = _build(whole, target, engine, clock, wanted, exact=exact)
+    plan = _build(whole, target, engine, chosen_knobs, clock, wanted, exact=exact)
     frozen = plan.graph
     arrays = clock("inputs", lambda: _inputs(frozen, inputs, seed, read_inputs))
     results, times = _execute(plan, arrays, repeat, clock)
@@ -179,6 +184,7 @@ def _build(
     whole: FrozenGraph,
     target: Target,
     engine: str | None,
+    knobs: Mapping[str, str],
     clock: _Clock,
     shapes: Mapping[str, tuple[int, ...]],
     *,
@@ -187,13 +193,13 @@ def _build(
     from ..select import build, choose
 
     if not exact:
-        choose(whole, target, engine_name=engine)  # declines come before all else
+        choose(whole, target, engine_name=engine, knobs=knobs)  # declines come before all else
     if not target.is_cpu:
         _must_have_device(target)
     _must_fit(whole)
 
     def work() -> Plan:
-        plan = build(whole, target, engine=engine, exact=exact)
+        plan = build(whole, target, engine=engine, knobs=knobs, exact=exact)
         sizes = {dim.name: dim.example for dim in whole.symbols}
         given = {name: dims[0] for name, dims in shapes.items() if name in sizes}
         others: dict[TensorKey, ShapeLike] = {
@@ -287,6 +293,8 @@ def _about(
         "engine": plan.engine,
         "engine_id": plan.engine_id,
         "engine_requested": requested,
+        "policy": plan.policy,
+        "knobs": plan.knobs,
         "target": str(plan.target),
         "driver": getattr(plan, "driver", None),
         "cache": plan.cache,

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from ...graph_api.errors import Decline
 from ...graph_api.frozen import FrozenGraph
 from ...jit import support
-from ...jit.knobs import settings
+from ...jit.knobs import DATA_TILING, KNOBS, OPT_LEVELS, Settings, scope, settings
 from ...jit.lowering import LOWERINGS
-from ...jit.pipeline import Compiled, compile_graph
+from ...jit.pipeline import Compiled, compile_graph, made_with
 from ...jit.target import Target
-from ..engine import Engine, Plan
+from ..engine import Engine, EngineKnob, Plan, checked_knobs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,18 +25,25 @@ if TYPE_CHECKING:
     from ...jit.runtime.module import Module
     from ...jit.runtime.plan import Executable
 
-__all__ = ["IreeEngine", "IreePlan", "driver_for", "load", "work"]
+__all__ = ["IreeEngine", "IreePlan", "driver_for", "load", "under", "work"]
 
 # Below this many element operations a call on worker threads costs more (8 to 15 µs) than the
 # threads save; measured on two cores (docs/design/).
 _TASK_THRESHOLD = 200_000
 
+# Knob -> the setting that it overrides for one plan.
+_SETTINGS = {
+    "opt_level": "compiler_opt_level",
+    "data_tiling": "compiler_data_tiling",
+    "driver": "runtime_driver",
+}
+
 
 class IreeEngine(Engine):
     """Serves what ``jit.support`` does not decline."""
 
-    NAME: ClassVar[str] = "IREE_JIT_ENGINE"
-    ALIAS: ClassVar[str] = "iree"
+    NAME = "IREE_JIT_ENGINE"
+    ALIAS = "iree"
 
     def ops(self) -> tuple[str, ...]:
         return tuple(LOWERINGS)
@@ -46,7 +54,48 @@ class IreeEngine(Engine):
     def declines(self, graph: FrozenGraph, target: Target) -> list[Decline]:
         return [Decline(engine=self.NAME, problem=p) for p in support.problems(graph, target)]
 
-    def build(self, graph: FrozenGraph, target: Target) -> Plan:
+    def versions(self) -> dict[str, str]:
+        return made_with()
+
+    def knobs(self, graph: FrozenGraph, target: Target) -> tuple[EngineKnob, ...]:
+        now, field = settings(), {k.field: k for k in KNOBS}
+        level = field["compiler_opt_level"]
+        found = [
+            EngineKnob(
+                name="opt_level",
+                choices=OPT_LEVELS,
+                default=now.compiler_opt_level,
+                help=level.help,
+                tried=(now.compiler_opt_level,),
+            )
+        ]
+        if target.is_cpu:
+            found.append(
+                EngineKnob(
+                    name="data_tiling",
+                    choices=DATA_TILING,
+                    default=now.compiler_data_tiling,
+                    help=field["compiler_data_tiling"].help,
+                )
+            )
+            found.append(
+                EngineKnob(
+                    name="driver",
+                    choices=target.drivers,
+                    default=driver_for(graph, target),
+                    help=field["runtime_driver"].help,
+                )
+            )
+        return tuple(found)
+
+    def build(
+        self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
+    ) -> Plan:
+        chosen = checked_knobs(self, graph, target, knobs)
+        with under(chosen):
+            return self._build(graph, target, chosen)
+
+    def _build(self, graph: FrozenGraph, target: Target, knobs: dict[str, str]) -> Plan:
         compiled = compile_graph(graph, target)
         if graph.symbols:
             from .iree_dynamic import DynamicIreePlan
@@ -55,6 +104,7 @@ class IreeEngine(Engine):
                 engine=self.NAME,
                 graph=graph,
                 target=target,
+                knobs=knobs,
                 cache=compiled.cache,
                 seconds=compiled.seconds,
                 workspace_bytes=compiled.workspace_bytes or 0,
@@ -65,6 +115,7 @@ class IreeEngine(Engine):
             engine=self.NAME,
             graph=graph,
             target=target,
+            knobs=knobs,
             cache=compiled.cache,
             seconds=compiled.seconds,
             workspace_bytes=compiled.signature.workspace_bytes,
@@ -72,6 +123,11 @@ class IreeEngine(Engine):
             compiled=compiled,
             driver=driver_for(graph, target),
         )
+
+
+def under(knobs: Mapping[str, str]) -> AbstractContextManager[Settings]:
+    """Return the scope of settings that stands for some choices of `IreeEngine.knobs`."""
+    return scope(**{_SETTINGS[name]: choice for name, choice in knobs.items()})
 
 
 def work(graph: FrozenGraph) -> int:

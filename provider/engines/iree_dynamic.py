@@ -55,7 +55,7 @@ class DynamicIreePlan(DynamicPlan):
 
     def _at(self, graph: FrozenGraph) -> Plan:
         args = _arguments(self.graph, graph)
-        driver = driver_for(graph, self.target)
+        driver = self.knobs.get("driver") or driver_for(graph, self.target)
         workspace = 0
         if self.compiled.workspace_bytes is None:
             # Only the code itself can tell, so a machine with the device is needed.
@@ -67,6 +67,8 @@ class DynamicIreePlan(DynamicPlan):
             engine=self.engine,
             graph=graph,
             target=self.target,
+            knobs=self.knobs,
+            policy=self.policy,
             cache=self.cache,
             seconds=dict(self.seconds),
             workspace_bytes=workspace,

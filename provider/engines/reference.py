@@ -10,14 +10,14 @@ import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from ...graph_api.errors import BindError, Decline, Problem
 from ...graph_api.frozen import FrozenGraph
 from ...graph_api.ops import OPS
 from ...jit.target import Target
 from ..dynamic import ExactPlan
-from ..engine import Engine, Plan
+from ..engine import Engine, Plan, checked_knobs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,8 +36,9 @@ RULES: dict[str, str] = {
 class ReferenceEngine(Engine):
     """Serves every op that has a reference, on the CPU."""
 
-    NAME: ClassVar[str] = "REFERENCE_ENGINE"
-    ALIAS: ClassVar[str] = "reference"
+    NAME = "REFERENCE_ENGINE"
+    ALIAS = "reference"
+    BY_DEFAULT = False  # slow, and for checking
 
     def ops(self) -> tuple[str, ...]:
         return tuple(OPS)  # every op has a reference; the tests see to that
@@ -58,7 +59,10 @@ class ReferenceEngine(Engine):
         ]
         return [Decline(engine=self.NAME, problem=problem) for problem in found]
 
-    def build(self, graph: FrozenGraph, target: Target) -> Plan:
+    def build(
+        self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
+    ) -> Plan:
+        checked_knobs(self, graph, target, knobs)
         if graph.symbols:
             return ExactPlan(engine=self.NAME, graph=graph, target=target)
         return ReferencePlan(engine=self.NAME, graph=graph, target=target)

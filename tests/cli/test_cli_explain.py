@@ -27,6 +27,7 @@ def test_hit_and_miss(
     assert set(about) == set(explain_module.JSON)
     assert about["chosen"] == "IREE_JIT_ENGINE"
     iree, reference = about["candidates"]
+    assert {"driver", "opt_level"} <= {knob["name"] for knob in iree.pop("knobs")}
     assert iree == {
         "engine": "IREE_JIT_ENGINE",
         "alias": "iree",
@@ -34,6 +35,8 @@ def test_hit_and_miss(
         "served": True,
         "default": True,
         "reasons": [],
+        "estimated_us": None,
+        "measured_us": None,
     }
     assert (reference["served"], reference["default"]) == (True, False)
     assert about["cache"]["state"] == "miss"

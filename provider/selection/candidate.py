@@ -1,0 +1,108 @@
+"""One engine as seen for one graph and target: served or declined, its knobs, its times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from ...graph_api.errors import Decline
+from ...graph_api.frozen import FrozenGraph
+from ...jit.target import Target
+from ..engine import Engine, EngineKnob, Plan
+
+__all__ = ["Candidate"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """An engine that was asked whether it serves a graph.
+
+    Attributes
+    ----------
+    engine : Engine
+    graph : FrozenGraph
+    target : Target
+    reasons : tuple of Decline
+        Why it does not serve the graph; empty when it does.
+    knobs : tuple of EngineKnob
+        The ways in which it can build the graph differently; empty when it declines.
+    choice : mapping of str to str
+        What was chosen of the knobs; the engine's defaults for the others.
+    policy : str
+        Who chose it; empty for a candidate that was not.
+    why : str
+        What the policy rests on, in words.
+    estimated_us, measured_us : float or None
+        Time of one execution in microseconds: by the cost model, and as remembered from a
+        measurement.
+    """
+
+    engine: Engine
+    graph: FrozenGraph
+    target: Target
+    reasons: tuple[Decline, ...] = ()
+    knobs: tuple[EngineKnob, ...] = ()
+    choice: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    policy: str = ""
+    why: str = ""
+    estimated_us: float | None = None
+    measured_us: float | None = None
+
+    @classmethod
+    def of(cls, engine: Engine, graph: FrozenGraph, target: Target) -> Candidate:
+        """Ask an engine about a graph."""
+        reasons = tuple(engine.declines(graph, target))
+        return cls(
+            engine=engine,
+            graph=graph,
+            target=target,
+            reasons=reasons,
+            knobs=() if reasons else tuple(engine.knobs(graph, target)),
+        )
+
+    @property
+    def name(self) -> str:
+        """Full name of the engine."""
+        return self.engine.NAME
+
+    @property
+    def served(self) -> bool:
+        """Whether the engine serves the graph."""
+        return not self.reasons
+
+    def chosen_by(self, policy: str, choice: Mapping[str, str], why: str = "") -> Candidate:
+        """Return the candidate with what was decided."""
+        return replace(self, policy=policy, choice=MappingProxyType(dict(choice)), why=why)
+
+    def build(self, knobs: Mapping[str, str] | None = None) -> Plan:
+        """Return the plan of this engine, which is pinned by that.
+
+        Raises
+        ------
+        NotSupportedError
+            If the engine declines the graph.
+        SettingError
+            If a knob or its choice is unknown.
+        CompileError
+            If the compiler fails.
+        """
+        from ..select import build
+
+        given = self.choice if knobs is None else knobs
+        return build(self.graph, self.target, engine=self.name, knobs=given)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "engine": self.name,
+            "alias": self.engine.ALIAS,
+            "engine_id": self.engine.id,
+            "served": self.served,
+            "default": self.engine.BY_DEFAULT,
+            "reasons": [{**r.problem.as_dict(), "text": str(r.problem)} for r in self.reasons],
+            "knobs": [knob.as_dict() for knob in self.knobs],
+            "estimated_us": self.estimated_us,
+            "measured_us": self.measured_us,
+        }
