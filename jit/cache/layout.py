@@ -7,6 +7,7 @@
         3f/3fa4…e1/             an entry: manifest.json, module.vmfb, module.mlir, …
         tmp/<random>/           an entry being written, or one being removed
         locks/<digest>          held by the process that builds this entry
+      tally                   roughly how many bytes the entries have
 
 Everything outside these patterns is left alone, as the root may be any folder a user names.
 The time of last use of an entry is the modification time of its folder.
@@ -24,6 +25,7 @@ from pathlib import Path
 
 from .key import SCHEMA
 from .locks import is_held, remove_if_free, try_lock
+from .tally import Tally
 
 __all__ = ["Layout", "Stored"]
 
@@ -66,6 +68,11 @@ class Layout:
     def locks(self) -> Path:
         """Folder of the lock files."""
         return self.top / "locks"
+
+    @property
+    def tally(self) -> Tally:
+        """Bytes of all entries, roughly."""
+        return Tally(self.top / "tally", self.scratch)
 
     def entry(self, digest: str) -> Path:
         """Folder of an entry."""

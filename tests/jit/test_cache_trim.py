@@ -130,6 +130,52 @@ def test_put_sees_what_other_processes_have_added(tmp_path) -> None:
     assert store.info().nbytes <= cap
 
 
+def test_a_put_does_not_look_at_all_entries(tmp_path, monkeypatch) -> None:
+    layout = type(CacheStore(tmp_path)._layout)
+    real, counts = layout.entries, []
+
+    def counted(self):
+        counts.append(1)
+        return real(self)
+
+    monkeypatch.setattr(layout, "entries", counted)
+    for number in range(20):  # each time as a new process would
+        CacheStore(tmp_path / "cache", max_bytes=10**9).put(key(number), files(number), {})
+    assert len(counts) == 1
+    assert layout(tmp_path / "cache").tally.add(0) == CacheStore(tmp_path / "cache").info().nbytes
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"=x\n", b"=-5\n", b"=1\n\n", b"=" + b"9" * 40 + b"\n", b"1\n", b"\xff\n"],
+)
+def test_a_damaged_tally_is_made_anew(tmp_path, damage) -> None:
+    store = CacheStore(tmp_path / "cache", max_bytes=10**9)
+    fill(store, range(3))
+    tally = store.root / "v1/tally"
+    tally.write_bytes(damage)
+    store.put(key(3), files(3), {})
+    assert int(tally.read_text()[1:]) == store.info().nbytes
+    assert store.info().entries == 4
+
+
+def test_a_wrong_tally_removes_nothing_that_may_stay(tmp_path) -> None:
+    store = CacheStore(tmp_path / "cache", max_bytes=100 * SIZE)
+    fill(store, range(5))
+    (store.root / "v1/tally").write_bytes(b"=123456789012\n")
+    store.put(key(5), files(5), {})
+    assert present(store, range(6)) == set(range(6))
+    assert int((store.root / "v1/tally").read_text()[1:]) == store.info().nbytes
+
+
+def test_the_entries_are_counted_again_now_and_then(tmp_path) -> None:
+    store = CacheStore(tmp_path / "cache", max_bytes=100 * SIZE)
+    fill(store, range(2))
+    (store.root / "v1/tally").write_bytes(b"=0\n" + b"0\n" * 1025)
+    store.put(key(2), files(2), {})
+    assert int((store.root / "v1/tally").read_text()[1:]) == store.info().nbytes
+
+
 def test_entry_above_the_cap_is_returned_but_not_stored(tmp_path, caplog) -> None:
     store = CacheStore(tmp_path / "cache", max_bytes=SIZE + 500)
     fill(store, range(1))
