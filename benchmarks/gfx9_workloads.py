@@ -113,9 +113,7 @@ def matmul(m: int, k: int, n: int, *, epilogue: bool = False, half: bool = False
     return _done(graph, y)
 
 
-def sdpa(
-    heads: int, length: int, depth: int, *, causal: bool = False, half: bool = False
-) -> Graph:
+def sdpa(heads: int, length: int, depth: int, *, causal: bool = False, half: bool = False) -> Graph:
     """Return attention over ``heads`` heads."""
     graph = _graph("sdpa", half)
     q, k, v = (_tensor(graph, (1, heads, length, depth), name) for name in "qkv")
@@ -147,9 +145,7 @@ def batchnorm(dims: Ints, *, training: bool = False, half: bool = False) -> Grap
     graph = _graph("batchnorm", half)
     x = _tensor(graph, dims, "x")
     names = ("scale", "bias") if training else ("mean", "inv_variance", "scale", "bias")
-    given = [
-        graph.tensor(dims=(1, dims[1], 1, 1), data_type="float", name=name) for name in names
-    ]
+    given = [graph.tensor(dims=(1, dims[1], 1, 1), data_type="float", name=name) for name in names]
     if not training:
         return _done(graph, graph.batchnorm_inference(x, *given, name="batchnorm"))
     result = graph.batchnorm(x, *given, name="batchnorm")
@@ -234,9 +230,7 @@ def _convs() -> dict[str, Workload]:
             build=partial(conv, (8, 256, 56, 56), (64, 256, 1, 1), x_last=x_last), products=1
         )
         found[f"conv3x3_stride2_{x_name}"] = Workload(
-            build=partial(
-                conv, image, (128, 64, 3, 3), padding=1, stride=2, x_last=x_last
-            ),
+            build=partial(conv, image, (128, 64, 3, 3), padding=1, stride=2, x_last=x_last),
             products=1,
         )
         found[f"stem7x7_{x_name}"] = Workload(
@@ -256,18 +250,14 @@ def _convs() -> dict[str, Workload]:
             build=partial(dgrad, image, taps, image, last=x_last), products=1
         )
         found[f"dgrad3x3_stride2_{x_name}"] = Workload(
-            build=partial(
-                dgrad, (8, 128, 28, 28), (128, 64, 3, 3), image, stride=2, last=x_last
-            ),
+            build=partial(dgrad, (8, 128, 28, 28), (128, 64, 3, 3), image, stride=2, last=x_last),
             products=1,
         )
         found[f"wgrad3x3_{x_name}"] = Workload(
             build=partial(wgrad, image, image, taps, last=x_last), products=1
         )
         found[f"wgrad3x3_stride2_{x_name}"] = Workload(
-            build=partial(
-                wgrad, (8, 128, 28, 28), image, (128, 64, 3, 3), stride=2, last=x_last
-            ),
+            build=partial(wgrad, (8, 128, 28, 28), image, (128, 64, 3, 3), stride=2, last=x_last),
             products=1,
         )
         found[f"residual_block_{x_name}"] = Workload(
@@ -283,9 +273,7 @@ WORKLOADS: dict[str, Workload] = {
         build=partial(matmul, 1024, 1024, 4096, epilogue=True), products=1, dispatches=1
     ),
     "sdpa": Workload(build=partial(sdpa, 8, 512, 64), products=1, dispatches=1),
-    "sdpa_causal": Workload(
-        build=partial(sdpa, 8, 512, 64, causal=True), products=1, dispatches=1
-    ),
+    "sdpa_causal": Workload(build=partial(sdpa, 8, 512, 64, causal=True), products=1, dispatches=1),
     "layernorm": Workload(build=partial(norm, 4096, 1024), dispatches=1),
     "layernorm_n1000": Workload(build=partial(norm, 4096, 1000), dispatches=1),
     "rmsnorm": Workload(build=partial(norm, 4096, 1024, rms=True), dispatches=1),
@@ -299,8 +287,6 @@ WORKLOADS: dict[str, Workload] = {
     ),
     "bias_gelu": Workload(build=partial(gelu, 4096, 1024), dispatches=1),
     "mlp": Workload(build=partial(mlp, 512, 768, 3072), products=2),
-    "transformer_block": Workload(
-        build=partial(transformer, 512, 12, 64), products=7, plain=False
-    ),
+    "transformer_block": Workload(build=partial(transformer, 512, 12, 64), products=7, plain=False),
 }
 """Name -> workload; the sizes are those of ResNet-50's and BERT's layers."""

@@ -28,6 +28,8 @@ from ..graph_api.ops.resample_fwd import ResampleOp
 from .cache import CacheKey, CacheStore, source_digest, versions
 from .compiler.flags import target_flags
 from .knobs import Settings, settings
+from .lowering.conv_forms import FLAGS as CONV_FLAGS
+from .lowering.conv_forms import conv_form
 from .signature import ArgSpec, Signature
 from .target import Target, cpu_features
 
@@ -116,7 +118,8 @@ def made_with() -> dict[str, str]:
 
 def flags(graph: FrozenGraph, target: Target, now: Settings) -> tuple[str, ...]:
     """Return the compiler flags for a graph."""
-    return target_flags(target, now, _flags_of_ops(graph, target))
+    extra = (*_flags_of_ops(graph, target), *CONV_FLAGS[conv_form(graph, target)])
+    return target_flags(target, now, extra)
 
 
 def _flags_of_ops(graph: FrozenGraph, target: Target) -> tuple[str, ...]:

@@ -38,7 +38,8 @@ class Value:
 
     ``order`` is the memory order (outermost dim first) of a function argument seen with logical
     dims; it is empty for every computed value, which lies as the compiler pleases.  ``repeated``
-    says that the argument is broadcast to its logical dims.
+    says that the argument is broadcast to its logical dims; ``argument`` that it is one, so that
+    the order is a fact.
     """
 
     ssa: Any
@@ -46,6 +47,7 @@ class Value:
     dtype: DataType
     order: Ints = ()
     repeated: bool = False
+    argument: bool = False
 
     @property
     def rank(self) -> int:
@@ -65,11 +67,14 @@ class Builder:
     ----------
     extents : dict of str to callable
         How to make the run-time value of each dynamic dim.
+    copies_filters : bool
+        Whether gfx9's convolutions need filters copied (``conv_forms``).
     """
 
     def __init__(self, target: Target) -> None:
         self.target = target
         self.extents: dict[str, Callable[[], Any]] = {}
+        self.copies_filters = True
         self._types: dict[tuple[str, DataType, bool], Any] = {}
         self._constants: dict[tuple[object, object], Any] = {}
 

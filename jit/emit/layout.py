@@ -42,7 +42,7 @@ def to_logical(b: Builder, given: Value, spec: TensorSpec) -> Value:
     value = _without_gaps(b, given, layout) if layout.padded else given
     inverse = [layout.order.index(axis) for axis in range(len(spec.dims))]
     logical = b.expand(b.permute(value, inverse), sizes(spec))
-    return replace(logical, order=layout.order, repeated=bool(layout.broadcast))
+    return replace(logical, order=layout.order, repeated=bool(layout.broadcast), argument=True)
 
 
 def to_memory(b: Builder, value: Value, spec: TensorSpec) -> Value:

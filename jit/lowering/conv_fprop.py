@@ -29,7 +29,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     # The CPU code for 16-bit convolutions is scalar; in float32 it is four times as fast.
     x, w, accumulate = operands(b, image, given, node.compute_data_type, widen=b.target.is_cpu)
     if w.dtype is given.dtype:
-        w = _settled(b, w, channels_last=_channels_last(image))
+        w = _settled(b, w, channels_last=image.argument and _channels_last(image))
     elif b.target.is_cpu:
         # Folded into the convolution, the conversion of the filter makes scalar code too.
         w = b.materialise(w)
@@ -72,12 +72,14 @@ def _settled(b: Builder, w: Value, *, channels_last: bool) -> Value:
     On the CPU a folded transpose makes a loop nest that is not vectorised, 30 to 60 times slower;
     copying the filter costs little.  On gfx9 IREE 3.13 compiles a channels-last filter wrongly
     unless the image is channels-last too (found by emulation; ``tests/ops`` has a reproducer).
+    Of an image that is computed it is not known where it will lie.
     """
     if not w.order or w.order == tuple(range(w.rank)):
         return w
     if b.target.is_cpu:
         return b.materialise(w) if prod(w.shape[2:]) > 1 else w
-    return w if channels_last and _channels_last(w) else b.materialise(w)
+    kept = not b.copies_filters or (channels_last and _channels_last(w))
+    return w if kept else b.materialise(w)
 
 
 def convolve(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -> Value:

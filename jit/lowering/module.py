@@ -28,6 +28,7 @@ from ..emit.dims import Dim
 from ..emit.layout import argument, to_logical, to_memory
 from ..target import Target
 from . import lowering
+from .conv_forms import ConvForm, conv_form
 
 __all__ = ["lower_graph"]
 
@@ -44,6 +45,7 @@ def lower_graph(graph: FrozenGraph, target: Target) -> str:
         T.register_dialect(context)
         module = ir.Module.create()
         builder = Builder(target)
+        builder.copies_filters = conv_form(graph, target) is ConvForm.COPIED
         with ir.InsertionPoint(module.body):
             _emit_function(builder, graph)
         try:

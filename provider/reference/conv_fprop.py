@@ -226,6 +226,22 @@ def _two_layers(data_type: DataType) -> Graph:
     return g
 
 
+def _chained(x_last: bool, stride: int = 1) -> Callable[[DataType], Graph]:
+    """Return a residual block with channels-last filters; nothing between them has a buffer."""
+
+    def build(data_type: DataType) -> Graph:
+        g = sample_graph(data_type)
+        dims, taps = (1, 16, 8, 7), (16, 16, 3, 3)
+        x = g.tensor(dims=dims, strides=channels_last_strides(dims) if x_last else None, name="x")
+        w1, w2 = (g.tensor(dims=taps, strides=channels_last_strides(taps)) for _ in range(2))
+        middle = g.relu(g.conv_fprop(x, w1, padding=1, stride=stride)).set_data_type(data_type)
+        y = g.conv_fprop(middle, w2, padding=1)
+        g.output(g.add(y, x) if stride == 1 else y, name="y")
+        return g
+
+    return build
+
+
 def _typed(result: DataType, compute: DataType | None = None) -> Callable[[DataType], Graph]:
     def build(data_type: DataType) -> Graph:
         g = sample_graph(data_type, compute)
@@ -252,6 +268,9 @@ def sample_problems() -> tuple[Sample, ...]:
         sample("bias_relu", _bias_relu(), "chain broadcast"),
         sample("bias_relu_nhwc", _bias_relu(nhwc=True), "chain broadcast nhwc"),
         sample("two_layers", _two_layers, "chain shared_output"),
+        sample("residual_nhwc", _chained(True), "chain nhwc krsc residual"),
+        sample("residual_krsc", _chained(False), "chain krsc mixed_layout residual"),
+        sample("two_layers_nhwc", _chained(True, 2), "chain nhwc krsc stride"),
         sample("half_to_float", _typed(float_), "mixed", low),
         sample("float_to_half", _typed(half), "mixed", (float_,)),
         sample("compute_half", _typed(half, half), "compute", (half,)),
