@@ -6,6 +6,7 @@
     ├── GraphError           (ValueError)   the graph breaks rules; carries all problems at once
     ├── FormatError          (ValueError)   a file is not what it claims to be
     ├── NotSupportedError                   no engine serves the graph, or a pinned one declines
+    ├── NotPrecompiledError  (LookupError)  compiling is not allowed here, and no code is at hand
     ├── CompileError         (RuntimeError) the compiler refused, crashed or overran its time
     ├── ArtifactError        (RuntimeError) a cached or stored artifact is damaged or foreign
     ├── BindError            (ValueError)   the buffers given do not fit the graph
@@ -31,6 +32,7 @@ __all__ = [
     "FormatError",
     "GraphError",
     "HipdnnIreeError",
+    "NotPrecompiledError",
     "NotSupportedError",
     "Problem",
     "SettingError",
@@ -158,6 +160,59 @@ class NotSupportedError(HipdnnIreeError):
             "message": self.message,
             "declines": [d.as_dict() for d in self.declines],
         }
+
+
+class NotPrecompiledError(HipdnnIreeError, LookupError):
+    """The graph would have to be compiled, which ``require_precompiled`` forbids.
+
+    Attributes
+    ----------
+    graph, target : str
+        Name of the graph, and the target.
+    key : str
+        Digest under which its code was looked for.
+    cache : str
+        The folder in which it was looked for.
+    nearest : str
+        What the cache has instead, and in what that differs.
+    """
+
+    code = "E310"
+
+    def __init__(
+        self, message: str, *, graph: str, target: str, key: str, cache: str, nearest: str
+    ) -> None:
+        self.message = message
+        self.graph = graph
+        self.target = target
+        self.key = key
+        self.cache = cache
+        self.nearest = nearest
+        super().__init__(
+            f"{message}\n  looked for in {cache}: {nearest}\n"
+            f"  to precompile it, with the same settings, knobs and versions: "
+            f"hipdnn-iree compile GRAPH --target {target}, or "
+            f"hipdnn_iree.precompile([graph], {target!r})"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild_not_precompiled, (self.message, self._details()))
+
+    def _details(self) -> dict[str, str]:
+        return {
+            "graph": self.graph,
+            "target": self.target,
+            "key": self.key,
+            "cache": self.cache,
+            "nearest": self.nearest,
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**super().as_dict(), "message": self.message, **self._details()}
+
+
+def _rebuild_not_precompiled(message: str, details: dict[str, str]) -> NotPrecompiledError:
+    return NotPrecompiledError(message, **details)
 
 
 class CompileError(HipdnnIreeError, RuntimeError):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .jit.target import Target as Target
     from .provider.graph import Graph as Graph
     from .provider.graph import load as load
+    from .provider.precompile import precompile as precompile
 
 _EXPORTS = {
     "ConvMode": "graph_api.enums",
@@ -46,6 +47,7 @@ _EXPORTS = {
     "Target": "jit.target",
     "Tensor": "graph_api.tensor",
     "load": "provider.graph",
+    "precompile": "provider.precompile",
 }
 __all__ = [
     "ConvMode",
@@ -58,6 +60,7 @@ __all__ = [
     "Tensor",
     "__version__",
     "load",
+    "precompile",
 ]
 
 

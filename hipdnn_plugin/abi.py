@@ -19,6 +19,7 @@ from ..graph_api.errors import (
     DeviceError,
     FormatError,
     GraphError,
+    NotPrecompiledError,
     NotSupportedError,
     SettingError,
 )
@@ -142,6 +143,7 @@ _STATUSES: tuple[tuple[type[BaseException], Status], ...] = (
     (SettingError, Status.INVALID_VALUE),
     (ArtifactError, Status.INVALID_VALUE),
     (NotSupportedError, Status.NOT_APPLICABLE),
+    (NotPrecompiledError, Status.NOT_APPLICABLE),
     (BindError, Status.BAD_PARAM),
     (CompileError, Status.INTERNAL_ERROR),
     (DeviceError, Status.INTERNAL_ERROR),

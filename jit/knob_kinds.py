@@ -10,7 +10,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["choice", "count", "flags", "nbytes", "path", "seconds"]
+__all__ = ["choice", "count", "flags", "nbytes", "path", "seconds", "switch"]
+
+
+_SWITCH = {
+    **dict.fromkeys(("on", "true", "yes", "1"), True),
+    **dict.fromkeys(("off", "false", "no", "0"), False),
+}
 
 
 def choice(*names: str) -> tuple[Callable[[str], str], str]:
@@ -53,6 +59,14 @@ def nbytes(text: str) -> int:
     if value <= 0:
         raise ValueError
     return value
+
+
+def switch(text: str) -> bool:
+    """Parse a yes or no, in any of the usual words."""
+    word = text.lower()
+    if word not in _SWITCH:
+        raise ValueError
+    return _SWITCH[word]
 
 
 def path(text: str) -> Path | None:

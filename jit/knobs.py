@@ -127,6 +127,15 @@ class Settings:
             "Size above which the entries that were not used for longest are removed.",
         )
     )
+    cache_require_precompiled: bool = field(
+        metadata=_knob(
+            "REQUIRE_PRECOMPILED",
+            "off",
+            kinds.switch,
+            "on | off",
+            "on: a build that would compile is an error that says what is missing.",
+        )
+    )
     compiler_mode: str = field(
         metadata=_knob(
             "COMPILER_MODE",

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..graph_api.dynamic import other_examples
-from ..graph_api.errors import ArtifactError, CompileError
+from ..graph_api.errors import ArtifactError, CompileError, NotPrecompiledError
 from ..graph_api.frozen import FrozenGraph, FrozenNode
 from ..graph_api.ops.attention import AttentionOp
 from ..graph_api.ops.conv_fprop import ConvFprop
@@ -177,6 +177,8 @@ def compile_graph(graph: FrozenGraph, target: Target) -> Compiled:
 
     Raises
     ------
+    NotPrecompiledError
+        If there is no code at hand and ``require_precompiled`` holds.
     CompileError
         If lowering or the compiler fails; nothing is stored then.
     ArtifactError
@@ -192,7 +194,11 @@ def compile_graph(graph: FrozenGraph, target: Target) -> Compiled:
         text, result = _compile(graph, target, key, now, seconds)
         return {VMFB: result.vmfb, MLIR: text.encode()}, _manifest(result, target)
 
-    if now.cache_mode == "verify":
+    if now.cache_require_precompiled:
+        entry, state = cache.get(key), "hit"
+        if entry is None:
+            raise _not_precompiled(graph, target, key, cache)
+    elif now.cache_mode == "verify":
         entry, state = cache.get(key), "verified"
         files, manifest = build()
         if entry is None:
@@ -207,6 +213,23 @@ def compile_graph(graph: FrozenGraph, target: Target) -> Compiled:
         state = "hit" if hit else ("off" if cache.off else "miss")
     seconds["lookup"] = time.perf_counter() - begin - sum(seconds.values())
     return _compiled(graph, key, entry.read(VMFB), entry.manifest, state, seconds)
+
+
+def _not_precompiled(
+    graph: FrozenGraph, target: Target, key: CacheKey, cache: CacheStore
+) -> NotPrecompiledError:
+    from .cache import explain_miss
+
+    name = repr(graph.name) if graph.name else f"with digest {graph.digest[:16]}"
+    return NotPrecompiledError(
+        f"graph {name} is not precompiled for {target}, and compiling is not allowed here "
+        f"(require_precompiled)",
+        graph=graph.name,
+        target=str(target),
+        key=key.digest,
+        cache=str(cache.root),
+        nearest=str(explain_miss(cache, key)),
+    )
 
 
 def _compiled(

@@ -69,6 +69,12 @@ class ExactPlan(DynamicPlan):
     def _at(self, graph: FrozenGraph) -> Plan:
         from .select import build
 
-        plan = build(graph, self.target, engine=self.engine, knobs=self._knobs_for(graph))
+        plan = build(
+            graph,
+            self.target,
+            engine=self.engine,
+            knobs=self._knobs_for(graph),
+            require_precompiled=self.require_precompiled,
+        )
         plan.policy = self.policy
         return plan

@@ -110,6 +110,8 @@ class Plan(ABC):
         Scratch memory that an execution needs.
     statistics : mapping
         What is known of the code: dispatches, fills, copies, transient bytes.
+    require_precompiled : bool
+        Whether plans for other shapes must not be compiled either.
     """
 
     engine: str
@@ -121,6 +123,7 @@ class Plan(ABC):
     seconds: dict[str, float] = field(default_factory=dict)
     workspace_bytes: int = 0
     statistics: dict[str, Any] = field(default_factory=dict)
+    require_precompiled: bool = False
     _others: Latest[Plan] = field(
         default_factory=lambda: Latest(_KEPT_SHAPES), init=False, repr=False, compare=False
     )
@@ -181,7 +184,13 @@ class Plan(ABC):
         from .select import build
 
         other = specialise(self.graph, shapes)
-        plan = build(other, self.target, engine=self.engine, knobs=self._knobs_for(other))
+        plan = build(
+            other,
+            self.target,
+            engine=self.engine,
+            knobs=self._knobs_for(other),
+            require_precompiled=self.require_precompiled,
+        )
         plan.policy = self.policy
         return plan
 

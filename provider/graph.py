@@ -44,6 +44,7 @@ class Graph(ModelGraph):
         policy: str | None = None,
         knobs: Mapping[str, str] | None = None,
         exact: bool = False,
+        require_precompiled: bool = False,
     ) -> Plan:
         """Freeze the graph and prepare it for a target.
 
@@ -64,6 +65,9 @@ class Graph(ModelGraph):
             For a graph with dynamic dims: build for each combination of sizes by itself, when
             it is first met, instead of one code for all sizes.  The code is faster and every op
             is served, at the price of compiling (or finding in the cache) once per size.
+        require_precompiled : bool
+            Compile nothing, now or for other shapes later: the code has to be in the cache
+            (`precompile`).  The setting ``HIPDNN_IREE_REQUIRE_PRECOMPILED`` says so for all.
 
         Returns
         -------
@@ -78,6 +82,8 @@ class Graph(ModelGraph):
             No engine serves it, or the pinned one declines; with every reason.
         SettingError
             There is no engine, policy, knob or choice of that name.
+        NotPrecompiledError
+            There is no code at hand, and compiling is not allowed.
         CompileError
             The compiler failed.
         """
@@ -91,6 +97,7 @@ class Graph(ModelGraph):
             policy=policy,
             knobs=knobs,
             exact=exact,
+            require_precompiled=require_precompiled,
         )
 
     def plans(self, target: Target | str = "cpu") -> list[Candidate]:

@@ -8,10 +8,12 @@ first that has an opinion ranks the engines that serve the graph.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 
 from ..graph_api.dynamic import at_sizes
 from ..graph_api.errors import Decline, NotSupportedError, SettingError
 from ..graph_api.frozen import FrozenGraph
+from ..jit.knobs import scope
 from ..jit.target import Target
 from .dynamic import ExactPlan
 from .engine import Plan, checked_knobs
@@ -92,8 +94,25 @@ def build(
     policy: str | None = None,
     knobs: Mapping[str, str] | None = None,
     exact: bool = False,
+    require_precompiled: bool = False,
 ) -> Plan:
     """Choose an engine and let it build; see ``Graph.build``."""
+    with scope(cache_require_precompiled=True) if require_precompiled else nullcontext():
+        plan = _build(graph, target, engine, prefer, policy, knobs, exact=exact)
+    plan.require_precompiled = require_precompiled
+    return plan
+
+
+def _build(
+    graph: FrozenGraph,
+    target: Target | str,
+    engine: str | None,
+    prefer: str | Sequence[str] | None,
+    policy: str | None,
+    knobs: Mapping[str, str] | None,
+    *,
+    exact: bool,
+) -> Plan:
     where = Target.parse(target)
     each = exact and bool(graph.symbols)
     # The engine is the one for the examples, and stays the same for all sizes.

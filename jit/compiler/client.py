@@ -24,7 +24,14 @@ from .process import Answer, WorkerEnded, WorkerProcess, WorkerTimeout, interpre
 from .request import CompileRequest, CompileResult
 from .wire import IDLE_EXIT
 
-__all__ = ["CompileRequest", "CompileResult", "Compiler", "default_compiler"]
+__all__ = [
+    "CompileRequest",
+    "CompileResult",
+    "Compiler",
+    "default_compiler",
+    "worker_count",
+    "workers_for",
+]
 
 log = logging.getLogger("hipdnn_iree.compiler")
 
@@ -36,6 +43,7 @@ class _Crew:
     slots: threading.Semaphore
     idle: list[WorkerProcess] = field(default_factory=list)
     busy: set[WorkerProcess] = field(default_factory=set)
+    announced: set[int] = field(default_factory=set)  # threads that will ask soon
     closed: bool = False
 
 
@@ -52,7 +60,7 @@ class Compiler:
     """
 
     def __init__(self, jobs: int = 0) -> None:
-        self._jobs = jobs or settings().compiler_jobs or min(4, len(os.sched_getaffinity(0)))
+        self._jobs = jobs or worker_count(settings())
         self._crews: dict[int, _Crew] = {}
         # Runs at the end of the process too, if nobody has closed it before.
         self._finalizer = weakref.finalize(self, _dismiss, self._crews)
@@ -69,6 +77,11 @@ class Compiler:
         self.close()
 
     @property
+    def jobs(self) -> int:
+        """Most compilations at one time."""
+        return self._jobs
+
+    @property
     def closed(self) -> bool:
         """Whether `close` was called in this process."""
         crew = self._crews.get(os.getpid())
@@ -80,11 +93,17 @@ class Compiler:
         _dismiss(self._crews)
 
     def start(self) -> None:
-        """Start a worker and return at once, so that it is ready when the IR is."""
+        """Announce a module: a worker is started if none is free for it; returns at once.
+
+        So the worker is ready when the IR is, also when several threads begin together.
+        """
         crew = self._crew()
-        if crew.slots.acquire(blocking=False):
+        crew.announced.add(threading.get_ident())
+        if len(crew.idle) >= len(crew.announced):
+            return
+        if len(crew.idle) + len(crew.busy) < self._jobs and crew.slots.acquire(blocking=False):
             try:
-                crew.idle.append(_next_alive(crew.idle) or _hire(settings()))
+                crew.idle.append(_hire(settings()))
             finally:
                 crew.slots.release()
 
@@ -164,6 +183,7 @@ class Compiler:
         with crew.slots:
             worker = _next_alive(crew.idle) or _hire(now)
             crew.busy.add(worker)
+            crew.announced.discard(threading.get_ident())
             try:
                 if crew.closed:
                     raise _closed()
@@ -248,13 +268,42 @@ def _result(request: CompileRequest, answer: Answer, seconds: float) -> CompileR
     )
 
 
-_DEFAULT: dict[str, Compiler] = {}  # holds the one compiler of this process once it is made
+_SHARED: dict[int, Compiler] = {}  # by number of jobs; almost always one
 
 
 def default_compiler() -> Compiler:
-    """Return the compiler that all callers in this process share; made on first use."""
-    found = _DEFAULT.get("it")
+    """Return the compiler that all callers in this process share; made on first use.
+
+    Under another setting ``compiler.jobs`` it is another one, with workers of its own.
+    """
+    jobs = worker_count(settings())
+    found = _SHARED.get(jobs)
     if found is not None and found.closed:
-        _DEFAULT.pop("it", None)
+        _SHARED.pop(jobs, None)
     # Making one is cheap, as it starts no process; setdefault keeps the first of a race.
-    return _DEFAULT.get("it") or _DEFAULT.setdefault("it", Compiler())
+    return _SHARED.get(jobs) or _SHARED.setdefault(jobs, Compiler(jobs))
+
+
+@contextmanager
+def workers_for(outside: Settings) -> Iterator[Compiler]:
+    """Lend the default compiler; its workers leave at the end if nobody else will want them.
+
+    Parameters
+    ----------
+    outside : Settings
+        Those that hold after the block.
+    """
+    known = _SHARED.get(worker_count(settings()))
+    compiler = default_compiler()
+    try:
+        yield compiler
+    except BaseException:  # what is under way is of no use any more
+        compiler.close()
+        raise
+    if compiler is not known and compiler.jobs != worker_count(outside):
+        compiler.close()
+
+
+def worker_count(now: Settings) -> int:
+    """Return how many compilations may run at once under some settings."""
+    return now.compiler_jobs or min(4, len(os.sched_getaffinity(0)))

@@ -9,6 +9,7 @@ from ...graph_api.errors import (
     DeviceError,
     FormatError,
     GraphError,
+    NotPrecompiledError,
     NotSupportedError,
     SettingError,
 )
@@ -23,7 +24,8 @@ EXIT_CODES: dict[int, str] = {
     OK: "done",
     CHECK_FAILED: "a check failed: results are not those of the reference, or the cache is damaged",
     BAD_INPUT: "bad usage, or a file, graph, setting or array that is not what it has to be",
-    NOT_SUPPORTED: "not supported here: no engine serves the graph, or there is no such device",
+    NOT_SUPPORTED: "not supported here: no engine serves the graph, there is no such device, or "
+    "the graph would have to be compiled where that is not allowed",
     COMPILE_FAILED: "the compiler refused, crashed or ran out of time",
     INTERNAL: "an internal error, which is a bug; `--traceback` shows where",
     INTERRUPTED: "interrupted with Ctrl-C",
@@ -36,6 +38,7 @@ _BY_ERROR: tuple[tuple[type[BaseException], int], ...] = (
     (BindError, BAD_INPUT),
     (SettingError, BAD_INPUT),
     (NotSupportedError, NOT_SUPPORTED),
+    (NotPrecompiledError, NOT_SUPPORTED),
     (DeviceError, NOT_SUPPORTED),
     (CompileError, COMPILE_FAILED),
     (ArtifactError, CHECK_FAILED),

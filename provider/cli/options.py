@@ -143,6 +143,8 @@ _KNOBS = {
     "--max-bytes": "cache_max_bytes",
     "--opt-level": "compiler_opt_level",
     "--extra-flags": "compiler_extra_flags",
+    "--jobs": "compiler_jobs",
+    "--require-precompiled": "cache_require_precompiled",
     "--timeout": "compiler_timeout_s",
     "--driver": "runtime_driver",
     "--threads": "runtime_threads",
@@ -175,6 +177,15 @@ def _knob_option(name: str, knob: knobs.Knob) -> Callable[[F], F]:
             ) from None
         ctx.ensure_object(State).knobs[knob.field] = value
 
+    if knob.type == "bool":
+        return click.option(
+            f"{name}/--no-{name.strip('-')}",
+            knob.field,
+            default=None,
+            expose_value=False,
+            callback=lambda ctx, param, on: store(ctx, param, on if on is None else str(on)),
+            help=f"{knob.help}  [env: {knob.env}]",
+        )
     return click.option(
         name,
         knob.field,
@@ -208,7 +219,9 @@ def target_option(
             except SettingError as error:
                 raise click.BadParameter(str(error), ctx=ctx, param=param) from None
 
-        return tuple(map(one, value)) if multiple else one(value)
+        if not multiple:
+            return one(value)
+        return tuple(one(text) for texts in value for text in texts.split(","))
 
     return click.option(
         "--target",

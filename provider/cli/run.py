@@ -105,7 +105,7 @@ JSON: dict[str, str] = {
     default=False,
     help="Compile for the sizes of dynamic dims as given, not once for all sizes.",
 )
-@knob_options(*COMPILING, *RUNNING)
+@knob_options(*COMPILING, "--require-precompiled", *RUNNING)
 @click.pass_obj
 def command(
     state: State,

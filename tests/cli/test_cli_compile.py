@@ -133,3 +133,53 @@ def test_extra_flags_reach_the_compiler(cli: Cli, graphs: Path) -> None:
     assert "iree-no-such-flag" in found.json()["error"]["message"]
     found = cli(*words, "--extra-flags", "-o x")
     assert found.code == 2
+
+
+def test_many_graphs(cli: Cli, graphs: Path, tmp_path: Path, own_cache: Path) -> None:
+    (tmp_path / "bad.json").write_text("{")
+    files = [graphs / "add.json", tmp_path / "bad.json", graphs / "declined.json"]
+    words = ["compile", *files, "--target", "cpu,cpu:x86-64-v3", "--jobs", "2"]
+    found = cli(*words, "--json", "-o", tmp_path / "{graph}-{target}.vmfb")
+    about = found.json()
+    assert found.code == 2  # of the first failure
+    assert set(about) == set(compile_module.JSON) - {"graph", "targets"}
+    assert [g["path"] for g in about["graphs"]] == list(map(str, files))
+    add, bad, declined = about["graphs"]
+    assert [set(row) for row in add["targets"]] == [ROW, ROW]
+    assert [row["cache"] for row in add["targets"]] == ["miss", "miss"]
+    assert bad["graph"] is None
+    assert [row["error"]["code"] for row in bad["targets"]] == ["E200", "E200"]
+    assert [row["error"]["code"] for row in declined["targets"]] == ["E300", "E300"]
+    assert about["error"]["code"] == "E200"
+    seconds = about["summary"].pop("seconds")
+    assert seconds > 0
+    assert about["summary"] == {"pairs": 6, "compiled": 2, "hits": 0, "failed": 4, "jobs": 2}
+    made = {p.name for p in tmp_path.glob("*.vmfb")}
+    assert made == {"add-cpu.vmfb", "add-cpu-x86-64-v3.vmfb"}
+    assert "[6/6]" in found.err
+
+    again = cli("compile", files[0], files[2], "--target", "cpu")
+    assert again.code == 3
+    assert again.out.splitlines()[0].split()[:3] == ["graph", "target", "cache"]
+    assert f"{files[0]} for cpu: in the cache" in again.err
+    assert "0 compiled, 1 in the cache, 1 failed" in again.err
+
+
+def test_many_graphs_and_one_file(cli: Cli, graphs: Path, tmp_path: Path) -> None:
+    two = ["compile", graphs / "add.json", graphs / "bf16.json", "--target", "cpu"]
+    assert "put {graph} in its name" in cli(*two, "-o", tmp_path / "a.vmfb").err
+    assert "--dump and --kernels are for one graph" in cli(*two, "--kernels").err
+    other = tmp_path / "add.json"
+    other.write_bytes((graphs / "add.json").read_bytes())
+    words = ["compile", graphs / "add.json", other, "--target", "cpu"]
+    assert "the same for several files" in cli(*words, "-o", tmp_path / "{graph}.vmfb").err
+
+
+def test_run_that_must_not_compile(cli: Cli, graphs: Path, own_cache: Path) -> None:
+    words = ["run", graphs / "bf16.json", "--require-precompiled"]
+    found = cli(*words, "--json")
+    assert found.code == 3
+    assert found.json()["error"]["code"] == "E310"
+    assert "hipdnn-iree compile GRAPH --target cpu" in found.err
+    assert cli("compile", graphs / "bf16.json", "--target", "cpu").code == 0
+    assert cli(*words).code == 0

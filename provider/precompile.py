@@ -1,0 +1,211 @@
+"""Compiling many graphs for many targets at once, so that later builds only look the code up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..graph_api.errors import CompileError, HipdnnIreeError
+from ..graph_api.frozen import FrozenGraph
+from ..graph_api.graph import Graph
+from ..jit.knobs import Settings, scope, settings
+from ..jit.target import Target
+
+if TYPE_CHECKING:
+    from ..jit.pipeline import Compiled
+
+__all__ = ["Precompiled", "compile_one", "precompile"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Precompiled:
+    """What became of one graph for one target.
+
+    Attributes
+    ----------
+    index : int
+        Its place in the list that `precompile` returns.
+    name : str
+        Name of the graph.
+    graph : FrozenGraph or None
+        The graph; None when it breaks rules.
+    target : Target
+    cache : str
+        ``"miss"`` (compiled now), ``"hit"``, ``"off"`` or ``"verified"``; ``"same"`` for the code
+        of an earlier pair of the list; empty after an error.
+    compiled : Compiled or None
+        The code.
+    error : HipdnnIreeError or None
+        Why there is none.
+    seconds : float
+        Wall time, waiting for a free worker included.
+    """
+
+    index: int
+    name: str
+    graph: FrozenGraph | None
+    target: Target
+    cache: str = ""
+    compiled: Compiled | None = None
+    error: HipdnnIreeError | None = None
+    seconds: float = 0.0
+
+
+def precompile(
+    graphs: Iterable[Graph | FrozenGraph],
+    targets: Iterable[Target | str] | Target | str = "cpu",
+    *,
+    knobs: Mapping[str, str] | None = None,
+    jobs: int = 0,
+    progress: Callable[[Precompiled], None] | None = None,
+) -> list[Precompiled]:
+    """Compile graphs for targets, several at once, into the cache.
+
+    What is in the cache is not compiled again, and of equal pairs only one is; another process
+    that compiles the same at the same time is waited for.  Hardware is not needed.  Builds with
+    ``require_precompiled`` then find the code, under the same settings, knobs and versions.
+
+    Parameters
+    ----------
+    graphs : iterable of Graph or FrozenGraph
+    targets : target or iterable of targets
+        Every graph is compiled for each of them.
+    knobs : mapping of str to str, optional
+        Choices of the IREE engine's knobs, as for ``Graph.build``.
+    jobs : int
+        Compiler workers; 0 takes the setting ``compiler.jobs`` (by default one per CPU, at most 4).
+    progress : callable, optional
+        Called with each `Precompiled` as it is done, in the caller's thread.
+
+    Returns
+    -------
+    list of Precompiled
+        One per graph and target, graph by graph, in the order given.  A pair that fails does not
+        stop the others: its ``error`` says why.
+
+    Raises
+    ------
+    SettingError
+        If a target is unknown.
+    """
+    where = [targets] if isinstance(targets, Target | str) else list(targets)
+    parsed = list(dict.fromkeys(map(Target.parse, where)))
+    outside = settings()
+    with scope(cache_require_precompiled=False, **({"compiler_jobs": jobs} if jobs else {})):
+        return _Batch(_pairs(graphs, parsed), knobs, progress, outside).run()
+
+
+def _pairs(graphs: Iterable[Graph | FrozenGraph], targets: list[Target]) -> list[Precompiled]:
+    pairs: list[Precompiled] = []
+    for graph in graphs:
+        frozen, error = None, None
+        try:
+            frozen = graph if isinstance(graph, FrozenGraph) else graph.freeze()
+        except HipdnnIreeError as found:
+            error = found
+        for target in targets:
+            i, name = len(pairs), graph.name
+            pairs.append(Precompiled(index=i, name=name, graph=frozen, target=target, error=error))
+    return pairs
+
+
+def compile_one(
+    graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
+) -> Compiled:
+    """Return the IREE engine's code for a graph, from the cache or by compiling.
+
+    Raises
+    ------
+    NotSupportedError
+        If the IREE engine declines the graph.
+    SettingError
+        If a knob or its choice is unknown.
+    CompileError
+        If the compiler fails.
+    """
+    from ..jit import pipeline
+    from .engines.iree import under
+    from .select import choose
+
+    chosen = choose(graph, target, engine_name="iree", knobs=knobs)
+    with under(chosen.choice):
+        return pipeline.compile_graph(graph, target)
+
+
+class _Batch:
+    """One call of `precompile`."""
+
+    def __init__(
+        self,
+        items: list[Precompiled],
+        knobs: Mapping[str, str] | None,
+        progress: Callable[[Precompiled], None] | None,
+        outside: Settings,
+    ) -> None:
+        self._items = items
+        self._outside = outside
+        self._knobs = knobs
+        self._tell = progress or (lambda _: None)
+
+    def run(self) -> list[Precompiled]:
+        # Equal graphs may have other names; the code is the same.
+        first: dict[tuple[str, str], int] = {}
+        todo, same = [], []
+        for i, item in enumerate(self._items):
+            if item.graph is None:
+                self._tell(item)
+                continue
+            known = first.setdefault((item.graph.digest, str(item.target)), i)
+            if known == i:
+                todo.append(i)
+            else:
+                same.append((i, known))
+        self._compile(todo)
+        for i, known in same:
+            found = self._items[known]
+            cache = "" if found.error else "same"
+            self._done(i, compiled=found.compiled, error=found.error, cache=cache)
+        return self._items
+
+    def _compile(self, todo: list[int]) -> None:
+        if not todo:
+            return
+        from ..jit.compiler.client import workers_for
+
+        with workers_for(self._outside) as compiler:
+            # One thread more than workers: it lowers the next graph while all of them compile.
+            pool = ThreadPoolExecutor(min(len(todo), compiler.jobs + 1), "precompile")
+            try:
+                # Each task in a context of its own: the settings of the caller hold there too.
+                under_way: dict[Future[Precompiled], int] = {
+                    pool.submit(copy_context().run, self._one, self._items[i]): i for i in todo
+                }
+                for future in as_completed(under_way):
+                    i = under_way[future]
+                    self._items[i] = future.result()
+                    self._tell(self._items[i])
+            finally:  # nothing is left to do but after Ctrl-C, or when `progress` raised
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def _one(self, item: Precompiled) -> Precompiled:
+        assert item.graph is not None
+        begin = time.perf_counter()
+        try:
+            made = compile_one(item.graph, item.target, self._knobs)
+            item = replace(item, compiled=made, cache=made.cache)
+        except HipdnnIreeError as error:
+            item = replace(item, error=error)
+        except Exception as error:  # a bug in one lowering must not stop a long list
+            text = f"internal error: {type(error).__name__}: {error}"
+            item = replace(item, error=CompileError(text, stage="lower"))
+        return replace(item, seconds=time.perf_counter() - begin)
+
+    def _done(
+        self, i: int, *, compiled: Compiled | None, error: HipdnnIreeError | None, cache: str
+    ) -> None:
+        self._items[i] = replace(self._items[i], compiled=compiled, error=error, cache=cache)
+        self._tell(self._items[i])
