@@ -20,6 +20,7 @@ __all__ = ["DISCOVERERS", "ENGINES", "Entry", "engine", "engine_names", "engines
 # alias -> (name, module, class); in the order in which a default is looked for.
 ENGINES: dict[str, tuple[str, str, str]] = {
     "iree": ("IREE_JIT_ENGINE", "engines.iree", "IreeEngine"),
+    "torch": ("TORCH_CPU_ENGINE", "engines.torch_engine", "TorchEngine"),
     "reference": ("REFERENCE_ENGINE", "engines.reference", "ReferenceEngine"),
 }
 

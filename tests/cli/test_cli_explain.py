@@ -26,7 +26,7 @@ def test_hit_and_miss(
     about = cli(*words).json()
     assert set(about) == set(explain_module.JSON)
     assert about["chosen"] == "IREE_JIT_ENGINE"
-    iree, reference = about["candidates"]
+    iree, _, reference = about["candidates"]
     assert {"driver", "opt_level"} <= {knob["name"] for knob in iree.pop("knobs")}
     assert iree == {
         "engine": "IREE_JIT_ENGINE",
@@ -72,7 +72,7 @@ def test_declines_have_reasons(cli: Cli, graphs: Path) -> None:
     about = found.json()
     assert (about["chosen"], about["cache"]) == (None, None)
     assert about["why"] == "every engine of the defaults declines"
-    iree, reference = about["candidates"]
+    iree, _, reference = about["candidates"]
     (reason,) = iree["reasons"]
     assert {k: reason[k] for k in ("rule", "node", "port", "got")} == {
         "rule": "IREE-04",

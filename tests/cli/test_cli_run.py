@@ -350,7 +350,7 @@ def test_a_pinned_engine_that_declines(cli: Cli, graphs: Path) -> None:
     assert "IREE_JIT_ENGINE declined pointwise_0.in_0: [IREE-04]" in found.err
     found = cli("run", graphs / "add.json", "--engine", "cudnn")
     assert found.code == 2
-    assert "known: iree (IREE_JIT_ENGINE), reference (REFERENCE_ENGINE)" in found.err
+    assert "known: iree (IREE_JIT_ENGINE), torch (TORCH_CPU_ENGINE), reference (" in found.err
 
 
 def test_a_graph_that_no_memory_holds(cli: Cli, tmp_path: Path) -> None:

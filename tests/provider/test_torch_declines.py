@@ -1,0 +1,131 @@
+"""What the PyTorch engine declines, which it says without PyTorch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hipdnn_iree import Graph, Target
+from hipdnn_iree.graph_api.errors import Decline, NotSupportedError
+from hipdnn_iree.provider.engines import torch_engine
+from hipdnn_iree.provider.engines.torch_ops import SERVED, torch_op
+from hipdnn_iree.provider.engines.torch_ops.base import RULES
+from hipdnn_iree.provider.manifest import engine
+from hipdnn_iree.provider.reference import sample_problems
+from hipdnn_iree.provider.select import choose, default_engines
+
+
+def relu(data_type: str = "float", compute: str = "float") -> Graph:
+    g = Graph("small", io_data_type=data_type, compute_data_type=compute)
+    g.relu(g.tensor(dims=(4, 3), name="x")).set_output()
+    return g
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_engine, "find_spec", lambda name: object())
+
+
+def found(graph: Graph, target: str = "cpu") -> list[Decline]:
+    return engine("torch").declines(graph.freeze(), Target.parse(target))
+
+
+def one(graph: Graph, rule: str, port: str, target: str = "cpu") -> Any:
+    (decline,) = found(graph, target)
+    problem = decline.problem
+    assert (decline.engine, problem.rule, problem.port) == ("TORCH_CPU_ENGINE", rule, port)
+    assert rule in RULES
+    assert problem.got
+    assert problem.wanted
+    return problem
+
+
+def test_what_it_serves_and_where() -> None:
+    assert found(relu()) == []
+    assert found(relu(), "cpu:x86-64-v3") == []
+    assert one(relu(), "TORCH-ENG-02", "target", "gfx942").got == "gfx942"
+
+
+def test_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_engine, "find_spec", lambda name: None)
+    assert "hipdnn-iree[torch]" in one(relu(), "TORCH-ENG-01", "torch").hint
+    with pytest.raises(NotSupportedError, match="TORCH-ENG-01"):
+        relu().build("cpu", engine="torch")
+
+
+def test_ops_types_and_ragged_tensors() -> None:
+    g = Graph(io_data_type="float")
+    x, w = g.tensor(dims=(1, 2, 4, 4)), g.tensor(dims=(1, 2, 4, 4))
+    index = g.tensor(dims=(1, 2, 2, 2), data_type="int32")
+    dx = g.resample_bwd(
+        g.tensor(dims=(1, 2, 2, 2)),
+        index=index,
+        dx_dims=(1, 2, 4, 4),
+        window=2,
+        stride=2,
+        resample_mode="maxpool",
+    )
+    g.add(g.add(x, w), dx, name="sum").set_output()
+    assert "pointwise" in one(g, "TORCH-ENG-03", "op").wanted
+    narrow = Graph(io_data_type="fp8_e4m3", compute_data_type="float")
+    narrow.relu(narrow.tensor(dims=(4,), name="x")).set_output().set_data_type("float")
+    assert one(narrow, "TORCH-ENG-04", "'x' (uid 1)").got == "fp8_e4m3"
+    ragged = Graph(io_data_type="float")
+    x, offsets = ragged.tensor(dims=(4,)), ragged.tensor(dims=(4,), data_type="int32")
+    x.ragged_offset_uid = offsets.uid
+    ragged.relu(x).set_output()
+    assert {d.problem.rule for d in found(ragged)} == {"TORCH-ENG-05"}
+
+
+def test_compute_types_and_modes() -> None:
+    assert found(relu("int32", "int32")) == []
+    product = Graph(io_data_type="int8", compute_data_type="int32")
+    a, b = product.tensor(dims=(4, 4)), product.tensor(dims=(4, 4))
+    product.matmul(a, b, name="product").set_output().set_data_type("int32")
+    problem = one(product, "TORCH-ENG-06", "compute_data_type")
+    assert (problem.node, problem.got) == ("product", "int32")
+    dropped = Graph(io_data_type="float")
+    q = dropped.tensor(dims=(1, 2, 4, 8))
+    dropped.sdpa(q, q, q, dropout_probability=0.5, seed=1, offset=2).o.set_output()
+    assert {(d.problem.rule, d.problem.port) for d in found(dropped)} == {
+        ("TORCH-ENG-07", port) for port in ("dropout_probability", "seed", "offset")
+    }
+    rounded = relu("double", "double")
+    next(iter(rounded.nodes)).outputs["out_0"].set_data_type("half")
+    assert one(rounded, "TORCH-ENG-08", "out_0").got == "half from double"
+
+
+def test_it_is_chosen_by_name_only() -> None:
+    assert "torch" not in default_engines()
+    assert choose(relu().freeze(), "cpu").name == "IREE_JIT_ENGINE"
+    assert choose(relu().freeze(), "cpu", engine_name="torch").name == "TORCH_CPU_ENGINE"
+    assert engine("torch").ops() == tuple(SERVED)
+    assert torch_op("moe_grouped_matmul") is None
+    assert all(torch_op(name) is not None for name in SERVED)
+
+
+def test_declining_says_where_and_what() -> None:
+    for sample in sample_problems():
+        for data_type in sample.dtypes[:2]:
+            for decline in found(sample.graph(data_type)):
+                problem = decline.problem
+                assert problem.rule in RULES
+                assert problem.port
+                assert problem.got
+                assert problem.wanted
+
+
+def test_declining_imports_no_pytorch() -> None:
+    text = """
+import sys
+from hipdnn_iree import Graph
+g = Graph(io_data_type="float")
+g.relu(g.tensor(dims=(4,))).set_output()
+from hipdnn_iree import Target
+from hipdnn_iree.provider.manifest import engine
+engine("torch").declines(g.freeze(), Target.parse("cpu"))
+assert not {"torch", "iree", "torch_mlir", "numpy"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", text], check=True)
