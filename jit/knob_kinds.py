@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["choice", "count", "flags", "nbytes", "path", "seconds", "switch"]
+__all__ = ["choice", "count", "flags", "nbytes", "path", "paths", "seconds", "switch"]
 
 
 _SWITCH = {
@@ -73,6 +73,11 @@ def path(text: str) -> Path | None:
     """Parse a path, relative to the working directory or to ``~``; None when empty."""
     # A value that is computed when empty stays None here.
     return Path(os.path.abspath(os.path.expanduser(text))) if text else None
+
+
+def paths(text: str) -> tuple[Path, ...]:
+    """Parse paths joined by ``:``, each as `path` does; none when empty."""
+    return tuple(found for part in text.split(os.pathsep) if (found := path(part.strip())))
 
 
 def flags(text: str) -> tuple[str, ...]:

@@ -253,6 +253,69 @@ class Settings:
             "by default that of its interpreter.",
         )
     )
+    foreign_plugins: tuple[Path, ...] = field(
+        metadata=_knob(
+            "PLUGINS",
+            "",
+            kinds.paths,
+            "files and folders, joined by ':'",
+            "Engine plugins of others that serve as engines, besides those in hipDNN's folder.",
+        )
+    )
+    foreign_mode: str = field(
+        metadata=_knob(
+            "PLUGINS_MODE",
+            "additive",
+            *kinds.choice("additive", "absolute", "off"),
+            "additive: plugins in hipDNN's folder and those named; absolute: only those named; "
+            "off: none.",
+        )
+    )
+    foreign_device: str = field(
+        metadata=_knob(
+            "FOREIGN_DEVICE",
+            "auto",
+            *kinds.choice("auto", "cpu", "hip"),
+            "What pointers engine plugins of others are given; auto: a GPU's if there is one, "
+            "else host pointers.",
+        )
+    )
+    foreign_era: str = field(
+        metadata=_knob(
+            "FOREIGN_ERA",
+            "auto",
+            *kinds.choice("auto", "n25", "node"),
+            "Wire format that engine plugins of others read; auto: told from the functions that "
+            "they have.",
+        )
+    )
+    foreign_isolate: str = field(
+        metadata=_knob(
+            "FOREIGN_ISOLATE",
+            "load",
+            *kinds.choice("load", "graph", "build", "run"),
+            "What an engine plugin must first do well in a process of its own: load, answer for "
+            "a graph, build it, run it.",
+        )
+    )
+    foreign_timeout_s: float = field(
+        metadata=_knob(
+            "FOREIGN_TIMEOUT_S",
+            "60",
+            kinds.seconds,
+            "a positive number of seconds",
+            "Time that a plugin of others is given in its own process.",
+        )
+    )
+    foreign_backend: Path | None = field(
+        metadata=_knob(
+            "HIPDNN_BACKEND",
+            "",
+            kinds.path,
+            "path of a file",
+            "libhipdnn_backend.so, for the engines of hipDNN itself; by default it is looked for.",
+        )
+    )
     log_level: str = field(
         metadata=_knob(
             "LOG_LEVEL",
@@ -430,6 +493,8 @@ def _spell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, tuple | list):
+        if value and all(isinstance(item, Path) for item in value):
+            return os.pathsep.join(map(str, value))
         import shlex
 
         return shlex.join(map(str, value))

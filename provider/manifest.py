@@ -15,7 +15,7 @@ from types import MappingProxyType
 from ..graph_api.errors import SettingError
 from .engine import Engine
 
-__all__ = ["DISCOVERERS", "ENGINES", "Entry", "engine", "engine_names", "engines"]
+__all__ = ["DISCOVERERS", "ENGINES", "Entry", "engine", "engine_names", "engines", "own_engines"]
 
 # alias -> (name, module, class); in the order in which a default is looked for.
 ENGINES: dict[str, tuple[str, str, str]] = {
@@ -27,7 +27,7 @@ ENGINES: dict[str, tuple[str, str, str]] = {
 # (module, function): the function returns the engines found, a tuple of `Engine`, with names and
 # aliases of their own.  It is called at every look-up and must answer at once: it remembers what
 # it found, and returns the same objects as long as nothing has changed.
-DISCOVERERS: tuple[tuple[str, str], ...] = ()
+DISCOVERERS: tuple[tuple[str, str], ...] = (("foreign.found", "engines"),)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +52,7 @@ def engines() -> Mapping[str, Entry]:
     An engine that was discovered does not replace one that has its name or alias already.
     """
     if not DISCOVERERS:
-        return _own()
+        return own_engines()
     return _table(tuple(map(_discovered, DISCOVERERS)))
 
 
@@ -69,8 +69,12 @@ def engine(name: str) -> Engine:
     SettingError
         If there is none; the text lists those that are.
     """
-    table = engines()
-    entry = table.get(name) or next((e for e in table.values() if e.name == name), None)
+    # The others are not looked for before one of them is wanted.
+    table = own_engines()
+    entry = _named(table, name)
+    if entry is None:
+        table = engines()
+        entry = _named(table, name)
     if entry is None and (number := _number(name)) is not None:
         found = (e.load() for e in table.values())
         if (by_id := next((e for e in found if e.id == number), None)) is not None:
@@ -81,8 +85,13 @@ def engine(name: str) -> Engine:
     return entry.load()
 
 
+def _named(table: Mapping[str, Entry], name: str) -> Entry | None:
+    return table.get(name) or next((e for e in table.values() if e.name == name), None)
+
+
 @cache
-def _own() -> Mapping[str, Entry]:
+def own_engines() -> Mapping[str, Entry]:
+    """Return the engines of `ENGINES` by alias; nothing is looked for."""
     return MappingProxyType(
         {
             alias: Entry(name=name, load=_Import(module, cls))
@@ -113,7 +122,7 @@ def _discovered(where: tuple[str, str]) -> tuple[Engine, ...]:
 
 @lru_cache(maxsize=4)
 def _table(found: tuple[tuple[Engine, ...], ...]) -> Mapping[str, Entry]:
-    table = dict(_own())
+    table = dict(own_engines())
     for one in (e for group in found for e in group):
         if one.ALIAS not in table and one.NAME not in {e.name for e in table.values()}:
             table[one.ALIAS] = Entry(name=one.NAME, load=_Constant(one))

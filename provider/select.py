@@ -17,15 +17,18 @@ from ..jit.knobs import scope
 from ..jit.target import Target
 from .dynamic import ExactPlan
 from .engine import Plan, checked_knobs
-from .manifest import engine, engines
+from .manifest import engine, engines, own_engines
 from .selection.candidate import Candidate
 
 __all__ = ["build", "candidates", "choose", "default_engines"]
 
 
 def default_engines() -> tuple[str, ...]:
-    """Return the aliases of the engines that may be chosen without being asked for by name."""
-    return tuple(alias for alias, entry in engines().items() if entry.load().BY_DEFAULT)
+    """Return the aliases of the engines that may be chosen without being asked for by name.
+
+    They are engines of our own: those that are discovered are for policies and for who names one.
+    """
+    return tuple(alias for alias, entry in own_engines().items() if entry.load().BY_DEFAULT)
 
 
 def candidates(

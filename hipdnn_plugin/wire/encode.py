@@ -19,7 +19,7 @@ from .schema import Era, Record
 from .tables import GRAPH, NODE, NODE_N25, TENSOR
 from .writer import write
 
-__all__ = ["encode", "encode_record"]
+__all__ = ["encode", "encode_record", "required_api"]
 
 _N25_CODES = range(1, 8)
 _N25_TYPES = range(7)
@@ -98,7 +98,7 @@ def encode_record(graph: FrozenGraph, era: Era = Era.NODE, *, inv_variance: str 
         preferred_engine_id=graph.preferred_engine_id if era is Era.NODE else None,
         is_override_shape_enabled=graph.is_override_shape_enabled,
     )
-    version = _required_api(graph)
+    version = required_api(graph)
     if version > (1, 0, 0) and era is Era.NODE:
         record["min_required_engine_api_version"] = dict(
             zip(("major", "minor", "patch"), version, strict=True)
@@ -106,7 +106,7 @@ def encode_record(graph: FrozenGraph, era: Era = Era.NODE, *, inv_variance: str 
     return record
 
 
-def _required_api(graph: FrozenGraph) -> tuple[int, int, int]:
+def required_api(graph: FrozenGraph) -> tuple[int, int, int]:
     """Return the engine API that knows all that the graph uses."""
     specs = graph.tensors.values()
     if any(s.ragged_offset_uid is not None or s.alignment != 16 for s in specs):

@@ -21,9 +21,10 @@ from .device import Device, reason
 from .elements import element_type, is_packed, value_dtype
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Lease", "Pool", "Stage", "adopt", "allocate", "as_view"]
+__all__ = ["Lease", "Pool", "Stage", "adopt", "allocate", "as_view", "copies"]
 
 Step = Callable[[], Any]
 
@@ -134,30 +135,45 @@ class Stage:
                 partial(_transfer, device.hal, host, self.buffer),
                 partial(_transfer, device.hal, self.buffer, host),
             )
-        here = self.memory.ctypes.data
-        copy: tuple[Step, Step]
-        if same_layout(spec, given):
-            copy = (
-                partial(ctypes.memmove, here, given.address, nbytes),
-                partial(ctypes.memmove, given.address, here, nbytes),
-            )
-        elif is_packed(spec.data_type):
-            theirs = _array(spec, given, owner)
-            copy = (
-                partial(_pack, spec, theirs, self.memory),
-                partial(_unpack, spec, self.memory, theirs),
-            )
-            self.memory[:] = _UNWRITTEN
-        else:
-            if prod(spec.shape) != prod(spec.dims):
-                self.memory[:] = 0  # gaps between the rows
-            mine = stored(view(self.memory, spec), spec)
-            theirs = stored(_array(spec, given, owner), spec)
-            copy = (partial(np.copyto, mine, theirs), partial(np.copyto, theirs, mine))
+        copy = copies(spec, given, owner, self.memory)
         if spec.output:
             self.after += [transfers[1], copy[1]] if transfers else [copy[1]]
         else:
             self.before += [copy[0], transfers[0]] if transfers else [copy[0]]
+
+
+def copies(
+    spec: ArgSpec, given: Given, owner: object, memory: npt.NDArray[np.uint8]
+) -> tuple[Step, Step]:
+    """Return what copies a caller's buffer into bytes of ours, and what copies them back.
+
+    Parameters
+    ----------
+    spec : ArgSpec
+        How the bytes are laid out.
+    given : Given
+        The caller's buffer, judged: its layout may differ, values of packed types may be apart.
+    owner : object
+        What `buffers.describe` gave with it.
+    memory : ndarray of uint8, shape (spec.nbytes,)
+        Bytes; those that belong to no element are set here, once.
+    """
+    import numpy as np
+
+    if same_layout(spec, given):
+        here = memory.ctypes.data
+        return (
+            partial(ctypes.memmove, here, given.address, spec.nbytes),
+            partial(ctypes.memmove, given.address, here, spec.nbytes),
+        )
+    theirs = _array(spec, given, owner)
+    if is_packed(spec.data_type):
+        memory[:] = _UNWRITTEN
+        return partial(_pack, spec, theirs, memory), partial(_unpack, spec, memory, theirs)
+    if prod(spec.shape) != prod(spec.dims):
+        memory[:] = 0  # gaps between the rows
+    mine, theirs = stored(view(memory, spec), spec), stored(theirs, spec)
+    return partial(np.copyto, mine, theirs), partial(np.copyto, theirs, mine)
 
 
 # Every packed element of memory that code never wrote has the code 5 (0x15 in 6 bits).

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...jit.target import Target
 from ..manifest import engine, engines
 from .options import Command, State
-from .output import emit, say, table
+from .output import bold, count, emit, say, shown, table, working
+
+if TYPE_CHECKING:
+    from ..foreign.report import Report
 
 JSON: dict[str, str] = {
     "engines": "of each one `name`, `alias`, `id` (signed), `id_hex`, `version`, `source` (file), "
-    "`default` (whether it is taken without `--engine`), `targets`, `ops`"
+    "`api_version` (of hipDNN's plugin API; empty for an engine in Python), "
+    "`default` (whether it is taken without `--engine`), `targets`, `ops`",
+    "plugins": "with `--probe`: of each file that hipDNN would look at `path`, `usable`, `name`, "
+    "`version`, `api_version`, `era` (of its wire format), `engines` (`id`, `id_hex`, `name`), "
+    "`features` (optional functions), `problems`, and `said` (what it logged)",
 }
 
 
 @click.command(cls=Command)
+@click.option(
+    "--probe",
+    is_flag=True,
+    help="Ask every engine plugin of others anew, each in a process of its own, and report.",
+)
 @click.pass_obj
-def command(state: State) -> None:
+def command(state: State, probe: bool) -> None:
     """List the engines: name, id, where they are from, what they serve.
 
     An engine may still decline a graph; `hipdnn-iree explain GRAPH` says which do, and why.
     """
+    plugins = _probed() if probe else []
     rows = [_row(alias) for alias in engines()]
     if state.json:
-        emit({"engines": rows})
+        emit({"engines": rows, **({"plugins": [p.as_dict() for p in plugins]} if probe else {})})
         return
     table(
         ["name", "alias", "id", "version", "chosen", "targets", "ops"],
@@ -45,7 +58,31 @@ def command(state: State) -> None:
     )
     say()
     for row in rows:
-        say(f"{row['alias']}: {row['source']}")
+        api = f" (engine API {row['api_version']})" if row["api_version"] else ""
+        say(f"{row['alias']}: {shown(row['source'])}{api}")
+    if probe:
+        say()
+        _print(plugins)
+
+
+def _probed() -> list[Report]:
+    from ..foreign.found import reports
+
+    with working("asking plugins"):
+        return reports(again=True)
+
+
+def _print(plugins: list[Report]) -> None:
+    """Print what was found of each plugin."""
+    say(bold(count(len(plugins), "plugin file", "plugin files")))
+    for one in plugins:
+        names = ", ".join(e.name or str(e.id) for e in one.engines) or "no engines"
+        about = f"{one.name} {one.version}, API {one.api_version}: {names}" if one.name else ""
+        say(f"{'ok' if one.usable else 'skipped':8} {shown(one.path)}")
+        if about:
+            say(f"         {shown(about)}")
+        for problem in one.problems:
+            say(f"         {shown(str(problem))}")
 
 
 def _row(alias: str) -> dict[str, Any]:
@@ -57,6 +94,7 @@ def _row(alias: str) -> dict[str, Any]:
         "id": number,
         "id_hex": f"0x{number % 2**64:016X}",
         "version": found.version(),
+        "api_version": found.api_version(),
         "source": found.source(),
         "default": found.BY_DEFAULT,
         "targets": list(found.targets()),

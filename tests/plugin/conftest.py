@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -34,6 +35,35 @@ def host_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def library() -> Path:
     return library_module.library()
+
+
+@pytest.fixture(scope="session")
+def naive_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Return a function that compiles ``foreign/naive.c`` with some flags, once."""
+    folder, built = tmp_path_factory.mktemp("naive"), dict[tuple[str, ...], Path]()
+    base = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
+    shared = ["-fPIC", "-shared", "-fvisibility=hidden"]
+
+    def build(*flags: str) -> Path:
+        if flags not in built:
+            out = folder / f"{len(built)}.so"
+            source = HERE / "foreign" / "naive.c"
+            words = ["cc", *base, *shared, *flags, "-o", out, source, "-lm"]
+            subprocess.run(words, check=True, timeout=120)
+            built[flags] = out
+        return built[flags]
+
+    return build
+
+
+@pytest.fixture
+def naive(naive_library: Callable[..., Path], tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that makes a copy of the naive plugin, which behaves as it is called."""
+
+    def make(name: str = "naive", *flags: str) -> Path:
+        return Path(shutil.copy(naive_library(*flags), tmp_path / f"{name}.so"))
+
+    return make
 
 
 class Host:

@@ -1,0 +1,194 @@
+"""From a caller's buffers to what plugins take: pairs of a uid and an address.
+
+By the rules of all engines (``jit.runtime.rules``); memory that a plugin cannot use where it is
+(misaligned, in other strides, on the host for a GPU) is staged through copies at each call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...graph_api.errors import BindError, Problem
+from ...graph_api.frozen import FrozenGraph
+from ..engines.host_memory import arguments_of
+from .places import Place
+
+if TYPE_CHECKING:
+    from ...jit.runtime.buffers import Given
+    from ...jit.signature import ArgSpec
+
+__all__ = ["Binding", "bind"]
+
+_SCALAR_BYTES = 16
+
+
+@dataclass
+class Binding:
+    """Buffers that have been checked.
+
+    Attributes
+    ----------
+    pairs : list of (uid, address)
+        Outputs first, then inputs; scalars that are read at execution have a host address.
+    before, after : list of callable
+        What to do before and after each execution, in order.
+    workspace : int or None
+        Its address, where the caller gave one.
+    owners : list
+        What keeps all of the memory alive.
+    """
+
+    pairs: list[tuple[int, int]] = field(default_factory=list)
+    before: list[Callable[[], Any]] = field(default_factory=list)
+    after: list[Callable[[], Any]] = field(default_factory=list)
+    workspace: int | None = None
+    owners: list[object] = field(default_factory=list)
+
+
+def bind(
+    graph: FrozenGraph,
+    place: Place,
+    buffers: Mapping[int, Any],
+    workspace: Any,
+    workspace_bytes: int,
+    copy: bool,
+) -> Binding:
+    """Check a set of buffers and return what a plugin takes.
+
+    Raises
+    ------
+    BindError
+        With all misfits at once.
+    DeviceError
+        If memory for staging runs out.
+    """
+    from ...jit.runtime.buffers import describe
+    from ...jit.runtime.device import Device
+    from ...jit.runtime.rules import judge, judge_workspace, overlaps
+    from ...jit.runtime.scalars import describe_scalar
+
+    arguments = arguments_of(graph)
+    device = Device(place.driver, place.device_id, None, None, None)  # described, not opened
+    binding = Binding()
+    givens: dict[int, tuple[Given, object]] = {}
+    ranges: list[tuple[str, bool, int, int]] = []
+    problems = [_unknown(uid) for uid in buffers if uid not in arguments]
+    scalars: dict[int, Callable[[], bytes]] = {}
+    for uid, spec in arguments.items():
+        label = graph.tensors[uid].name or f"uid {uid}"
+        if uid not in buffers:
+            wanted = f"{'a number' if spec.scalar else 'a buffer'} for uid {uid}"
+            problems.append(Problem(rule="BIND-01", port=label, got="none", wanted=wanted))
+        elif spec.scalar:
+            scalar = describe_scalar(buffers[uid], spec, label)
+            if isinstance(scalar, list):
+                problems += scalar
+            else:
+                scalars[uid] = scalar[0]
+                binding.owners.append(scalar[1])
+        else:
+            found = describe(buffers[uid], label)
+            if isinstance(found, Problem):
+                problems.append(found)
+                continue
+            givens[uid] = found
+            problems += judge(spec, found[0], label, device, copy)
+            problems += _misaligned(place, found[0], graph.tensors[uid].alignment, label)
+            ranges.append((label, spec.output, *found[0].bounds(spec.nbytes)))
+    if workspace is not None and workspace_bytes:
+        found = describe(workspace, "workspace")
+        if isinstance(found, Problem):
+            problems.append(found)
+        else:
+            given, owner = found
+            problems += judge_workspace(given, workspace_bytes, device)
+            ranges.append(("workspace", True, *given.bounds(given.size or workspace_bytes)))
+            binding.workspace = given.address
+            binding.owners.append(owner)
+    problems = problems or overlaps(ranges)
+    if problems:
+        raise BindError(f"{len(problems)} problem(s) with the buffers", problems)
+    for uid, spec in arguments.items():
+        if uid in scalars:
+            binding.pairs.append((uid, _scalar(binding, scalars[uid])))
+        else:
+            given, owner = givens[uid]
+            alignment = graph.tensors[uid].alignment
+            address = _address(binding, place, spec, given, owner, alignment)
+            binding.pairs.append((uid, address))
+            binding.owners.append(owner)
+    return binding
+
+
+def _scalar(binding: Binding, read: Callable[[], bytes]) -> int:
+    """Return the host address of a scalar, which is read anew before each execution."""
+    memory = ctypes.create_string_buffer(_SCALAR_BYTES * 2)
+    start = ctypes.addressof(memory)
+    start += -start % _SCALAR_BYTES
+
+    def refresh() -> None:
+        raw = read()
+        ctypes.memmove(start, raw, len(raw))
+
+    binding.before.append(refresh)
+    binding.owners.append(memory)
+    return start
+
+
+def _address(
+    binding: Binding,
+    place: Place,
+    spec: ArgSpec,
+    given: Given,
+    owner: object,
+    alignment: int,
+) -> int:
+    """Return where a plugin finds a tensor: the caller's memory, or a stage of it."""
+    from ...jit.runtime.arrays import aligned_bytes
+    from ...jit.runtime.buffers import HOST, same_layout
+    from ...jit.runtime.memory import copies
+
+    usable = same_layout(spec, given) and given.address % max(alignment, 1) == 0
+    if usable and (place.on_host or given.device != HOST):
+        return given.address
+    memory = aligned_bytes(spec.nbytes)
+    fill, empty = copies(spec, given, owner, memory)
+    address = int(memory.ctypes.data)
+    binding.owners.append(memory)
+    # An output with gaps is read as well, so that what lies in them stays as it was.
+    before: list[Callable[[], Any]] = [] if spec.output and _dense(spec) else [fill]
+    after: list[Callable[[], Any]] = [empty] if spec.output else []
+    if not place.on_host:
+        host, nbytes = address, spec.nbytes
+        address, keeper = place.allocate(nbytes)
+        binding.owners.append(keeper)
+        before += [partial(place.write, address, host, nbytes)] if before else []
+        after[:0] = [partial(place.read, host, address, nbytes)] if after else []
+    binding.before += before
+    binding.after += after
+    return address
+
+
+def _misaligned(place: Place, given: Given, alignment: int, label: str) -> list[Problem]:
+    """Return a problem for device memory that cannot be staged and is aligned to too little."""
+    from ...jit.runtime.buffers import HOST
+
+    if place.on_host or given.device == HOST or given.address % max(alignment, 1) == 0:
+        return []
+    got = f"address {given.address:#x}"
+    return [Problem(rule="BIND-13", port=label, got=got, wanted=f"a multiple of {alignment}")]
+
+
+def _dense(spec: ArgSpec) -> bool:
+    from math import prod
+
+    return prod(spec.shape) == prod(spec.dims)
+
+
+def _unknown(uid: int) -> Problem:
+    wanted = "the uid of an input or output"
+    return Problem(rule="BIND-02", port=f"uid {uid}", got="a buffer", wanted=wanted)

@@ -1,0 +1,261 @@
+"""Asking plugins in processes of their own: whatever one does, this process goes on.
+
+A plugin that crashes, hangs, prints, or answers nonsense costs a process and a reason.  What was
+learned is remembered by the file's path, time and size, so that a plugin is not asked again
+before it changes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from base64 import b64encode
+from contextlib import suppress
+from dataclasses import asdict, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from ...graph_api.errors import Problem
+from ...jit.compiler.process import interpreter
+from ...jit.knobs import foreign, settings
+from ..engine import engine_id
+from .report import Report, Trial, Wanted
+from .rules import problem
+
+__all__ = ["identity", "look", "try_out"]
+
+log = logging.getLogger("hipdnn_iree.foreign")
+
+# Part of every key: to be raised when the meaning of what is remembered changes.
+_VERSION = 1
+_BOOT = """\
+import sys
+sys.path.insert(0, sys.argv[1])
+from hipdnn_iree.provider.foreign.child import main
+del sys.path[0]
+sys.path += [path for path in [sys.argv[1], *sys.argv[4:]] if path not in sys.path]
+main(int(sys.argv[2]), int(sys.argv[3]))
+"""
+_TAIL = 2000  # bytes of what a plugin printed
+# What decides which libraries a plugin finds, and how it behaves.
+_VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "ROCM_PATH", "HIP_VISIBLE_DEVICES")
+
+
+def identity(path: Path) -> list[Any]:
+    """Return what tells one state of a file from another: path, time in ns, size.
+
+    Raises
+    ------
+    OSError
+        If there is no such file.
+    """
+    about = path.stat()
+    return [str(path), about.st_mtime_ns, about.st_size]
+
+
+def look(path: Path, *, again: bool = False) -> Report:
+    """Return what a plugin says of itself, from a probe process or from memory.
+
+    Parameters
+    ----------
+    path : Path
+        The file, links resolved.
+    again : bool
+        Ask even if the answer is remembered.
+
+    Raises
+    ------
+    OSError
+        If there is no such file.
+    """
+    key = [*identity(path), settings().foreign_device]
+    found = None if again else _recall(key)
+    if found is not None:
+        with suppress(LookupError, TypeError, ValueError):
+            return Report.from_dict(found)
+    answer, problems, said = _converse({"path": str(path)})
+    report = Report(path=str(path), problems=tuple(problems), said=said)
+    if answer is not None:
+        report = _named(Report.from_dict(answer))
+        report = replace(
+            report,
+            problems=(*report.problems, *problems),
+            usable=report.usable and not problems,
+            said=(*report.said, *said),
+        )
+    _remember(key, report.as_dict())
+    return report
+
+
+def _named(report: Report) -> Report:
+    """Return a report without the engines whose names do not fit their ids."""
+    kept, dropped = [], []
+    for one in report.engines:
+        if one.name and engine_id(one.name) != one.id:
+            got = f"the name {one.name[:100]!r}, whose id is {engine_id(one.name) % 2**64:#018x}"
+            where = f"engine {one.id % 2**64:#018x}"
+            dropped.append(problem("FOREIGN-06", where, got, "a name whose hash is the id"))
+        else:
+            kept.append(one)
+    return replace(
+        report,
+        engines=tuple(kept),
+        problems=(*report.problems, *dropped),
+        usable=report.usable and bool(kept),
+    )
+
+
+def try_out(path: Path, wanted: Wanted) -> Trial:
+    """Return how a plugin does with a graph, from a probe process or from memory."""
+    asked = {
+        **asdict(wanted),
+        "graph": b64encode(wanted.graph).decode(),
+        "config": b64encode(wanted.config).decode(),
+    }
+    key = [*identity(path), settings().foreign_device, asked]
+    found = _recall(key)
+    if found is not None:
+        with suppress(LookupError, TypeError, ValueError):
+            return Trial.from_dict(found)
+    answer, problems, said = _converse({"path": str(path), "wanted": asked})
+    if problems or answer is None:
+        trial = Trial(problem=problems[0], said=said)
+    else:
+        trial = Trial.from_dict(answer)
+    _remember(key, trial.as_dict())
+    return trial
+
+
+# ------------------------------------------------------------------ the conversation
+
+
+def _converse(
+    request: dict[str, Any],
+) -> tuple[dict[str, Any] | None, list[Problem], tuple[str, ...]]:
+    """Start a probe process; return its answer, what it did wrong, and what it printed."""
+    package = sys.modules[__name__.partition(".")[0]]
+    root = os.path.dirname(os.path.dirname(os.path.abspath(str(package.__file__))))
+    limit = settings().foreign_timeout_s
+    ours, theirs = os.pipe()
+    with tempfile.TemporaryFile(prefix="hipdnn-iree-") as printed:
+        try:
+            python = interpreter(settings().compiler_python)
+            words = [root, str(theirs), str(os.getpid()), *filter(None, sys.path)]
+            # A session of its own, to end it with all that the plugin may start.
+            process = subprocess.Popen(
+                [python, "-P", "-W", "ignore", "-c", _BOOT, *words],
+                stdin=subprocess.PIPE,
+                stdout=printed,
+                stderr=printed,
+                pass_fds=(theirs,),
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(ours)
+            raise
+        finally:
+            os.close(theirs)
+        try:
+            assert process.stdin is not None
+            with suppress(BrokenPipeError), process.stdin:
+                process.stdin.write(json.dumps(request).encode())
+            answer, step, ended = _listen(ours, process, limit)
+        finally:
+            os.close(ours)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        size = printed.seek(0, os.SEEK_END)
+        printed.seek(max(0, size - _TAIL))
+        said = tuple(printed.read().decode(errors="backslashreplace").split("\n"))
+        said = tuple(line for line in said if line.strip())
+    problems = []
+    if not ended:
+        got = f"no answer within {limit:g} s"
+        wanted, hint = "an answer", "HIPDNN_IREE_FOREIGN_TIMEOUT_S gives it more time"
+        problems.append(problem("FOREIGN-04", step, got, wanted, hint))
+    elif process.returncode or answer is None:
+        last = f": {said[-1][:300]}" if said else ""
+        problems.append(problem("FOREIGN-04", step, _end(process.returncode) + last, "an answer"))
+    return answer, problems, said
+
+
+def _listen(
+    pipe: int, process: subprocess.Popen[bytes], limit: float
+) -> tuple[dict[str, Any] | None, str, bool]:
+    """Return the answer, the step that was reached, and whether the process ended by itself."""
+    answer, step, data = None, "start", b""
+    deadline = time.monotonic() + limit
+    open_ = True
+    while open_ and (left := deadline - time.monotonic()) > 0:
+        if not select.select([pipe], [], [], left)[0]:
+            break
+        chunk = os.read(pipe, 1 << 16)
+        open_ = bool(chunk)
+        *lines, data = (data + chunk).split(b"\n")
+        for line in lines:
+            found = json.loads(line)
+            answer, step = found.get("done", answer), found.get("step", step)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(max(deadline - time.monotonic(), 0.01))
+    return answer, step, process.poll() is not None
+
+
+def _end(status: int) -> str:
+    if status >= 0:
+        return f"the process ended with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = str(-status)
+    return f"the process was ended by {name}"
+
+
+# ------------------------------------------------------------------ memory
+
+
+def _file(key: list[Any]) -> Path | None:
+    now = settings()
+    if now.cache_mode == "off":
+        return None
+    facts = [_VERSION, key, foreign(*_VARIABLES)]
+    name = sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+    return now.cache_dir / "foreign" / f"{name}.json"
+
+
+def _recall(key: list[Any]) -> dict[str, Any] | None:
+    file = _file(key)
+    if file is None:
+        return None
+    try:
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _remember(key: list[Any], answer: dict[str, Any]) -> None:
+    """Store an answer at once, for all processes; that it cannot be stored is no error."""
+    file = _file(key)
+    if file is None:
+        return
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=".")
+        try:
+            with os.fdopen(handle, "w") as out:
+                json.dump(answer, out)
+            os.replace(name, file)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        log.info("what %s said is not remembered: %s", answer.get("path", "a plugin"), error)

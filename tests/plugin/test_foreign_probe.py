@@ -1,0 +1,196 @@
+"""Plugins of others that misbehave: found out in a process of their own, told, and left out."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hipdnn_iree.graph_api.errors import NotSupportedError
+from hipdnn_iree.provider.foreign import probe
+from hipdnn_iree.provider.foreign.found import candidates, engines, open_plugin, reports
+from hipdnn_iree.provider.foreign.probe import look
+
+Naive = Callable[..., Path]
+
+# How a plugin misbehaves -> the rule that it breaks, and words of the text.
+WAYS = {
+    "crash_on_load": ("FOREIGN-04", "load: .*SIGSEGV"),
+    "abort_on_load": ("FOREIGN-04", "load: .*SIGABRT"),
+    "exit_on_load": ("FOREIGN-04", "load: .*status 3"),
+    "hang_on_load": ("FOREIGN-04", "load: .*no answer within"),
+    "other_type": ("FOREIGN-03", "GetType: .*got 2"),
+    "api_2": ("FOREIGN-03", "GetApiVersion: .*got 2.0.0"),
+    "api_garbage": ("FOREIGN-03", "GetApiVersion: .*got newest"),
+    "null_name": ("FOREIGN-11", "GetName: .*null pointer"),
+    "error_version": ("FOREIGN-11", "GetVersion: .*INTERNAL_ERROR.*the version is a secret"),
+    "no_engines": ("FOREIGN-05", "got 0 engines"),
+    "many_engines": ("FOREIGN-05", "got 4294967295 engines"),
+    "twice_id": ("FOREIGN-05", "more than once"),
+    "unstable_ids": ("FOREIGN-05", "1 engines, then 2"),
+    "null_engine_name": ("FOREIGN-11", "GetEngineName: .*null pointer"),
+    "wrong_engine_name": ("FOREIGN-06", "SOME_OTHER_ENGINE"),
+    "crash_on_create": ("FOREIGN-04", "EnginePluginCreate: .*SIGSEGV"),
+    "hang_on_create": ("FOREIGN-04", "EnginePluginCreate: .*no answer within"),
+    "create_fails": ("FOREIGN-11", "ALLOC_FAILED.*there is no room for a handle"),
+    "null_handle": ("FOREIGN-11", "null handle"),
+    "crash_on_destroy": ("FOREIGN-04", "EnginePluginDestroy: .*SIGSEGV"),
+    "crash_on_exit": ("FOREIGN-04", "exit: .*SIGSEGV"),
+}
+
+
+@pytest.fixture(autouse=True)
+def own_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What plugins said before is forgotten; none of this machine is found."""
+    monkeypatch.setenv("HIPDNN_IREE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("HIPDNN_PLUGIN_DIR", str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_misbehaving_plugin_is_found_out(
+    way: str, naive: Naive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIPDNN_IREE_FOREIGN_TIMEOUT_S", "1" if "hang" in way else "30")
+    rule, words = WAYS[way]
+    report = look(naive(way))
+    assert not report.usable
+    first = report.problems[0]
+    assert first.rule == rule
+    assert re.search(words, str(first)), first
+
+
+def test_library_that_is_no_plugin(naive: Naive, tmp_path: Path) -> None:
+    report = look(naive("naive", "-DINCOMPLETE"))
+    assert [p.rule for p in report.problems] == ["FOREIGN-02"]
+    assert "hipdnnEnginePluginExecuteOpGraph" in report.problems[0].got
+    broken = tmp_path / "broken.so"
+    broken.write_bytes(b"no library")
+    assert look(broken).problems[0].rule == "FOREIGN-02"
+
+
+def test_harmless_oddities(naive: Naive) -> None:
+    """Names that are no text are shown harmlessly; what is printed is no answer."""
+    report = look(naive("garbage_name"))
+    assert report.usable
+    assert report.name == "\\xff\\xfe\x1b[2J \\x80"
+    report = look(naive("chatty"))
+    assert report.usable
+    assert any("noise 39999" in line for line in report.said)
+
+
+def test_an_answer_is_remembered_until_the_file_changes(
+    naive: Naive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, asked = naive("naive"), []
+    converse = probe._converse
+
+    def counted(request: dict[str, Any]) -> Any:
+        asked.append(request)
+        return converse(request)
+
+    monkeypatch.setattr(probe, "_converse", counted)
+    first = look(path)
+    assert look(path) == first
+    assert len(asked) == 1
+    look(path, again=True)
+    assert len(asked) == 2
+    os.utime(path, ns=(1, 1))
+    look(path)
+    assert len(asked) == 3
+    for damage in (b"", b"{", b"[]", b'{"path": 1}'):
+        for file in (path.parents[0] / "cache" / "foreign").iterdir():
+            file.write_bytes(damage)
+        assert look(path).usable
+    monkeypatch.setenv("HIPDNN_IREE_CACHE", "off")
+    look(path)
+    assert len(asked) == 8
+
+
+def test_discovery(
+    naive: Naive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """hipDNN's rules for files; bad ones are skipped with a reason, the first owner has an id."""
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    real = naive("naive")
+    first = real.rename(folder / "b_naive.so")
+    naive("naive").rename(folder / "c_naive.so")
+    naive("null_name").rename(folder / "null_name.so")
+    (folder / "d.so.1").write_bytes(b"")
+    (folder / "e.so").symlink_to(folder / "d.so.1")
+    (folder / "f.so").symlink_to(first)
+    (folder / "g.so").mkdir()
+    (folder / "readme.txt").write_text("")
+    monkeypatch.setenv("HIPDNN_PLUGIN_DIR", str(folder))
+    found = {Path(c.path).name: c.problem and c.problem.rule for c in candidates()}
+    assert found == {
+        "b_naive.so": None,
+        "c_naive.so": None,
+        "d.so.1": "FOREIGN-01",
+        "g.so": "FOREIGN-01",
+        "null_name.so": None,
+    }
+    made = reports()
+    assert [Path(r.path).name for r in made if r.usable] == ["b_naive.so"]
+    assert {Path(r.path).name: r.problems[0].rule for r in made if r.problems} == {
+        "null_name.so": "FOREIGN-11",
+        "c_naive.so": "FOREIGN-07",
+        "d.so.1": "FOREIGN-01",
+        "g.so": "FOREIGN-01",
+    }
+    (one,) = engines()
+    assert (one.NAME, one.ALIAS) == ("TEST_NAIVE_ENGINE", "test_naive")
+    assert one.source() == str(first)
+    assert engines()[0] is one
+    assert "null_name.so is skipped" in caplog.text
+    assert "c_naive.so is skipped" not in caplog.text
+    # Named files come in addition, or alone; a name is completed as hipDNN does it.
+    extra = naive("naive").rename(tmp_path / "libextra.so")
+    monkeypatch.setenv("HIPDNN_IREE_PLUGINS", f"{tmp_path / 'extra'}:{tmp_path / 'missing.so'}")
+    monkeypatch.setenv("HIPDNN_IREE_PLUGINS_MODE", "absolute")
+    assert [c.path for c in candidates()] == [extra, tmp_path / "missing.so"]
+    assert [e.source() for e in engines()] == [str(extra)]
+    monkeypatch.setenv("HIPDNN_IREE_PLUGINS_MODE", "additive")
+    assert [e.source() for e in engines()] == [str(extra)]  # before plugins/ in the order
+    monkeypatch.setenv("HIPDNN_IREE_PLUGINS_MODE", "off")
+    assert candidates() == []
+    assert engines() == ()
+
+
+def test_default_folder_is_beside_the_backend(
+    naive: Naive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lib = tmp_path / "rocm" / "lib"
+    (lib / "hipdnn_plugins" / "engines").mkdir(parents=True)
+    (lib / "libhipdnn_backend.so").write_bytes(b"")
+    naive("naive").rename(lib / "hipdnn_plugins" / "engines" / "naive.so")
+    monkeypatch.setenv("HIPDNN_PLUGIN_DIR", "")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(lib))
+    assert [e.NAME for e in engines()] == ["TEST_NAIVE_ENGINE"]
+
+
+def test_the_built_in_engines_keep_their_ids(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIPDNN_IREE_PLUGINS", str(library))
+    (report,) = reports()
+    assert (report.usable, report.problems[0].rule) == (False, "FOREIGN-07")
+    assert engines() == ()
+
+
+def test_open_plugin_says_why_not(naive: Naive, tmp_path: Path) -> None:
+    with pytest.raises(NotSupportedError, match="FOREIGN-11"):
+        open_plugin(naive("null_name"))
+    with pytest.raises(NotSupportedError, match="FOREIGN-01"):
+        open_plugin(tmp_path / "nothing.so")
+
+
+def test_reports_are_json(naive: Naive) -> None:
+    from hipdnn_iree.provider.foreign.report import Report
+
+    report = look(naive("null_handle"))
+    assert Report.from_dict(json.loads(json.dumps(report.as_dict()))) == report
