@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from ..graph_api.dynamic import at_sizes, sizes_of
 from ..graph_api.errors import BindError, GraphError
 from ..graph_api.frozen import FrozenGraph
-from .engine import Plan
+from ..graph_api.specialise import ShapeLike, as_shapes
+from .engine import Plan, TensorKey
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,10 +34,23 @@ class DynamicPlan(Plan):
 
     def with_sizes(self, sizes: Mapping[str, int]) -> Plan:
         key = tuple(sorted(sizes.items()))
-        return self._others.get(key, lambda: self._at(at_sizes(self.graph, sizes)))
+        return self._others.get(key, lambda: self._at(at_sizes(self.graph, sizes), sizes))
+
+    def with_shapes(self, shapes: Mapping[TensorKey, ShapeLike]) -> Plan:
+        """Return the plan for some dims; it is a code of its own if more than sizes differ."""
+        wanted = as_shapes(self.graph, self._by_uid(shapes))
+        dims = {uid: d for uid, (d, _) in wanted.items() if uid in self.graph.inputs}
+        examples = {dim.name: dim.example for dim in self.graph.symbols}
+        sizes = examples | sizes_of(self.graph, dims)
+        plan = self.with_sizes(sizes)
+        have = {uid: plan.graph.tensors[uid] for uid in wanted if uid in plan.graph.tensors}
+        fits = len(have) == len(wanted) and all(
+            d == have[uid].dims and s in (None, have[uid].strides) for uid, (d, s) in wanted.items()
+        )
+        return plan if fits else super().with_shapes(shapes)
 
     @abstractmethod
-    def _at(self, graph: FrozenGraph) -> Plan:
+    def _at(self, graph: FrozenGraph, sizes: Mapping[str, int]) -> Plan:
         """Return the plan for a graph that is this one at some sizes."""
 
     def _for(self, buffers: Mapping[int, Any]) -> Plan:
@@ -52,6 +66,20 @@ class DynamicPlan(Plan):
         except GraphError as error:
             raise BindError(f"{error.message}; nothing was executed", error.problems) from None
 
+    def _by_itself(self, graph: FrozenGraph) -> Plan:
+        """Return the plan that the same engine builds for a graph with fixed dims."""
+        from .select import build
+
+        plan = build(
+            graph,
+            self.target,
+            engine=self.engine,
+            knobs=self._knobs_for(graph),
+            require_precompiled=self.require_precompiled,
+        )
+        plan.policy = self.policy
+        return plan
+
     def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
         self._for(buffers)._execute(buffers, workspace)
 
@@ -66,15 +94,5 @@ class DynamicPlan(Plan):
 class ExactPlan(DynamicPlan):
     """Each combination of sizes is built by itself, as a graph with fixed dims."""
 
-    def _at(self, graph: FrozenGraph) -> Plan:
-        from .select import build
-
-        plan = build(
-            graph,
-            self.target,
-            engine=self.engine,
-            knobs=self._knobs_for(graph),
-            require_precompiled=self.require_precompiled,
-        )
-        plan.policy = self.policy
-        return plan
+    def _at(self, graph: FrozenGraph, sizes: Mapping[str, int]) -> Plan:
+        return self._by_itself(graph)

@@ -13,6 +13,7 @@ from ..graph_api.ops.pointwise import Pointwise
 from ..graph_api.tensor import Tensor
 
 if TYPE_CHECKING:
+    from ..graph_api.buckets import BucketsLike
     from ..jit.target import Target
     from .engine import Plan
     from .selection.candidate import Candidate
@@ -44,6 +45,7 @@ class Graph(ModelGraph):
         policy: str | None = None,
         knobs: Mapping[str, str] | None = None,
         exact: bool = False,
+        buckets: BucketsLike | Mapping[str, BucketsLike] | None = None,
         require_precompiled: bool = False,
     ) -> Plan:
         """Freeze the graph and prepare it for a target.
@@ -65,6 +67,12 @@ class Graph(ModelGraph):
             For a graph with dynamic dims: build for each combination of sizes by itself, when
             it is first met, instead of one code for all sizes.  The code is faster and every op
             is served, at the price of compiling (or finding in the cache) once per size.
+        buckets : str, int, sequence of int, or mapping of name to one of these
+            For a graph with dynamic dims: build for a few sizes only, each when it is first
+            needed, and round others up to the next one.  ``"powers"`` of two, multiples of a
+            number, or the sizes themselves, for all dynamic dims or each by name.  Operands are
+            padded and results cut at each call.  Graphs in which an op mixes entries along such
+            a dim are declined (MIX-01).
         require_precompiled : bool
             Compile nothing, now or for other shapes later: the code has to be in the cache
             (`precompile`).  The setting ``HIPDNN_IREE_REQUIRE_PRECOMPILED`` says so for all.
@@ -77,7 +85,7 @@ class Graph(ModelGraph):
         Raises
         ------
         GraphError
-            The graph breaks rules.
+            The graph breaks rules, or the buckets do not fit its dynamic dims.
         NotSupportedError
             No engine serves it, or the pinned one declines; with every reason.
         SettingError
@@ -97,6 +105,7 @@ class Graph(ModelGraph):
             policy=policy,
             knobs=knobs,
             exact=exact,
+            buckets=buckets,
             require_precompiled=require_precompiled,
         )
 

@@ -9,9 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from typing import Any
 
+from ..graph_api.buckets import Buckets, BucketsLike, as_buckets
 from ..graph_api.dynamic import at_sizes
-from ..graph_api.errors import Decline, NotSupportedError, SettingError
+from ..graph_api.errors import (
+    Decline,
+    GraphError,
+    NotSupportedError,
+    Problem,
+    SettingError,
+)
 from ..graph_api.frozen import FrozenGraph
 from ..jit.knobs import scope
 from ..jit.target import Target
@@ -97,11 +105,12 @@ def build(
     policy: str | None = None,
     knobs: Mapping[str, str] | None = None,
     exact: bool = False,
+    buckets: BucketsLike | Mapping[str, BucketsLike] | None = None,
     require_precompiled: bool = False,
 ) -> Plan:
     """Choose an engine and let it build; see ``Graph.build``."""
     with scope(cache_require_precompiled=True) if require_precompiled else nullcontext():
-        plan = _build(graph, target, engine, prefer, policy, knobs, exact=exact)
+        plan = _build(graph, target, engine, prefer, policy, knobs, exact=exact, buckets=buckets)
     plan.require_precompiled = require_precompiled
     return plan
 
@@ -115,21 +124,29 @@ def _build(
     knobs: Mapping[str, str] | None,
     *,
     exact: bool,
+    buckets: BucketsLike | Mapping[str, BucketsLike] | None,
 ) -> Plan:
+    if exact and buckets is not None:
+        got, wanted = "exact as well", "one of both"
+        problem = Problem(rule="BUCKET-01", port="buckets", got=got, wanted=wanted)
+        raise GraphError("sizes are either exact or rounded up", [problem])
     where = Target.parse(target)
-    each = exact and bool(graph.symbols)
+    each = bool(graph.symbols) and (exact or buckets is not None)
     # The engine is the one for the examples, and stays the same for all sizes.
     examples = {dim.name: dim.example for dim in graph.symbols}
     asked = at_sizes(graph, examples) if each else graph
     chosen = choose(asked, where, engine_name=engine, prefer=prefer, policy=policy, knobs=knobs)
     if each:
-        return ExactPlan(
-            engine=chosen.name,
-            graph=graph,
-            target=where,
-            knobs=dict(chosen.choice),
-            policy=chosen.policy,
-        )
+        about: dict[str, Any] = {
+            "engine": chosen.name,
+            "graph": graph,
+            "target": where,
+            "knobs": dict(chosen.choice),
+            "policy": chosen.policy,
+        }
+        if buckets is None:
+            return ExactPlan(**about)
+        return _rounded(about, as_buckets(graph.symbols, buckets))
     return _built(chosen, graph, where)
 
 
@@ -137,3 +154,15 @@ def _built(chosen: Candidate, graph: FrozenGraph, target: Target) -> Plan:
     plan = chosen.engine.build(graph, target, chosen.choice or None)
     plan.policy = chosen.policy
     return plan
+
+
+def _rounded(about: dict[str, Any], buckets: Mapping[str, Buckets]) -> Plan:
+    from . import buckets as padded
+
+    graph, engine = about["graph"], about["engine"]
+    problems = [Decline(engine=engine, problem=p) for p in padded.problems(graph, about["target"])]
+    if problems:
+        raise NotSupportedError(
+            f"sizes of graph {graph.name!r} cannot be rounded up to buckets", problems
+        )
+    return padded.BucketPlan(**about, buckets=buckets)

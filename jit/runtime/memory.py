@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Lease", "Pool", "Stage", "adopt", "allocate", "as_view", "copies"]
+__all__ = ["Lease", "Pool", "Stage", "adopt", "allocate", "as_view", "copies", "transfer"]
 
 Step = Callable[[], Any]
 
@@ -132,8 +132,8 @@ class Stage:
             host = allocate(device, nbytes, staging=True)
             self.memory = host.map().asarray((nbytes,), np.dtype(np.uint8))
             transfers = (
-                partial(_transfer, device.hal, host, self.buffer),
-                partial(_transfer, device.hal, self.buffer, host),
+                partial(transfer, device.hal, host, self.buffer),
+                partial(transfer, device.hal, self.buffer, host),
             )
         copy = copies(spec, given, owner, self.memory)
         if spec.output:
@@ -207,7 +207,7 @@ def _array(spec: ArgSpec, given: Given, owner: object) -> npt.NDArray[Any]:
     )
 
 
-def _transfer(hal: Any, source: Any, target: Any) -> None:
+def transfer(hal: Any, source: Any, target: Any) -> None:
     """Copy a whole buffer and wait until it is done."""
     done = hal.create_semaphore(0)
     hal.queue_copy(source, target, [], [(done, 1)])

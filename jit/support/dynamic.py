@@ -28,7 +28,7 @@ RULES: dict[str, str] = {
     "IREE-DYN-05": "the target is the CPU, where code for all sizes was checked",
 }
 
-_HINT = "build(exact=True) makes a plan for each size"
+_HINT = "build(exact=True) makes a plan for each size, build(buckets=...) for some"
 
 Marks = Mapping[str, tuple[str, ...]]
 Open = Callable[[FrozenNode, Marks], Iterator[tuple[str, int]]]

@@ -42,6 +42,7 @@ JSON: dict[str, str] = {
     "knobs": "how the engine built the graph, where that is not its default",
     "target": "canonical spelling of the target",
     "driver": "IREE runtime driver, or null for an engine without one",
+    "bucket": "sizes of dynamic dims that the code was made for, with `--buckets`; else null",
     "cache": "`hit`, `miss`, `off`, or `verified` (compiled again and found equal)",
     "verified": "true or false with `--verify`, else null",
     "max_abs_error": "largest error of all outputs with `--verify`, else null",
@@ -105,6 +106,13 @@ JSON: dict[str, str] = {
     default=False,
     help="Compile for the sizes of dynamic dims as given, not once for all sizes.",
 )
+@click.option(
+    "--buckets",
+    metavar="[NAME=]B",
+    multiple=True,
+    help="Round sizes of dynamic dims up: to powers of two (powers), multiples (16), or the next "
+    "of some sizes (8,64); repeatable with names (n=powers).",
+)
 @knob_options(*COMPILING, "--require-precompiled", *RUNNING)
 @click.pass_obj
 def command(
@@ -120,6 +128,7 @@ def command(
     repeat: int,
     shapes: tuple[str, ...],
     exact: bool,
+    buckets: tuple[str, ...],
 ) -> None:
     """Build GRAPH, run it on this machine, and show the result.
 
@@ -129,9 +138,10 @@ def command(
     from .files import read_graph, read_inputs, write_outputs
 
     wanted = _shapes(shapes)
+    how = {"exact": exact, "buckets": _buckets(buckets)}
     clock = _Clock()
     whole = clock("load_graph", read_graph(graph).freeze)
-    plan = _build(whole, target, engine, chosen_knobs, clock, wanted, exact=exact)
+    plan = _build(whole, target, engine, chosen_knobs, clock, wanted, how)
     frozen = plan.graph
     arrays = clock("inputs", lambda: _inputs(frozen, inputs, seed, read_inputs))
     results, times = _execute(plan, arrays, repeat, clock)
@@ -180,6 +190,20 @@ def _shapes(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
     return found
 
 
+def _buckets(texts: tuple[str, ...]) -> Any:
+    """Return what ``--buckets`` says, None when it is not given."""
+    from ...graph_api.buckets import read_buckets
+
+    try:
+        return read_buckets(texts) if texts else None
+    except ValueError as error:
+        raise click.BadParameter(
+            f"{str(error)!r} is none of powers, a number, numbers with commas, or NAME= with one "
+            "of these",
+            param_hint="--buckets",
+        ) from None
+
+
 def _build(
     whole: FrozenGraph,
     target: Target,
@@ -187,19 +211,18 @@ def _build(
     knobs: Mapping[str, str],
     clock: _Clock,
     shapes: Mapping[str, tuple[int, ...]],
-    *,
-    exact: bool,
+    how: Mapping[str, Any],
 ) -> Plan:
     from ..select import build, choose
 
-    if not exact:
+    if not any(how.values()):
         choose(whole, target, engine_name=engine, knobs=knobs)  # declines come before all else
     if not target.is_cpu:
         _must_have_device(target)
     _must_fit(whole)
 
     def work() -> Plan:
-        plan = build(whole, target, engine=engine, knobs=knobs, exact=exact)
+        plan = build(whole, target, engine=engine, knobs=knobs, **how)
         sizes = {dim.name: dim.example for dim in whole.symbols}
         given = {name: dims[0] for name, dims in shapes.items() if name in sizes}
         others: dict[TensorKey, ShapeLike] = {
@@ -297,6 +320,7 @@ def _about(
         "knobs": plan.knobs,
         "target": str(plan.target),
         "driver": getattr(plan, "driver", None),
+        "bucket": getattr(plan, "bucket", None),
         "cache": plan.cache,
         "verified": report.ok if report else None,
         "max_abs_error": report.max_abs_error if report else None,
@@ -348,7 +372,7 @@ def _print(plan: Plan, report: Report | None, about: dict[str, Any]) -> None:
         [
             ("graph", f"{plan.graph.name or '(no name)'}  {plan.graph.digest[:16]}"),
             ("engine", f"{plan.engine} on {plan.target}" + _in_words(about["driver"], ", {}")),
-            ("cache", plan.cache),
+            ("cache", plan.cache + _in_words(_sizes(about["bucket"]), ", padded to {}")),
             ("build", f"{about['compile_s']:.3f} s" + _in_words(stages, " ({})")),
             ("load", f"{plan.seconds.get('load', 0.0):.3f} s"),
             ("execute", f"{_duration(about['execute_s'])}{spread}"),
@@ -365,6 +389,10 @@ def _print(plan: Plan, report: Report | None, about: dict[str, Any]) -> None:
         say("not verified; --verify compares with the float64 reference")
     else:
         say("verified: every element is within what rounding allows" if report.ok else "WRONG")
+
+
+def _sizes(bucket: Mapping[str, int] | None) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in (bucket or {}).items())
 
 
 def _in_words(value: str | None, form: str) -> str:

@@ -8,14 +8,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ...graph_api.dynamic import sizes_of
 from ...graph_api.frozen import FrozenGraph
 from ...graph_api.layout import strides_in_order
-from ...graph_api.specialise import ShapeLike, as_shapes
 from ...jit.pipeline import Compiled, signature_of
 from ...jit.signature import ArgSpec
 from ..dynamic import DynamicPlan
-from ..engine import Plan, TensorKey
+from ..engine import Plan
 from .iree import IreePlan, driver_for, load
 
 if TYPE_CHECKING:
@@ -33,19 +31,6 @@ class DynamicIreePlan(DynamicPlan):
     _modules: dict[str, Module] = field(default_factory=dict, init=False, repr=False)
     _loading: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
-    def with_shapes(self, shapes: Mapping[TensorKey, ShapeLike]) -> Plan:
-        """Return the plan for some dims; it is compiled by itself if only the sizes differ."""
-        wanted = as_shapes(self.graph, self._by_uid(shapes))
-        dims = {uid: d for uid, (d, _) in wanted.items() if uid in self.graph.inputs}
-        examples = {dim.name: dim.example for dim in self.graph.symbols}
-        sizes = examples | sizes_of(self.graph, dims)
-        plan = self.with_sizes(sizes)
-        have = {uid: plan.graph.tensors[uid] for uid in wanted if uid in plan.graph.tensors}
-        fits = len(have) == len(wanted) and all(
-            d == have[uid].dims and s in (None, have[uid].strides) for uid, (d, s) in wanted.items()
-        )
-        return plan if fits else super().with_shapes(shapes)
-
     def module(self, driver: str) -> Module:
         """Return the code on a device; it is loaded once for each driver."""
         with self._loading:
@@ -53,7 +38,7 @@ class DynamicIreePlan(DynamicPlan):
                 self._modules[driver] = load(self.compiled, driver, self.target, self.seconds)
             return self._modules[driver]
 
-    def _at(self, graph: FrozenGraph) -> Plan:
+    def _at(self, graph: FrozenGraph, sizes: Mapping[str, int]) -> Plan:
         args = _arguments(self.graph, graph)
         driver = self.knobs.get("driver") or driver_for(graph, self.target)
         workspace = 0

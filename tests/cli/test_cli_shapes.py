@@ -29,6 +29,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("--shape", "n=17"), [17, 6]),
         (("--shape", "x=9x6"), [9, 6]),
         (("--shape", "n=3", "--exact"), [3, 6]),
+        (("--shape", "n=3", "--buckets", "powers"), [3, 6]),
+        (("--shape", "x=9x6", "--buckets", "n=4,16", "--engine", "reference"), [9, 6]),
         (("--shape", "x=5x7", "--shape", "w=1x7"), [5, 7]),
         (("--shape", "1=4x6", "--engine", "reference"), [4, 6]),
     ],
@@ -39,6 +41,8 @@ def test_shapes_are_run_and_verified(cli: Cli, file: Path, words: Any, dims: lis
     about = found.json()
     assert about["verified"] is True
     assert about["outputs"][0]["dims"] == dims
+    padded = {"powers": {"n": 4}, "n=4,16": {"n": 16}}
+    assert about["bucket"] == next((padded[word] for word in words if word in padded), None)
     assert all(seconds >= 0 for seconds in about["stages"].values())
 
 
@@ -58,3 +62,10 @@ def test_shapes_that_do_not_fit(cli: Cli, file: Path, text: str, code: Any, said
     found = cli("run", file, "--shape", text)
     assert found.code == (code or found.code) != 0
     assert said in found.err
+
+
+def test_buckets_that_cannot_be_read(cli: Cli, file: Path) -> None:
+    found = cli("run", file, "--buckets", "n=many")
+    assert found.code == 2
+    assert "none of powers" in found.err
+    assert "BUCKET-01" in cli("run", file, "--buckets", "m=4").err

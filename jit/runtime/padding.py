@@ -1,0 +1,137 @@
+"""Memory that is larger than a caller's tensor, with the copies in and out of it.
+
+What is added holds copies of the caller's own entries: values that the tensor's users accept
+(divisors, indices), in memory that would otherwise hold anything.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ..signature import ArgSpec
+from . import dlpack
+from .arrays import empty, view
+from .buffers import HOST, Given, Pointer
+from .device import Device
+from .elements import value_dtype
+from .memory import Step, adopt, allocate, transfer
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["DevicePadded", "HostPadded", "outermost"]
+
+
+def outermost(order: Sequence[int], dims: Sequence[int], axis: int) -> bool:
+    """Whether no dim with several entries lies outside of one, in the memory order."""
+    return all(dims[a] == 1 for a in order[: order.index(axis)])
+
+
+class HostPadded:
+    """A host array that stands in for a smaller one.
+
+    Attributes
+    ----------
+    given : array
+        What the code is bound to, with the dims and strides of ``spec``.
+    """
+
+    __slots__ = ("given",)
+
+    def __init__(self, spec: ArgSpec) -> None:
+        self.given = empty(spec)
+
+    def steps(self, spec: ArgSpec, given: Given, owner: object) -> list[Step]:
+        """Return the copies for a caller's memory with the smaller dims of ``spec``."""
+        theirs = _caller(spec, given, owner)
+        mine = self.given[tuple(slice(0, extent) for extent in spec.dims)]
+        if spec.output:
+            return [partial(_copy, theirs, mine)]
+        return [partial(_copy, mine, theirs), partial(_repeat, self.given, spec.dims)]
+
+
+def _copy(target: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
+    target[...] = source
+
+
+def _repeat(array: npt.NDArray[Any], dims: Sequence[int]) -> None:
+    """Fill what lies behind ``dims`` with the last entry of each dim."""
+    for axis, extent in enumerate(dims):
+        if extent < array.shape[axis]:
+            # Dims before this one are full by now, those behind it are still cut.
+            around = (slice(None),) * axis
+            behind = tuple(slice(0, n) for n in dims[axis + 1 :])
+            last = array[(*around, slice(extent - 1, extent), *behind)]
+            array[(*around, slice(extent, None), *behind)] = last
+
+
+def _caller(spec: ArgSpec, given: Given, owner: object) -> npt.NDArray[Any]:
+    """Return the caller's memory as an array with its own strides."""
+    import numpy as np
+
+    if isinstance(owner, np.ndarray):
+        return owner
+    low, high = given.bounds(spec.nbytes)
+    memory: Any = (ctypes.c_char * (high - low)).from_address(low)
+    if given.dims is None or given.strides is None:
+        return view(memory, spec)
+    steps = tuple(s * (1 if given.uneven else given.itemsize) for s in given.strides)
+    dtype = value_dtype(spec.data_type)
+    return np.ndarray(given.dims, dtype, memory, given.address - low, steps)
+
+
+class DevicePadded:
+    """Device memory that stands in for a smaller tensor whose padded dim is the outermost.
+
+    Attributes
+    ----------
+    given : Pointer
+        What the code is bound to.
+    """
+
+    __slots__ = ("_device", "_keep", "given")
+
+    def __init__(self, device: Device, spec: ArgSpec) -> None:
+        from iree.runtime import HalBufferView, HalElementType
+
+        buffer = allocate(device, spec.nbytes)
+        whole = HalBufferView(buffer, [spec.nbytes], HalElementType.UINT_8)
+        kind = device.memory[0]
+        capsule = device.hal.create_dlpack_capsule(whole, kind, device.device_id)
+        about, held = dlpack.read(_Exporter(capsule))
+        self._device, self._keep = device, (buffer, held)
+        self.given = Pointer(about.address, spec.nbytes)
+
+    def steps(self, spec: ArgSpec, given: Given, owner: object) -> list[Step]:
+        """Return the copies for a caller's memory with the smaller dims of ``spec``."""
+        nbytes, begin = spec.nbytes, self.given.address
+        if spec.output:
+            return [self._copy(begin, given.address, nbytes)]
+        found = []
+        for done in range(0, self.given.nbytes or 0, nbytes):
+            size = min(nbytes, (self.given.nbytes or 0) - done)
+            found.append(self._copy(given.address, begin + done, size))
+        return found
+
+    def _copy(self, source: int, target: int, nbytes: int) -> Step:
+        device = self._device
+        ends = [adopt(device, address, nbytes) for address in (source, target)]
+        return partial(transfer, device.hal, *ends)
+
+
+class _Exporter:
+    """A capsule as the object that exports it."""
+
+    def __init__(self, capsule: object) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: object) -> object:
+        return self._capsule
+
+
+def host_memory(given: Given) -> bool:
+    """Whether a buffer is known to be ordinary host memory."""
+    return given.device == HOST
