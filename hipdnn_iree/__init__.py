@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .graph_api.errors import HipdnnIreeError as HipdnnIreeError
     from .graph_api.tensor import Tensor as Tensor
     from .jit.target import Target as Target
+    from .provider.artifacts.artifact import load_artifact as load_artifact
+    from .provider.artifacts.artifact import save_artifact as save_artifact
     from .provider.graph import Graph as Graph
     from .provider.graph import load as load
     from .provider.precompile import precompile as precompile
@@ -47,7 +49,9 @@ _EXPORTS = {
     "Target": "jit.target",
     "Tensor": "graph_api.tensor",
     "load": "provider.graph",
+    "load_artifact": "provider.artifacts.artifact",
     "precompile": "provider.precompile",
+    "save_artifact": "provider.artifacts.artifact",
 }
 __all__ = [
     "ConvMode",
@@ -60,7 +64,9 @@ __all__ = [
     "Tensor",
     "__version__",
     "load",
+    "load_artifact",
     "precompile",
+    "save_artifact",
 ]
 
 

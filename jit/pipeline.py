@@ -68,7 +68,7 @@ class Compiled:
     """
 
     key: CacheKey
-    vmfb: bytes
+    vmfb: bytes = field(repr=False)
     sha256: str
     signature: Signature
     cache: str

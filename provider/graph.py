@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .engine import Plan
     from .selection.candidate import Candidate
 
-__all__ = ["Graph", "load", "loads"]
+__all__ = ["Graph", "is_artifact", "load", "loads"]
 
 
 class Graph(ModelGraph):
@@ -210,7 +210,7 @@ class Graph(ModelGraph):
 
 
 def load(path: str | Path) -> Graph:
-    """Read a graph file: hipDNN's graph JSON (``HIPDNN_LOG_GRAPH_DIR``), or its FlatBuffer.
+    """Read a graph file: hipDNN's JSON (``HIPDNN_LOG_GRAPH_DIR``), its FlatBuffer, an artifact.
 
     Raises
     ------
@@ -222,13 +222,19 @@ def load(path: str | Path) -> Graph:
     return loads(Path(path).read_bytes(), source=str(path))
 
 
+def is_artifact(data: bytes) -> bool:
+    """Whether bytes begin like an artifact, which is a ZIP archive."""
+    return data.startswith(b"PK\3\4")
+
+
 def loads(data: bytes, *, source: str = "graph") -> Graph:
     """Read the bytes of a graph; the one place that tells the kinds of files apart.
 
     Parameters
     ----------
     data : bytes
-        hipDNN's graph JSON, or the FlatBuffer that hipDNN hands to its plugins, of any era.
+        hipDNN's graph JSON, or the FlatBuffer that hipDNN hands to its plugins, of any era, or an
+        artifact, of which the code is left alone.
     source : str
         Where they come from, for error texts.
 
@@ -239,6 +245,11 @@ def loads(data: bytes, *, source: str = "graph") -> Graph:
     """
     from ..jit.knobs import settings
 
+    if is_artifact(data):
+        from .artifacts.artifact import Artifact
+        from .artifacts.container import Container
+
+        return Artifact(Container(data, source)).graph
     try:
         graph = _decoded(data)
     except FormatError as error:

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from ..sealed import begins_sealed, seal, unseal
 from .key import SCHEMA, CacheKey, Readable, plain
 
 __all__ = [
@@ -37,7 +38,6 @@ __all__ = [
 MANIFEST = "manifest.json"
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
-_SEAL = re.compile(rb'\{"seal": "([0-9a-f]{64})",\n')
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 # Errors of open and read that mean a broken entry rather than a passing trouble of the process.
 _BROKEN = (errno.EIO, errno.EISDIR, errno.ELOOP, errno.ENOTDIR)
@@ -181,8 +181,7 @@ def _manifest_bytes(entry: Entry) -> bytes:
         },
         "manifest": entry._manifest,
     }
-    rest = json.dumps(body, indent=1).removeprefix("{\n").encode() + b"\n"
-    return b'{"seal": "%s",\n' % hashlib.sha256(rest).hexdigest().encode() + rest
+    return seal(body)
 
 
 def read_entry(folder: Path, wanted: CacheKey | None = None) -> tuple[Entry, os.stat_result]:
@@ -287,16 +286,10 @@ def _read(folder_fd: int, name: str, size: int | None = None) -> bytes:
 
 
 def _parse(data: bytes) -> dict[str, Any]:
-    seal = _SEAL.match(data)
-    if seal is None:
-        raise DamagedError(MANIFEST, "does not begin with a seal")
-    rest = data[seal.end() :]
-    if hashlib.sha256(rest).hexdigest().encode() != seal[1]:
-        raise DamagedError(MANIFEST, "is not what was written (its seal does not fit)")
     try:
-        body: dict[str, Any] = json.loads(b"{" + rest)
-    except (ValueError, RecursionError) as exc:
-        raise DamagedError(MANIFEST, f"is not JSON ({exc})") from None
+        body = unseal(data)
+    except ValueError as exc:
+        raise DamagedError(MANIFEST, str(exc)) from None
     if body.get("schema") != SCHEMA:
         raise DamagedError(MANIFEST, f"has schema {body.get('schema')!r} instead of {SCHEMA}")
     return body
@@ -309,7 +302,7 @@ def glance(folder: Path) -> bytes:
             data = file.read()
     except OSError:
         return b""
-    return data if _SEAL.match(data) else b""
+    return data if begins_sealed(data) else b""
 
 
 def stored_at(entry: Entry, folder: Path) -> Entry:

@@ -95,13 +95,14 @@ class CacheKey:
         return f"CacheKey({self.digest[:16]}…: {', '.join(self.ingredients)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_restore, (self.digest, dict(self.ingredients)))
+        return (CacheKey.restored, (self.digest, dict(self.ingredients)))
 
-
-def _restore(digest: str, ingredients: dict[str, Readable]) -> CacheKey:
-    key = CacheKey.__new__(CacheKey)
-    key._set(digest, ingredients)
-    return key
+    @classmethod
+    def restored(cls, digest: str, ingredients: Mapping[str, Readable]) -> CacheKey:
+        """Return a key from what was kept of it; nothing can check that both belong together."""
+        key = cls.__new__(cls)
+        key._set(digest, dict(ingredients))
+        return key
 
 
 def _number(value: int) -> bytes:

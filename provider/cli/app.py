@@ -22,6 +22,7 @@ __all__ = ["COMMANDS", "app"]
 COMMANDS = (
     "run",
     "compile",
+    "artifact",
     "explain",
     "show",
     "engines",

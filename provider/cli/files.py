@@ -20,9 +20,18 @@ if TYPE_CHECKING:
     from ...graph_api.frozen import FrozenGraph
     from ...graph_api.tensor import TensorSpec
     from ...jit.signature import ArgSpec
+    from ..artifacts.artifact import Artifact
     from ..graph import Graph
 
-__all__ = ["RULES", "file_errors", "read_graph", "read_inputs", "write", "write_outputs"]
+__all__ = [
+    "RULES",
+    "file_errors",
+    "read_file",
+    "read_graph",
+    "read_inputs",
+    "write",
+    "write_outputs",
+]
 
 RULES: dict[str, str] = {
     "FILE-01": "a file that is named can be read or written",
@@ -57,18 +66,32 @@ def file_errors(path: str | Path, verb: str = "read") -> Iterator[None]:
 
 
 def read_graph(path: str) -> Graph:
-    """Read a graph file of any kind that is known; ``-`` is stdin.
+    """Read a graph file of any kind that is known, or the graph of an artifact; ``-`` is stdin.
 
     Raises
     ------
     FormatError
         If it cannot be read, or is not a graph; with all problems found.
+    ArtifactError
+        If it is a damaged artifact.
     """
-    from ..graph import loads
+    return read_file(path)[0]
+
+
+def read_file(path: str) -> tuple[Graph, Artifact | None]:
+    """Read a graph file, or an artifact: its graph and itself; errors as for `read_graph`."""
+    from ..graph import is_artifact, loads
 
     with file_errors(path):
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    return loads(data, source="standard input" if path == "-" else path)
+    source = "standard input" if path == "-" else path
+    if is_artifact(data):
+        from ..artifacts.artifact import Artifact
+        from ..artifacts.container import Container
+
+        artifact = Artifact(Container(data, source))
+        return artifact.graph, artifact
+    return loads(data, source=source), None
 
 
 def write(path: str | Path, data: bytes) -> None:

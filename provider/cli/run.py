@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from ...graph_api.specialise import ShapeLike
     from ...graph_api.tensor import TensorSpec
     from ...jit.target import Target
+    from ..artifacts.artifact import Artifact
     from ..engine import Plan, TensorKey
+    from ..graph import Graph
     from ..verify import OutputReport, Report
 
 JSON: dict[str, str] = {
@@ -43,7 +45,7 @@ JSON: dict[str, str] = {
     "target": "canonical spelling of the target",
     "driver": "IREE runtime driver, or null for an engine without one",
     "bucket": "sizes of dynamic dims that the code was made for, with `--buckets`; else null",
-    "cache": "`hit`, `miss`, `off`, or `verified` (compiled again and found equal)",
+    "cache": "`hit`, `miss`, `off`, `verified` (compiled again and found equal), or `artifact`",
     "verified": "true or false with `--verify`, else null",
     "max_abs_error": "largest error of all outputs with `--verify`, else null",
     "max_rel_error": "the same, relative to the value or to the output's root mean square",
@@ -133,15 +135,16 @@ def command(
     """Build GRAPH, run it on this machine, and show the result.
 
     GRAPH is a file of hipDNN's graph JSON ("-": standard input).  The code comes from the cache
-    or is compiled; which engine ran, and how long each stage took, is always said.
+    or is compiled; which engine ran, and how long each stage took, is always said.  The code of an
+    artifact is that in it: one without code for the target is an error, nothing is compiled.
     """
-    from .files import read_graph, read_inputs, write_outputs
+    from .files import read_file, read_inputs, write_outputs
 
     wanted = _shapes(shapes)
     how = {"exact": exact, "buckets": _buckets(buckets)}
     clock = _Clock()
-    whole = clock("load_graph", read_graph(graph).freeze)
-    plan = _build(whole, target, engine, chosen_knobs, clock, wanted, how)
+    whole, artifact = clock("load_graph", lambda: _read(read_file(graph), engine, how))
+    plan = _build(whole, target, engine, chosen_knobs, clock, wanted, artifact, how)
     frozen = plan.graph
     arrays = clock("inputs", lambda: _inputs(frozen, inputs, seed, read_inputs))
     results, times = _execute(plan, arrays, repeat, clock)
@@ -204,6 +207,20 @@ def _buckets(texts: tuple[str, ...]) -> Any:
         ) from None
 
 
+def _read(
+    found: tuple[Graph, Artifact | None], engine: str | None, how: Mapping[str, Any]
+) -> tuple[FrozenGraph, Artifact | None]:
+    """Return the graph, and the artifact if its code is what shall run."""
+    from ..manifest import engine as named
+
+    graph, artifact = found
+    if artifact is None:
+        return graph.freeze(), None
+    pinned = None if engine is None else named(engine).NAME
+    ours = pinned is None or any(plan.engine == pinned for plan in artifact.plans)
+    return artifact.frozen, artifact if ours and not any(how.values()) else None
+
+
 def _build(
     whole: FrozenGraph,
     target: Target,
@@ -211,18 +228,20 @@ def _build(
     knobs: Mapping[str, str],
     clock: _Clock,
     shapes: Mapping[str, tuple[int, ...]],
+    artifact: Artifact | None,
     how: Mapping[str, Any],
 ) -> Plan:
     from ..select import build, choose
 
-    if not any(how.values()):
+    ready = artifact.plan(target, engine=engine, knobs=knobs or None) if artifact else None
+    if not any(how.values()) and ready is None:
         choose(whole, target, engine_name=engine, knobs=knobs)  # declines come before all else
     if not target.is_cpu:
         _must_have_device(target)
     _must_fit(whole)
 
     def work() -> Plan:
-        plan = build(whole, target, engine=engine, knobs=knobs, **how)
+        plan = ready or build(whole, target, engine=engine, knobs=knobs, **how)
         sizes = {dim.name: dim.example for dim in whole.symbols}
         given = {name: dims[0] for name, dims in shapes.items() if name in sizes}
         others: dict[TensorKey, ShapeLike] = {

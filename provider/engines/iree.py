@@ -93,10 +93,12 @@ class IreeEngine(Engine):
     ) -> Plan:
         chosen = checked_knobs(self, graph, target, knobs)
         with under(chosen):
-            return self._build(graph, target, chosen)
+            return self.plan(graph, target, chosen, compile_graph(graph, target))
 
-    def _build(self, graph: FrozenGraph, target: Target, knobs: dict[str, str]) -> Plan:
-        compiled = compile_graph(graph, target)
+    def plan(
+        self, graph: FrozenGraph, target: Target, knobs: dict[str, str], compiled: Compiled
+    ) -> Plan:
+        """Return the plan for code that is there already: just compiled, or from an artifact."""
         if graph.symbols:
             from .iree_dynamic import DynamicIreePlan
 

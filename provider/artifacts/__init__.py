@@ -1,0 +1,3 @@
+"""Artifacts: one file with a graph, its plans for several targets, and their code."""
+
+from __future__ import annotations

@@ -1,0 +1,176 @@
+"""``hipdnn-iree artifact``: one file with a graph and its code, made, shown and checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...jit.knobs import scope
+from .exits import exit_code
+from .options import (
+    COMPILING,
+    Group,
+    State,
+    engine_knob_option,
+    graph_argument,
+    knob_options,
+    target_option,
+)
+from .output import count, emit, facts, say, shown, table, talk, working
+
+if TYPE_CHECKING:
+    from ...jit.target import Target
+    from ..artifacts.artifact import Artifact
+
+_ABOUT = {
+    "path": "the file",
+    "nbytes": "its size",
+    "format, version": "what it is, and the form of its manifest",
+    "made_by": "version of each distribution that made it",
+    "graph": "`name`, `digest`, `part`",
+    "plans": "of each one `engine`, `engine_id`, `knobs`, `target`, `code` (its part), `nbytes`, "
+    "`sha256`, `key` (`digest`, `ingredients`), `signature`, `workspace_bytes` (null: it depends "
+    "on sizes), `statistics`, and `why_not_here`: empty where nothing is known to speak against "
+    "running it on this machine",
+    "parts": "of each part `size` and `sha256`",
+}
+JSON: dict[str, dict[str, str]] = {
+    "create": {**_ABOUT, "error": "the first failure; not there without one"},
+    "show": _ABOUT,
+    "verify": {
+        "path": "the file",
+        "ok": "true",
+        "parts": "how many were checked",
+        "plans": "how many",
+    },
+}
+
+
+@click.group(cls=Group)
+def command() -> None:
+    """Make, show and check artifacts: one file with a graph and its code for several targets.
+
+    An artifact is loaded without the compiler, and everything but running it works without a
+    device.  `run`, `show` and `explain` take it like a graph file.
+    """
+
+
+@command.command()
+@graph_argument
+@target_option(
+    default=None, multiple=True, help="Target to compile for; may be repeated, or joined by commas."
+)
+@click.option("-o", "--output", metavar="FILE", required=True, help="Where to write it.")
+@engine_knob_option
+@knob_options("--jobs", *COMPILING)
+@click.pass_obj
+def create(
+    state: State,
+    graph: str,
+    targets: tuple[Target, ...],
+    output: str,
+    chosen_knobs: dict[str, str],
+) -> None:
+    """Compile GRAPH for each target and write graph and code into one FILE.
+
+    Nothing is written when a target fails; the exit code is that of the first failure.
+    """
+    from ..artifacts.artifact import save_artifact
+    from ..precompile import precompile
+    from ..select import build
+    from .files import file_errors, read_graph
+
+    frozen = read_graph(graph).freeze()
+    targets = tuple(dict.fromkeys(targets))
+    with working(f"compiling for {count(len(targets), 'target', 'targets')}"):
+        made = precompile([frozen], targets, knobs=chosen_knobs)
+    for one in made:
+        if one.error is not None:
+            talk(f"error [{one.error.code}]: {one.target}: {one.error}")
+    failures = [one.error for one in made if one.error is not None]
+    if failures:
+        if state.json:
+            emit({"error": {**failures[0].as_dict(), "exit_code": exit_code(failures[0])}})
+        raise click.exceptions.Exit(exit_code(failures[0]))
+    with scope(cache_require_precompiled=False), file_errors(output, "write"):
+        # From the cache by now, or compiled again where there is none.
+        plans = [build(frozen, t, engine="iree", knobs=chosen_knobs or None) for t in targets]
+        artifact = save_artifact(output, plans)
+    if state.json:
+        emit(_about(artifact))
+    else:
+        talk(f"wrote {output}")
+        _print(_about(artifact))
+
+
+@command.command()
+@click.argument("file", metavar="FILE")
+@click.pass_obj
+def show(state: State, file: str) -> None:
+    """Say what is in FILE, and whether its code can run here."""
+    about = _about(_load(file))
+    if state.json:
+        emit(about)
+    else:
+        _print(about)
+
+
+@command.command()
+@click.argument("file", metavar="FILE")
+@click.pass_obj
+def verify(state: State, file: str) -> None:
+    """Check every byte of FILE, and that graph and code belong together; exit code 1 if not."""
+    artifact = _load(file)
+    artifact.verify()
+    parts, plans = len(artifact.manifest.parts) + 1, len(artifact.plans)
+    if state.json:
+        emit({"path": file, "ok": True, "parts": parts, "plans": plans})
+    else:
+        held = f"{count(parts, 'part', 'parts')} and {count(plans, 'plan', 'plans')}"
+        say(f"{shown(file)}: {held}, sound")
+
+
+def _load(path: str) -> Artifact:
+    from ..artifacts.artifact import load_artifact
+    from .files import file_errors
+
+    with file_errors(path):
+        return load_artifact(path)
+
+
+def _about(artifact: Artifact) -> dict[str, Any]:
+    found = artifact.manifest.as_dict()
+    for plan, record in zip(found["plans"], artifact.plans, strict=True):
+        plan["nbytes"], plan["sha256"] = record.nbytes, record.sha256
+        plan["why_not_here"] = artifact.why_not_here(record)
+    return {"path": artifact.label, "nbytes": artifact.nbytes, **found}
+
+
+def _print(about: dict[str, Any]) -> None:
+    made_by = about["made_by"]
+    iree = made_by.get("iree-base-compiler")
+    facts(
+        [
+            ("artifact", f"{Path(about['path']).name}, {about['nbytes']:,} bytes"),
+            ("graph", f"{about['graph']['name'] or '(no name)'}  {about['graph']['digest'][:16]}"),
+            ("made by", f"hipdnn-iree {made_by.get('hipdnn-iree')}, IREE {iree}"),
+        ]
+    )
+    say()
+    table(
+        ["target", "engine", "knobs", "code bytes", "dispatches", "workspace bytes", "here"],
+        [
+            [
+                plan["target"],
+                plan["engine"],
+                ", ".join(f"{k}={v}" for k, v in plan["knobs"].items()) or "-",
+                plan["nbytes"],
+                plan["statistics"].get("dispatches"),
+                plan["workspace_bytes"],
+                plan["why_not_here"] or "nothing against it",
+            ]
+            for plan in about["plans"]
+        ],
+    )
