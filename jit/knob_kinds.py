@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["choice", "count", "flags", "nbytes", "path", "paths", "seconds", "switch"]
+__all__ = ["choice", "count", "flags", "nbytes", "path", "paths", "seconds", "switch", "words"]
 
 
 _SWITCH = {
@@ -91,3 +91,8 @@ def flags(text: str) -> tuple[str, ...]:
     if not all(flag.startswith("--") and len(flag) > 2 for flag in found):
         raise ValueError
     return found
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Parse names separated by commas or spaces; empty ones are left out."""
+    return tuple(text.replace(",", " ").split())

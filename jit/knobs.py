@@ -22,6 +22,7 @@ from . import knob_kinds as kinds
 
 __all__ = [
     "DATA_TILING",
+    "HIPDNN_PREFIX",
     "KNOBS",
     "OPT_LEVELS",
     "PREFIX",
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 PREFIX = "HIPDNN_IREE_"
+HIPDNN_PREFIX = "HIPDNN_HEUR_"
+"""Of hipDNN's own variables about the choice of engines."""
 
 OPT_LEVELS = ("O0", "O1", "O2", "O3")
 DATA_TILING = ("auto", "off")
@@ -85,9 +88,10 @@ def _knob(
     help: str,
     *,
     in_cache_key: bool = False,
+    prefix: str = PREFIX,
 ) -> dict[str, Any]:
     return {
-        "env": PREFIX + env,
+        "env": prefix + env,
         "default": default,
         "parse": parse,
         "allowed": allowed,
@@ -358,6 +362,66 @@ class Settings:
         )
     )
 
+    engine_policy: tuple[str, ...] = field(
+        metadata=_knob(
+            "POLICY",
+            "",
+            kinds.words,
+            "names of policies (config, tuned, heuristic, autotune, order), separated by commas",
+            "Who ranks the engines that serve a graph; by default HIPDNN_HEUR_POLICY_ORDER, "
+            "else config,tuned,order.",
+        )
+    )
+    engine_deselect: tuple[str, ...] = field(
+        metadata=_knob(
+            "DESELECT",
+            "",
+            kinds.words,
+            "names, aliases or ids of engines, separated by commas",
+            "Engines that are not chosen unless they are pinned.",
+        )
+    )
+    engine_winners: Path = field(
+        metadata=_knob(
+            "WINNERS",
+            "",
+            kinds.path,
+            "path of a file; it is made when needed",
+            "Where times measured by autotuning are kept; by default winners.json "
+            "in the cache folder.",
+        )
+    )
+    engine_policy_order: tuple[str, ...] = field(
+        metadata=_knob(
+            "POLICY_ORDER",
+            "",
+            kinds.words,
+            "names or ids of hipDNN's policies, separated by commas",
+            "hipDNN's own list of policies, for when HIPDNN_IREE_POLICY is not set.",
+            prefix=HIPDNN_PREFIX,
+        )
+    )
+    engine_config: Path | None = field(
+        metadata=_knob(
+            "CONFIG_PATH",
+            "",
+            kinds.path,
+            "path of a file",
+            "hipDNN's engine override rules (JSON), for the policy config.",
+            prefix=HIPDNN_PREFIX,
+        )
+    )
+    engine_order: tuple[str, ...] = field(
+        metadata=_knob(
+            "FALLBACK_ENGINE_ORDER",
+            "",
+            kinds.words,
+            "names, aliases or ids of engines, separated by commas",
+            "Order of engines for the policy order, which leaves out those not named.",
+            prefix=HIPDNN_PREFIX,
+        )
+    )
+
     def key_ingredients(self) -> dict[str, str]:
         """Return the knobs that belong in a cache key, by name.
 
@@ -383,6 +447,7 @@ def _cache_home(_: Mapping[str, Any]) -> Path:
 _FALLBACKS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "cache_dir": _cache_home,
     "reproducers_dir": lambda found: found["cache_dir"] / "reproducers",
+    "engine_winners": lambda found: found["cache_dir"] / "winners.json",
 }
 
 KNOBS: tuple[Knob, ...] = tuple(

@@ -133,6 +133,11 @@ class Plan(ABC):
         """hipDNN's id of the engine."""
         return engine_id(self.engine)
 
+    @property
+    def fingerprint(self) -> str:
+        """What tells code of two plans of one engine apart; empty where that is not known."""
+        return ""
+
     def with_shapes(self, shapes: Mapping[TensorKey, ShapeLike]) -> Plan:
         """Return the plan of the same engine for other dims and strides of some tensors.
 
@@ -290,7 +295,10 @@ class Engine(ABC):
     """Short name for the command line."""
 
     BY_DEFAULT: bool = True
-    """Whether it may be chosen when nobody asked for it by name."""
+    """Whether it may be chosen when nobody asked for it by name, and no times are known."""
+
+    LAST_RESORT: bool = False
+    """Whether it only runs when it is asked for by name, whatever a policy would say."""
 
     @property
     def id(self) -> int:

@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     else:
         run_dir = Path(worker_input["run_dir"])
     config.stash[_RUN_DIR] = run_dir
-    for name in [n for n in os.environ if n.startswith("HIPDNN_IREE_")]:
+    for name in [n for n in os.environ if n.startswith(("HIPDNN_IREE_", "HIPDNN_HEUR_"))]:
         del os.environ[name]
     os.environ["HIPDNN_IREE_CACHE_DIR"] = str(run_dir / "cache")
 

@@ -55,7 +55,10 @@ class IreeEngine(Engine):
         return [Decline(engine=self.NAME, problem=p) for p in support.problems(graph, target)]
 
     def versions(self) -> dict[str, str]:
-        return made_with()
+        now = settings()
+        # The settings decide the defaults of the knobs, and more that times depend on.
+        more = {"runtime.driver": now.runtime_driver, "runtime.threads": str(now.runtime_threads)}
+        return {**made_with(), **now.key_ingredients(), **more}
 
     def knobs(self, graph: FrozenGraph, target: Target) -> tuple[EngineKnob, ...]:
         now, field = settings(), {k.field: k for k in KNOBS}
@@ -182,6 +185,11 @@ class IreePlan(Plan):
 
     compiled: Compiled
     driver: str = field(default="local-sync")
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest of the code, and what runs it."""
+        return f"{self.compiled.sha256} {self.driver}"
 
     @cached_property
     def executable(self) -> Executable:

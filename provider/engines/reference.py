@@ -36,6 +36,7 @@ class ReferenceEngine(Engine):
     NAME = "REFERENCE_ENGINE"
     ALIAS = "reference"
     BY_DEFAULT = False  # slow, and for checking
+    LAST_RESORT = True
 
     def ops(self) -> tuple[str, ...]:
         return tuple(OPS)  # every op has a reference; the tests see to that

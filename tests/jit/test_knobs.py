@@ -18,7 +18,7 @@ from hipdnn_iree.jit.knobs import KNOBS, Settings, describe, scope, settings, un
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith(knobs.PREFIX):
+        if name.startswith((knobs.PREFIX, knobs.HIPDNN_PREFIX)):
             monkeypatch.delenv(name)
 
 
@@ -170,7 +170,7 @@ def test_table_matches_the_class_and_its_names() -> None:
     assert [knob.field for knob in KNOBS] == [f.name for f in dataclasses.fields(Settings)]
     assert len({knob.env for knob in KNOBS}) == len(KNOBS)
     for knob in KNOBS:
-        assert knob.env.startswith(knobs.PREFIX)
+        assert knob.env.startswith((knobs.PREFIX, knobs.HIPDNN_PREFIX))
         assert knob.name.replace(".", "_", 1) == knob.field
         assert knob.help.endswith(".")
         assert len(knob.help) < 100 + 20

@@ -1,0 +1,233 @@
+"""A cost model: what one execution takes, from op, shape, target and engine.
+
+A roofline with overheads.  Each node takes the longer of arithmetic and memory traffic, at a
+fraction of the machine's peaks that depends on the engine and the op; an engine that fuses moves
+only what is read and written by the graph, and starts one kernel for each product or reduction
+and its neighbours.  Where times were measured on this machine, their ratio to the estimates
+corrects the model.  Every number that goes in is on the `Estimate`.
+
+It ranks engines for graphs that nobody has measured.  It is no prediction: factors of two are
+normal, and `hipdnn-iree tune` tells the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from ...graph_api.frozen import FrozenGraph, FrozenNode
+from ...jit.target import Target
+from ...jit.work import WORK, Work, graph_work, node_work
+from ..engine import Engine
+from .peaks import Peaks, peaks
+
+__all__ = ["ENGINES", "MODEL", "EngineModel", "Estimate", "estimate"]
+
+MODEL = 1
+"""To be raised when estimates change: older ones no longer calibrate."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineModel:
+    """What an engine makes of a machine.
+
+    Attributes
+    ----------
+    call_us : float
+        Microseconds of one execution that does nothing.
+    fuses : bool
+        Whether elementwise neighbours become one kernel.
+    matrix, other, memory : float
+        Fractions of the machine's peaks that are reached.
+    ops : mapping of str to float
+        Op -> factor on ``matrix`` and ``other`` where it is not 1.
+    note : str
+        What the numbers rest on.
+    """
+
+    call_us: float
+    fuses: bool
+    matrix: float
+    other: float
+    memory: float
+    ops: Mapping[str, float] = field(default_factory=dict)
+    note: str = ""
+
+
+# (alias, is a CPU) -> model.  Fitted on this project's CPU benchmarks (two cores with AVX-512;
+# docs/selection.md has the figures); for GPUs they are guesses, and calibration has to do.
+ENGINES: dict[tuple[str, bool], EngineModel] = {
+    ("iree", True): EngineModel(
+        call_us=6.0,
+        fuses=True,
+        matrix=0.35,
+        other=0.12,
+        memory=0.5,
+        ops={"conv_fprop": 0.6, "conv_dgrad": 0.4, "conv_wgrad": 0.3, "sdpa_backward": 0.5},
+        note="measured on a CPU",
+    ),
+    ("iree", False): EngineModel(
+        call_us=15.0, fuses=True, matrix=0.3, other=0.3, memory=0.6, note="a guess"
+    ),
+    ("torch", True): EngineModel(
+        call_us=25.0,
+        fuses=False,
+        matrix=0.6,
+        other=0.15,
+        memory=0.5,
+        ops={"conv_wgrad": 0.7, "sdpa_backward": 0.7},
+        note="measured on a CPU",
+    ),
+    ("reference", True): EngineModel(
+        call_us=200.0, fuses=False, matrix=0.002, other=0.01, memory=0.05, note="float64 NumPy"
+    ),
+}
+UNKNOWN = EngineModel(
+    call_us=20.0, fuses=False, matrix=0.5, other=0.3, memory=0.6, note="an engine not known here"
+)
+
+_NARROW_BITS = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """An estimate with everything that it rests on.
+
+    Attributes
+    ----------
+    us : float
+        Microseconds of one execution.
+    raw_us : float
+        The same before calibration.
+    calibration : float
+        What measurements of the engine on this machine took, over what the model says; 1 without.
+    measurements : int
+        How many there are.
+    terms : mapping of str to float
+        Microseconds by cause: ``call``, ``launches``, ``matrix``, ``other``, ``memory`` (the last
+        three overlap: a node takes the longer of arithmetic and memory).
+    """
+
+    us: float
+    raw_us: float
+    calibration: float
+    measurements: int
+    terms: Mapping[str, float]
+    work: Work
+    kernels: int
+    model: EngineModel
+    peaks: Peaks
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON form: every number that was used."""
+        return {
+            "us": self.us,
+            "raw_us": self.raw_us,
+            "calibration": self.calibration,
+            "measurements": self.measurements,
+            "terms_us": dict(self.terms),
+            "matrix_flops": self.work.matrix_flops,
+            "other_flops": self.work.other_flops,
+            "nbytes": self.work.nbytes,
+            "kernels": self.kernels,
+            "engine": {
+                "call_us": self.model.call_us,
+                "fuses": self.model.fuses,
+                "matrix": self.model.matrix,
+                "other": self.model.other,
+                "memory": self.model.memory,
+                "ops": dict(self.model.ops),
+                "note": self.model.note,
+            },
+            "peaks": {
+                "matrix16": self.peaks.matrix16,
+                "matrix32": self.peaks.matrix32,
+                "other": self.peaks.other,
+                "nbytes": self.peaks.nbytes,
+                "launch_us": self.peaks.launch_us,
+                "source": self.peaks.source,
+            },
+        }
+
+
+def estimate(graph: FrozenGraph, target: Target, engine: Engine) -> Estimate:
+    """Return what one execution of a graph takes on an engine."""
+    model = ENGINES.get((engine.ALIAS, target.is_cpu), UNKNOWN)
+    peak = peaks(target)
+    whole = graph_work(graph)
+    matrix = other = moved = longest = 0.0
+    for node in graph.nodes:
+        work = node_work(graph, node)
+        factor = model.ops.get(node.op.NAME, 1.0)
+        rate = peak.matrix16 if _is_narrow(graph, node) else peak.matrix32
+        m = work.matrix_flops / (rate * model.matrix * factor)
+        o = work.other_flops / (peak.other * model.other * factor)
+        b = work.nbytes / (peak.nbytes * model.memory)
+        matrix, other, moved = matrix + m, other + o, moved + b
+        longest += m + o if model.fuses else max(m + o, b)
+    if model.fuses:
+        # Between two products something must be written, whatever is fused around them.
+        moved = (whole.nbytes + _between(graph)) / (peak.nbytes * model.memory)
+        longest = max(longest, moved)
+    kernels = _kernels(graph) if model.fuses else len(graph.nodes)
+    launches = kernels * peak.launch_us
+    raw = model.call_us + launches + longest * 1e6
+    factor, known = _calibration(engine, target)
+    return Estimate(
+        us=raw * factor,
+        raw_us=raw,
+        calibration=factor,
+        measurements=known,
+        terms={
+            "call": model.call_us,
+            "launches": launches,
+            "matrix": matrix * 1e6,
+            "other": other * 1e6,
+            "memory": moved * 1e6,
+        },
+        work=whole,
+        kernels=kernels,
+        model=model,
+        peaks=peak,
+    )
+
+
+def _is_narrow(graph: FrozenGraph, node: FrozenNode) -> bool:
+    return all(
+        graph.tensors[uid].data_type.bits <= _NARROW_BITS
+        for uid in node.inputs.values()
+        if graph.tensors[uid].value is None
+    )
+
+
+# Ops that become kernels of their own; the others join their neighbours.
+_ANCHORS = frozenset(WORK) - {
+    *("pointwise", "reshape", "transpose", "slice", "pad", "concatenate", "block_scale_dequantize")
+}
+
+
+def _kernels(graph: FrozenGraph) -> int:
+    return max(1, sum(node.op.NAME in _ANCHORS for node in graph.nodes))
+
+
+def _between(graph: FrozenGraph) -> int:
+    """Return the bytes of virtual tensors that are written by one kernel and read by another."""
+    made = {uid for n in graph.nodes if n.op.NAME in _ANCHORS for uid in n.outputs.values()}
+    total = 0
+    for uid in made:
+        spec = graph.tensors[uid]
+        if spec.virtual and any(
+            uid in n.inputs.values() and n.op.NAME in _ANCHORS for n in graph.nodes
+        ):
+            total += 2 * spec.data_type.nbytes(spec.layout.span)
+    return total
+
+
+def _calibration(engine: Engine, target: Target) -> tuple[float, int]:
+    """Return measured over estimated times of an engine on this machine, and how many."""
+    from .winners import machine_of, winners
+
+    ratios = winners().ratios(str(target), machine_of(target), engine.id, MODEL)
+    return (median(ratios), len(ratios)) if ratios else (1.0, 0)

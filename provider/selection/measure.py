@@ -1,0 +1,104 @@
+"""Times of several calls, taken in turns so that none has a better hour than another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import quantiles
+
+__all__ = ["Times", "measure"]
+
+_BLOCK_S = 5e-4  # of one sample: long against the clock, short against a disturbance
+_ROUNDS = (7, 25)  # at least and at most
+_HOPELESS = 4.0  # this many times the fastest needs no further samples
+_SETTLED = 0.02
+_WARM_CALLS, _WARM_S = 5, 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Samples of one call, in microseconds: quartiles, and how many there are."""
+
+    low: float
+    median: float
+    high: float
+    samples: int
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> Times:
+        """Return the quartiles of some samples, of which there is at least one."""
+        us = sorted(1e6 * s for s in seconds)
+        if len(us) == 1:
+            return cls(us[0], us[0], us[0], 1)
+        low, middle, high = quantiles(us, n=4, method="inclusive")
+        return cls(low, middle, high, len(us))
+
+    @property
+    def noise(self) -> float:
+        """Half the distance of the quartiles, relative to the median."""
+        return (self.high - self.low) / 2 / self.median
+
+
+def measure(
+    calls: Sequence[Callable[[], None]],
+    *,
+    budget_s: float = 2.0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[Times]:
+    """Return the times of some calls, each after a warm-up.
+
+    A sample is a block of calls after one that does not count, so that what another call left
+    in caches and in spinning threads does not fall on it.  Rounds go on until the fastest ones
+    are told apart or no longer spread, within a budget of time; what is hopelessly slow is not
+    called again.
+
+    Parameters
+    ----------
+    calls : sequence of callable
+    budget_s : float
+        Seconds for all samples together; each call has at least one whatever it takes.
+    clock : callable
+        Seconds that have passed, for tests.
+    """
+    samples = [_warm_up(call, clock) for call in calls]
+    begin = clock()
+    alive = list(range(len(calls)))
+    for turn in range(_ROUNDS[1]):
+        best = min(min(samples[i]) for i in alive)
+        alive = [i for i in alive if min(samples[i]) <= _HOPELESS * best]
+        shift = turn % len(alive)
+        for i in (*alive[shift:], *alive[:shift]):
+            count = max(1, round(_BLOCK_S / min(samples[i])))
+            if min(samples[i]) < _BLOCK_S * 10:
+                calls[i]()
+            sample = _block(calls[i], count, clock)
+            if turn == 0:
+                samples[i] = [sample]  # the warm-up does not count
+            else:
+                samples[i].append(sample)
+        late = clock() - begin
+        if late > budget_s or (turn + 1 >= _ROUNDS[0] and _settled([samples[i] for i in alive])):
+            break
+    return [Times.of(s) for s in samples]
+
+
+def _warm_up(call: Callable[[], None], clock: Callable[[], float]) -> list[float]:
+    """Return a few first times: one disturbed call must not make a candidate look hopeless."""
+    found: list[float] = []
+    while len(found) < 1 or (len(found) < _WARM_CALLS and sum(found) < _WARM_S):
+        found.append(_block(call, 1, clock))
+    return [min(found)]
+
+
+def _block(call: Callable[[], None], count: int, clock: Callable[[], float]) -> float:
+    begin = clock()
+    for _ in range(count):
+        call()
+    return (clock() - begin) / count
+
+
+def _settled(samples: Sequence[Sequence[float]]) -> bool:
+    """Whether the fastest is clear of the others, or times no longer spread."""
+    times = sorted((Times.of(s) for s in samples), key=lambda t: t.median)
+    return len(times) == 1 or times[0].high < times[1].low or times[0].noise < _SETTLED

@@ -1,0 +1,81 @@
+"""The policy ``order``: a fixed order of engines, hipDNN's StaticOrdering.
+
+The built-in order is hipDNN's with ours in the middle, of the engines that may be chosen without
+being asked for.  ``HIPDNN_HEUR_FALLBACK_ENGINE_ORDER`` replaces it, and engines that it does not
+name are not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...graph_api.errors import Decline, NotSupportedError, Problem
+from ...jit.knobs import settings
+from ..engine import engine_id
+from .candidate import Candidate
+
+if TYPE_CHECKING:
+    from .policies import Asked
+
+__all__ = ["FIRST", "LAST", "RULES", "id_of", "in_order", "policy"]
+
+FIRST = ("MIOPEN_ENGINE", "ASM_SDPA_ENGINE", "ROCKE_ENGINE")
+"""Engines that come first, as in hipDNN's StaticOrdering."""
+
+LAST = ("MIOPEN_ENGINE_DETERMINISTIC",)
+"""Engines that come last there."""
+
+RULES: dict[str, str] = {
+    "SELECT-01": "HIPDNN_HEUR_FALLBACK_ENGINE_ORDER names an engine that serves the graph",
+}
+
+
+def id_of(word: str) -> int:
+    """Return the id that a word stands for: an id in any spelling, an alias, or a name."""
+    from ..manifest import engines
+
+    try:
+        value = int(word, 0)
+    except ValueError:
+        entry = engines().get(word)
+        return entry.load().id if entry is not None else engine_id(word)
+    return value - 2**64 if 2**63 <= value < 2**64 else value
+
+
+def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return candidates in the fixed order; without those that the user's order leaves out."""
+    wanted = [id_of(word) for word in settings().engine_order]
+    if wanted:
+        place = {number: i for i, number in reversed(list(enumerate(wanted)))}
+        kept = [c for c in candidates if c.engine.id in place]
+        return sorted(kept, key=lambda c: place[c.engine.id])
+    return sorted((c for c in candidates if c.engine.BY_DEFAULT), key=_place)
+
+
+def policy(asked: Asked) -> list[Candidate] | None:
+    """Rank by the fixed order; no opinion on engines that want to be asked for."""
+    words = settings().engine_order
+    found = in_order(asked.candidates)
+    if not found and not words:
+        return None
+    if not found:
+        problem = Problem(
+            rule="SELECT-01",
+            port="HIPDNN_HEUR_FALLBACK_ENGINE_ORDER",
+            got=",".join(words),
+            wanted=f"one of {', '.join(c.name for c in asked.candidates)}",
+            hint="change or unset the variable, or pin an engine",
+        )
+        raise NotSupportedError(
+            f"no engine in the order given serves graph {asked.graph.name!r}",
+            [Decline(engine=c.name, problem=problem) for c in asked.candidates],
+        )
+    why = "HIPDNN_HEUR_FALLBACK_ENGINE_ORDER" if words else "the fixed order of engines"
+    return [c.chosen_by("order", c.choice, why) for c in found]
+
+
+def _place(candidate: Candidate) -> int:
+    if candidate.name in FIRST:
+        return FIRST.index(candidate.name)
+    return len(FIRST) + (candidate.name in LAST)  # the others as in the table

@@ -1,0 +1,136 @@
+"""The policies that rank engines, by name, and hipDNN's names for them.
+
+A policy is a function from what is asked (`Asked`) to the candidates in order of preference, each
+with its choice of knobs and the reason; or None when it has no opinion.  The first policy of the
+list with an opinion decides, and engines that it leaves out are not used.  There is no order
+behind the list: where every policy declines, so does the selection, as in hipDNN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+from ...graph_api.errors import NotSupportedError, SettingError
+from ...graph_api.frozen import FrozenGraph
+from ...jit.knobs import Settings, settings
+from ...jit.target import Target
+from ..engine import engine_id
+from .candidate import Candidate
+
+__all__ = ["DEFAULT", "HIPDNN_NAMES", "POLICIES", "Asked", "policy_names", "rank"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a policy is asked.
+
+    Attributes
+    ----------
+    graph : FrozenGraph
+    target : Target
+    candidates : tuple of Candidate
+        The engines that serve the graph and may be chosen, in the order of the table; never
+        empty.  Their ``choice`` holds the knobs that the caller has fixed.
+    """
+
+    graph: FrozenGraph
+    target: Target
+    candidates: tuple[Candidate, ...]
+
+
+Policy = Callable[[Asked], "Sequence[Candidate] | None"]
+
+# name -> (module, function, what it does)
+POLICIES: dict[str, tuple[str, str, str]] = {
+    "config": ("config", "policy", "rules of hipDNN's engine override file, first match first"),
+    "tuned": ("tuned", "policy", "the fastest as measured earlier; measures nothing itself"),
+    "heuristic": ("heuristic", "policy", "the fastest by a cost model of op, shape and target"),
+    "autotune": ("tuned", "autotune_policy", "as tuned; measures graphs that are not known yet"),
+    "order": ("order", "policy", "a fixed order of engines"),
+}
+
+DEFAULT = ("config", "tuned", "order")
+
+HIPDNN_NAMES = {
+    "SelectionHeuristic::Config": "config",
+    "SelectionHeuristic::StaticOrdering": "order",
+    "SelectionHeuristic::ModeA": "heuristic",
+    "SelectionHeuristic::ModeB": "heuristic",
+}
+"""hipDNN's built-in policies; its two prediction modes are estimates of time, as ours is."""
+
+_BY_ID = {str(engine_id(name)): ours for name, ours in HIPDNN_NAMES.items()}
+
+
+def policy_names(given: str | None = None, now: Settings | None = None) -> tuple[str, ...]:
+    """Return the policies to ask, in order.
+
+    Parameters
+    ----------
+    given : str, optional
+        Names separated by commas; else the settings decide, and else `DEFAULT`.
+
+    Raises
+    ------
+    SettingError
+        If a name is unknown; the text lists those that are known.
+    """
+    now = now or settings()
+    if given is not None:
+        return tuple(_known(word, "policy") for word in given.replace(",", " ").split()) or DEFAULT
+    if now.engine_policy:
+        return tuple(_known(word, "HIPDNN_IREE_POLICY") for word in now.engine_policy)
+    if now.engine_policy_order:
+        # Policies of hipDNN's heuristic plugins are not ours to run: hipDNN skips unknown ones.
+        return tuple(o for w in now.engine_policy_order if (o := _of_hipdnn(w))) or DEFAULT
+    return DEFAULT
+
+
+def _known(word: str, where: str) -> str:
+    name = word.lower() if word.lower() in POLICIES else _of_hipdnn(word)
+    if not name:
+        raise SettingError(
+            f"{where} names {word!r}, which is no policy; known: {', '.join(POLICIES)}"
+        )
+    return name
+
+
+def _of_hipdnn(word: str) -> str:
+    short = {name.rpartition(":")[2]: ours for name, ours in HIPDNN_NAMES.items()}
+    return HIPDNN_NAMES.get(word) or short.get(word) or _BY_ID.get(word, "")
+
+
+def rank(asked: Asked, names: Sequence[str]) -> tuple[Candidate, ...]:
+    """Return the candidates as the first policy with an opinion ranks them; never empty.
+
+    Raises
+    ------
+    NotSupportedError
+        If no policy of the list has an opinion.
+    """
+    for name in names:
+        module, function, _ = POLICIES[name]
+        policy: Policy = getattr(import_module(f".{module}", __package__), function)
+        found = policy(asked)
+        if found is not None:
+            return tuple(found)
+    served = ", ".join(c.name for c in asked.candidates)
+    raise NotSupportedError(
+        f"graph {asked.graph.name!r} is served by {served}, but no policy of "
+        f"{','.join(names)} chooses one; add 'order' to the policies, or pin an engine"
+    )
+
+
+def with_choice(candidate: Candidate, chosen: Mapping[str, str]) -> Mapping[str, str] | None:
+    """Return stored knobs joined with those the caller fixed; None when they do not fit.
+
+    They fit when the engine still has every knob and choice, and none contradicts the caller.
+    """
+    allowed = {knob.name: knob.choices for knob in candidate.knobs}
+    fixed = candidate.choice
+    for name, value in chosen.items():
+        if value not in allowed.get(name, ()) or fixed.get(name, value) != value:
+            return None
+    return {**chosen, **fixed}

@@ -1,0 +1,428 @@
+"""What was measured, remembered across processes: the file of winners.
+
+One entry is one measured (engine, knobs) for one graph on one machine: found by the graph's
+digest, the target, the machine, the engine's id, its knobs and the versions that the time depends
+on; never by an index.  The fastest entry that still fits is the winner, so a winner whose engine
+is gone or has changed gives way to the next one.  What cannot be used is skipped with one warning
+for each state of the file; nothing of it is ever an error.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ...graph_api.errors import FormatError, SettingError
+from ...graph_api.frozen import FrozenGraph
+from ...jit.cache.locks import key_lock
+from ...jit.knobs import settings
+from ...jit.target import Target, cpu_features
+from .candidate import Candidate
+from .config import Pattern, Rule, rules_text
+from .files import Watched, stamp, write_whole
+from .match_key import match_keys
+from .policies import with_choice
+
+__all__ = [
+    "Entry",
+    "Winners",
+    "export",
+    "import_file",
+    "machine_of",
+    "ranked",
+    "remember",
+    "state",
+    "winners",
+]
+
+log = logging.getLogger("hipdnn_iree.selection")
+
+VERSION = 1
+_LOCK_S = 10.0
+_TIE = 1.02
+"""Times this close whose quartiles overlap are the same."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One measurement.
+
+    Attributes
+    ----------
+    graph : str
+        Digest of the graph.
+    target, machine : str
+        Canonical spelling of the target; what the time was measured on (`machine_of`).
+    engine : str
+        Name of the engine.
+    engine_id : int
+    knobs : mapping of str to str
+        Those that are not the engine's defaults.
+    versions : mapping of str to str
+        ``Engine.versions()`` at the time.
+    median_us, low_us, high_us : float
+        Median and quartiles of the time of one execution, in microseconds.
+    samples : int
+    estimated_us : float
+        What the cost model said, before calibration; 0 when it was not asked.
+    model : int
+        Version of that model.
+    when : str
+        Time of the measurement, ISO 8601 in UTC.
+    name : str
+        Name of the graph, for people.
+    rule : mapping
+        ``op``, ``criteria`` and ``tensors`` of hipDNN's rules; empty where they have no such op.
+    """
+
+    graph: str
+    target: str
+    machine: str
+    engine: str
+    engine_id: int
+    knobs: Mapping[str, str] = field(hash=False)
+    versions: Mapping[str, str] = field(hash=False)
+    median_us: float
+    low_us: float
+    high_us: float
+    samples: int
+    estimated_us: float = 0.0
+    model: int = 0
+    when: str = ""
+    name: str = ""
+    rule: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @classmethod
+    def of(cls, candidate: Candidate, quartiles: tuple[float, float, float], samples: int) -> Entry:
+        """Return the entry of a candidate that was measured; times in microseconds."""
+        from .cost import MODEL, estimate
+
+        graph, low, median, high = candidate.graph, *quartiles
+        return cls(
+            graph=graph.digest,
+            target=str(candidate.target),
+            machine=machine_of(candidate.target),
+            engine=candidate.name,
+            engine_id=candidate.engine.id,
+            knobs=dict(candidate.choice),
+            versions=candidate.engine.versions(),
+            median_us=median,
+            low_us=low,
+            high_us=high,
+            samples=samples,
+            estimated_us=estimate(graph, candidate.target, candidate.engine).raw_us,
+            model=MODEL,
+            when=datetime.now(UTC).isoformat(timespec="seconds"),
+            name=graph.name,
+            rule=_rule_of(graph),
+        )
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """What it was measured for and on."""
+        return self.graph, self.target, self.machine
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What it is found by, but for the versions: a newer one takes its place."""
+        return (*self.place, self.engine_id, tuple(sorted(self.knobs.items())))
+
+
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("graph", "target", "machine", "engine", "when", "name"), str),
+    **dict.fromkeys(("engine_id", "samples", "model"), int),
+    **dict.fromkeys(("knobs", "versions", "rule"), dict),
+    **dict.fromkeys(("median_us", "low_us", "high_us", "estimated_us"), (int, float)),
+}
+_NEEDED = frozenset(f.name for f in fields(Entry)) - {
+    *("when", "name", "rule", "estimated_us", "model")
+}
+
+
+@lru_cache(maxsize=16)
+def machine_of(target: Target) -> str:
+    """Return what a time depends on besides the target: for a CPU its kind and how many."""
+    if target.is_cpu:
+        return f"cpu:{cpu_features()}:{len(os.sched_getaffinity(0))}"
+    return str(target)
+
+
+class Winners:
+    """The entries of one state of the file."""
+
+    def __init__(self, entries: Iterable[Entry], source: str = "", *, told: bool = False) -> None:
+        self.entries = tuple(entries)
+        self._source = source
+        self._told = told
+        self._at: dict[tuple[str, str, str], list[Entry]] = {}
+        for entry in self.entries:
+            self._at.setdefault(entry.place, []).append(entry)
+
+    def engine_ids(self, graph: FrozenGraph, target: Target) -> set[int]:
+        """Return the engines that a graph was measured on."""
+        known = self._at.get((graph.digest, str(target), machine_of(target)), ())
+        return {entry.engine_id for entry in known}
+
+    def ratios(self, target: str, machine: str, engine_id: int, model: int) -> list[float]:
+        """Return measured over estimated times of an engine: of each graph its fastest entry."""
+        best: dict[str, Entry] = {}
+        for e in self.entries:
+            if (e.target, e.machine, e.engine_id, e.model) == (target, machine, engine_id, model):
+                have = best.get(e.graph)
+                if e.estimated_us > 0 and (have is None or e.median_us < have.median_us):
+                    best[e.graph] = e
+        return [e.median_us / e.estimated_us for e in best.values()]
+
+    def usable(
+        self, graph: FrozenGraph, target: Target, candidates: Sequence[Candidate]
+    ) -> list[tuple[Entry, Candidate]]:
+        """Return what is known of a graph, the fastest first, each with its candidate.
+
+        The candidate has the entry's knobs as its choice.  Entries of engines that are not
+        among the candidates, of other versions, or with knobs that are no more, are left out.
+        """
+        found: list[tuple[Entry, Candidate]] = []
+        skipped: Counter[str] = Counter()
+        by_id = {c.engine.id: c for c in candidates}
+        for entry in self._at.get((graph.digest, str(target), machine_of(target)), ()):
+            candidate = by_id.get(entry.engine_id)
+            if candidate is None:
+                if not _is_here(entry.engine_id):
+                    skipped[f"engine {entry.engine} is not here"] += 1
+                continue
+            if entry.versions != candidate.engine.versions():
+                skipped[f"{entry.engine} was measured in other versions"] += 1
+                continue
+            choice = with_choice(candidate, entry.knobs)
+            if choice is None:
+                if not candidate.choice:  # it is not the caller's own choice that is in the way
+                    skipped[f"{entry.engine} has no such knobs any more"] += 1
+                continue
+            found.append((entry, candidate.chosen_by(candidate.policy, choice)))
+        if skipped and not self._told:
+            self._told = True
+            text = "; ".join(f"{n} because {why}" for why, n in skipped.items())
+            log.warning("measured times in %s are skipped: %s", self._source or "a file", text)
+        return ranked(found, candidates)
+
+
+def ranked(
+    found: Sequence[tuple[Entry, Candidate]], candidates: Sequence[Candidate]
+) -> list[tuple[Entry, Candidate]]:
+    """Return measured candidates, the fastest first.
+
+    Of those that the measurement cannot tell from the fastest, the first is the one with the
+    fewest knobs, then the one whose engine comes first: a winner by luck is none.
+    """
+    rest = sorted(found, key=lambda pair: pair[0].median_us)
+    if not rest:
+        return []
+    best = rest[0][0]
+    place = {c.engine.id: i for i, c in enumerate(candidates)}
+    ties = [
+        pair
+        for pair in rest
+        if pair[0].median_us <= _TIE * best.median_us and pair[0].low_us <= best.high_us
+    ]
+    first = min(ties, key=lambda pair: (len(pair[0].knobs), place[pair[0].engine_id]))
+    return [first, *(pair for pair in rest if pair is not first)]
+
+
+def _is_here(number: int) -> bool:
+    from ..manifest import engines
+
+    return any(entry.load().id == number for entry in engines().values())
+
+
+def winners() -> Winners:
+    """Return what the file that the settings name says now."""
+    return _watched(settings().engine_winners)
+
+
+def _read(path: Path) -> Winners:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Winners(())
+    except (OSError, ValueError) as error:
+        log.warning("measured times in %s are ignored: %s", path, error)
+        return Winners(())
+    entries, trouble = _entries(text)
+    if trouble:
+        log.warning("measured times in %s are skipped: %s", path, trouble)
+    return Winners(entries, str(path), told=bool(trouble))
+
+
+_watched = Watched(_read)
+
+
+def _entries(text: str) -> tuple[list[Entry], str]:
+    """Return the sound entries of a file, and what is wrong with the rest of it."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        return [], f"the file is damaged ({error})"
+    if not isinstance(data, dict) or not isinstance(data.get("entries"), list):
+        return [], "the file is not one of measured times"
+    if data.get("version") != VERSION:
+        return [], f"the file is of version {data.get('version')!r}, not {VERSION}"
+    found = [_entry(item) for item in data["entries"]]
+    sound = [entry for entry in found if entry is not None]
+    bad = len(found) - len(sound)
+    return sound, f"{bad} of {len(found)} entries are damaged" if bad else ""
+
+
+def _entry(item: Any) -> Entry | None:
+    if not isinstance(item, dict) or not item.keys() >= _NEEDED:
+        return None
+    kept = {name: item[name] for name in _TYPES if name in item}
+    sound = all(isinstance(v, _TYPES[n]) and not isinstance(v, bool) for n, v in kept.items())
+    if not sound or not 0 < kept["median_us"] < 1e12:
+        return None
+    for name in ("knobs", "versions"):
+        if not all(isinstance(v, str) for v in kept[name].values()):
+            return None
+    return Entry(**kept)
+
+
+def remember(entries: Sequence[Entry]) -> None:
+    """Store measurements; what was known of the same graph, machine and engine gives way.
+
+    A file that cannot be written is one warning: the times are lost with the process then.
+    """
+    path = settings().engine_winners
+    places = {(entry.place, entry.engine_id) for entry in entries}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with key_lock(f"{path}.lock", _LOCK_S):
+            kept = [e for e in winners().entries if (e.place, e.engine_id) not in places]
+            write_whole(path, _text([*kept, *entries]))
+    except OSError as error:
+        log.warning("measured times cannot be stored in %s: %s", path, error)
+
+
+def _text(entries: Sequence[Entry]) -> str:
+    rows = ",\n".join(json.dumps(asdict(entry), sort_keys=True) for entry in entries)
+    return f'{{"version": {VERSION}, "entries": [\n{rows}\n]}}\n'
+
+
+def export(path: Path, *, form: str = "winners") -> int:
+    """Write what is remembered to a file, and return how many entries or rules.
+
+    Parameters
+    ----------
+    path : Path
+    form : {"winners", "hipdnn"}
+        All measurements, for `import_file`; or the winners as rules that hipDNN reads
+        (``HIPDNN_HEUR_CONFIG_PATH``).  Graphs that hipDNN cannot tell apart share a rule, the
+        newest one; those of ops that its rules do not know have none.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    SettingError
+        If there is no such form.
+    """
+    known = winners().entries
+    if form == "winners":
+        write_whole(path, _text(known))
+        return len(known)
+    if form != "hipdnn":
+        raise SettingError(f"unknown form {form!r}; known: winners, hipdnn")
+    best: dict[tuple[str, str, str], Entry] = {}
+    for entry in known:
+        have = best.get(entry.place)
+        if have is None or entry.median_us < have.median_us:
+            best[entry.place] = entry
+    rules = {}
+    for entry in sorted(best.values(), key=lambda e: e.when):
+        if (rule := _as_rule(entry)) is not None:
+            rules[rule] = (_named(rule, entry), _metadata(entry))
+    write_whole(path, rules_text(list(rules.values())) + "\n")
+    return len(rules)
+
+
+def import_file(path: Path) -> int:
+    """Add the measurements of an exported file, and return how many.
+
+    Raises
+    ------
+    FormatError
+        If the file is damaged or of another kind; nothing is added then.
+    OSError
+        If it cannot be read.
+    """
+    entries, trouble = _entries(path.read_text(encoding="utf-8", errors="replace"))
+    if trouble:
+        raise FormatError(f"{path}: {trouble}")
+    remember(entries)
+    return len(entries)
+
+
+def _rule_of(graph: FrozenGraph) -> dict[str, Any]:
+    keys = match_keys(graph)
+    if not keys:
+        return {}
+    return {
+        "op": keys[0].op,
+        "criteria": dict(keys[0].criteria),
+        "tensors": [[t.id, list(t.dims), list(t.strides)] for t in keys[0].tensors],
+    }
+
+
+def _as_rule(entry: Entry) -> Rule | None:
+    """Return what a rule matches, without engine; None where there is no rule for the op."""
+    if not entry.rule:
+        return None
+    try:
+        rule = Rule(
+            op=entry.rule["op"],
+            engine="",
+            criteria=tuple(sorted(entry.rule["criteria"].items())),
+            tensors=tuple(
+                Pattern(id=id, dims=tuple(dims), strides=tuple(strides))
+                for id, dims, strides in entry.rule["tensors"]
+            ),
+        )
+        hash(rule)
+    except (KeyError, TypeError, ValueError, AttributeError):  # a file that somebody edited
+        return None
+    return rule
+
+
+def _named(rule: Rule, entry: Entry) -> Rule:
+    return Rule(
+        op=rule.op,
+        engine=entry.engine,
+        criteria=rule.criteria,
+        tensors=rule.tensors,
+        knobs=entry.knobs,
+    )
+
+
+def _metadata(entry: Entry) -> dict[str, Any]:
+    return {
+        "rank": 0,
+        "min_time_ms": entry.low_us / 1e3,
+        "avg_time_ms": entry.median_us / 1e3,
+        "stddev_ms": (entry.high_us - entry.low_us) / 1.349 / 1e3,  # of a normal distribution
+        "iterations_run": entry.samples,
+        "mode": "standard",
+        "strategy": "interleaved_median",
+        "device": entry.target,
+        "timestamp": entry.when,
+    }
+
+
+def state() -> object:
+    """Return what changes when the file does; for keys of what was concluded from it."""
+    return stamp(settings().engine_winners)
