@@ -302,7 +302,7 @@ def _for_each_size(
         return ExactPlan(**about)
     from . import buckets as padded
 
-    problems = padded.problems(graph, chosen.target)
+    problems = list(padded.problems(graph, chosen.target))
     if problems:
         raise NotSupportedError(
             f"sizes of graph {graph.name!r} cannot be rounded up to buckets",
