@@ -23,7 +23,7 @@ from .options import (
     output_option,
     target_option,
 )
-from .output import count, emit, say, shown, table, talk, working
+from .output import emit, say, shown, table, talk, working
 
 if TYPE_CHECKING:
     from ...graph_api.frozen import FrozenGraph
@@ -236,11 +236,13 @@ def _precompile(
         row.graph, row.cache, row.compiled = made.graph, made.cache, made.compiled
         row.error = made.error
         row.write(output)
-        if len(paths) > 1:
+        if many:
             state = "failed" if row.error is not None else _STATES.get(row.cache, "compiled")
             talk(f"[{done}/{len(rows)}] {row.what(several=True)}: {state}, {made.seconds:.2f} s")
 
-    with working(f"compiling {count(len(mine), 'module', 'modules')}"):
+    many = len(paths) > 1
+    what = f"{len(mine)} modules" if many else f"for {', '.join(map(str, targets))}"
+    with working(f"compiling {what}"):
         precompile(graphs, targets, knobs=knobs, progress=progress)
     return rows
 
