@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..graph_api.errors import FormatError, SettingError
 from ..graph_api.frozen import FrozenGraph
+from ..jit.knobs import settings
+from ..jit.lowering.forms import AUTO, FORMS, Choice, merged
 from ..provider.graph import loads
 from .abi import BehaviorNote
 from .wire.decode import is_binary
 from .wire.engine import EngineDetails, Knob, Range, decode_config, encode_details
 
 __all__ = [
+    "FORM_KNOBS",
     "KNOBS",
     "NOTES",
     "SETTINGS",
@@ -71,7 +74,17 @@ KNOBS = {
         ),
     )
 }
-"""Every knob that hipDNN's users can choose, by its id."""
+"""Every knob that hipDNN's users can choose, by its id; those of all graphs."""
+
+FORM_KNOBS = {
+    f"hipdnn_iree.{op}.form": _choice(
+        f"hipdnn_iree.{op}.form",
+        f"How the nodes of {op} are written for the compiler",
+        *(AUTO, AUTO, *(form.name for form in forms.table)),
+    )
+    for op, forms in FORMS.items()
+}
+"""Those of graphs with some ops, by id; a graph's details say which of the values fit it."""
 
 SETTINGS = {
     "hipdnn_iree.compiler.opt_level": "compiler_opt_level",
@@ -125,13 +138,18 @@ def read_config(data: bytes) -> Config:
         If a knob has a value that is not allowed; with all such knobs.
     """
     given = decode_config(data)
-    known = {name: value for name, value in given.knobs.items() if name in KNOBS}
-    bad = [text for name, value in known.items() if (text := _wrong(KNOBS[name], value))]
+    offered = {**KNOBS, **FORM_KNOBS}
+    known = {name: value for name, value in given.knobs.items() if name in offered}
+    bad = [text for name, value in known.items() if (text := _wrong(offered[name], value))]
     if bad:
         raise SettingError("\n".join(bad))
+    chosen = {SETTINGS[name]: str(value) for name, value in known.items() if name in SETTINGS}
+    forms = {name.split(".")[1]: str(known[name]) for name in known if name in FORM_KNOBS}
+    if forms:
+        chosen["compiler_forms"] = " ".join(merged(settings().compiler_forms, forms))
     return Config(
         given.engine_id,
-        {SETTINGS[name]: str(value) for name, value in known.items() if name in SETTINGS},
+        chosen,
         int(known.get(WORKSPACE_LIMIT, _NO_LIMIT)),
     )
 
@@ -149,7 +167,9 @@ def _wrong(knob: Knob, value: object) -> str:
     return f"knob {knob.id} is {value!r}; allowed: {', '.join(limits.values)}"
 
 
-def details(engine_id: int, now: Mapping[str, Any]) -> bytes:
+def details(
+    engine_id: int, now: Mapping[str, Any], forms: Mapping[str, Choice] | None = None
+) -> bytes:
     """Return an ``EngineDetails`` buffer.
 
     Parameters
@@ -157,13 +177,18 @@ def details(engine_id: int, now: Mapping[str, Any]) -> bytes:
     engine_id : int
     now : mapping
         The settings that hold now, by field: the defaults of the knobs that override them.
+    forms : mapping, optional
+        What a graph's ops can be written as, by name.
     """
-    from dataclasses import replace
-
     knobs = [
         replace(knob, default=now[SETTINGS[name]]) if name in SETTINGS else knob
         for name, knob in KNOBS.items()
     ]
+    for op, choice in (forms or {}).items():
+        offered = FORM_KNOBS[f"hipdnn_iree.{op}.form"]
+        values = tuple(dict.fromkeys((AUTO, *choice.names)))
+        limits = Range(values=values, max_length=max(map(len, values)))
+        knobs.append(replace(offered, default=choice.default, range=limits))
     about = EngineDetails(
         engine_id=engine_id, knobs=tuple(knobs), behavior_notes=tuple(map(int, NOTES))
     )

@@ -183,8 +183,9 @@ class Plugin:
         """``hipdnnEnginePluginGetEngineDetails``."""
         from . import serving
 
-        self._handle(handle)
-        self._give(out, lambda: serving.details(id))
+        own = self._handle(handle)
+        data = read_bytes(graph) if graph else b""
+        self._give(out, lambda: serving.details(id, data, own.place.target if data else None))
 
     def destroy_engine_details(self, handle: int | None, data: int | None) -> None:
         """``hipdnnEnginePluginDestroyEngineDetails``."""

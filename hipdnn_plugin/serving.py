@@ -9,6 +9,7 @@ from ..graph_api.errors import FormatError, GraphError, NotSupportedError, Probl
 from ..graph_api.frozen import FrozenGraph
 from ..jit import support
 from ..jit.knobs import scope, settings
+from ..jit.lowering.forms import choices
 from ..jit.target import Target
 from ..provider.engine import engine_id
 from ..provider.engines.iree import IreeEngine
@@ -35,9 +36,16 @@ def own(id: int) -> int:
     return ENGINE_ID
 
 
-def details(id: int) -> bytes:
-    """Return the description of the engine, an ``EngineDetails`` buffer."""
-    return messages.details(own(id), vars(settings()))
+def details(id: int, graph: bytes = b"", target: Target | None = None) -> bytes:
+    """Return the description of the engine, an ``EngineDetails`` buffer.
+
+    With a graph that is served for the target the knobs of its ops' forms are in it.
+    """
+    forms = None
+    if graph and target is not None:
+        frozen, why = _answer(graph, target)
+        forms = choices(frozen, target) if frozen is not None and not why else None
+    return messages.details(own(id), vars(settings()), forms)
 
 
 def reasons(graph: bytes, target: Target) -> tuple[Problem, ...]:

@@ -25,11 +25,12 @@ def in_dialect(graph: FrozenGraph, target: Target, dialect: str) -> str:
     CompileError
         If torch-mlir has no form for an op in the dialect, or breaks down, with the node.
     """
+    from .knobs import settings
     from .lowering.module import lower_graph
 
     compiler = default_compiler()
     compiler.start()
-    source = lower_graph(graph, target)
+    source = lower_graph(graph, target, settings().compiler_forms)
     label = f"{graph.name or 'the graph'} to {dialect}"
     try:
         _, text = compiler.perform("dialect", source.encode(), {"dialect": dialect}, label=label)

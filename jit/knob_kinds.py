@@ -10,7 +10,18 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["choice", "count", "flags", "nbytes", "path", "paths", "seconds", "switch", "words"]
+__all__ = [
+    "choice",
+    "count",
+    "flags",
+    "forms",
+    "nbytes",
+    "path",
+    "paths",
+    "seconds",
+    "switch",
+    "words",
+]
 
 
 _SWITCH = {
@@ -96,3 +107,15 @@ def flags(text: str) -> tuple[str, ...]:
 def words(text: str) -> tuple[str, ...]:
     """Parse names separated by commas or spaces; empty ones are left out."""
     return tuple(text.replace(",", " ").split())
+
+
+def forms(text: str) -> tuple[str, ...]:
+    """Parse forms of ops, ``op=form`` or a form for all ops, separated by commas or spaces."""
+    found: dict[str, str] = {}
+    for item in text.replace(",", " ").split():
+        op, equals, form = item.partition("=")
+        op, form = (op, form) if equals else ("all", op)
+        if op in found or not all(part.replace("_", "").isalnum() for part in (op, form)):
+            raise ValueError
+        found[op] = form
+    return tuple(f"{op}={form}" for op, form in sorted(found.items()))

@@ -212,6 +212,16 @@ class Settings:
             in_cache_key=True,
         )
     )
+    compiler_forms: tuple[str, ...] = field(
+        metadata=_knob(
+            "FORMS",
+            "",
+            kinds.forms,
+            "OP=FORM (docs/forms.md lists them) or a form for all ops, separated by commas",
+            "How ops are written for the compiler; `plain` is each op as it comes, for comparison.",
+            in_cache_key=True,
+        )
+    )
     compiler_tuning_spec: Path | None = field(
         metadata=_knob(
             "TUNING_SPEC",

@@ -30,6 +30,7 @@ from .compiler.flags import target_flags
 from .knobs import Settings, settings
 from .lowering.conv_forms import FLAGS as CONV_FLAGS
 from .lowering.conv_forms import conv_form
+from .lowering.forms import choose, flags_of
 from .signature import ArgSpec, Signature
 from .target import Target, cpu_features
 
@@ -118,7 +119,12 @@ def made_with() -> dict[str, str]:
 
 def flags(graph: FrozenGraph, target: Target, now: Settings) -> tuple[str, ...]:
     """Return the compiler flags for a graph."""
-    extra = (*_flags_of_ops(graph, target), *CONV_FLAGS[conv_form(graph, target)])
+    forms = choose(graph, target, now.compiler_forms)
+    extra = (
+        *_flags_of_ops(graph, target),
+        *CONV_FLAGS[conv_form(graph, target)],
+        *flags_of(graph, forms),
+    )
     return target_flags(target, now, extra)
 
 
@@ -279,9 +285,9 @@ def _compile(
     begin = time.perf_counter()
     from .lowering.module import lower_graph
 
-    text = lower_graph(graph, target)
+    text = lower_graph(graph, target, now.compiler_forms)
     if graph.symbols:
-        _must_not_depend(graph, target, text)
+        _must_not_depend(graph, target, now, text)
     seconds["lower"] = time.perf_counter() - begin
     log.info("compiling %s for %s (key %s)", graph.name or "a graph", target, key.digest[:16])
     begin = time.perf_counter()
@@ -300,7 +306,7 @@ def _compile(
     return text, result
 
 
-def _must_not_depend(graph: FrozenGraph, target: Target, text: str) -> None:
+def _must_not_depend(graph: FrozenGraph, target: Target, now: Settings, text: str) -> None:
     """Raise `CompileError` unless the module is the same text for other examples.
 
     No number that was made from an example can be in it then, whatever a lowering calculates.
@@ -308,7 +314,7 @@ def _must_not_depend(graph: FrozenGraph, target: Target, text: str) -> None:
     from .lowering.module import lower_graph
 
     for other in other_examples(graph):
-        if lower_graph(other, target) != text:
+        if lower_graph(other, target, now.compiler_forms) != text:
             names = ", ".join(dim.name for dim in graph.symbols)
             raise CompileError(
                 f"the code of graph {graph.name!r} depends on the sizes of its dynamic dims "

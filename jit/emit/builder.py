@@ -69,12 +69,16 @@ class Builder:
         How to make the run-time value of each dynamic dim.
     copies_filters : bool
         Whether gfx9's convolutions need filters copied (``conv_forms``).
+    form : str
+        The form of the node that is being lowered (``lowering.forms``); empty where its op has
+        one only.
     """
 
     def __init__(self, target: Target) -> None:
         self.target = target
         self.extents: dict[str, Callable[[], Any]] = {}
         self.copies_filters = True
+        self.form = ""
         self._types: dict[tuple[str, DataType, bool], Any] = {}
         self._constants: dict[tuple[object, object], Any] = {}
 

@@ -1,4 +1,4 @@
-"""Data gradient of a convolution, by forward convolutions of dy with the filter turned round.
+"""Data gradient of a convolution, mostly by forward convolutions of dy with the filter turned.
 
 For unit strides, dx is dy convolved with the filter whose taps are reversed and whose two channel
 dims are exchanged.  With strides, zeros are put between the elements of dy first; taps that do
@@ -12,16 +12,18 @@ from dataclasses import dataclass
 from itertools import product
 from math import gcd, prod
 
+from torch_mlir import ir
+
 from ...graph_api.dtypes import DataType
 from ...graph_api.enums import ConvMode
 from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.conv_dgrad import ConvDgrad
-from ...graph_api.ops.conv_fprop import ConvFprop
+from ...graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ..emit.builder import Builder, T, Value
 from .accumulate import operands
 from .conv_fprop import convolve, doubled, skips_dilation
 
-__all__ = ["lower"]
+__all__ = ["backward", "lower"]
 
 # Weaving phases together costs more than inserted zeros do (64x56x56, stride 2: 10 ms to 1.5 ms).
 _MOST_PHASES = 1
@@ -46,16 +48,19 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     """Emit dx, the transpose of conv(·, w) applied to dy."""
     op = node.op
     assert isinstance(op, ConvDgrad)
-    dy, w, accumulate = operands(
-        b, inputs["dy"], inputs["w"], node.compute_data_type, widen=b.target.is_cpu
-    )
+    given = inputs["dy"], inputs["w"]
+    if b.form == "plain":
+        return {"dx": _plain(b, op, *operands(b, *given, node.compute_data_type))}
+    dy, w, accumulate = operands(b, *given, node.compute_data_type, widen=b.target.is_cpu)
     if dy.shape[1] == 1 and skips_dilation(b, op):
         dy, w = doubled(b, dy, 1), doubled(b, w, 0)
     groups = op.dx_dims[1] // w.shape[1]
     overlap = any(k > t for k, t in zip(w.shape[2:], op.stride, strict=True))
     strided = prod(op.stride) > 1
-    if b.target.is_gfx9 and strided and groups == 1 and accumulate.is_float:
+    if b.form == "transposed":
         return {"dx": _transposed(b, dy, w, op, accumulate)}
+    if b.form == "scattered":
+        return {"dx": _scattered(b, dy, w, op, accumulate)}
     if not overlap and set(op.dilation) == {1}:
         return {"dx": _patches(b, dy, w, op, accumulate)}
     # Reversed taps; CONVOLUTION mode reverses them too.
@@ -68,6 +73,95 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         # Slices of a filter with steps do not all compile for gfx9.
         dy, strides = _spread(b, dy, strides), (1,) * len(strides)
     return {"dx": _woven(b, dy, turned, op, strides, accumulate)}
+
+
+def _plain(b: Builder, op: ConvDgrad, dy: Value, w: Value, accumulate: DataType) -> Value:
+    """Return dx by torch's own op for gradients of convolutions."""
+    if op.conv_mode is ConvMode.CONVOLUTION:
+        w = b.flip(w, range(2, w.rank))
+    image = b.literal(0, dy.dtype, op.dx_dims)
+    return backward(b, dy, image, w, op, accumulate, which=0)
+
+
+def backward(
+    b: Builder, dy: Value, x: Value, w: Value, op: ConvOp, accumulate: DataType, *, which: int
+) -> Value:
+    """Return one result of ``aten.convolution_backward``: 0 the image's, 1 the filter's."""
+    like = (x, w)[which]
+    nothing = ir.Type.parse("!torch.none")
+    types = [nothing, nothing, nothing]
+    types[which] = b.type(like.shape, accumulate)
+    none = [0] * len(op.stride)
+    made = T.AtenConvolutionBackwardOp(
+        *types,
+        *(v.ssa for v in (dy, x, w)),
+        *map(b.constant, (None, list(op.stride), list(op.pre_padding), list(op.dilation), False)),
+        *map(b.constant, (none, x.shape[1] // w.shape[1])),
+        T.PrimListConstructOp(
+            ir.Type.parse("!torch.list<bool>"), [b.constant(i == which) for i in range(3)]
+        ).result,
+    )
+    return b.value(made.results[which], like.shape, accumulate)
+
+
+def _scattered(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataType) -> Value:
+    """Return dx by one product of dy with all taps, and sums of its columns for each phase.
+
+    No zero is multiplied, unlike with zeros between the elements of dy.  Everything lies
+    channels-last, so that a column is a run of channels.
+    """
+    if op.conv_mode is ConvMode.CONVOLUTION:
+        w = b.flip(w, range(2, w.rank))
+    (filters, channels, *taps), rank = w.shape, len(op.stride)
+    extents = [-(-n // s) for n, s in zip(op.dx_dims[2:], op.stride, strict=True)]
+    phases = [
+        [_phase(r, k, s, pre, d) for r in range(s)]
+        for k, s, pre, d in zip(taps, op.stride, op.pre_padding, op.dilation, strict=True)
+    ]
+    before, after = [], []
+    for size, extent, row in zip(dy.shape[2:], extents, phases, strict=True):
+        met = [p for p in row if p.count]
+        before.append(max(0, *(-p.start for p in met)))
+        ends = (p.start + extent + (p.count - 1) * p.dilation for p in met)
+        after.append(max(0, *(end - size for end in ends)))
+    rows = b.permute(b.pad(dy, before, after), (0, *range(2, dy.rank), 1))
+    weights = b.reshape(b.permute(w, (0, *range(2, w.rank), 1)), (filters, prod(taps) * channels))
+    flat = b.reshape(rows, (prod(rows.shape[:-1]), filters))
+    columns = b.call(T.AtenMmOp, (flat.shape[0], weights.shape[1]), accumulate, flat, weights)
+    columns = b.reshape(columns, (*rows.shape[:-1], weights.shape[1]))
+    parts: dict[tuple[int, ...], Value] = {}
+    for residues in product(*(range(s) for s in op.stride)):
+        here = [phases[i][r] for i, r in enumerate(residues)]
+        parts[residues] = _gathered(b, columns, here, before, extents, taps, channels)
+    whole = _interwoven(b, parts, op.stride, 1)
+    for axis, n in enumerate(op.dx_dims[2:], 1):
+        whole = b.slice(whole, axis, 0, n)
+    return b.permute(whole, (0, rank + 1, *range(1, rank + 1)))
+
+
+def _gathered(
+    b: Builder,
+    columns: Value,
+    phases: Sequence[_Phase],
+    before: Sequence[int],
+    extents: Sequence[int],
+    taps: Sequence[int],
+    channels: int,
+) -> Value:
+    """Return the sum of what the taps of one phase add to its positions."""
+    total: Value | None = None
+    for each in product(*(range(p.count) for p in phases)):
+        number, part = 0, columns
+        for i, (phase, e) in enumerate(zip(phases, each, strict=True)):
+            number = number * taps[i] + phase.first + (phase.count - 1 - e) * phase.step
+            start = before[i] + phase.start + e * phase.dilation
+            part = b.slice(part, 1 + i, start, start + extents[i])
+        last = part.rank - 1
+        part = b.slice(part, last, number * channels, (number + 1) * channels)
+        total = part if total is None else b.add(total, part)
+    if total is None:
+        return b.literal(0, columns.dtype, (columns.shape[0], *extents, channels))
+    return total
 
 
 def _transposed(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataType) -> Value:
@@ -153,7 +247,7 @@ def _woven(
     strides: Sequence[int],
     accumulate: DataType,
 ) -> Value:
-    dims, rank = op.dx_dims, len(strides)
+    dims = op.dx_dims
     extents = [-(-n // s) for n, s in zip(dims[2:], strides, strict=True)]
     parts: dict[tuple[int, ...], Value] = {}
     for residues in product(*(range(s) for s in strides)):
@@ -164,18 +258,25 @@ def _woven(
             )
         ]
         parts[residues] = _convolved(b, dy, turned, phases, (*dims[:2], *extents), accumulate)
-    for axis in reversed(range(rank)):
+    whole = _interwoven(b, parts, strides, 2)
+    for axis, n in enumerate(dims[2:], 2):
+        whole = b.slice(whole, axis, 0, n)
+    return whole
+
+
+def _interwoven(
+    b: Builder, parts: Mapping[tuple[int, ...], Value], strides: Sequence[int], first: int
+) -> Value:
+    """Return the phases by their residues as one image, whose spatial dims begin at ``first``."""
+    for axis in reversed(range(len(strides))):
         parts = {
             residues[:-1]: _interleaved(
-                b, [parts[(*residues[:-1], r)] for r in range(strides[axis])], 2 + axis
+                b, [parts[(*residues[:-1], r)] for r in range(strides[axis])], first + axis
             )
             for residues in parts
             if not residues[-1]
         }
-    whole = parts[()]
-    for axis, n in enumerate(dims[2:], 2):
-        whole = b.slice(whole, axis, 0, n)
-    return whole
+    return parts[()]
 
 
 def _phase(residue: int, taps: int, stride: int, pre: int, dilation: int) -> _Phase:

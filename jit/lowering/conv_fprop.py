@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -13,22 +14,28 @@ from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ..emit.builder import Builder, T, Value
 from .accumulate import operands
+from .conv_products import PRODUCTS, seen
+from .forms_conv import forward_form
 
 __all__ = ["convolve", "doubled", "lower", "skips_dilation"]
-
-
-# Beyond it the many small convolutions take longer to compile (6 s for 32) than they save.
-_MOST_GROUPS = 16
 
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
     """Emit y = conv(x, w)."""
     op = node.op
     assert isinstance(op, ConvFprop)
+    if b.form == "plain":
+        return {"y": _plain(b, node, op, inputs)}
     image, given = _usual_order(b, inputs["x"]), inputs["w"]
-    # The CPU code for 16-bit convolutions is scalar; in float32 it is four times as fast.
-    x, w, accumulate = operands(b, image, given, node.compute_data_type, widen=b.target.is_cpu)
-    if w.dtype is given.dtype:
+    # The CPU code for 16-bit convolutions is scalar; in float32 it is four times as fast.  Its
+    # products of bfloat16 are quicker than those of float32, those of float16 are not.
+    products = b.form in PRODUCTS
+    brains = image.dtype is given.dtype is DataType.BFLOAT16
+    widen = b.target.is_cpu and not (products and brains)
+    x, w, accumulate = operands(b, image, given, node.compute_data_type, widen=widen)
+    if products:
+        pass  # what reorders the filter is a copy in any case
+    elif w.dtype is given.dtype:
         w = _settled(b, w, channels_last=image.argument and _channels_last(image))
     elif b.target.is_cpu:
         # Folded into the convolution, the conversion of the filter makes scalar code too.
@@ -37,7 +44,18 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         w = b.flip(w, range(2, w.rank))
     if x.shape[1] == 1 and skips_dilation(b, op):
         x, w = doubled(b, x, 1), doubled(b, w, 1)
-    return {"y": convolve(b, x, w, op, accumulate)}
+    return {"y": convolve(b, x, w, op, accumulate, form=b.form)}
+
+
+def _plain(b: Builder, node: FrozenNode, op: ConvFprop, inputs: Mapping[str, Value]) -> Value:
+    """Return the convolution as one op on the operands as they come."""
+    x, w, accumulate = operands(b, inputs["x"], inputs["w"], node.compute_data_type)
+    if op.conv_mode is ConvMode.CONVOLUTION:
+        w = b.flip(w, range(2, w.rank))
+    padding = list(op.pre_padding)
+    if op.pre_padding != op.post_padding:
+        x, padding = b.pad(x, op.pre_padding, op.post_padding, fused=True), [0] * len(padding)
+    return _convolution(b, x, w, op, padding, accumulate)
 
 
 def skips_dilation(b: Builder, op: ConvOp) -> bool:
@@ -82,24 +100,26 @@ def _settled(b: Builder, w: Value, *, channels_last: bool) -> Value:
     return w if kept else b.materialise(w)
 
 
-def convolve(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -> Value:
-    """Return the cross-correlation of logical x and w, accumulated in a type."""
-    taps = w.shape[2:]
+def convolve(
+    b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType, *, form: str = ""
+) -> Value:
+    """Return the cross-correlation of logical x and w, accumulated in a type.
+
+    Without a form the rules choose one.
+    """
+    form = form or forward_form(b.target, x.shape, w.shape, op, accumulate)
+    if form in PRODUCTS:
+        return PRODUCTS[form](b, x, w, op, accumulate)
     padding = list(op.pre_padding)
-    single = prod(taps) == 1
+    single = prod(w.shape[2:]) == 1
     if op.pre_padding != op.post_padding or single:
         # Torch pads both sides alike, and a filter of one tap becomes a matrix product, into
         # which no padding is fused.
         x = b.pad(x, op.pre_padding, op.post_padding, fused=not single)
         padding = [0] * len(padding)
-    groups = x.shape[1] // w.shape[1]
-    if groups > 1 and b.target.is_cpu:
-        if w.shape[:2] == (groups, 1) and set(op.stride) == {1}:
-            return _depthwise(b, b.pad(x, padding, padding), w, op, accumulate)
-        if w.shape[1] > 1 and groups <= _MOST_GROUPS:
-            return _per_group(b, x, w, op, padding, accumulate)
-    if groups > 1 and x.rank == 5 and accumulate.is_integer:
-        # torch-mlir multiplies grouped 3-D convolutions of integers as floats, and fails.
+    if form == "taps":
+        return _depthwise(b, b.pad(x, padding, padding), w, op, accumulate)
+    if form == "per_group":
         return _per_group(b, x, w, op, padding, accumulate)
     return _convolution(b, x, w, op, padding, accumulate)
 
@@ -119,9 +139,7 @@ def _depthwise(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType)
     for tap in np.ndindex(*w.shape[2:]):
         image, weight = x, w
         for i, at in enumerate(tap):
-            start = at * op.dilation[i]
-            stop = start + (extents[i] - 1) * op.stride[i] + 1
-            image = b.slice(image, 2 + i, start, stop, op.stride[i])
+            image = seen(b, image, 2 + i, at, extents[i], op.stride[i], op.dilation[i])
             weight = b.slice(weight, 2 + i, at, at + 1)
         weight = b.reshape(weight, (1, w.shape[0], *(1 for _ in tap)))
         term = b.mul(image, weight)
@@ -140,11 +158,12 @@ def _per_group(
     channels = w.shape[1]
     groups = x.shape[1] // channels
     filters = w.shape[0] // groups
+    inner = replace(op, pre_padding=tuple(padding), post_padding=tuple(padding))
     parts = []
     for g in range(groups):
         image = b.slice(x, 1, g * channels, (g + 1) * channels)
         taps = b.slice(w, 0, g * filters, (g + 1) * filters)
-        parts.append(_convolution(b, image, taps, op, padding, accumulate))
+        parts.append(convolve(b, image, taps, inner, accumulate))
     return b.concatenate(parts, 1)
 
 

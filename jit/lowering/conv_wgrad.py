@@ -15,12 +15,11 @@ from ...graph_api.ops.conv_fprop import ConvFprop
 from ...graph_api.ops.conv_wgrad import ConvWgrad
 from ..emit.builder import Builder, T, Value
 from .accumulate import operands
+from .conv_dgrad import backward
 from .conv_fprop import convolve, doubled
 
 __all__ = ["lower"]
 
-# Above this many taps the code grows more than it gains.
-_MOST_TAPS = 49
 # Below it (and with strides) gfx9 computes 16-bit gradients in float32.
 _FEW_CHANNELS = 64
 
@@ -29,6 +28,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     """Emit dw, the transpose of conv(x, ·) applied to dy."""
     op = node.op
     assert isinstance(op, ConvWgrad)
+    if b.form == "plain":
+        return {"dw": _plain(b, node, op, inputs)}
     x, dy, accumulate = operands(
         b, inputs["x"], inputs["dy"], node.compute_data_type, widen=b.target.is_cpu
     )
@@ -43,15 +44,25 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         x, dy = (doubled(b, v, 0) for v in (x, dy))
     if b.target.is_gfx9:
         x, dy = (_settled(b, v, op) for v in (x, dy))
-    taps = prod(op.dw_dims[2:])
-    plain = set(op.stride) == {1} and not any((*op.pre_padding, *op.post_padding))
-    if taps <= _MOST_TAPS if b.target.is_cpu else taps == 1 and plain:
+    if b.form == "products" or (prod(op.dw_dims[2:]) == 1 and _bare(op)):
         dw = _per_tap(b, x, dy, op, accumulate)
     else:
         dw = _correlated(b, x, dy, op, accumulate)
     if op.conv_mode is ConvMode.CONVOLUTION:
         dw = b.flip(dw, range(2, dw.rank))
     return {"dw": dw}
+
+
+def _bare(op: ConvWgrad) -> bool:
+    return set(op.stride) == {1} and not any((*op.pre_padding, *op.post_padding))
+
+
+def _plain(b: Builder, node: FrozenNode, op: ConvWgrad, inputs: Mapping[str, Value]) -> Value:
+    """Return dw by torch's own op for gradients of convolutions."""
+    x, dy, accumulate = operands(b, inputs["x"], inputs["dy"], node.compute_data_type)
+    filter_ = b.literal(0, x.dtype, op.dw_dims)
+    dw = backward(b, dy, x, filter_, op, accumulate, which=1)
+    return b.flip(dw, range(2, dw.rank)) if op.conv_mode is ConvMode.CONVOLUTION else dw
 
 
 def _cropped(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 
 from ...graph_api.frozen import FrozenNode
-from ..emit.builder import Builder, Value
+from ..emit.builder import Builder, T, Value
 from .accumulate import operands
 from .products import products
 
@@ -25,6 +25,15 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     count = prod(batch)
     left = b.reshape(_repeat(b, left, batch), (count, m, k))
     right = b.reshape(_repeat(b, right, batch), (count, k, n))
+    if b.form == "plain":
+        shape = (*batch, m, n)
+        c = b.call(
+            T.AtenMatmulOp,
+            shape,
+            accumulate,
+            *(b.reshape(x, (*batch, *x.shape[-2:])) for x in (left, right)),
+        )
+        return {"c": c}
     # Computed operands may be transposes that the compiler finds.
     rows = inputs["a"].order[-1:] == (len(batch) + 1,)
     c = products(b, left, right, accumulate, transposed=not rows)

@@ -7,7 +7,7 @@ compiler diagnostic can be told in terms of the graph; user names never enter th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -29,15 +29,20 @@ from ..emit.layout import argument, to_logical, to_memory
 from ..target import Target
 from . import lowering
 from .conv_forms import ConvForm, conv_form
+from .forms import choose
 
 __all__ = ["lower_graph"]
 
 
-def lower_graph(graph: FrozenGraph, target: Target) -> str:
+def lower_graph(graph: FrozenGraph, target: Target, forms: Sequence[str] = ()) -> str:
     """Return the module as text, with locations.
+
+    ``forms`` are those of ops that are not to have their default one, as in ``compiler.forms``.
 
     Raises
     ------
+    SettingError
+        If a form is unknown or does not fit.
     CompileError
         With stage ``"lower"`` and the node, when torch-mlir's verifier rejects what we emitted.
     """
@@ -47,7 +52,7 @@ def lower_graph(graph: FrozenGraph, target: Target) -> str:
         builder = Builder(target)
         builder.copies_filters = conv_form(graph, target) is ConvForm.COPIED
         with ir.InsertionPoint(module.body):
-            _emit_function(builder, graph)
+            _emit_function(builder, graph, choose(graph, target, forms))
         try:
             module.operation.verify()
         except ir.MLIRError as error:
@@ -146,7 +151,7 @@ def _settled(b: Builder, graph: FrozenGraph, value: Value, spec: TensorSpec) -> 
     return value
 
 
-def _emit_function(b: Builder, graph: FrozenGraph) -> None:
+def _emit_function(b: Builder, graph: FrozenGraph, forms: Sequence[str]) -> None:
     arguments = [(uid, True) for uid in graph.outputs] + [(uid, False) for uid in graph.inputs]
     types = [
         b.number_type(graph.tensors[uid].data_type)
@@ -171,6 +176,7 @@ def _emit_function(b: Builder, graph: FrozenGraph) -> None:
                     b.extents.setdefault(extent.factors[0], read)
             values[uid] = to_logical(b, given, spec)
         for k, node in enumerate(graph.nodes):
+            b.form = forms[k]
             with b.at(f"n{k}"):
                 for uid in node.inputs.values():
                     spec = graph.tensors[uid]

@@ -11,7 +11,6 @@ from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.sdpa import Sdpa
 from ..emit.builder import Builder, T, Value
 from .attention import grouped, logits, matrices, may_be_empty, narrowed, product
-from .fused_attention import fuses
 
 __all__ = ["lower"]
 
@@ -23,9 +22,9 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     """Emit o = softmax(scale · q·kᵀ + masks) · v, and the statistics that are asked for."""
     op = node.op
     assert isinstance(op, Sdpa)
-    k, v = (_paged(b, inputs, port, op.max_seq_len_kv) for port in ("k", "v"))
-    if _may_fuse(b, node, inputs):
+    if b.form in ("fused", "plain"):
         return {"o": _fused(b, op, inputs)}
+    k, v = (_paged(b, inputs, port, op.max_seq_len_kv) for port in ("k", "v"))
     return _composite(b, op, node, inputs, k, v)
 
 
@@ -88,12 +87,6 @@ def _paged(b: Builder, inputs: Mapping[str, Value], port: str, limit: int | None
         x = b.permute(b.reshape(x, (batch, pages, heads, size, depth)), (0, 2, 1, 3, 4))
         x = b.reshape(x, (batch, heads, pages * size, depth))
     return x if limit is None else b.slice(x, 2, 0, limit)
-
-
-def _may_fuse(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> bool:
-    heads = {port: x.shape[1] for port, x in inputs.items() if port in ("k", "v")}
-    kinds = {port: x.dtype for port, x in inputs.items()}
-    return b.target.is_gfx9 and fuses(node, heads, kinds)
 
 
 def _fused(b: Builder, op: Sdpa, inputs: Mapping[str, Value]) -> Value:

@@ -98,9 +98,10 @@ def _text(graph: Graph, kind: str, target: Target) -> str:
 
         choose(frozen, target, engine_name="iree")
         with working("lowering"):
+            from ...jit.knobs import settings
             from ...jit.lowering.module import lower_graph
 
-            return lower_graph(frozen, target)
+            return lower_graph(frozen, target, settings().compiler_forms)
     if kind in DIALECTS:
         from ...jit.dialects import in_dialect
         from ..select import choose

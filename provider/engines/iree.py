@@ -15,6 +15,7 @@ from ...graph_api.frozen import FrozenGraph
 from ...jit import support
 from ...jit.knobs import DATA_TILING, KNOBS, OPT_LEVELS, Settings, scope, settings
 from ...jit.lowering import LOWERINGS
+from ...jit.lowering.forms import choices, merged
 from ...jit.pipeline import Compiled, compile_graph, made_with
 from ...jit.target import Target
 from ..engine import Engine, EngineKnob, Plan, checked_knobs
@@ -37,6 +38,7 @@ _SETTINGS = {
     "data_tiling": "compiler_data_tiling",
     "driver": "runtime_driver",
 }
+_FORM = ".form"
 
 
 class IreeEngine(Engine):
@@ -89,7 +91,7 @@ class IreeEngine(Engine):
                     help=field["runtime_driver"].help,
                 )
             )
-        return tuple(found)
+        return (*_form_knobs(graph, target), *found)
 
     def build(
         self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
@@ -132,7 +134,35 @@ class IreeEngine(Engine):
 
 def under(knobs: Mapping[str, str]) -> AbstractContextManager[Settings]:
     """Return the scope of settings that stands for some choices of `IreeEngine.knobs`."""
-    return scope(**{_SETTINGS[name]: choice for name, choice in knobs.items()})
+    overrides: dict[str, Any] = {
+        _SETTINGS[name]: choice for name, choice in knobs.items() if name in _SETTINGS
+    }
+    forms = {
+        name.removesuffix(_FORM): choice for name, choice in knobs.items() if name.endswith(_FORM)
+    }
+    if forms:
+        overrides["compiler_forms"] = merged(settings().compiler_forms, forms)
+    return scope(**overrides)
+
+
+def _form_knobs(graph: FrozenGraph, target: Target) -> list[EngineKnob]:
+    """Return a knob for each op of the graph that can be written in more than one form."""
+    set_now = dict(text.partition("=")[::2] for text in settings().compiler_forms)
+    found = []
+    for op, choice in choices(graph, target).items():
+        default = set_now.get(op, set_now.get("all", ""))
+        if default not in choice.names:
+            default = choice.default
+        found.append(
+            EngineKnob(
+                name=op + _FORM,
+                choices=choice.names,
+                default=default,
+                help=f"How the nodes of {op} are written for the compiler (docs/forms.md).",
+                tried=tuple(dict.fromkeys((default, *choice.tried))),
+            )
+        )
+    return found
 
 
 def work(graph: FrozenGraph) -> int:

@@ -67,6 +67,8 @@ GOOD = [
     ("EXTRA_FLAGS", "--a=1 '--b=x y' --c", "compiler_extra_flags", ("--a=1", "--b=x y", "--c")),
     ("OPT_LEVEL", "o1", "compiler_opt_level", "O1"),
     ("DATA_TILING", "OFF", "compiler_data_tiling", "off"),
+    ("FORMS", "plain", "compiler_forms", ("all=plain",)),
+    ("FORMS", "sdpa=fused, matmul=plain", "compiler_forms", ("matmul=plain", "sdpa=fused")),
     ("TUNING_SPEC", "/t.mlir", "compiler_tuning_spec", Path("/t.mlir")),
     ("REPRODUCERS_DIR", "/r", "reproducers_dir", Path("/r")),
     ("REPRODUCERS_KEEP", "0", "reproducers_keep", 0),
@@ -178,6 +180,7 @@ def test_table_matches_the_class_and_its_names() -> None:
     assert {k.name for k in KNOBS if k.in_cache_key} == {
         "compiler.data_tiling",
         "compiler.extra_flags",
+        "compiler.forms",
         "compiler.opt_level",
         "compiler.tuning_spec",
     }

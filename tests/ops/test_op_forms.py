@@ -1,0 +1,134 @@
+"""Every form of every op gives the right numbers, on problems that are shaped against it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hipdnn_iree import Graph
+from hipdnn_iree.graph_api.frozen import FrozenGraph
+from hipdnn_iree.graph_api.layout import channels_last_strides
+from hipdnn_iree.jit.knobs import scope
+from hipdnn_iree.jit.lowering.forms import FORMS
+from hipdnn_iree.jit.target import Target
+
+Check = Callable[..., Any]
+
+CPU = Target.parse("cpu")
+
+
+def image(graph: Graph, dims: tuple[int, ...], name: str, last: bool) -> Any:
+    strides = channels_last_strides(dims) if last else None
+    return graph.tensor(dims=dims, strides=strides, name=name)
+
+
+def conv(kind: str = "float", *, groups: int = 1, last: bool = False, **more: Any) -> FrozenGraph:
+    """Two uneven images, odd channels, 3x2 taps unless 3x3 are asked for."""
+    taps = more.pop("taps", (3, 2))
+    graph = Graph("conv", io_data_type=kind, compute_data_type="float")
+    x = image(graph, (2, 6, 9, 7), "x", last)
+    w = image(graph, (more.pop("filters", 10), 6 // groups, *taps), "w", last)
+    y = graph.conv_fprop(x, w, **more)
+    graph.relu(y).set_output()
+    return graph.freeze()
+
+
+def dgrad(kind: str = "float", *, last: bool = False, **more: Any) -> FrozenGraph:
+    graph = Graph("dgrad", io_data_type=kind, compute_data_type="float")
+    taps, stride = (3, 4), more.pop("stride", (2, 3))
+    dilation, padding = more.pop("dilation", (1, 1)), more.pop("padding", (1, 2))
+    size = (11, 13)
+    out = [
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, p, d, k, s in zip(size, padding, dilation, taps, stride, strict=True)
+    ]
+    dy, w = image(graph, (2, 5, *out), "dy", last), image(graph, (5, 6, *taps), "w", last)
+    dx = graph.conv_dgrad(
+        dy, w, dx_dims=(2, 6, *size), stride=stride, dilation=dilation, padding=padding, **more
+    )
+    dx.set_output()
+    return graph.freeze()
+
+
+def wgrad(kind: str = "float") -> FrozenGraph:
+    graph = Graph("wgrad", io_data_type=kind, compute_data_type="float")
+    x, dy = graph.tensor(dims=(2, 6, 9, 7), name="x"), graph.tensor(dims=(2, 5, 5, 4), name="dy")
+    graph.conv_wgrad(dy, x, dw_dims=(5, 6, 3, 3), stride=2, padding=1).set_output()
+    return graph.freeze()
+
+
+def matmul() -> FrozenGraph:
+    graph = Graph("matmul", io_data_type="half", compute_data_type="float")
+    a, b = graph.tensor(dims=(4, 5, 9), name="a"), graph.tensor(dims=(2, 9, 7), name="b")
+    graph.matmul(a, b).set_output()
+    return graph.freeze()
+
+
+def attention() -> FrozenGraph:
+    graph = Graph("attention", io_data_type="float")
+    q, k, v = (graph.tensor(dims=(2, 3, 5, 8), name=name) for name in "qkv")
+    graph.sdpa(q, k, v).o.set_output()
+    return graph.freeze()
+
+
+CASES: dict[tuple[str, str], list[FrozenGraph]] = {
+    ("conv_fprop", "direct"): [conv("half", padding=1, stride=(2, 1))],
+    ("conv_fprop", "shifted"): [
+        conv(padding=(1, 2), dilation=(2, 1)),
+        conv("bfloat16", last=True, pre_padding=(1, 0), post_padding=(0, 2), stride=(2, 3)),
+    ],
+    ("conv_fprop", "gathered"): [
+        conv("half", padding=1, stride=(2, 3), dilation=(1, 2), conv_mode="convolution"),
+        conv(last=True, stride=2),
+    ],
+    ("conv_fprop", "winograd"): [
+        conv(taps=(3, 3), padding=1),
+        conv("half", taps=(3, 3), last=True, pre_padding=(0, 2), post_padding=(1, 0)),
+    ],
+    ("conv_fprop", "img2col"): [conv(last=True, padding=1)],
+    ("conv_fprop", "taps"): [conv(groups=6, filters=6, last=True, padding=1, stride=(1, 2))],
+    ("conv_fprop", "per_group"): [conv("bfloat16", groups=2, padding=1, stride=2)],
+    ("conv_fprop", "plain"): [conv("half", groups=2, last=True, padding=1)],
+    ("conv_dgrad", "flipped"): [dgrad("half", last=True)],
+    ("conv_dgrad", "scattered"): [
+        dgrad(),
+        dgrad("half", last=True, stride=(3, 1), dilation=(2, 3), padding=(2, 0)),
+        dgrad(stride=(4, 5), conv_mode="convolution"),
+    ],
+    ("conv_dgrad", "transposed"): [dgrad()],
+    ("conv_dgrad", "plain"): [dgrad(last=True)],
+    ("conv_wgrad", "products"): [wgrad()],
+    ("conv_wgrad", "correlated"): [wgrad("bfloat16")],
+    ("conv_wgrad", "plain"): [wgrad()],
+    ("matmul", "products"): [matmul()],
+    ("matmul", "plain"): [matmul()],
+    ("sdpa", "composite"): [attention()],
+    ("sdpa", "fused"): [attention()],
+    ("sdpa", "plain"): [attention()],
+}
+
+
+def test_no_form_is_forgotten() -> None:
+    assert set(CASES) == {(op, form.name) for op, forms in FORMS.items() for form in forms.table}
+
+
+@pytest.mark.parametrize(
+    ("op", "form", "graph"),
+    [
+        pytest.param(op, form, graph, id=f"{op}-{form}-{i}", marks=[pytest.mark.full] if i else [])
+        for (op, form), graphs in CASES.items()
+        for i, graph in enumerate(graphs)
+    ],
+)
+def test_numbers(op: str, form: str, graph: FrozenGraph, check: Check) -> None:
+    with scope(compiler_forms=f"{op}={form}"):
+        check(graph)
+
+
+@pytest.mark.full
+def test_images_are_computed_one_by_one_when_there_is_much_to_join(check: Check) -> None:
+    graph = Graph("many", io_data_type="float")
+    x = graph.tensor(dims=(3, 16, 70, 70), name="x")
+    graph.conv_fprop(x, graph.tensor(dims=(8, 16, 3, 3), name="w"), stride=1).set_output()
+    check(graph.freeze())
