@@ -63,10 +63,28 @@ def default_engines() -> tuple[str, ...]:
 def candidates(
     graph: FrozenGraph, target: Target | str, *, engine_name: str | None = None
 ) -> list[Candidate]:
-    """Return every engine (or the one asked for) with its reasons to decline, or its knobs."""
+    """Return every engine (or the one asked for) with its reasons to decline, or what it offers.
+
+    That is its knobs, an estimated time, and the lowest time measured here earlier.
+    """
+    from .selection.cost import estimate
+
     where = Target.parse(target)
     names = list(engines()) if engine_name is None else [engine_name]
-    return [Candidate.of(one, graph, where) for one in map(engine, names)]
+    found = [Candidate.of(one, graph, where) for one in map(engine, names)]
+    times: dict[str, float] = {}
+    for entry, candidate in winners.winners().usable(graph, where, [c for c in found if c.served]):
+        times[candidate.name] = min(entry.median_us, times.get(candidate.name, entry.median_us))
+    return [
+        replace(
+            c,
+            estimated_us=estimate(graph, where, c.engine).us,
+            measured_us=times.get(c.name),
+        )
+        if c.served
+        else c
+        for c in found
+    ]
 
 
 def choose(

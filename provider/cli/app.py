@@ -24,6 +24,7 @@ COMMANDS = (
     "compile",
     "artifact",
     "explain",
+    "tune",
     "show",
     "engines",
     "ops",

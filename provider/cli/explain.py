@@ -1,23 +1,25 @@
-"""``hipdnn-iree explain``: who serves a graph, who declines it, and what the cache knows."""
+"""``hipdnn-iree explain``: who serves a graph, who declines it, and why this one is chosen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...graph_api.errors import NotSupportedError
 from .exits import NOT_SUPPORTED
 from .options import (
     Command,
     State,
+    choice_options,
     engine_knob_option,
     engine_option,
     graph_argument,
     knob_options,
     target_option,
 )
-from .output import bold, emit, facts, say, shown
+from .output import bold, emit, facts, number, say, shown
 
 if TYPE_CHECKING:
     from ...graph_api.frozen import FrozenGraph
@@ -27,12 +29,18 @@ if TYPE_CHECKING:
 JSON: dict[str, str] = {
     "graph": "`name` and `digest`",
     "target": "canonical spelling of the target",
-    "chosen": "name of the engine that would run the graph, or null",
-    "why": "why that one",
+    "chosen": "null, or of the engine that would run the graph `engine`, `engine_id`, `knobs` "
+    "(those that are not its defaults) and `policy` (who chose it: `pinned`, `preferred`, or the "
+    "name of a policy)",
+    "why": "what the choice rests on",
+    "policies": "the policies that are asked, in order",
     "candidates": "of each engine `engine`, `alias`, `engine_id`, `served`, `default` (whether it "
-    "is taken without `--engine`), `reasons` (`rule`, `node`, `port`, `got`, `wanted`, `hint`, "
-    "`text`), `knobs` (`name`, `choices`, `default`, `help`), `estimated_us` and `measured_us` "
-    "(null where unknown)",
+    "is taken without being asked for), `last_resort` (whether no policy takes it), `reasons` "
+    "(`rule`, `node`, `port`, `got`, `wanted`, `hint`, `text`), "
+    "`knobs` (`name`, `choices`, `default`, `help`), `estimated_us` and "
+    "`measured_us` (of one execution, null where unknown), `estimate` (every number that the "
+    "estimate rests on, or null) and `measured` (what is remembered, the fastest first: `engine`, "
+    "`engine_id`, `knobs`, `median_us`, `low_us`, `high_us`, `samples`, `when`)",
     "cache": "null unless the IREE engine is chosen: `state` (`hit`, `miss`, `off`), `key`, "
     "`root` and `miss`: null or `reason`, `nearest`, `differences`, `detail`, `text`",
 }
@@ -42,30 +50,46 @@ JSON: dict[str, str] = {
 @graph_argument
 @target_option()
 @engine_option
+@choice_options
 @engine_knob_option
 @knob_options("--cache", "--cache-dir", "--opt-level", "--extra-flags")
 @click.pass_obj
 def command(
-    state: State, graph: str, target: Target, engine: str | None, chosen_knobs: dict[str, str]
+    state: State,
+    graph: str,
+    target: Target,
+    engine: str | None,
+    prefer: tuple[str, ...],
+    policy: str | None,
+    chosen_knobs: dict[str, str],
 ) -> None:
-    """Say which engines serve GRAPH, why the others decline, and whether the code is cached.
+    """Say which engines serve GRAPH, why the others decline, and who chooses which one.
 
-    Nothing is compiled.  The exit code is 3 when no engine would run the graph.
+    Nothing is compiled, unless the policy is autotune.  The exit code is 3 when no engine would
+    run the graph.
     """
     from ..select import candidates, choose
+    from ..selection.policies import policy_names
     from .files import read_graph
 
     frozen = read_graph(graph).freeze()
     found = candidates(frozen, target, engine_name=engine)
-    chosen = None
-    if any(c.served for c in found if engine or c.engine.BY_DEFAULT):
-        chosen = choose(frozen, target, engine_name=engine, knobs=chosen_knobs)
+    policies = policy_names(policy)
+    chosen, why = None, ""
+    try:
+        chosen = choose(
+            frozen, target, engine_name=engine, prefer=prefer, policy=policy, knobs=chosen_knobs
+        )
+        why = chosen.why
+    except NotSupportedError as error:
+        why = _why_not(found, engine, error)
     about = {
         "graph": {"name": frozen.name, "digest": frozen.digest},
         "target": str(target),
-        "chosen": chosen.name if chosen else None,
-        "why": _why(chosen, engine),
-        "candidates": [c.as_dict() for c in found],
+        "chosen": _chosen(chosen) if chosen else None,
+        "why": why,
+        "policies": list(policies),
+        "candidates": _candidates(frozen, target, found),
         "cache": _cache(frozen, target, chosen.choice)
         if chosen and chosen.engine.ALIAS == "iree"
         else None,
@@ -78,10 +102,39 @@ def command(
         raise click.exceptions.Exit(NOT_SUPPORTED)
 
 
-def _why(chosen: Candidate | None, pinned: str | None) -> str:
-    if chosen is None:
-        return "the pinned engine declines" if pinned else "every engine of the defaults declines"
-    return "pinned" if pinned else "the first of the default engines that serves the graph"
+def _chosen(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "engine": candidate.name,
+        "engine_id": candidate.engine.id,
+        "knobs": dict(candidate.choice),
+        "policy": candidate.policy,
+    }
+
+
+def _why_not(found: Sequence[Candidate], pinned: str | None, error: NotSupportedError) -> str:
+    if pinned:
+        return "the pinned engine declines"
+    if any(c.served for c in found if c.engine.BY_DEFAULT):
+        return error.message
+    return "every engine of the defaults declines"
+
+
+def _candidates(
+    frozen: FrozenGraph, target: Target, found: Sequence[Candidate]
+) -> list[dict[str, Any]]:
+    from ..selection.cost import estimate
+    from ..selection.winners import winners
+
+    served = [c for c in found if c.served]
+    known = [entry for entry, _ in winners().usable(frozen, target, served)]
+    return [
+        {
+            **c.as_dict(),
+            "estimate": estimate(frozen, target, c.engine).as_dict() if c.served else None,
+            "measured": [entry.as_dict() for entry in known if entry.engine_id == c.engine.id],
+        }
+        for c in found
+    ]
 
 
 def _cache(frozen: FrozenGraph, target: Target, knobs: Mapping[str, str]) -> dict[str, Any]:
@@ -101,11 +154,12 @@ def _cache(frozen: FrozenGraph, target: Target, knobs: Mapping[str, str]) -> dic
 
 
 def _print(about: dict[str, Any]) -> None:
-    graph, cache = about["graph"], about["cache"]
+    graph, cache, chosen = about["graph"], about["cache"], about["chosen"]
     rows = [
         ("graph", f"{graph['name'] or '(no name)'}  {graph['digest'][:16]}"),
         ("target", about["target"]),
-        ("chosen", f"{about['chosen'] or 'none'}: {about['why']}"),
+        ("chosen", f"{_in_words(chosen)}: {about['why']}"),
+        ("policies", ", ".join(about["policies"])),
     ]
     if cache is not None:
         rows.append(("cache", f"{cache['state']}  {cache['key'][:16]} in {cache['root']}"))
@@ -115,8 +169,36 @@ def _print(about: dict[str, Any]) -> None:
             say(f"  {shown(line)}")
     for candidate in about["candidates"]:
         say()
-        verdict = "serves the graph" if candidate["served"] else "declines"
-        note = "" if candidate["default"] else ", and runs only when pinned with --engine"
-        say(f"{bold(candidate['engine'])} ({candidate['alias']}) {verdict}{note}")
-        for reason in candidate["reasons"]:
-            say(f"  {shown(reason['text'])}")
+        _print_candidate(candidate)
+
+
+def _in_words(chosen: dict[str, Any] | None) -> str:
+    if chosen is None:
+        return "none"
+    knobs = ", ".join(f"{name}={value}" for name, value in chosen["knobs"].items())
+    return f"{chosen['engine']}{f' with {knobs}' if knobs else ''} by {chosen['policy']}"
+
+
+def _print_candidate(candidate: dict[str, Any]) -> None:
+    verdict = "serves the graph" if candidate["served"] else "declines"
+    note = "" if candidate["default"] else ", and runs only when it is asked for"
+    if not candidate["default"] and not candidate["last_resort"]:
+        note += " or known to be faster"
+    say(f"{bold(candidate['engine'])} ({candidate['alias']}) {verdict}{note}")
+    for reason in candidate["reasons"]:
+        say(f"  {shown(reason['text'])}")
+    estimate = candidate["estimate"]
+    if estimate is not None:
+        terms = ", ".join(f"{name} {number(us)}" for name, us in estimate["terms_us"].items())
+        factor, known = estimate["calibration"], estimate["measurements"]
+        by = f"; times {number(factor)} as {known} measurement(s) say" if known else ""
+        say(f"  estimated {number(estimate['us'])} µs ({terms}{by})")
+    for row in candidate["measured"]:
+        knobs = ", ".join(f"{name}={value}" for name, value in row["knobs"].items())
+        spread = f"{number(row['low_us'])} to {number(row['high_us'])}, {row['samples']} samples"
+        say(f"  measured {number(row['median_us'])} µs ({spread}) with {knobs or 'its defaults'}")
+    for knob in candidate["knobs"]:
+        choices = ", ".join(
+            f"{c} (default)" if c == knob["default"] else c for c in knob["choices"]
+        )
+        say(f"  knob {knob['name']}: {choices}")

@@ -21,6 +21,7 @@ __all__ = [
     "Command",
     "Group",
     "State",
+    "choice_options",
     "engine_knob_option",
     "engine_option",
     "graph_argument",
@@ -243,6 +244,22 @@ def engine_option(function: F) -> F:
         metavar="ENGINE",
         help="Pin an engine by name or alias; it is never replaced by another one. "
         "`hipdnn-iree engines` lists them.",
+    )(function)
+
+
+def choice_options(function: F) -> F:
+    """Add ``--prefer`` and ``--policy``."""
+    function = click.option(
+        "--policy",
+        metavar="NAMES",
+        help="Who ranks the engines: config, tuned, heuristic, autotune, order; the first that has "
+        "an opinion.  [env: HIPDNN_IREE_POLICY]",
+    )(function)
+    return click.option(
+        "--prefer",
+        metavar="ENGINE",
+        multiple=True,
+        help="Take this engine if it serves the graph; repeatable, the first one wins.",
     )(function)
 
 

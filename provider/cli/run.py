@@ -17,6 +17,7 @@ from .options import (
     RUNNING,
     Command,
     State,
+    choice_options,
     engine_knob_option,
     engine_option,
     graph_argument,
@@ -68,6 +69,7 @@ JSON: dict[str, str] = {
 @graph_argument
 @target_option(help="Machine to run on.")
 @engine_option
+@choice_options
 @engine_knob_option
 @click.option(
     "--verify/--no-verify",
@@ -122,6 +124,8 @@ def command(
     graph: str,
     target: Target,
     engine: str | None,
+    prefer: tuple[str, ...],
+    policy: str | None,
     chosen_knobs: dict[str, str],
     verify: bool,
     inputs: str | None,
@@ -144,7 +148,8 @@ def command(
     how = {"exact": exact, "buckets": _buckets(buckets)}
     clock = _Clock()
     whole, artifact = clock("load_graph", lambda: _read(read_file(graph), engine, how))
-    plan = _build(whole, target, engine, chosen_knobs, clock, wanted, artifact, how)
+    who = {"prefer": prefer, "policy": policy, "knobs": chosen_knobs}
+    plan = _build(whole, target, engine, who, clock, wanted, artifact, how)
     frozen = plan.graph
     arrays = clock("inputs", lambda: _inputs(frozen, inputs, seed, read_inputs))
     results, times = _execute(plan, arrays, repeat, clock)
@@ -225,7 +230,7 @@ def _build(
     whole: FrozenGraph,
     target: Target,
     engine: str | None,
-    knobs: Mapping[str, str],
+    who: Mapping[str, Any],
     clock: _Clock,
     shapes: Mapping[str, tuple[int, ...]],
     artifact: Artifact | None,
@@ -233,15 +238,15 @@ def _build(
 ) -> Plan:
     from ..select import build, choose
 
-    ready = artifact.plan(target, engine=engine, knobs=knobs or None) if artifact else None
+    ready = artifact.plan(target, engine=engine, knobs=who["knobs"] or None) if artifact else None
     if not any(how.values()) and ready is None:
-        choose(whole, target, engine_name=engine, knobs=knobs)  # declines come before all else
+        choose(whole, target, engine_name=engine, **who)  # declines come before all else
     if not target.is_cpu:
         _must_have_device(target)
     _must_fit(whole)
 
     def work() -> Plan:
-        plan = ready or build(whole, target, engine=engine, knobs=knobs, **how)
+        plan = ready or build(whole, target, engine=engine, **who, **how)
         sizes = {dim.name: dim.example for dim in whole.symbols}
         given = {name: dims[0] for name, dims in shapes.items() if name in sizes}
         others: dict[TensorKey, ShapeLike] = {

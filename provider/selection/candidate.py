@@ -101,6 +101,7 @@ class Candidate:
             "engine_id": self.engine.id,
             "served": self.served,
             "default": self.engine.BY_DEFAULT,
+            "last_resort": self.engine.LAST_RESORT,
             "reasons": [{**r.problem.as_dict(), "text": str(r.problem)} for r in self.reasons],
             "knobs": [knob.as_dict() for knob in self.knobs],
             "estimated_us": self.estimated_us,

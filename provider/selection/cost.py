@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import exp, log
 from statistics import median
 from typing import Any
 
@@ -89,6 +90,8 @@ UNKNOWN = EngineModel(
 )
 
 _NARROW_BITS = 16
+_DOUBT = 3.0  # measurements that the model itself is worth
+_MOST = log(8.0)  # a calibration beyond it means something else than a slower machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,11 +177,11 @@ def estimate(graph: FrozenGraph, target: Target, engine: Engine) -> Estimate:
     kernels = _kernels(graph) if model.fuses else len(graph.nodes)
     launches = kernels * peak.launch_us
     raw = model.call_us + launches + longest * 1e6
-    factor, known = _calibration(engine, target)
+    calibration, known = _calibration(engine, target)
     return Estimate(
-        us=raw * factor,
+        us=raw * calibration,
         raw_us=raw,
-        calibration=factor,
+        calibration=calibration,
         measurements=known,
         terms={
             "call": model.call_us,
@@ -226,8 +229,15 @@ def _between(graph: FrozenGraph) -> int:
 
 
 def _calibration(engine: Engine, target: Target) -> tuple[float, int]:
-    """Return measured over estimated times of an engine on this machine, and how many."""
+    """Return measured over estimated times of an engine on this machine, and how many.
+
+    Few measurements count for little: half of what they say (in logarithms) with three of them.
+    """
     from .winners import machine_of, winners
 
     ratios = winners().ratios(str(target), machine_of(target), engine.id, MODEL)
-    return (median(ratios), len(ratios)) if ratios else (1.0, 0)
+    if not ratios:
+        return 1.0, 0
+    known = len(ratios)
+    said = median(map(log, ratios)) * known / (known + _DOUBT)
+    return exp(max(-_MOST, min(_MOST, said))), known

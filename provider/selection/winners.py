@@ -125,6 +125,11 @@ class Entry:
             rule=_rule_of(graph),
         )
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON form of what was measured."""
+        names = ("engine", "engine_id", "knobs", "median_us", "low_us", "high_us", "samples")
+        return {**{name: getattr(self, name) for name in names}, "when": self.when}
+
     @property
     def place(self) -> tuple[str, str, str]:
         """What it was measured for and on."""

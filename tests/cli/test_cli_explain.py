@@ -25,8 +25,15 @@ def test_hit_and_miss(
     words = ["explain", graphs / "add.json", "--json"]
     about = cli(*words).json()
     assert set(about) == set(explain_module.JSON)
-    assert about["chosen"] == "IREE_JIT_ENGINE"
+    assert about["chosen"] == {
+        "engine": "IREE_JIT_ENGINE",
+        "engine_id": engine_id("IREE_JIT_ENGINE"),
+        "knobs": {},
+        "policy": "order",
+    }
     iree, _, reference = about["candidates"]
+    estimate = iree.pop("estimate")
+    assert iree.pop("estimated_us") == estimate["us"] > estimate["engine"]["call_us"]
     assert {"driver", "opt_level"} <= {knob["name"] for knob in iree.pop("knobs")}
     assert iree == {
         "engine": "IREE_JIT_ENGINE",
@@ -34,9 +41,10 @@ def test_hit_and_miss(
         "engine_id": engine_id("IREE_JIT_ENGINE"),
         "served": True,
         "default": True,
+        "last_resort": False,
         "reasons": [],
-        "estimated_us": None,
         "measured_us": None,
+        "measured": [],
     }
     assert (reference["served"], reference["default"]) == (True, False)
     assert about["cache"]["state"] == "miss"
@@ -49,9 +57,11 @@ def test_hit_and_miss(
     assert (about["cache"]["state"], about["cache"]["miss"]) == ("hit", None)
     table = cli(*words[:2])
     assert (table.code, table.err) == (0, "")
-    assert "chosen  IREE_JIT_ENGINE: the first of the default engines that serves" in table.out
-    assert "cache   hit" in table.out
-    assert "REFERENCE_ENGINE (reference) serves the graph, and runs only when pinned" in table.out
+    assert "chosen    IREE_JIT_ENGINE by order: the fixed order of engines" in table.out
+    assert "policies  config, tuned, order" in table.out
+    assert "cache     hit" in table.out
+    assert "REFERENCE_ENGINE (reference) serves the graph, and runs only when it is" in table.out
+    assert "  knob driver: local-sync (default), local-task" in table.out
 
     # The ingredient that differs is named.
     about = cli(*words, "--opt-level", "O1").json()
@@ -83,13 +93,13 @@ def test_declines_have_reasons(cli: Cli, graphs: Path) -> None:
     assert {r["rule"] for r in reference["reasons"]} == {"REFERENCE-01", "REFERENCE-02"}
     table = cli("explain", graphs / "declined.json", "--target", "gfx942")
     assert table.code == 3
-    assert "chosen  none: every engine of the defaults declines" in table.out
+    assert "chosen    none: every engine of the defaults declines" in table.out
     assert "  pointwise_0.in_0: [IREE-04] got a ragged tensor; wanted" in table.out
 
 
 def test_a_pinned_engine(cli: Cli, graphs: Path) -> None:
     about = cli("explain", graphs / "add.json", "--engine", "reference", "--json").json()
-    assert (about["chosen"], about["why"]) == ("REFERENCE_ENGINE", "pinned")
+    assert (about["chosen"]["engine"], about["why"]) == ("REFERENCE_ENGINE", "pinned")
     assert [c["alias"] for c in about["candidates"]] == ["reference"]
     assert about["cache"] is None
     words = ["--engine", "reference", "--target", "gfx942", "--json"]
