@@ -8,7 +8,6 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from weakref import WeakValueDictionary
 
 from ..graph_api.errors import BindError
 from ..jit.signature import Signature
@@ -112,28 +111,15 @@ class Program:
         return Run(executable, 0 if own_workspace else self.workspace_bytes, wait)
 
 
-_on_streams: WeakValueDictionary[tuple[str, Place], Device] = WeakValueDictionary()
-_opening = threading.Lock()
-
-
 def _device(driver: str, place: Place) -> Device:
-    """Return IREE's device for a place; that of a stream goes when the last plan on it goes.
-
-    Hosts make and destroy streams as they like, so a stream's device is not kept for good.
-    """
+    """Return IREE's device for a place."""
     from ..jit.knobs import settings
     from ..jit.runtime.device import Device
 
-    if not place.stream:
-        workers = (settings().runtime_threads or None) if driver == "local-task" else None
-        return Device.open(driver, device_id=place.device_id, workers=workers)
-    with _opening:
-        device = _on_streams.get((driver, place))
-        if device is None:
-            device = Device.open(driver, device_id=place.device_id, stream=place.stream)
-            device.close()  # forgets it; whoever uses it keeps it
-            _on_streams[driver, place] = device
-    return device
+    if place.stream:
+        return Device.on_stream(driver, place.stream, device_id=place.device_id)
+    workers = (settings().runtime_threads or None) if driver == "local-task" else None
+    return Device.open(driver, device_id=place.device_id, workers=workers)
 
 
 class Run:

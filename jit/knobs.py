@@ -360,7 +360,8 @@ class Settings:
             "DRIVER",
             "auto",
             *kinds.choice("auto", "local-sync", "local-task"),
-            "How CPU code runs: in the calling thread, or spread over worker threads.",
+            "How CPU code runs: in the calling thread, or spread over worker threads; "
+            "auto: over threads where one core is estimated to take 60 microseconds or more.",
         )
     )
     runtime_threads: int = field(

@@ -8,8 +8,9 @@ one compiled module (``engines.iree_dynamic``), others build for the sizes exact
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ..graph_api.dynamic import at_sizes, sizes_of
@@ -20,6 +21,8 @@ from .engine import Plan, TensorKey
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from ..jit.runtime.pending import Pending
 
 __all__ = ["DynamicPlan", "ExactPlan"]
 
@@ -83,6 +86,17 @@ class DynamicPlan(Plan):
     def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
         self._for(buffers)._execute(buffers, workspace)
 
+    def _submit(
+        self, buffers: Mapping[int, Any], workspace: Any, after: Iterable[Pending]
+    ) -> Pending:
+        return self._for(buffers)._submit(buffers, workspace, after)
+
+    def _many(self, sets: Sequence[Mapping[int, Any]], workspace: Any) -> None:
+        plans = [(self._for(buffers), buffers) for buffers in sets]
+        for _, group in groupby(plans, key=lambda pair: id(pair[0])):
+            same = list(group)
+            same[0][0]._many([buffers for _, buffers in same], workspace)
+
     def _run(self, inputs: Mapping[int, Any], copy: bool) -> dict[int, np.ndarray[Any, Any]]:
         return self._for(inputs)._run(inputs, copy)
 
@@ -92,7 +106,19 @@ class DynamicPlan(Plan):
 
 @dataclass(kw_only=True)
 class ExactPlan(DynamicPlan):
-    """Each combination of sizes is built by itself, as a graph with fixed dims."""
+    """Each combination of sizes is built by itself, as a graph with fixed dims.
+
+    Attributes
+    ----------
+    stream : int or None
+        Stream that the plans run on (`on_stream`).
+    """
+
+    stream: int | None = None
+
+    def _on(self, stream: int) -> Plan:
+        return replace(self, stream=stream)
 
     def _at(self, graph: FrozenGraph, sizes: Mapping[str, int]) -> Plan:
-        return self._by_itself(graph)
+        plan = self._by_itself(graph)
+        return plan if self.stream is None else plan.on_stream(self.stream)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..graph_api.dynamic import at_sizes
-from ..graph_api.errors import BindError, Decline, Problem, SettingError
+from ..graph_api.errors import BindError, Decline, DeviceError, Problem, SettingError
 from ..graph_api.frozen import FrozenGraph
 from ..graph_api.specialise import Shape, ShapeLike, as_shapes, specialise
 from ..graph_api.tensor import Tensor
@@ -25,6 +25,8 @@ from .latest import Latest
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from ..jit.runtime.pending import Pending
 
 __all__ = ["RULES", "Engine", "EngineKnob", "Plan", "checked_knobs", "engine_id"]
 
@@ -36,6 +38,7 @@ TensorKey = Tensor | int | str
 
 # Plans for other shapes that a plan keeps; a server meets a few dozen sizes, each of some 15 KiB.
 _KEPT_SHAPES = 64
+_KEPT_STREAMS = 16
 
 
 def engine_id(name: str) -> int:
@@ -127,6 +130,9 @@ class Plan(ABC):
     _others: Latest[Plan] = field(
         default_factory=lambda: Latest(_KEPT_SHAPES), init=False, repr=False, compare=False
     )
+    _streams: Latest[Plan] = field(
+        default_factory=lambda: Latest(_KEPT_STREAMS), init=False, repr=False, compare=False
+    )
 
     @property
     def engine_id(self) -> int:
@@ -212,7 +218,9 @@ class Plan(ABC):
         allowed = {k.name: k.choices for k in engine(self.engine).knobs(graph, self.target)}
         return {n: v for n, v in self.knobs.items() if v in allowed.get(n, ())}
 
-    def execute(self, buffers: Mapping[TensorKey, Any], workspace: Any = None) -> None:
+    def execute(
+        self, buffers: Mapping[TensorKey, Any], workspace: Any = None, *, stream: Any = None
+    ) -> None:
         """Run on the caller's buffers: every input and output, by tensor, uid or name.
 
         Parameters
@@ -222,13 +230,98 @@ class Plan(ABC):
             address) with the tensor's logical dims and its strides.
         workspace : buffer, optional
             ``workspace_bytes`` of scratch memory; the plan has its own otherwise.
+        stream : int or stream object, optional
+            GPU stream to run on; see `on_stream`.
 
         Raises
         ------
         BindError
             With all misfits at once; nothing has been run then.
+        DeviceError
+            If the device fails, or there is a stream and the plan takes none.
         """
-        self._execute(self._by_uid(buffers), workspace)
+        self._at_stream(stream)._execute(self._by_uid(buffers), workspace)
+
+    def execute_async(
+        self,
+        buffers: Mapping[TensorKey, Any],
+        workspace: Any = None,
+        *,
+        stream: Any = None,
+        after: Iterable[Pending] = (),
+    ) -> Pending:
+        """Start a run and return at once; what is returned can be waited for and awaited.
+
+        Runs on the same buffers follow one another; any other order among runs that share
+        memory is the caller's to give, with ``after`` or by waiting.  Buffers are kept alive,
+        and must be left alone, until the run is done.  Where nothing can go on beside the host
+        (``local-sync``, buffers that are copied, engines without a device) the run is over when
+        this returns.  Parameters and errors are those of `execute`; what fails later is raised
+        by ``wait``.
+
+        Examples
+        --------
+        >>> first = plan.execute_async(one)  # doctest: +SKIP
+        >>> plan.execute_async(two, after=[first]).wait()  # doctest: +SKIP
+        True
+        """
+        return self._at_stream(stream)._submit(self._by_uid(buffers), workspace, after)
+
+    def execute_many(
+        self,
+        sets: Iterable[Mapping[TensorKey, Any]],
+        workspace: Any = None,
+        *,
+        stream: Any = None,
+    ) -> None:
+        """Run on several sets of buffers in order, as a loop of `execute` would, and faster.
+
+        All sets are checked before the first one is run; the host waits once, at the end.
+        A later set sees what earlier ones have written.
+        """
+        self._at_stream(stream)._many([self._by_uid(buffers) for buffers in sets], workspace)
+
+    def on_stream(self, stream: Any) -> Plan:
+        """Return this plan for a stream of a GPU; the last few are kept (`forget_stream`).
+
+        Parameters
+        ----------
+        stream : int or stream object
+            The handle (``hipStream_t``, ``CUstream``; 0 is the default stream), or a stream of
+            PyTorch, CuPy or hip-python.  It must live until the plan that is returned is gone.
+
+        Notes
+        -----
+        HIP: work goes to the stream itself.  Calls return when it is enqueued, and its order
+        among other work is the stream's.  CUDA, and the default stream of either: IREE runs on a
+        stream of its own beside those of other plans.  The host waits for the caller's stream
+        before it starts a run; ``execute`` returns when the results are there; after
+        ``execute_async`` other work on them must be enqueued after ``wait``.
+
+        Raises
+        ------
+        DeviceError
+            If the plan is for a CPU, or its engine takes no streams.
+        """
+        from ..jit.runtime.streams import handle
+
+        number = handle(stream)
+        return self._streams.get(number, lambda: self._on(number))
+
+    def forget_stream(self, stream: Any) -> None:
+        """Let go of what `on_stream` keeps for a stream, as before it is destroyed."""
+        from ..jit.runtime.streams import handle
+
+        self._streams.drop(handle(stream))
+
+    def _at_stream(self, stream: Any) -> Plan:
+        return self if stream is None else self.on_stream(stream)
+
+    def _on(self, stream: int) -> Plan:
+        raise DeviceError(
+            f"engine {self.engine} takes no stream for {self.target}, got {stream:#x}; "
+            "leave it out: results are there when execute returns"
+        )
 
     def run(
         self, inputs: Mapping[TensorKey, Any], *, copy: bool = False
@@ -258,6 +351,21 @@ class Plan(ABC):
     def _bind(
         self, buffers: Mapping[int, Any], workspace: Any, copy: bool
     ) -> Callable[[], None]: ...
+
+    def _submit(
+        self, buffers: Mapping[int, Any], workspace: Any, after: Iterable[Pending]
+    ) -> Pending:
+        """Start a run; here, for engines that cannot, it is over at once."""
+        from ..jit.runtime.pending import Pending
+
+        for pending in after:
+            pending.wait()
+        self._execute(buffers, workspace)
+        return Pending.finished()
+
+    def _many(self, sets: Sequence[Mapping[int, Any]], workspace: Any) -> None:
+        for bind in [self._bind(buffers, workspace, False) for buffers in sets]:
+            bind()
 
     def _by_uid(self, buffers: Mapping[TensorKey, Any]) -> dict[int, Any]:
         found: dict[int, Any] = {}

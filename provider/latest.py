@@ -52,6 +52,11 @@ class Latest(Generic[V]):
                     raise
             return slot.value[0]
 
+    def drop(self, key: Hashable) -> None:
+        """Let go of the value of a key, if there is one."""
+        with self._lock:
+            self._slots.pop(key, None)
+
     def __len__(self) -> int:
         return len(self._slots)
 

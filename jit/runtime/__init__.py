@@ -11,8 +11,12 @@ arrays     aligned arrays in a tensor's strides; packing of 4- and 6-bit types
 dlpack     DLPack capsules, read and made
 buffers    what a caller may give for a tensor, and how it is described
 rules      what a description must fulfil
-memory     device buffers over the caller's memory; staging; workspaces
-plan       `Executable` and `BoundPlan`
+memory     device buffers over the caller's memory; staging
+workspaces scratch memory that the plans of a device share
+streams    waiting for a caller's stream of a GPU
+pending    `Pending`: a run that was started
+bound      `BoundPlan`: a function with its buffers, and what a call does
+plan       `Executable`: from buffers to bound plans, which it remembers
 ========== =====================================================================
 
 Nothing here imports NumPy or IREE before it is needed.

@@ -21,8 +21,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...graph_api.errors import DeviceError, SettingError
+from .streams import synchronize
 
 __all__ = ["DRIVERS", "Device", "Driver", "reason"]
+
+_MARK = 64  # bytes
 
 # DLPack's device types.
 _CPU, _CUDA, _CUDA_HOST, _ROCM, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 10, 11, 13
@@ -40,8 +43,11 @@ class Driver:
         DLPack device types whose memory it takes; the first is what raw pointers are.
     flags : tuple of str
         Process-wide flags to set before the driver is made.
+    streams : bool
+        Whether work can be ordered after that of a caller's stream.
     stream_parameter : str
-        Device parameter that takes an external stream; empty where there is none.
+        Device parameter that takes an external stream; empty where there is none, and the host
+        waits for the stream instead.
     needs : str
         What a machine must have, for the error text.
     """
@@ -50,6 +56,7 @@ class Driver:
     memory: tuple[int, ...]
     needs: str
     flags: tuple[str, ...] = ()
+    streams: bool = False
     stream_parameter: str = ""
 
 
@@ -65,6 +72,7 @@ DRIVERS = {
         memory=(_ROCM, _ROCM_HOST),
         # The caller's stream orders the work; IREE's caching allocator must stay out of it.
         flags=("--hip_async_caching=false",),
+        streams=True,
         stream_parameter="hip_external_stream",
         needs="an AMD GPU and libamdhip64.so (on the search path, or IREE_HIP_DYLIB_PATH)",
     ),
@@ -72,6 +80,7 @@ DRIVERS = {
         on_host=False,
         memory=(_CUDA, _CUDA_HOST, _CUDA_MANAGED),
         needs="an NVIDIA GPU and its driver's libcuda.so",
+        streams=True,
     ),
 }
 """The drivers that are served, by IREE's names."""
@@ -87,15 +96,17 @@ class Device:
     device_id : int
         Position in the driver's list of devices.
     stream : int or None
-        External stream that all work goes to.
+        Caller's stream whose work comes first; see `asynchronous` and `follows`.
     workers : int or None
         Worker threads asked for (``local-task``); None is one per core.
     hal, instance : object
         IREE's ``HalDevice``, and the process's ``VmInstance``.
+    arena : weakref or None
+        The workspaces of the device's plans (``workspaces.arena_of``).
     """
 
     __slots__ = (
-        *("__weakref__", "_traits", "device_id", "driver", "hal"),
+        *("__weakref__", "_traits", "arena", "device_id", "driver", "hal"),
         *("instance", "pid", "stream", "workers"),
     )
 
@@ -109,6 +120,7 @@ class Device:
         self.hal = hal
         self.instance = _process.instance
         self.pid = _process.pid
+        self.arena: weakref.ref[Any] | None = None
         self._traits = DRIVERS[driver]
 
     @classmethod
@@ -126,13 +138,16 @@ class Device:
         ----------
         driver : str
             ``"local-sync"`` (runs in the calling thread; best for small work),
-            ``"local-task"`` (worker threads; best for large work), ``"hip"`` or ``"cuda"`` (on
-            a stream of its own: work of others on the same memory must have ended).
+            ``"local-task"`` (worker threads; best for large work), ``"hip"`` or ``"cuda"``
+            (without ``stream`` on a stream of its own: work of others on the same memory must
+            have ended).
         device_id : int
             Position in the driver's list of devices.
         stream : int, optional
-            ``hipStream_t`` that all work shall go to (``hip`` only).  It must outlive the
-            device; call `close` before it is destroyed.
+            Stream after whose work this device's work shall come.  A ``hipStream_t`` takes the
+            work itself (`asynchronous`); for a ``CUstream``, and for 0, the default stream of
+            either, the device has a stream of its own and waits for that one (`follows`).  It
+            must outlive the device; call `close` before it is destroyed.
         workers : int, optional
             Worker threads of ``local-task``, at most one per core.  Process-wide, and settled by
             the first opening.  Other drivers take no notice of it.
@@ -154,7 +169,7 @@ class Device:
             raise SettingError(f"unknown driver {driver!r}; known: {', '.join(DRIVERS)}")
         if workers is not None and workers < 1:
             raise SettingError(f"workers: got {workers}; wanted a positive number or None")
-        if stream is not None and not DRIVERS[driver].stream_parameter:
+        if stream is not None and not DRIVERS[driver].streams:
             raise DeviceError(f"IREE's driver {driver} takes no external stream, got {stream:#x}")
         key = (driver, device_id, stream)
         with _process.lock:
@@ -180,10 +195,55 @@ class Device:
         """DLPack device types whose memory the device takes, its own first."""
         return self._traits.memory
 
+    @classmethod
+    def on_stream(cls, driver: str, stream: int, *, device_id: int = 0) -> Device:
+        """Return the device of a caller's stream; it goes when the last user of it goes.
+
+        Hosts make and destroy streams as they like, so these are not kept for good as those of
+        `open` are.  Errors are those of `open`.
+        """
+        key = (driver, device_id, stream)
+        with _process.opening:
+            device = _process.on_streams.get(key)
+            if device is None:
+                device = cls.open(driver, device_id=device_id, stream=stream)
+                device.close()  # forgets it; whoever uses it keeps it
+                _process.on_streams[key] = device
+            return device
+
     @property
     def asynchronous(self) -> bool:
         """Whether calls only enqueue on the caller's stream rather than wait for results."""
-        return self.stream is not None
+        return bool(self.stream) and not self.follows
+
+    @property
+    def follows(self) -> bool:
+        """Whether the host waits for the caller's stream before each call (`catch_up`)."""
+        traits = self._traits
+        if self.stream is None or not traits.streams:
+            return False
+        return not (self.stream and traits.stream_parameter)
+
+    def catch_up(self) -> None:
+        """Wait for the work on the caller's stream.
+
+        Raises
+        ------
+        DeviceError
+            If the stream cannot be waited for.
+        """
+        assert self.stream is not None
+        synchronize(self.driver, self.stream, self.device_id)
+
+    def mark(self) -> tuple[Any, int]:
+        """Return a semaphore and the value it reaches when all that is enqueued now is done."""
+        from .memory import allocate
+
+        done = self.hal.create_semaphore(0)
+        # A copy of a few bytes, as IREE 3.13's queue_execute takes no list from Python.
+        source, target = (allocate(self, _MARK) for _ in range(2))
+        self.hal.queue_copy(source, target, [], [(done, 1)])
+        return done, 1
 
     def check(self) -> None:
         """Raise `DeviceError` if this process did not open the device (it was forked)."""
@@ -210,6 +270,9 @@ class _Process:
         self.pid = os.getpid()
         self.instance: Any = None
         self.devices: dict[tuple[str, int, int | None], Device] = {}
+        self.opening = threading.Lock()  # of devices on streams
+        self.on_streams: weakref.WeakValueDictionary[tuple[str, int, int], Device]
+        self.on_streams = weakref.WeakValueDictionary()
         self.started: set[str] = set()  # drivers made, whose flags are now settled
         self.workers: int | None = None
         self.opened: weakref.WeakSet[Device] = weakref.WeakSet()  # all that still live
@@ -231,7 +294,7 @@ _process = _Process()
 
 def _after_fork() -> None:
     """In a forked child: never free what the parent opened, as that waits for its threads."""
-    _process.lock = threading.Lock()
+    _process.lock, _process.opening = threading.Lock(), threading.Lock()
     if not _process.started:
         return
     from iree.runtime import _binding
@@ -277,7 +340,8 @@ def _create(driver: str, device_id: int, stream: int | None) -> Any:
         raise DeviceError(
             f"no {driver} device {device_id}; devices here: {names}; needs {traits.needs}"
         )
-    parameters = {} if stream is None else {traits.stream_parameter: str(stream)}
+    parameters = {traits.stream_parameter: str(stream)} if stream and traits.streams else {}
+    parameters.pop("", None)
     try:
         if _process.instance is None:
             _process.instance = rt.VmInstance()

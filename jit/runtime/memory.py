@@ -1,4 +1,4 @@
-"""Device buffers over the caller's memory, stand-ins for memory IREE cannot use, workspaces.
+"""Device buffers over the caller's memory, stand-ins for memory that IREE cannot use.
 
 Nothing here owns the caller's memory: an imported buffer is only an address to IREE.
 """
@@ -6,7 +6,6 @@ Nothing here owns the caller's memory: an imported buffer is only an address to 
 from __future__ import annotations
 
 import ctypes
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from math import prod
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Lease", "Pool", "Stage", "adopt", "allocate", "as_view", "copies", "transfer"]
+__all__ = ["Stage", "Step", "adopt", "allocate", "as_view", "copies", "transfer"]
 
 Step = Callable[[], Any]
 
@@ -212,49 +211,3 @@ def transfer(hal: Any, source: Any, target: Any) -> None:
     done = hal.create_semaphore(0)
     hal.queue_copy(source, target, [], [(done, 1)])
     done.wait(1)
-
-
-class Pool:
-    """Workspaces of one size, so that binding again allocates nothing.
-
-    The last one given back is the first one taken, so that a thread which runs alone always
-    gets the same one.  At most ``keep`` idle ones are kept.
-    """
-
-    __slots__ = ("_device", "_idle", "_nothing", "nbytes")
-
-    def __init__(self, device: Device, nbytes: int, keep: int = 4) -> None:
-        self._device = device
-        self._idle: deque[Any] = deque(maxlen=keep)  # append and pop are atomic
-        self.nbytes = nbytes
-        # The argument is there even when no bytes are wanted; IREE takes no null for it.
-        self._nothing = None if nbytes else allocate(device, 0)
-
-    def take(self) -> Any:
-        """Return a HAL buffer that nobody else uses."""
-        if self._nothing is not None:
-            return self._nothing
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return allocate(self._device, self.nbytes)
-
-    def give(self, buffer: Any) -> None:
-        """Take back a buffer that is no longer used."""
-        if self._nothing is None:
-            self._idle.append(buffer)
-
-
-class Lease:
-    """A workspace that goes back to its pool when nothing refers to the lease any more."""
-
-    __slots__ = ("_pool", "buffer")
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        self.buffer: Any = None  # stays so when there is no memory
-        self.buffer = pool.take()
-
-    def __del__(self) -> None:
-        if self.buffer is not None:
-            self._pool.give(self.buffer)

@@ -2,83 +2,38 @@
 
 `Executable` joins a loaded module with its signature and the graph's uids and names;
 `Executable.bind` gives a `BoundPlan`, which keeps its buffers alive and runs at each call;
-`Executable.execute` binds and runs at once and remembers what it bound.
+`Executable.execute` binds and runs at once and remembers what it bound, and so do
+`execute_async` and `execute_many`.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from ...graph_api.errors import ArtifactError, BindError, DeviceError, HipdnnIreeError, Problem
+from ...graph_api.errors import ArtifactError, BindError, Problem
 from ..signature import ArgSpec, Signature
 from .arrays import ALIGNMENT, result, span
+from .bound import BoundPlan, Parts, Values, run_chain
 from .buffers import BufferLike, Given, describe, same_layout
-from .device import Device, reason
-from .memory import Lease, Pool, Stage, Step, adopt, as_view
+from .device import Device
+from .memory import Stage, adopt, allocate, as_view
 from .module import Module
+from .pending import Pending
 from .rules import judge, judge_workspace, overlaps
-from .scalars import ArgumentList, Reader, describe_scalar
+from .scalars import Reader, describe_scalar
+from .workspaces import Fixed, Tenant, arena_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = ["BoundPlan", "Executable"]
 
-Call = Callable[..., None]
-"""Runs the function; takes the scalars of this one run, when not those that were bound."""
 
-
-class BoundPlan:
-    """A compiled function with its buffers; calling it runs it.
-
-    The plan keeps alive every Python object whose memory it uses; memory behind a `Pointer` or
-    an int address is the caller's to keep.  A call reads the inputs anew, overwrites the outputs
-    in place and allocates nothing.  Scalars that were given as memory are read anew, too.  It
-    returns when the results are there; on a device with an external stream it returns when the
-    work is enqueued, and all memory must live until the stream has run it.
-
-    Threads: calls of one plan wait for one another, as they share outputs and workspace;
-    different plans run at the same time (the caller must not give them one workspace).
-
-    Attributes
-    ----------
-    staged : tuple of str
-        Tensors that are copied at each call: misaligned, or in need of ``copy=True``.
-    """
-
-    __slots__ = ("__weakref__", "_call", "staged")
-
-    def __init__(self, call: Call, staged: tuple[str, ...]) -> None:
-        self._call = call
-        self.staged = staged
-
-    def __call__(self) -> None:
-        """Run.
-
-        Raises
-        ------
-        DeviceError
-            If the device fails, or the process was forked since the device was opened.
-        ArtifactError
-            If the code takes other arguments than its signature says.
-        """
-        self._call()
-
-    def close(self) -> None:
-        """Let go of the buffers and give the workspace back; later calls raise `BindError`.
-
-        What a call in another thread uses is let go when that call ends.
-        """
-        self._call = _closed
-
-
-def _closed(values: object = None) -> None:
-    raise BindError("this plan was closed; bind the buffers again")
+_STAGED = 16  # remembered sets of buffers that hold staging copies
 
 
 class Executable:
@@ -95,7 +50,8 @@ class Executable:
     names : sequence of str, optional
         The graph's name of each argument, for error texts.
     remember : int
-        How many sets of buffers `execute` remembers.
+        How many sets of buffers `execute` remembers; at most 16 of those that need staging
+        copies, which take memory.
 
     Raises
     ------
@@ -110,7 +66,7 @@ class Executable:
         uids: Sequence[int],
         names: Sequence[str] = (),
         *,
-        remember: int = 16,
+        remember: int = 256,
     ) -> None:
         _check(module, signature, uids, names)
         self.module = module
@@ -119,8 +75,11 @@ class Executable:
         names = names or [""] * len(uids)
         labels = [name or f"uid {uid}" for uid, name in zip(uids, names, strict=True)]
         self._arguments = tuple(zip(self.uids, labels, signature.args, strict=True))
-        self._pool = Pool(module.device, signature.workspace_bytes)
+        self._arena = arena_of(module.device) if signature.workspace_bytes else None
+        # The argument is there even when no bytes are wanted; IREE takes no null for it.
+        self._nothing = None if self._arena else allocate(module.device, 0)
         self._bound: OrderedDict[object, BoundPlan] = OrderedDict()
+        self._staged: OrderedDict[object, BoundPlan] = OrderedDict()
         self._remember = remember
         self._lock = threading.Lock()
 
@@ -150,8 +109,8 @@ class Executable:
             A buffer for the uid of every argument; the module `buffers` says what is taken.
         workspace : BufferLike, optional
             At least `workspace_bytes` of contiguous memory.  It is used from its first 64-byte
-            boundary on; where that leaves too little, the executable's own memory is used.
-            None takes a workspace of the executable's, which goes back when the plan dies.
+            boundary on; where that leaves too little, or for None, each call takes one of those
+            that the plans of a device share (`workspaces`).
         strict : bool
             Whether a uid that is no argument is an error.
         copy : bool
@@ -168,7 +127,7 @@ class Executable:
         self.device.check()
         givens, owners, problems, readers = self._describe(buffers, workspace, strict)
         self._judge(givens, problems, copy)
-        return self._prepare(givens, owners, None, readers)
+        return self._prepare(givens, owners, readers)
 
     def execute(
         self,
@@ -186,43 +145,97 @@ class Executable:
         What is remembered is addresses with the facts they were judged by (type, dims, strides,
         size, writability), not objects: no caller's memory is kept alive, and freed memory is
         never touched, since an entry is used only when a caller presents the same address with
-        the same facts again.  Staging copies and a pool workspace stay with an entry until it
-        is the one used least recently; `forget` drops all of them.
+        the same facts again.  Staging copies stay with an entry until it is one of those used
+        least recently; `forget` drops all of them.
         """
         self.device.check()
+        plan, values, owners = self._find(buffers, workspace, strict)
+        plan._call(values)
+        del owners  # until here they kept the memory alive
+
+    def execute_async(
+        self,
+        buffers: Mapping[int, BufferLike],
+        workspace: BufferLike | None = None,
+        *,
+        after: Iterable[Pending] = (),
+        strict: bool = True,
+    ) -> Pending:
+        """Start a run on the buffers and return at once; see `BoundPlan.submit`.
+
+        The buffers, and a workspace that is given, must be left alone until the run is done;
+        objects are kept alive until then.  Runs on the same set of buffers follow one another;
+        runs that share some buffers, or a workspace, need ``after``.
+        """
+        self.device.check()
+        plan, values, owners = self._find(buffers, workspace, strict)
+        return plan._submit(values, after, owners)
+
+    def execute_many(
+        self,
+        sets: Iterable[Mapping[int, BufferLike]],
+        workspace: BufferLike | None = None,
+        *,
+        strict: bool = True,
+    ) -> None:
+        """Run on each of several sets of buffers, in order, and return when all are done.
+
+        All sets are checked before the first is run.  On devices that work beside the host
+        (``local-task``, GPUs) each run is started while those before it go on, and the host
+        waits once.  A later set sees what earlier ones have written.
+
+        Raises
+        ------
+        BindError
+            If a buffer does not fit; the text says which set it is in, and nothing was run.
+        DeviceError
+            If the device fails; sets before the one named may have been run.
+        """
+        self.device.check()
+        found = []
+        for number, buffers in enumerate(sets):
+            try:
+                found.append(self._find(buffers, workspace, strict))
+            except BindError as error:
+                raise BindError(f"set {number}: {error.message}", error.problems) from None
+        device = self.device
+        if device.asynchronous or device.driver == "local-sync":
+            for plan, values, _ in found:
+                plan._call(values)
+        else:
+            run_chain(device, [(plan, values) for plan, values, _ in found])
+
+    def _find(
+        self, buffers: Mapping[int, BufferLike], workspace: BufferLike | None, strict: bool
+    ) -> tuple[BoundPlan, Values, list[object]]:
+        """Return the plan for the buffers, the scalars, and what keeps the memory alive."""
         givens, owners, problems, readers = self._describe(buffers, workspace, strict)
         if problems:
             self._judge(givens, problems, copy=False)
         values = tuple([read() for read in readers])
-        # An own workspace is this call's alone; as the last one returned is taken first, calls
-        # one after another meet the same one and find their entry.
-        space = None if "workspace" in givens else self._pool.take()
-        try:
-            key = (id(space), *givens.values())
-            with self._lock:
-                plan = self._bound.get(key)
+        key = tuple(givens.items()) if "workspace" in givens else tuple(givens.values())
+        with self._lock:
+            for kept in (self._bound, self._staged):
+                plan = kept.get(key)
                 if plan is not None:
-                    self._bound.move_to_end(key)
-            if plan is None:
-                self._judge(givens, problems, copy=False)
-                plan = self._prepare(givens, [], space, readers)
-                with self._lock:
-                    self._bound[key] = plan
-                    while len(self._bound) > self._remember:
-                        self._bound.popitem(last=False)
-            if values:
-                plan._call(values)
-            else:
-                plan()
-        finally:
-            if space is not None:
-                self._pool.give(space)
-        del owners  # until here they kept the memory alive
+                    kept.move_to_end(key)
+                    return plan, values, owners
+        self._judge(givens, problems, copy=False)
+        plan = self._prepare(givens, [], readers)
+        kept, most = self._bound, self._remember
+        if plan.staged:
+            kept, most = self._staged, min(self._remember, _STAGED)
+        with self._lock:
+            kept[key] = plan
+            while len(kept) > most:
+                kept.popitem(last=False)
+        return plan, values, owners
 
     def forget(self) -> None:
         """Drop what `execute` remembers."""
         with self._lock:
             self._bound.clear()
+            self._staged.clear()
 
     def run(
         self, inputs: Mapping[int, BufferLike], *, strict: bool = True, copy: bool = False
@@ -301,19 +314,15 @@ class Executable:
         self,
         givens: Mapping[int | str, Given],
         owners: list[object],
-        space: Any,
         readers: Sequence[Reader],
     ) -> BoundPlan:
-        """Import or stage every buffer and build the call; ``space`` is a workspace to use."""
-        from iree.runtime import HalFence
-
-        module = self.module
+        """Import or stage every buffer and build the plan."""
         held: list[object] = [*owners, self.device]
         stages: dict[str, Stage] = {}
-        arguments: list[Any] = []
+        refs: list[Any] = []
         for position, (uid, label, spec) in enumerate(self._arguments):
             if spec.scalar:
-                arguments.append(None)
+                refs.append(None)
                 continue
             given = givens[uid]
             if self._fits(given) and same_layout(spec, given):
@@ -322,28 +331,24 @@ class Executable:
                 owner = owners[position] if owners else None
                 stages[label] = Stage(self.device, spec, given, owner)
                 buffer = stages[label].buffer
-            arguments.append(as_view(buffer, spec))
-        if space is None:
-            space, lease = self._workspace(givens.get("workspace"))
-            held.append(lease)
-        arguments.append(space)
-        function = module.main
-        if self.device.asynchronous and not stages:
-            # Stream order is all the order there is: nothing to wait for, nothing to signal.
-            function = module.main_async
-            arguments += [HalFence(0), HalFence(0)]
+            refs.append(as_view(buffer, spec))
         held += stages.values()
-        before = [step for stage in stages.values() for step in stage.before]
-        after = [step for stage in stages.values() for step in stage.after]
-        kinds = [spec.data_type for _, _, spec in self._arguments if spec.scalar]
-        lists = ArgumentList(arguments, kinds)
-        if readers:
-            call = _with_scalars(module, function, lists, readers, held)
-        else:
-            call = _direct(module, function, lists.at(()), held)
-        if stages:
-            call = _staged(call, before, after)
-        return BoundPlan(call, tuple(stages))
+        parts = Parts(
+            module=self.module,
+            refs=tuple(refs),
+            kinds=tuple(spec.data_type for _, _, spec in self._arguments if spec.scalar),
+            readers=readers,
+            home=self._workspace(givens.get("workspace")),
+            held=held,
+            before=[step for stage in stages.values() for step in stage.before],
+            after=[step for stage in stages.values() for step in stage.after],
+            staged=tuple(stages),
+        )
+        space = parts.home.take()  # memory runs out now rather than in a call
+        if not readers:
+            parts.lists(space).at(())
+        parts.home.give(space)
+        return BoundPlan(parts)
 
     def _fits(self, given: Given) -> bool:
         """Whether IREE can use the memory where it is."""
@@ -351,84 +356,15 @@ class Executable:
             return given.device is None or given.device[0] in self.device.memory
         return given.address % ALIGNMENT == 0
 
-    def _workspace(self, given: Given | None) -> tuple[Any, Lease | None]:
-        """Return a HAL buffer of workspace, and the lease when it is one of the pool's."""
+    def _workspace(self, given: Given | None) -> Tenant | Fixed:
+        """Return where calls take their workspace from."""
+        if self._arena is None:
+            return Fixed(self._nothing)
         if given is not None:
             skip = -given.address % ALIGNMENT
             if skip == 0 or (given.size or 0) >= skip + self.workspace_bytes:
-                return adopt(self.device, given.address + skip, self.workspace_bytes), None
-        lease = Lease(self._pool)
-        return lease.buffer, lease
-
-
-def _direct(module: Module, function: Any, arguments: Any, held: list[object]) -> Call:
-    """Return the call without staging: a lock, a look at the process id, and IREE."""
-    from iree.runtime import VmVariantList
-
-    invoke, results = module.context.invoke, VmVariantList(0)
-    device, lock, getpid = module.device, threading.Lock(), os.getpid
-    pid = device.pid
-
-    # `held` rides along as a default: buffers and workspace live as long as a running call.
-    def call(held: list[object] = held) -> None:
-        if getpid() != pid:
-            device.check()
-        with lock:
-            try:
-                invoke(function, arguments, results)
-            except Exception as error:
-                raise _failure(error, device) from error
-
-    return call
-
-
-def _with_scalars(
-    module: Module,
-    function: Any,
-    lists: ArgumentList,
-    readers: Sequence[Reader],
-    held: list[object],
-) -> Call:
-    """Return the call that reads its scalars first, unless it is given them."""
-    from iree.runtime import VmVariantList
-
-    invoke, results = module.context.invoke, VmVariantList(0)
-    device, lock, getpid = module.device, threading.Lock(), os.getpid
-    pid = device.pid
-
-    def call(values: tuple[bytes, ...] | None = None, held: list[object] = held) -> None:
-        if getpid() != pid:
-            device.check()
-        with lock:
-            now = tuple([read() for read in readers]) if values is None else values
-            try:
-                invoke(function, lists.at(now), results)
-            except Exception as error:
-                raise _failure(error, device) from error
-
-    return call
-
-
-def _staged(call: Call, before: Iterable[Step], after: Iterable[Step]) -> Call:
-    """Return the call with its copies around it."""
-    lock = threading.Lock()
-
-    def staged(*values: object) -> None:
-        with lock:
-            for step in before:
-                step()
-            call(*values)
-            for step in after:
-                step()
-
-    return staged
-
-
-def _failure(error: Exception, device: Device) -> HipdnnIreeError:
-    # IREE compares argument count, shape, type and size before any work.
-    if isinstance(error, (ValueError, IndexError)):
-        return ArtifactError(f"the code does not match its signature: {reason(error)}")
-    return DeviceError(f"{device!r} failed: {reason(error)}")
+                return Fixed(adopt(self.device, given.address + skip, self.workspace_bytes))
+        return Tenant(self._arena, self.workspace_bytes)
 
 
 def _unknown(uids: Iterable[object], hint: str) -> list[Problem]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ...graph_api.errors import Decline
@@ -18,19 +18,22 @@ from ...jit.lowering import LOWERINGS
 from ...jit.lowering.forms import choices, merged
 from ...jit.pipeline import Compiled, compile_graph, made_with
 from ...jit.target import Target
+from ...jit.work import cpu_us
 from ..engine import Engine, EngineKnob, Plan, checked_knobs
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ...jit.runtime.module import Module
+    from ...jit.runtime.pending import Pending
     from ...jit.runtime.plan import Executable
 
-__all__ = ["IreeEngine", "IreePlan", "driver_for", "load", "under", "work"]
+__all__ = ["IreeEngine", "IreePlan", "driver_for", "load", "under"]
 
-# Below this many element operations a call on worker threads costs more (8 to 15 µs) than the
-# threads save; measured on two cores (docs/design/).
-_TASK_THRESHOLD = 200_000
+# Where an estimate on one core is shorter, worker threads cost more than they save: waking them
+# takes 6 to 30 microseconds.  Measured on two cores of a busy machine, 38 graphs: the fastest of
+# 25 rounds was shorter with threads from 45 microseconds on, always from 70 on (to 1.8 times).
+_TASK_US = 60.0
 
 # Knob -> the setting that it overrides for one plan.
 _SETTINGS = {
@@ -165,21 +168,6 @@ def _form_knobs(graph: FrozenGraph, target: Target) -> list[EngineKnob]:
     return found
 
 
-def work(graph: FrozenGraph) -> int:
-    """Return a rough count of element operations: outputs times the length of each one's sum."""
-    total = 0
-    for node in graph.nodes:
-        out = max(prod(graph.tensors[u].dims) for u in node.outputs.values())
-        sizes = [prod(graph.tensors[u].dims) for u in node.inputs.values()]
-        depth = 1
-        if "w" in node.inputs:
-            depth = prod(graph.tensors[node.inputs["w"]].dims[1:])
-        elif "b" in node.inputs:
-            depth = graph.tensors[node.inputs["a"]].dims[-1]
-        total += max(out * depth, *sizes)
-    return total
-
-
 def driver_for(graph: FrozenGraph, target: Target) -> str:
     """Return the IREE driver that runs a graph: worker threads only where they pay."""
     if not target.is_cpu:
@@ -187,17 +175,27 @@ def driver_for(graph: FrozenGraph, target: Target) -> str:
     chosen = settings().runtime_driver
     if chosen != "auto":
         return chosen
-    return "local-task" if work(graph) >= _TASK_THRESHOLD else "local-sync"
+    alone = settings().runtime_threads == 1 or len(os.sched_getaffinity(0)) == 1
+    return "local-sync" if alone or cpu_us(graph) < _TASK_US else "local-task"
 
 
-def load(compiled: Compiled, driver: str, target: Target, seconds: dict[str, float]) -> Module:
+def load(
+    compiled: Compiled,
+    driver: str,
+    target: Target,
+    seconds: dict[str, float],
+    stream: int | None = None,
+) -> Module:
     """Return the code on a device of the driver, and note in ``seconds`` how long it took."""
     from ...jit.runtime.device import Device
     from ...jit.runtime.module import Module
 
     begin = time.perf_counter()
     workers = settings().runtime_threads or None
-    device = Device.open(driver, workers=workers if driver == "local-task" else None)
+    if stream is not None:
+        device = Device.on_stream(driver, stream)
+    else:
+        device = Device.open(driver, workers=workers if driver == "local-task" else None)
     module = Module.load(
         device,
         compiled.vmfb,
@@ -211,10 +209,21 @@ def load(compiled: Compiled, driver: str, target: Target, seconds: dict[str, flo
 
 @dataclass(kw_only=True)
 class IreePlan(Plan):
-    """Compiled code, loaded on first use (so that a plan for another machine can be made)."""
+    """Compiled code, loaded on first use (so that a plan for another machine can be made).
+
+    Attributes
+    ----------
+    compiled : Compiled
+        The code.
+    driver : str
+        IREE's driver that runs it.
+    stream : int or None
+        Stream that it runs on (`on_stream`).
+    """
 
     compiled: Compiled
     driver: str = field(default="local-sync")
+    stream: int | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -232,7 +241,7 @@ class IreePlan(Plan):
         """
         from ...jit.runtime.plan import Executable
 
-        module = load(self.compiled, self.driver, self.target, self.seconds)
+        module = load(self.compiled, self.driver, self.target, self.seconds, self.stream)
         uids = (*self.graph.outputs, *self.graph.inputs)
         names = [self.graph.tensors[u].name for u in uids]
         return Executable(module, self.compiled.signature, uids, names)
@@ -245,3 +254,14 @@ class IreePlan(Plan):
 
     def _bind(self, buffers: Mapping[int, Any], workspace: Any, copy: bool) -> Callable[[], None]:
         return self.executable.bind(buffers, workspace, copy=copy)
+
+    def _submit(
+        self, buffers: Mapping[int, Any], workspace: Any, after: Iterable[Pending]
+    ) -> Pending:
+        return self.executable.execute_async(buffers, workspace, after=after)
+
+    def _many(self, sets: Sequence[Mapping[int, Any]], workspace: Any) -> None:
+        self.executable.execute_many(sets, workspace)
+
+    def _on(self, stream: int) -> Plan:
+        return super()._on(stream) if self.target.is_cpu else replace(self, stream=stream)

@@ -18,6 +18,7 @@ from hipdnn_iree.jit.runtime.device import Device
 from hipdnn_iree.jit.runtime.elements import value_dtype
 from hipdnn_iree.jit.runtime.module import Module
 from hipdnn_iree.jit.runtime.plan import Executable
+from hipdnn_iree.jit.runtime.workspaces import arena_of
 from hipdnn_iree.jit.signature import ArgSpec, Signature
 
 POISON = np.float32(-77.0)
@@ -476,27 +477,33 @@ def test_no_workspace_wanted_means_any_is_taken(relu: Executable) -> None:
         np.testing.assert_array_equal(y, np.maximum(x, 0))
 
 
-def test_workspaces_go_back_to_the_pool(chain: Executable) -> None:
+def test_plans_share_the_workspaces_of_the_device(chain_case: Any) -> None:
+    device = Device.open("local-sync")
+    device.close()  # a device of our own: no other test has workspaces there
+    chain, other = chain_case.load(), chain_case.load()
+    arena = arena_of(chain.device)
     x, w, y = floats(48, 48), floats(48, 48), np.empty((48, 48), np.float32)
     buffers = {1: y, 2: x, 3: w}
-    idle = chain._pool._idle
-    first, second = chain.bind(buffers), chain.bind(buffers)
-    assert len(idle) == 0
-    first.close()
-    assert len(idle) == 1
-    third = chain.bind(buffers)
-    assert len(idle) == 0
-    third()
-    del second, third
+    plans = [e.bind(buffers) for e in (chain, other) for _ in range(9)]
+    for plan in plans:
+        y[...] = POISON
+        plan()
+        np.testing.assert_allclose(y, x @ w @ w, rtol=1e-3, atol=1e-3)
+    other.run({2: x, 3: w})
+    other.execute(buffers)
+    assert arena.count == 1  # no two of them ran at once
+    assert chain.workspace_bytes <= arena.nbytes < chain.workspace_bytes + 4096
+    # A workspace keeps the argument lists of the plans that live, and no others.
+    (space,) = arena._all
+    assert len(space.lists) == 19
+    del plan, plans[3:]
     gc.collect()
-    assert len(idle) == 2
-    chain.run({2: x, 3: w})
-    chain.execute(buffers)
-    assert len(idle) == 2
-    plans = [chain.bind(buffers) for _ in range(9)]
+    assert len(space.lists) == 4
     del plans
+    chain.forget()
+    other.forget()
     gc.collect()
-    assert len(idle) == 4
+    assert not space.lists
 
 
 # --- run --------------------------------------------------------------------------------------
