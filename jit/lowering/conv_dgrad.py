@@ -63,6 +63,10 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         return {"dx": _scattered(b, dy, w, op, accumulate)}
     if not overlap and set(op.dilation) == {1}:
         return {"dx": _patches(b, dy, w, op, accumulate)}
+    if b.target.is_gfx9 and groups == 1 and not strided and _reversed(op, w):
+        # Reversing is a kernel of its own, so that its result lies as it is written here.
+        turned = b.flip(b.permute(w, (1, 0, *range(2, w.rank))), range(2, w.rank))
+        return {"dx": _woven(b, dy, turned, op, op.stride, accumulate)}
     # Reversed taps; CONVOLUTION mode reverses them too.
     backwards = w if op.conv_mode is ConvMode.CONVOLUTION else b.flip(w, range(2, w.rank))
     # Left to itself the compiler folds the exchange into the convolution, which on the CPU makes
@@ -202,6 +206,11 @@ def _transposed(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: Data
     for axis, n in enumerate(op.dx_dims[2:], 2):
         dx = b.slice(dx, axis, 0, n)
     return dx
+
+
+def _reversed(op: ConvDgrad, w: Value) -> bool:
+    """Whether turning the filter round reverses taps (nothing folds through that)."""
+    return op.conv_mode is not ConvMode.CONVOLUTION and max(w.shape[2:]) > 1
 
 
 def _exchanged(b: Builder, w: Value, groups: int) -> Value:
