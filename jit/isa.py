@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,12 @@ __all__ = ["Kernel", "read_kernels"]
 # In the metadata a kernel's own keys stand at this depth, those of its arguments deeper.
 _KERNEL = re.compile(r"^  (?P<first>[- ]) \.(?P<key>[a-z_]+):\s+(?P<value>\S+)\s*$")
 _MFMA = re.compile(r"^\s+(v_s?mfma[a-z0-9_]*)", re.MULTILINE)
+_MEMORY = re.compile(
+    r"^\s+(?:global|buffer|flat)_(?P<way>load|store)_(?P<kind>[a-z0-9_]+)", re.MULTILINE
+)
+_SIZES = re.compile(r"^    \.reqd_workgroup_size:\n(?P<sizes>(?:      - +\d+\n)+)", re.MULTILINE)
+# What an instruction moves per lane; all others move whole registers of four bytes.
+_BYTES = {"byte": 1, "ubyte": 1, "sbyte": 1, "short": 2, "ushort": 2, "sshort": 2}
 _FIELDS = {
     "vgpr_count": "vgprs",
     "agpr_count": "agprs",
@@ -44,6 +51,10 @@ class Kernel:
         Shared memory per workgroup; private memory per lane.
     mfma : dict of str to int
         Matrix instructions by name, counted in the text (not by how often they run).
+    loads, stores : dict of int to int
+        Instructions that read or write device memory, by the bytes that each moves per lane.
+    threads : int
+        Threads of a workgroup; 0: not said.
     """
 
     name: str
@@ -55,6 +66,9 @@ class Kernel:
     lds_bytes: int = 0
     scratch_bytes: int = 0
     mfma: dict[str, int]
+    loads: dict[int, int] = field(default_factory=dict)
+    stores: dict[int, int] = field(default_factory=dict)
+    threads: int = 0
 
     @property
     def mfma_count(self) -> int:
@@ -83,15 +97,38 @@ def _read(path: Path) -> Iterator[Kernel]:
         # The code stands between the kernel's label and the end mark of its function.
         label = re.search(rf'^"?{re.escape(name)}"?:', text, re.MULTILINE)
         code = text[label.end() :].partition(".Lfunc_end")[0] if label else ""
-        yield Kernel(name=name, mfma=dict(Counter(_MFMA.findall(code))), **figures)
+        moved = {"load": Counter[int](), "store": Counter[int]()}
+        for match in _MEMORY.finditer(code):
+            moved[match["way"]][_bytes_of(match["kind"])] += 1
+        yield Kernel(
+            name=name,
+            mfma=dict(Counter(_MFMA.findall(code))),
+            loads=dict(sorted(moved["load"].items())),
+            stores=dict(sorted(moved["store"].items())),
+            threads=int(record.get("threads", 0)),
+            **figures,
+        )
+
+
+def _bytes_of(kind: str) -> int:
+    """Return the bytes per lane of ``dwordx4``, ``ushort``, ``b128``, ``short_d16_hi``..."""
+    if wide := re.match(r"dwordx(\d)", kind):
+        return 4 * int(wide[1])
+    if bits := re.match(r"b(\d+)", kind):
+        return int(bits[1]) // 8
+    return _BYTES.get(kind.partition("_")[0], 4)
 
 
 def _records(metadata: str) -> list[dict[str, str]]:
     records: list[dict[str, str]] = []
+    sizes = [prod(map(int, re.findall(r"\d+", m["sizes"]))) for m in _SIZES.finditer(metadata)]
     for line in metadata.partition("amdhsa.kernels:")[2].splitlines():
         match = _KERNEL.match(line)
         if match:
             if match["first"] == "-":
                 records.append({})
             records[-1][match["key"]] = match["value"]
+    if len(sizes) == len(records):
+        for record, threads in zip(records, sizes, strict=True):
+            record["threads"] = str(threads)
     return records

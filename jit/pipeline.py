@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,11 @@ from ..graph_api.errors import ArtifactError, CompileError, NotPrecompiledError
 from ..graph_api.frozen import FrozenGraph, FrozenNode
 from ..graph_api.ops.attention import AttentionOp
 from ..graph_api.ops.conv_fprop import ConvFprop
+from ..graph_api.ops.layernorm import Layernorm
 from ..graph_api.ops.pad import Pad
 from ..graph_api.ops.resample_fwd import ResampleOp
+from ..graph_api.ops.rmsnorm import Rmsnorm
+from ..graph_api.ops.row_norms import normalised_dims
 from .cache import CacheKey, CacheStore, source_digest, versions
 from .compiler.flags import target_flags
 from .knobs import Settings, settings
@@ -156,6 +160,11 @@ def _has_table(graph: FrozenGraph, node: FrozenNode, target: Target) -> bool:
         extents = [d * (k - 1) + 1 for d, k in zip(op.dilation, taps, strict=True)]
         frames = zip(op.pre_padding, op.post_padding, extents, strict=True)
         return any(max(pre, post) >= extent for pre, post, extent in frames)
+    if isinstance(op, Layernorm | Rmsnorm):
+        # Rows that are completed to whole wavefronts are read by a list of places.
+        x, scale = (graph.tensors[node.inputs[port]].dims for port in ("x", "scale"))
+        count = op.normalized_dim_count if isinstance(op, Layernorm) else 0
+        return prod(x[axis] for axis in normalised_dims(x, scale, count)) % 64 != 0
     return isinstance(op, Pad)
 
 

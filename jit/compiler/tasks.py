@@ -15,6 +15,7 @@ __all__ = ["TASKS", "perform"]
 TASKS: dict[str, str] = {
     "function": "..emit.function",
     "dialect": "..emit.dialects",
+    "flow": "..inspect.flow",
 }
 
 

@@ -18,14 +18,19 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     assert isinstance(op, Layernorm)
     # Torch's own op would do for trailing dims, but sums the squares of bfloat16 in bfloat16.
     rows = Rows.of(b, inputs["x"], inputs["scale"], op.normalized_dim_count)
-    x = rows.load(inputs["x"], node.compute_data_type)
+    x = rows.gather(inputs["x"], node.compute_data_type)
     if rows.n == 1:
         x = b.copy(x)  # the mean folds to x, which must not become an output
     mean = rows.average(x)
     centred = rows.centre(x, mean)
     square = rows.average(b.mul(centred, centred))
     inverse = inverse_root(b, square, inputs["epsilon"], node)
-    y = rows.store(b.mul(centred, inverse))
+    if rows.ragged:
+        # From x itself: cut from what was completed, it would not be fused.
+        there = b.sub(b.convert(inputs["x"], x.dtype), rows.store_statistic(mean))
+        y = b.mul(there, rows.store_statistic(inverse))
+    else:
+        y = rows.store(b.mul(centred, inverse))
     scale, bias = (spread(b, inputs[port], y.rank, node) for port in ("scale", "bias"))
     return {
         "y": b.add(b.mul(y, scale), bias),

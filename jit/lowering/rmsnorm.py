@@ -14,7 +14,7 @@ __all__ = ["lower"]
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
     """Emit y and inv_rms."""
     rows = Rows.of(b, inputs["x"], inputs["scale"])
-    x = rows.load(inputs["x"], node.compute_data_type)
+    x = rows.gather(inputs["x"], node.compute_data_type)
     inverse = inverse_root(b, rows.average(b.mul(x, x)), inputs["epsilon"], node)
     y = rows.store(b.mul(x, inverse))
     y = b.mul(y, spread(b, inputs["scale"], y.rank, node))

@@ -32,7 +32,7 @@ class Rows:
     That is x's own but for gfx9.  There IREE 3.13 gives a row to a workgroup where its length is
     a multiple of the wavefront, and otherwise to one thread, with the whole row unrolled: an f16
     row of 1000 elements does not compile within a minute.  So rows that lie in one piece become
-    a matrix, and zeros are put after them.
+    a matrix, and are completed by zeros.
 
     Attributes
     ----------
@@ -70,6 +70,26 @@ class Rows:
             x = self.b.pad(x, (0,), (-self.n % WAVE,))
         return self.b.convert(x, dtype)
 
+    @property
+    def ragged(self) -> bool:
+        """Whether rows have to be completed to whole wavefronts."""
+        return self.flat and self.n % WAVE != 0
+
+    def gather(self, x: Value, dtype: DataType) -> Value:
+        """Return an operand as `load` does, completed while it is read: no padded copy is made.
+
+        What is behind the end of a row is read from its last element, and replaced by 0.
+        """
+        if not self.ragged:
+            return self.load(x, dtype)
+        b, rows, long = self.b, prod(self.shape) // self.n, self.n + -self.n % WAVE
+        line = self._line(long)
+        place = b.call(T.AtenClampOp, (long,), DataType.INT64, line, 0, self.n - 1)
+        x = b.reshape(x, (rows, self.n))
+        x = b.call(T.AtenIndexSelectOp, (rows, long), x.dtype, x, 1, place)
+        # Types of 8 bits are no numbers before they are converted.
+        return b.where(self._inside(line), b.convert(x, dtype), b.literal(0, dtype, ()))
+
     def load_statistic(self, x: Value, dtype: DataType) -> Value:
         """Return an operand with one value per row."""
         shape = (prod(self.shape) // self.n, 1) if self.flat else x.shape
@@ -103,12 +123,17 @@ class Rows:
         long = x.shape[-1]
         if not self.flat or long == self.n:
             return centred
+        return b.where(self._inside(self._line(long)), centred, b.literal(0, x.dtype, ()))
+
+    def _line(self, long: int) -> Value:
         dtype = DataType.INT64
         code = dtype.value.torch_code
-        line = b.call(T.AtenArangeStartStepOp, (long,), dtype, 0, long, 1, code, None, None, None)
-        line = b.reshape(line, (1, long))
-        inside = b.call(T.AtenLtScalarOp, line.shape, DataType.BOOLEAN, line, self.n)
-        return b.where(inside, centred, b.literal(0, x.dtype, ()))
+        op = T.AtenArangeStartStepOp
+        return self.b.call(op, (long,), dtype, 0, long, 1, code, None, None, None)
+
+    def _inside(self, line: Value) -> Value:
+        line = self.b.reshape(line, (1, *line.shape))
+        return self.b.call(T.AtenLtScalarOp, line.shape, DataType.BOOLEAN, line, self.n)
 
 
 def spread(b: Builder, x: Value, rank: int, node: FrozenNode) -> Value:

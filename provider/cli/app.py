@@ -23,6 +23,7 @@ COMMANDS = (
     "run",
     "compile",
     "artifact",
+    "inspect",
     "explain",
     "tune",
     "show",

@@ -1,0 +1,44 @@
+"""``hipdnn-iree inspect``: one record per dispatch, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hipdnn_iree.provider.cli import inspect as inspect_module
+
+Cli = Callable[..., Any]
+
+
+def test_json(cli: Cli, graphs: Path, tmp_path: Path) -> None:
+    found = cli("inspect", graphs / "conv.json", "--dump", tmp_path / "d", "--json")
+    assert found.code == 0, found.err
+    about = found.json()
+    assert set(about) == {key for keys in inspect_module.JSON for key in keys.split(", ")}
+    assert (about["target"], about["figures_of"]) == ("gfx942", "mi300x")
+    assert (about["dispatches"], about["fills"], about["warnings"]) == (1, 0, [])
+    (row,) = about["dispatch"]
+    assert row["kernel"]["mfma_count"] > 0
+    assert row["roofline"]["seconds"] == about["roofline_s"]
+    assert (tmp_path / "d" / "module.vmfb").exists()
+
+
+def test_text_fits_a_terminal(cli: Cli, graphs: Path) -> None:
+    found = cli("inspect", graphs / "conv.json", "--target", "mi355x")
+    assert found.code == 0, found.err
+    lines = found.out.splitlines()
+    assert max(map(len, lines)) <= inspect_module.WIDTH
+    for word in ("MI355X", "waves per SIMD", "v_mfma", "bound by", "LDS", "workgroup of", "█"):
+        assert word in found.out
+    assert any(line.strip().startswith("nodes") for line in lines)
+
+
+def test_a_cpu_has_dispatches_but_no_kernels(cli: Cli, graphs: Path) -> None:
+    found = cli("inspect", graphs / "add.json", "--target", "cpu", "--json").json()
+    assert found["figures_of"] is found["roofline_s"] is None
+    assert [row["kernel"] for row in found["dispatch"]] == [None] * len(found["dispatch"])
+    assert found["dispatch"][0]["nodes"]
+    text = cli("inspect", graphs / "add.json", "--target", "cpu").out
+    assert "VGPR" not in text
+    assert "at least" in text
