@@ -81,6 +81,11 @@ class Compiler:
         """Most compilations at one time."""
         return self._jobs
 
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that the workers alive now have taken, for measurements."""
+        crew = self._crews.get(os.getpid())
+        return sum(w.cpu_seconds() for w in (*crew.idle, *crew.busy)) if crew else 0.0
+
     @property
     def closed(self) -> bool:
         """Whether `close` was called in this process."""

@@ -188,6 +188,14 @@ class WorkerProcess:
             and self._process.poll() is None
         )
 
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that it has taken; 0 when it is gone or the system does not tell."""
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def ask(self, job: dict[str, Any], source: bytes, timeout_s: float) -> Answer:
         """Send a job and return its answer.
 
