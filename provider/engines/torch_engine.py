@@ -19,9 +19,10 @@ from ...graph_api.frozen import FrozenGraph
 from ...jit.knobs import settings
 from ...jit.target import Target
 from ..dynamic import ExactPlan
-from ..engine import Engine, Plan, TensorKey, checked_knobs
+from ..engine import Engine, EngineKnob, Plan, TensorKey, checked_knobs
 from .torch_ops import SERVED, torch_op
 from .torch_ops.base import NARROW, TYPES, Around
+from .torch_ops.channel_norms import FORM, FORMS
 from .torch_ops.groups import around
 
 if TYPE_CHECKING:
@@ -65,6 +66,12 @@ class TorchEngine(Engine):
             found.insert(0, Decline(engine=self.NAME, problem=problem))
         return found
 
+    def knobs(self, graph: FrozenGraph, target: Target) -> tuple[EngineKnob, ...]:
+        if not any(node.op.NAME.startswith("batchnorm_inference") for node in graph.nodes):
+            return ()
+        text = "folded: torch.batch_norm's one pass; centred: exact near the mean, in two"
+        return (EngineKnob(name=FORM, choices=FORMS, default=FORMS[0], help=text),)
+
     def build(
         self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
     ) -> Plan:
@@ -74,7 +81,7 @@ class TorchEngine(Engine):
         begin = time.perf_counter()
         from .torch_program import TorchProgram
 
-        program = TorchProgram(graph, settings().runtime_threads)
+        program = TorchProgram(graph, settings().runtime_threads, chosen)
         return TorchPlan(
             engine=self.NAME,
             graph=graph,

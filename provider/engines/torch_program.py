@@ -117,9 +117,13 @@ class TorchProgram:
         One that the engine does not decline.
     threads : int
         Threads of PyTorch; 0: as it is set.
+    forms : mapping, optional
+        Choices of the engine's knobs.
     """
 
-    def __init__(self, graph: FrozenGraph, threads: int = 0) -> None:
+    def __init__(
+        self, graph: FrozenGraph, threads: int = 0, forms: Mapping[str, str] | None = None
+    ) -> None:
         import torch
 
         self.graph = graph
@@ -130,7 +134,7 @@ class TorchProgram:
                 for uid, spec in graph.tensors.items()
                 if spec.value is not None
             }
-            calls = self._calls(pieces(graph))
+            calls = self._calls(pieces(graph, forms or {}))
         self.calls = len(calls)
         self._steps: list[Step] = [_step(call) for call in calls]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.dtypes import DataType
-from hipdnn_iree.graph_api.errors import BindError
+from hipdnn_iree.graph_api.errors import BindError, SettingError
 from hipdnn_iree.jit.knobs import scope
 from hipdnn_iree.provider.engine import Plan
 from hipdnn_iree.provider.engines.torch_engine import TorchPlan
@@ -107,6 +107,27 @@ def test_chains_are_what_a_user_writes() -> None:
     plan = build(g)
     assert plan.statistics == {"calls": 8}
     check(plan)
+
+
+def test_the_folded_batchnorm_is_off_by_what_cancels_only() -> None:
+    g = Graph(io_data_type="float")
+    x, p = g.tensor(dims=(2, 5, 8, 8)), [g.tensor(dims=(1, 5, 1, 1)) for _ in range(4)]
+    g.output(g.batchnorm_inference(x, *p))
+    g.output(g.batchnorm_inference_variance_ext(x, *p, 1e-3))
+    frozen, torch_engine = g.freeze(), engine("torch")
+    (knob,) = torch_engine.knobs(frozen, CPU)
+    assert (knob.name, knob.default) == ("batchnorm.form", "centred")
+    inputs = random_inputs(frozen, seed=1)
+    found = {
+        form: torch_engine.build(frozen, CPU, {knob.name: form}).run({**inputs})
+        for form in knob.choices
+    }
+    assert compare(frozen, found["centred"], expect(frozen, inputs)).ok
+    for uid, y in found["folded"].items():
+        np.testing.assert_allclose(y, found["centred"][uid], rtol=1e-4, atol=4e-6)
+    assert any((y != found["centred"][uid]).any() for uid, y in found["folded"].items())
+    with pytest.raises(SettingError, match="allowed: centred"):
+        torch_engine.build(frozen, CPU, {knob.name: "other"})
 
 
 def test_memory_of_operands_is_not_taken_while_it_is_read() -> None:

@@ -6,7 +6,7 @@ Nothing here imports PyTorch: declining is cheap, and works where it is not inst
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ....graph_api.dtypes import DataType
@@ -61,6 +61,8 @@ class Around:
     compute : DataType
         The node's compute type.
     inputs, outputs : mapping of port to TensorSpec
+    forms : mapping
+        Choices of the engine's knobs.
     """
 
     op: Any
@@ -68,6 +70,7 @@ class Around:
     compute: DataType
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
+    forms: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def internal(self) -> DataType:

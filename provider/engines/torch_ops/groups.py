@@ -7,7 +7,7 @@ that the engine is what such a user gets.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ class Piece:
     outputs: tuple[int, ...]
 
 
-def around(graph: FrozenGraph, node: FrozenNode) -> Around:
+def around(graph: FrozenGraph, node: FrozenNode, forms: Mapping[str, str] | None = None) -> Around:
     """Return a node with its tensors."""
     return Around(
         op=node.op,
@@ -39,10 +39,11 @@ def around(graph: FrozenGraph, node: FrozenNode) -> Around:
         compute=node.compute_data_type,
         inputs={port: graph.tensors[uid] for port, uid in node.inputs.items()},
         outputs={port: graph.tensors[uid] for port, uid in node.outputs.items()},
+        forms=forms or {},
     )
 
 
-def pieces(graph: FrozenGraph) -> list[Piece]:
+def pieces(graph: FrozenGraph, forms: Mapping[str, str]) -> list[Piece]:
     """Return the calls of a graph, in order; every op must be served."""
     uses = Counter(uid for node in graph.nodes for uid in node.inputs.values())
     inner = {u for u, count in uses.items() if graph.tensors[u].virtual and count == 1}
@@ -57,17 +58,17 @@ def pieces(graph: FrozenGraph) -> list[Piece]:
                 gone |= {n.label for n in found[1]}
                 break
     return [
-        joined.get(node.label) or _single(graph, node)
+        joined.get(node.label) or _single(graph, node, forms)
         for node in graph.nodes
         if node.label not in gone
     ]
 
 
-def _single(graph: FrozenGraph, node: FrozenNode) -> Piece:
+def _single(graph: FrozenGraph, node: FrozenNode, forms: Mapping[str, str]) -> Piece:
     served = torch_op(node.op.NAME)
     assert served is not None
     return Piece(
-        around=around(graph, node),
+        around=around(graph, node, forms),
         served=served,
         inputs=tuple(node.inputs.values()),
         outputs=tuple(node.outputs.values()),
