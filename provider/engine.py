@@ -71,8 +71,6 @@ class EngineKnob:
         One line on what it does.
     tried : tuple of str
         The choices that autotuning measures; empty: all of them.
-    open : bool
-        Whether there are more choices than can be listed; the engine checks those.
     """
 
     name: str
@@ -80,7 +78,6 @@ class EngineKnob:
     default: str
     help: str
     tried: tuple[str, ...] = ()
-    open: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -493,7 +490,7 @@ def checked_knobs(
         if name not in known:
             have = ", ".join(known) or "none for this graph and target"
             wrong.append(f"engine {engine.NAME} has no knob {name!r}; it has: {have}")
-        elif choice not in known[name].choices and not known[name].open:
+        elif choice not in known[name].choices:
             allowed = " | ".join(known[name].choices)
             wrong.append(f"knob {name!r} of engine {engine.NAME} is {choice!r}; allowed: {allowed}")
     if wrong:

@@ -21,6 +21,7 @@ __all__ = ["COMMANDS", "app"]
 
 COMMANDS = (
     "run",
+    "bench",
     "compile",
     "artifact",
     "inspect",

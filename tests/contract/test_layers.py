@@ -25,7 +25,7 @@ CORE = {"numpy", "ml_dtypes", "iree", "torch_mlir", "hip"}
 THIRD_PARTY = {
     "graph_api": set(),
     "jit": CORE,
-    "provider": {*CORE, "click", "rich", "onnx", "torch"},
+    "provider": {*CORE, "click", "rich", "onnx", "torch", "yaml"},
     "hipdnn_plugin": CORE,
 }
 

@@ -1,0 +1,180 @@
+"""``hipdnn-iree bench``: engines side by side on a file of cases."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...graph_api.errors import SettingError
+from .exits import CHECK_FAILED
+from .options import Command, State, knob_options, target_option
+from .output import emit, say, shown, table, talk
+
+if TYPE_CHECKING:
+    from ...jit.target import Target
+
+JSON: dict[str, str] = {
+    "title, target": "of the suite; canonical spelling of the target",
+    "machine": "`cpu`, `processors`, `vector`, `memory_bytes`, `system`, `load`",
+    "versions": "of `hipdnn-iree`, Python, compiler, runtime, torch-mlir, NumPy and PyTorch, and "
+    "`lowering`, a digest of the sources that decide on the IR",
+    "threads, seconds": "threads of each engine (0: its own choice), time for each in a case",
+    "engines, baseline": "names, the first is judged; the one it is held against",
+    "cases": "`name`, `tags`, `digest`, `engines` (by name: `engine`, `knobs`, `median_us`, "
+    "`best_us`, `spread` (half of the range of the middle half, relative to the median), `calls`, "
+    "`rounds_us` (the fastest call of each round), `ok`, `max_rel_error`, `dispatches`, "
+    "`transient_bytes`; or `declined`, or `error`), `ratio` (median over the rounds of the first "
+    "engine's `rounds_us` by the baseline's in the same round) and `ratio_best` (of the fastest "
+    "calls)",
+    "geomean, geomean_best": "geometric means of the ratios",
+    "geomean_fused, geomean_fused_best": "the same over the cases with the tag `fused`",
+    "worst": "`ratio` and `name` of the worst case",
+    "ok": "whether all results were right and nothing failed",
+}
+
+
+@click.command(cls=Command)
+@click.argument("suite", metavar="SUITE")
+@click.option(
+    "--engines",
+    metavar="NAME,...",
+    default="iree,torch",
+    show_default=True,
+    help="Who takes part, the one to judge first: engines by alias, `torch` (as a program of "
+    "PyTorch's own functions and memory), `torch-engine` (as the engine that it is here), "
+    "`iree-plain` (the plain ops and IREE's default flags), `auto` or `policy:NAME` (what is "
+    "chosen).",
+)
+@click.option("--baseline", metavar="NAME", help="Whom the first is held against.")
+@click.option("--case", "pattern", metavar="REGEX", help="Only cases whose name or tag matches.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0.0),
+    default=1.0,
+    show_default=True,
+    help="Time for each engine in each case; five rounds are made at least.",
+)
+@target_option(help="The CPU to compile for.")
+@knob_options("--threads", "--cache-dir")
+@click.option("-o", "--output", metavar="FILE", help="Write the JSON object to a file as well.")
+@click.pass_obj
+def command(
+    state: State,
+    suite: str,
+    engines: str,
+    baseline: str | None,
+    pattern: str | None,
+    seconds: float,
+    target: Target,
+    output: str | None,
+) -> None:
+    """Measure engines side by side on the cases of SUITE, a YAML file.
+
+    Every engine's results are held against the float64 reference first.  Then the engines are
+    timed in turn within each round, so that a busy machine slows all of them alike.  The exit
+    code is 1 when a result is wrong or a build fails; declining is no failure.
+    """
+    from ..bench.contestants import contestant
+    from ..bench.run import run
+    from ..bench.suite import Suite, read
+
+    path = Path(suite)
+    found = read(path.read_text(encoding="utf-8"), source=suite, folder=path.parent)
+    names = [name.strip() for name in engines.split(",") if name.strip()]
+    if not names or len(set(names)) < len(names):
+        raise SettingError(f"--engines is {engines!r}; wanted names, each once")
+    if baseline is not None and baseline not in names[1:]:
+        raise SettingError(f"--baseline is {baseline!r}; wanted one of {', '.join(names[1:])}")
+    if not target.is_cpu:
+        raise SettingError(f"--target is {target}; benchmarks run on the CPU")
+    if pattern is not None:
+        found = Suite(title=found.title, threads=found.threads, cases=_chosen(found, pattern))
+    threads = int(state.knobs["runtime_threads"]) if "runtime_threads" in state.knobs else None
+    total, done = len(found.cases), 0
+
+    def progress(case: dict[str, Any]) -> None:
+        nonlocal done
+        done += 1
+        talk(f"[{done}/{total}] {_line(case)}")
+
+    data = run(
+        found,
+        [contestant(name) for name in names],
+        target,
+        seconds=seconds,
+        threads=threads,
+        baseline=baseline,
+        progress=progress,
+    )
+    if output is not None:
+        _write(Path(output), data)
+    if state.json:
+        emit(data)
+    else:
+        _show(data)
+    if not data["ok"]:
+        sys.exit(CHECK_FAILED)
+
+
+def _chosen(suite: Any, pattern: str) -> tuple[Any, ...]:
+    try:
+        wanted = re.compile(pattern)
+    except re.error as error:
+        raise SettingError(f"--case is {pattern!r}, which is no pattern: {error}") from None
+    kept = tuple(c for c in suite.cases if any(map(wanted.search, (c.name, *c.tags))))
+    if not kept:
+        known = ", ".join(case.name for case in suite.cases)
+        raise SettingError(f"--case {pattern!r} matches none of {known}")
+    return kept
+
+
+def _line(case: dict[str, Any]) -> str:
+    parts = [f"{name} {_time(row)}" for name, row in case["engines"].items()]
+    if case["ratio"] is not None:
+        parts.append(f"ratio {case['ratio']:.2f} (best {case['ratio_best']:.2f})")
+    return f"{case['name']}: {', '.join(parts)}"
+
+
+def _time(row: dict[str, Any]) -> str:
+    if "median_us" not in row:
+        if "declined" in row:
+            return "declined " + ", ".join(sorted({d["rule"] for d in row["declined"]}))
+        return "failed: " + shown(row.get("error", "").partition("\n")[0])
+    text = f"{row['median_us'] / 1000:.3f} ms ±{100 * row['spread']:.0f}%"
+    return text if row["ok"] else f"{text} WRONG (error {row['max_rel_error']})"
+
+
+def _show(data: dict[str, Any]) -> None:
+    names = data["engines"]
+    times = [f"{name} ms" for name in names]
+    rows = []
+    for case in data["cases"]:
+        cells: list[object] = [case["name"]]
+        for name in names:
+            row = case["engines"][name]
+            cells.append(round(row["median_us"] / 1000, 4) if "median_us" in row else _time(row))
+        first = case["engines"][names[0]]
+        cells += [case["ratio"], case["ratio_best"], first.get("dispatches")]
+        cells.append(first.get("max_rel_error"))
+        rows.append(cells)
+    table(["case", *times, "ratio", "best", "dispatches", "max rel error"], rows)
+    say()
+    for title, key in (("all", "geomean"), ("fused", "geomean_fused")):
+        if data[key] is not None:
+            say(
+                f"{names[0]} / {data['baseline']}, geometric mean of {title}: {data[key]:.3f} "
+                f"(of the fastest calls {data[f'{key}_best']:.3f})"
+            )
+    if data["worst"] is not None:
+        say(f"worst: {data['worst']['name']} {data['worst']['ratio']:.2f}")
+
+
+def _write(path: Path, data: dict[str, Any]) -> None:
+    import json
+
+    # Infinite numbers have become null where the rows were made.
+    path.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")

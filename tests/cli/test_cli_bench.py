@@ -1,0 +1,138 @@
+"""``hipdnn-iree bench``: a real case, who takes part, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hipdnn_iree.graph_api.errors import SettingError
+from hipdnn_iree.provider.bench.contestants import Contestant, contestant
+from hipdnn_iree.provider.cli import bench as bench_module
+from hipdnn_iree.provider.engines import reference
+
+Cli = Callable[..., Any]
+
+SUITE = """
+title: small ones
+threads: 1
+cases:
+  - name: chain
+    tags: [fused]
+    tensors: {x: {dims: [8, 16]}, b: {dims: [1, 16]}}
+    nodes: [{op: add, in: [x, b], out: y}, {op: relu, in: y, out: z}]
+  - name: whole
+    io: int8
+    compute: int32
+    tensors: {a: {dims: [4, 8]}, b: {dims: [8, 4]}}
+    nodes: [{op: matmul, in: [a, b], out: c, type: int32}]
+"""
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    path = tmp_path / "suite.yaml"
+    path.write_text(SUITE, encoding="utf-8")
+    return path
+
+
+def test_a_real_case(cli: Cli, suite: Path, tmp_path: Path) -> None:
+    output = tmp_path / "results.json"
+    words = ["bench", suite, "--engines", "iree,reference,torch", "--seconds", "0.01"]
+    found = cli(*words, "--baseline", "reference", "--json", "-o", output)
+    data = found.json()
+    assert json.loads(output.read_text(encoding="utf-8")) == data
+    described = {key for keys in bench_module.JSON for key in keys.split(", ")}
+    assert set(data) == described
+    assert (found.code, data["ok"], data["threads"]) == (0, True, 1)
+    assert (data["engines"], data["baseline"]) == (["iree", "reference", "torch"], "reference")
+    assert data["machine"]["processors"] >= 1
+    assert data["versions"]["lowering"]
+    chain, whole = data["cases"]
+    assert (chain["name"], chain["tags"]) == ("chain", ["fused"])
+    iree = chain["engines"]["iree"]
+    assert (iree["engine"], iree["dispatches"], iree["ok"]) == ("IREE_JIT_ENGINE", 1, True)
+    assert iree["max_rel_error"] < 1e-6
+    assert 0 < iree["best_us"] <= iree["median_us"]
+    assert len(iree["rounds_us"]) >= 5
+    assert iree["calls"] >= 3 * len(iree["rounds_us"])
+    # The reference takes some hundred microseconds.
+    assert 0 < chain["ratio"] < 1
+    (decline,) = {d["rule"] for d in whole["engines"]["torch"]["declined"]} - {"TORCH-ENG-01"}
+    assert decline == "TORCH-ENG-06"
+    assert data["geomean_fused"] == pytest.approx(chain["ratio"])
+    assert data["geomean"] == pytest.approx((chain["ratio"] * whole["ratio"]) ** 0.5)
+    assert data["worst"]["name"] in ("chain", "whole")
+    assert "[2/2] whole: iree 0." in found.err
+
+
+def test_the_plain_form_in_a_table(cli: Cli, suite: Path) -> None:
+    words = ["--engines", "iree,iree-plain", "--case", "fus", "--seconds", "0", "--threads", "2"]
+    found = cli("bench", suite, *words)
+    assert found.code == 0
+    head, row = found.out.splitlines()[:2]
+    assert head.split()[:4] == ["case", "iree", "ms", "iree-plain"]
+    assert row.startswith("chain ")
+    assert "iree / iree-plain, geometric mean of fused: " in found.out
+    assert "worst: chain " in found.out
+
+
+def test_wrong_results_are_told(cli: Cli, suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bind = reference.ReferencePlan._bind
+
+    def wrong(self: Any, buffers: Any, workspace: Any, copy: bool) -> Callable[[], None]:
+        call = bind(self, buffers, workspace, copy)
+
+        def lie() -> None:
+            call()
+            buffers[self.graph.outputs[0]][0, 0] += 1
+
+        return lie
+
+    monkeypatch.setattr(reference.ReferencePlan, "_bind", wrong)
+    words = ["--engines", "reference,iree", "--case", "chain", "--seconds", "0"]
+    found = cli("bench", suite, *words, "--json")
+    data = found.json()
+    assert (found.code, data["ok"]) == (1, False)
+    row = data["cases"][0]["engines"]["reference"]
+    assert row["ok"] is False
+    assert row["max_rel_error"] > 0.01
+    assert "WRONG" in found.err
+    assert data["cases"][0]["engines"]["iree"]["ok"]
+
+
+REFUSED: dict[str, list[str]] = {
+    "unknown engine 'cudnn'": ["--engines", "cudnn"],
+    "wanted names, each once": ["--engines", "iree,iree"],
+    "wanted one of reference": ["--engines", "iree,reference", "--baseline", "torch"],
+    "benchmarks run on the CPU": ["--target", "gfx942"],
+    "matches none of chain, whole": ["--case", "^conv"],
+    "is no pattern": ["--case", "("],
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_refused(cli: Cli, suite: Path, text: str) -> None:
+    found = cli("bench", suite, *REFUSED[text])
+    assert found.code == 2
+    assert text in found.err
+
+
+def test_a_bad_suite(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("cases: [{name: a}]", encoding="utf-8")
+    found = cli("bench", tmp_path / "bad.yaml", "--json")
+    assert found.code == 2
+    assert found.json()["error"]["problems"][0]["rule"] == "BENCH-02"
+    assert cli("bench", tmp_path / "none.yaml").code == 2
+
+
+def test_names() -> None:
+    assert contestant("torch").native
+    assert not contestant("torch-engine").native
+    assert contestant("iree-plain").settings["compiler_forms"] == "plain"
+    assert contestant("policy:order") == Contestant(name="policy:order", policy="order")
+    assert contestant("IREE_JIT_ENGINE").engine == "IREE_JIT_ENGINE"
+    with pytest.raises(SettingError, match="or one of iree, iree-plain"):
+        contestant("nobody")

@@ -1,0 +1,165 @@
+"""Files of benchmark cases: the graphs that they describe, and how mistakes are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hipdnn_iree import DataType, Graph
+from hipdnn_iree.graph_api.errors import FormatError
+from hipdnn_iree.provider.bench.suite import RULES, Suite, read
+
+ROOT = Path(__file__).resolve().parents[2]
+
+CASE = """
+title: two
+threads: 2
+cases:
+  - name: conv
+    tags: [conv, fused]
+    io: half
+    intermediate: half
+    tensors:
+      x: {dims: [1, 4, 5, 6], layout: channels_last}
+      w: {dims: [8, 4, 3, 3], strides: [36, 9, 3, 1]}
+      b: {dims: [1, 8, 1, 1], type: float}
+      half: {value: 0.5, type: half}
+    nodes:
+      - {op: conv_fprop, in: [x, w], out: y, padding: 1}
+      - {op: add, in: [y, b], out: z, type: float}
+      - {op: mul, in: [z, half], out: r}
+    outputs: [z]
+  - name: norm
+    tensors: {x: {dims: [4, 8]}, s: {dims: [8]}, e: {dims: [1]}}
+    nodes:
+      - {op: layernorm, in: [x, s, s], out: [y, mean, inv], epsilon: e, forward_phase: training}
+      - {op: concatenate, in: [[y, x]], out: both, axis: 0}
+      - {op: add, in: [both, 1.5], out: sum}
+"""
+
+
+def rules(text: str) -> list[tuple[str, str]]:
+    with pytest.raises(FormatError) as caught:
+        read(text)
+    for problem in caught.value.problems:
+        assert problem.wanted or problem.rule not in RULES
+    return [(p.rule, p.where) for p in caught.value.problems]
+
+
+def test_what_a_file_says() -> None:
+    suite = read(CASE)
+    assert isinstance(suite, Suite)
+    assert (suite.title, suite.threads, [c.name for c in suite.cases]) == (
+        "two",
+        2,
+        ["conv", "norm"],
+    )
+    conv, norm = suite.cases
+    assert conv.tags == ("conv", "fused")
+    expected = Graph(io_data_type="half", intermediate_data_type="half", compute_data_type="float")
+    x = expected.tensor(dims=(1, 4, 5, 6), strides=(120, 1, 24, 4))
+    w = expected.tensor(dims=(8, 4, 3, 3))
+    b = expected.tensor(dims=(1, 8, 1, 1), data_type="float")
+    z = expected.add(expected.conv_fprop(x, w, padding=1), b).set_output()
+    z.set_data_type("float")
+    expected.mul(z, expected.scalar(0.5, data_type="half")).set_output()
+    assert conv.freeze() == expected.freeze()
+    frozen = norm.freeze()
+    names = {frozen.spec(uid).name for uid in frozen.outputs}
+    assert names == {"mean", "inv", "sum"}
+    assert len(frozen.inputs) == 3
+    assert frozen.spec(frozen.outputs[0]).data_type is DataType.FLOAT
+
+
+def test_a_graph_file(tmp_path: Path) -> None:
+    g = Graph(io_data_type="float")
+    g.relu(g.tensor(dims=(4,))).set_output()
+    (tmp_path / "g.json").write_text(g.to_json(), encoding="utf-8")
+    suite = read("cases: [{name: file, graph: g.json}]", folder=tmp_path)
+    assert suite.cases[0].freeze() == g.freeze()
+
+
+def test_files_that_are_none() -> None:
+    assert rules("cases: [") == [("BENCH-01", "line 1, column 9")]
+    assert rules("- 1") == [("BENCH-01", "graph")]
+    assert rules("title: x") == [("BENCH-01", "cases")]
+    with pytest.raises(FormatError, match="did you mean threads"):
+        read("thread: 1\ncases: [{name: a, graph: b}]".replace("graph: b", "nodes: [{op: relu}]"))
+    assert ("BENCH-01", "threads") in rules("threads: -1\ncases: []")
+
+
+NODES: dict[str, tuple[str, list[tuple[str, str]]]] = {
+    "op": ("{op: rellu, in: x, out: y}", [("BENCH-03", "a.nodes[0]")]),
+    "no mapping": ("relu", [("BENCH-03", "a.nodes[0]")]),
+    "operand": ("{op: relu, in: z, out: y}", [("BENCH-04", "a.nodes[0].in")]),
+    "truth": ("{op: relu, in: true, out: y}", [("BENCH-04", "a.nodes[0].in")]),
+    "keyword": ("{op: relu, in: x, out: y, size: 3}", [("BENCH-03", "a.nodes[0]")]),
+    "several": ("{op: relu, in: x, out: [y, z]}", [("BENCH-03", "a.nodes[0].out")]),
+    "nameless": ("{op: relu, in: x}", [("BENCH-03", "a.nodes[0].out")]),
+    "taken": ("{op: relu, in: x, out: x}", [("BENCH-03", "a.nodes[0].out")]),
+    "type": ("{op: relu, in: x, out: y, type: f7}", [("BENCH-05", "a.nodes[0].type")]),
+    "own rule": ("{op: matmul, in: [x, x], out: y}", [("MATMUL-02", "a.matmul_0.b")]),
+}
+
+
+@pytest.mark.parametrize("what", NODES)
+def test_nodes_that_are_wrong(what: str) -> None:
+    node, expected = NODES[what]
+    text = f"cases: [{{name: a, tensors: {{x: {{dims: [2, 3]}}}}, nodes: [{node}]}}]"
+    assert rules(text) == expected
+
+
+TENSORS: dict[str, tuple[str, str]] = {
+    "3": ("BENCH-05", "a.x"),
+    "{}": ("BENCH-05", "a.x.dims"),
+    "{dims: [0]}": ("BENCH-05", "a.x.dims"),
+    "{dims: [2], strides: [1, 1]}": ("BENCH-05", "a.x.strides"),
+    "{dims: [2], layout: nhwc}": ("BENCH-05", "a.x.layout"),
+    "{dims: [2], type: float7}": ("BENCH-05", "a.x"),
+    "{dims: [2], dim: 3}": ("BENCH-01", "a.x.dim"),
+}
+
+
+@pytest.mark.parametrize("spec", TENSORS)
+def test_tensors_that_are_wrong(spec: str) -> None:
+    nodes = "[{op: relu, in: x, out: y}]"
+    found = rules(f"cases: [{{name: a, tensors: {{x: {spec}}}, nodes: {nodes}}}]")
+    assert found == [TENSORS[spec]]
+
+
+def test_cases_that_are_wrong_are_told_at_once() -> None:
+    text = """
+cases:
+  - 5
+  - {tags: [x]}
+  - {name: a, tags: x, nodes: [{op: relu}]}
+  - {name: b}
+  - {name: c, nodes: [{op: relu}], graph: c.json}
+  - {name: d, tensors: 3, nodes: [{op: relu, in: x, out: y}]}
+  - {name: e, tensors: {x: {dims: [2]}}, nodes: [{op: relu, in: x, out: y}], outputs: z}
+  - {name: e, nodes: [{op: relu}]}
+"""
+    assert rules(text) == [
+        ("BENCH-02", "case 0"),
+        ("BENCH-02", "case 1.name"),
+        ("BENCH-02", "a.tags"),
+        ("BENCH-02", "b.nodes"),
+        ("BENCH-02", "c.nodes"),
+        ("BENCH-05", "d.tensors"),
+        ("BENCH-04", "d.nodes[0].in"),
+        ("BENCH-04", "e.outputs"),
+        ("BENCH-02", "case 7.name"),
+    ]
+
+
+def test_the_committed_suite() -> None:
+    path = ROOT / "benchmarks" / "cpu.yaml"
+    suite = read(path.read_text(encoding="utf-8"), source=str(path))
+    found: dict[str, Any] = {case.name: case for case in suite.cases}
+    assert suite.threads == 2
+    fused = {name for name, case in found.items() if "fused" in case.tags}
+    assert {"conv_bias_relu_nhwc", "transformer_block_256x512", "softmax_4096x1024"} <= fused
+    assert {"conv3x3_n1_nchw", "matmul1024", "depthwise_nhwc", "dgrad3x3_nchw"} <= found.keys()
+    digests = {case.freeze().digest for case in suite.cases}
+    assert len(digests) == len(suite.cases)
