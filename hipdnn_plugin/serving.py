@@ -18,7 +18,11 @@ from .abi import PluginError, Status
 from .program import ALIGNMENT, Program
 from .wire.rules import is_damage
 
-__all__ = ["ENGINE_ID", "build", "details", "own", "reasons", "workspace_guess"]
+__all__ = ["ENGINE_ID", "RULES", "build", "details", "own", "reasons", "workspace_guess"]
+
+RULES: dict[str, str] = {
+    "PRECOMPILED-01": "where compiling is not allowed, the code for the graph is in the cache",
+}
 
 ENGINE_ID = engine_id(IreeEngine.NAME)
 
@@ -56,7 +60,22 @@ def reasons(graph: bytes, target: Target) -> tuple[Problem, ...]:
     FormatError
         If the buffer is damaged, which hipDNN's never is.
     """
-    return _answer(graph, target)[1]
+    frozen, why = _answer(graph, target)
+    now = settings()
+    if frozen is None or why or not now.cache_require_precompiled:
+        return why
+    from ..jit.pipeline import cache_key, store
+
+    key = cache_key(frozen, target, now)
+    if store(now).get(key) is not None:
+        return ()
+    missing = Problem(
+        rule="PRECOMPILED-01",
+        got=f"no code {key.digest[:16]} for {target} in {now.cache_dir}",
+        wanted="code for the graph, as HIPDNN_IREE_REQUIRE_PRECOMPILED is on",
+        hint=f"hipdnn-iree compile GRAPH --target {target}",
+    )
+    return (missing,)
 
 
 def workspace_guess(config: bytes, graph: bytes, target: Target) -> int:

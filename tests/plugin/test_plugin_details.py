@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hipdnn_iree.graph_api.errors import FormatError, SettingError
+from hipdnn_iree import precompile
+from hipdnn_iree.graph_api.errors import FormatError, NotPrecompiledError, SettingError
 from hipdnn_iree.hipdnn_plugin import messages, serving
 from hipdnn_iree.hipdnn_plugin.abi import PluginError, Status, status_of
 from hipdnn_iree.hipdnn_plugin.wire.engine import EngineConfig, decode_details, encode_config
@@ -108,6 +109,24 @@ def test_knob_decides_how_it_is_compiled_and_run() -> None:
     for driver in ("local-sync", "local-task"):
         program = serving.build(config(hipdnn_iree__runtime__driver=driver), graph, CPU)
         assert program.driver == driver
+
+
+def test_a_graph_that_is_not_precompiled_is_left_to_others(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    graph = data("pw_relu_all")
+    monkeypatch.setenv("HIPDNN_IREE_CACHE_DIR", str(tmp_path))
+    assert serving.reasons(graph, CPU) == ()
+    monkeypatch.setenv("HIPDNN_IREE_REQUIRE_PRECOMPILED", "on")
+    (why,) = serving.reasons(graph, CPU)
+    assert why.rule == "PRECOMPILED-01"
+    assert str(tmp_path) in why.got
+    with pytest.raises(NotPrecompiledError) as caught:  # a host that asks all the same
+        serving.build(config(), graph, CPU)
+    assert status_of(caught.value) is Status.NOT_APPLICABLE
+    precompile([messages.graph(graph)])
+    assert serving.reasons(graph, CPU) == ()
+    assert serving.build(config(), graph, CPU) is not None
 
 
 def test_foreign_engine() -> None:
