@@ -232,6 +232,16 @@ class Settings:
             in_cache_key=True,
         )
     )
+    compiler_tuning_dir: Path | None = field(
+        metadata=_knob(
+            "TUNING_DIR",
+            "",
+            kinds.path,
+            "a folder with files such as gfx942.mlir and mi300x.mlir",
+            "Tuning specs by product or architecture, where no file is named.",
+            in_cache_key=True,
+        )
+    )
     reproducers_dir: Path = field(
         metadata=_knob(
             "REPRODUCERS_DIR",
@@ -436,16 +446,22 @@ class Settings:
     def key_ingredients(self) -> dict[str, str]:
         """Return the knobs that belong in a cache key, by name.
 
-        The tuning spec stands for its content, as its path says nothing about the code.
+        Tuning specs stand for their content, as paths say nothing about the code; those of a
+        folder all together, for a key that is of one target has only its own
+        (``pipeline.cache_key``).
 
         Raises
         ------
         SettingError
-            If the tuning spec cannot be read.
+            If a tuning spec cannot be read.
         """
+        from . import tuning
+
         found = {k.name: _spell(getattr(self, k.field)) for k in KNOBS if k.in_cache_key}
         if self.compiler_tuning_spec is not None:
-            found["compiler.tuning_spec"] = _content(self.compiler_tuning_spec)
+            found["compiler.tuning_spec"] = tuning.content(self.compiler_tuning_spec)
+        if self.compiler_tuning_dir is not None:
+            found["compiler.tuning_dir"] = tuning.folder_content(self.compiler_tuning_dir)
         return found
 
 
@@ -575,15 +591,3 @@ def _spell(value: Any) -> str:
 
         return shlex.join(map(str, value))
     return str(value)
-
-
-def _content(path: Path) -> str:
-    import hashlib
-
-    try:
-        return "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        knob = _BY_FIELD["compiler_tuning_spec"]
-        raise SettingError(
-            f"{knob.env} is {str(path)!r}, which cannot be read: {error.strerror}"
-        ) from error

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..graph_api.dynamic import other_examples
-from ..graph_api.errors import ArtifactError, CompileError, NotPrecompiledError
+from ..graph_api.errors import ArtifactError, CompileError, NotPrecompiledError, SettingError
 from ..graph_api.frozen import FrozenGraph, FrozenNode
 from ..graph_api.ops.attention import AttentionOp
 from ..graph_api.ops.conv_fprop import ConvFprop
@@ -29,6 +29,7 @@ from ..graph_api.ops.pad import Pad
 from ..graph_api.ops.resample_fwd import ResampleOp
 from ..graph_api.ops.rmsnorm import Rmsnorm
 from ..graph_api.ops.row_norms import normalised_dims
+from . import tuning
 from .cache import CacheKey, CacheStore, source_digest, versions
 from .compiler.flags import target_flags
 from .knobs import Settings, settings
@@ -104,13 +105,20 @@ def _lowering_digest() -> str:
 def cache_key(graph: FrozenGraph, target: Target, now: Settings | None = None) -> CacheKey:
     """Return the key of the code for a graph: every ingredient by name, no names of the graph."""
     now = now or settings()
+    spec = tuning.spec_for(target, now)
+    knobs = now.key_ingredients()
+    knobs["compiler.tuning_spec"] = tuning.content(spec) if spec else ""
+    knobs["compiler.tuning_dir"] = ""
     return CacheKey(
         {
             "graph": graph.digest,
             "target": str(target),
             "cpu": cpu_features() if target.is_host else "",
-            "flags": flags(graph, target, now),
-            **{f"knob:{name}": text for name, text in now.key_ingredients().items()},
+            # Where the spec lies says nothing about the code.
+            "flags": tuple(
+                f for f in flags(graph, target, now) if not f.startswith(f"{tuning.FLAG}=")
+            ),
+            **{f"knob:{name}": text for name, text in knobs.items()},
             **made_with(),
         }
     )
@@ -300,19 +308,32 @@ def _compile(
     seconds["lower"] = time.perf_counter() - begin
     log.info("compiling %s for %s (key %s)", graph.name or "a graph", target, key.digest[:16])
     begin = time.perf_counter()
-    result = compiler.compile(
-        CompileRequest(
-            source=text.encode(),
-            flags=flags(graph, target, now),
-            nodes={f"n{k}": node.label for k, node in enumerate(graph.nodes)},
-            label=graph.name or key.digest[:16],
-            dump_dir=dump_dir,
-            want_statistics=True,
-            dynamic=bool(graph.symbols),
-        )
+    request = CompileRequest(
+        source=text.encode(),
+        flags=flags(graph, target, now),
+        nodes={f"n{k}": node.label for k, node in enumerate(graph.nodes)},
+        label=graph.name or key.digest[:16],
+        dump_dir=dump_dir,
+        want_statistics=True,
+        dynamic=bool(graph.symbols),
     )
+    try:
+        result = compiler.compile(request)
+    except CompileError as error:
+        _blame_spec(error, tuning.spec_for(target, now))
+        raise
     seconds["compile"] = time.perf_counter() - begin
     return text, result
+
+
+def _blame_spec(error: CompileError, spec: Path | None) -> None:
+    """Raise `SettingError` where the compiler complains about the tuning spec, not the graph."""
+    about = [text for text in error.diagnostics if spec is not None and str(spec) in text]
+    if about:
+        raise SettingError(
+            f"tuning spec {str(spec)!r} is not one that the compiler takes: {about[0]}; "
+            "docs/tuning.md has an example"
+        ) from error
 
 
 def _must_not_depend(graph: FrozenGraph, target: Target, now: Settings, text: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from .. import tuning
 from ..knobs import Settings
 from ..target import Target
 
@@ -61,9 +62,7 @@ def target_flags(target: Target, settings: Settings, extra: Iterable[str] = ()) 
         ("--iree-dispatch-creation-data-tiling=false",)
         if target.is_cpu and settings.compiler_data_tiling == "off"
         else (),
-        (f"--iree-codegen-tuning-spec-path={spec}",)
-        if (spec := settings.compiler_tuning_spec)
-        else (),
+        (f"{tuning.FLAG}={spec}",) if (spec := tuning.spec_for(target, settings)) else (),
         extra,
         settings.compiler_extra_flags,
     )

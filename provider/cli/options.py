@@ -144,13 +144,18 @@ _KNOBS = {
     "--max-bytes": "cache_max_bytes",
     "--opt-level": "compiler_opt_level",
     "--extra-flags": "compiler_extra_flags",
+    "--tuning-spec": "compiler_tuning_spec",
+    "--tuning-dir": "compiler_tuning_dir",
     "--jobs": "compiler_jobs",
     "--require-precompiled": "cache_require_precompiled",
     "--timeout": "compiler_timeout_s",
     "--driver": "runtime_driver",
     "--threads": "runtime_threads",
 }
-COMPILING = ("--cache", "--cache-dir", "--opt-level", "--extra-flags", "--timeout")
+COMPILING = (
+    *("--cache", "--cache-dir", "--opt-level", "--extra-flags", "--tuning-spec", "--tuning-dir"),
+    "--timeout",
+)
 RUNNING = ("--driver", "--threads")
 
 

@@ -182,6 +182,7 @@ def test_table_matches_the_class_and_its_names() -> None:
         "compiler.extra_flags",
         "compiler.forms",
         "compiler.opt_level",
+        "compiler.tuning_dir",
         "compiler.tuning_spec",
     }
 
