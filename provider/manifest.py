@@ -21,6 +21,7 @@ __all__ = ["DISCOVERERS", "ENGINES", "Entry", "engine", "engine_names", "engines
 ENGINES: dict[str, tuple[str, str, str]] = {
     "iree": ("IREE_JIT_ENGINE", "engines.iree", "IreeEngine"),
     "torch": ("TORCH_CPU_ENGINE", "engines.torch_engine", "TorchEngine"),
+    "split": ("SPLIT_ENGINE", "engines.split_engine", "SplitEngine"),
     "reference": ("REFERENCE_ENGINE", "engines.reference", "ReferenceEngine"),
 }
 

@@ -235,6 +235,12 @@ def _free(
             served.append(replace(found, choice=checked_knobs(one, graph, target, knobs)))
         except SettingError as error:
             misfits.append(str(error))
+    if not served and not misfits and not knobs:
+        every = (entry.load() for entry in engines().values())
+        rest = [e for e in every if not e.LAST_RESORT and e not in pool and e.id not in dropped]
+        stand_in = _stand_in(graph, target, rest)
+        if stand_in is not None:
+            return (stand_in,)
     if not served:
         if misfits:
             lines = ["no engine that serves the graph has the knobs", *misfits]
@@ -254,6 +260,20 @@ def _free(
     ]
     # The others only stand in when a preferred one cannot be built.
     return (*first, *(c.chosen_by("order", c.choice) for c in in_order(others)))
+
+
+def _stand_in(graph: FrozenGraph, target: Target, engines: Sequence[Engine]) -> Candidate | None:
+    """Return the engine for a graph that none of the usual ones serves; None without one.
+
+    First one that serves all of it, then the one that splits it.
+    """
+    for one in sorted(engines, key=lambda e: e.ALIAS == "split"):
+        found = Candidate.of(one, graph, target)
+        if found.served:
+            why = "none of the usual engines serves the graph"
+            log.info("%s serves graph %r; %s", one.NAME, graph.name, why)
+            return found.chosen_by("order", {}, why)
+    return None
 
 
 def _carried(graph: FrozenGraph) -> list[Engine]:

@@ -39,7 +39,8 @@ JSON: dict[str, str] = {
     "(`rule`, `node`, `port`, `got`, `wanted`, `hint`, `text`), "
     "`knobs` (`name`, `choices`, `default`, `help`), `estimated_us` and "
     "`measured_us` (of one execution, null where unknown), `estimate` (every number that the "
-    "estimate rests on, or null) and `measured` (what is remembered, the fastest first: `engine`, "
+    "estimate rests on, or null), `parts` (of the engine that splits graphs: `engine` and `nodes` "
+    "of each part; else null) and `measured` (what is remembered, the fastest first: `engine`, "
     "`engine_id`, `knobs`, `median_us`, `low_us`, `high_us`, `samples`, `when`)",
     "cache": "null unless the IREE engine is chosen: `state` (`hit`, `miss`, `off`), `key`, "
     "`root` and `miss`: null or `reason`, `nearest`, `differences`, `detail`, `text`",
@@ -131,9 +132,24 @@ def _candidates(
         {
             **c.as_dict(),
             "estimate": estimate(frozen, target, c.engine).as_dict() if c.served else None,
+            "parts": _parts(frozen, c) if c.served and c.engine.ALIAS == "split" else None,
             "measured": [entry.as_dict() for entry in known if entry.engine_id == c.engine.id],
         }
         for c in found
+    ]
+
+
+def _parts(frozen: FrozenGraph, candidate: Candidate) -> list[dict[str, Any]]:
+    """Return which engine takes which nodes in the default split."""
+    from ..manifest import engine
+    from ..partition.search import parse
+
+    return [
+        {
+            "engine": engine(part.engine).NAME,
+            "nodes": [node.label for node in frozen.nodes[part.first : part.last + 1]],
+        }
+        for part in parse(candidate.knobs[0].default)
     ]
 
 
@@ -193,6 +209,8 @@ def _print_candidate(candidate: dict[str, Any]) -> None:
         factor, known = estimate["calibration"], estimate["measurements"]
         by = f"; times {number(factor)} as {known} measurement(s) say" if known else ""
         say(f"  estimated {number(estimate['us'])} µs ({terms}{by})")
+    for part in candidate["parts"] or ():
+        say(f"  part for {part['engine']}: {', '.join(map(shown, part['nodes']))}")
     for row in candidate["measured"]:
         knobs = ", ".join(f"{name}={value}" for name, value in row["knobs"].items())
         spread = f"{number(row['low_us'])} to {number(row['high_us'])}, {row['samples']} samples"

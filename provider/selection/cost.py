@@ -12,8 +12,8 @@ normal, and `hipdnn-iree tune` tells the truth.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import exp, log
 from statistics import median
 from typing import Any
@@ -24,7 +24,7 @@ from ...jit.work import WORK, Work, graph_work, node_work
 from ..engine import Engine
 from .peaks import Peaks, peaks
 
-__all__ = ["ENGINES", "MODEL", "EngineModel", "Estimate", "estimate"]
+__all__ = ["ENGINES", "MODEL", "EngineModel", "Estimate", "estimate", "joined"]
 
 MODEL = 1
 """To be raised when estimates change: older ones no longer calibrate."""
@@ -90,6 +90,7 @@ UNKNOWN = EngineModel(
 )
 
 _NARROW_BITS = 16
+_SPLIT = 1.25
 _DOUBT = 3.0  # measurements that the model itself is worth
 _MOST = log(8.0)  # a calibration beyond it means something else than a slower machine
 
@@ -157,6 +158,10 @@ class Estimate:
 
 def estimate(graph: FrozenGraph, target: Target, engine: Engine) -> Estimate:
     """Return what one execution of a graph takes on an engine."""
+    own = getattr(engine, "estimate", None)
+    if own is not None:
+        found: Estimate = own(graph, target)
+        return found
     model = ENGINES.get((engine.ALIAS, target.is_cpu), UNKNOWN)
     peak = peaks(target)
     whole = graph_work(graph)
@@ -194,6 +199,28 @@ def estimate(graph: FrozenGraph, target: Target, engine: Engine) -> Estimate:
         kernels=kernels,
         model=model,
         peaks=peak,
+    )
+
+
+def joined(graph: FrozenGraph, parts: Sequence[Estimate]) -> Estimate:
+    """Return the estimate of parts that run one after the other.
+
+    It counts for a quarter more than their sum: what crosses a boundary is cold, and a guess has
+    to be clearly better to be worth several engines.
+    """
+    raw = _SPLIT * sum(part.raw_us for part in parts)
+    us = _SPLIT * sum(part.us for part in parts)
+    names = dict.fromkeys(name for part in parts for name in part.terms)
+    return Estimate(
+        us=us,
+        raw_us=raw,
+        calibration=us / raw,
+        measurements=sum(part.measurements for part in parts),
+        terms={name: sum(part.terms.get(name, 0.0) for part in parts) for name in names},
+        work=graph_work(graph),
+        kernels=sum(part.kernels for part in parts),
+        model=replace(UNKNOWN, note=f"{_SPLIT} times the sum of {len(parts)} parts"),
+        peaks=parts[0].peaks,
     )
 
 

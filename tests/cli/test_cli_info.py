@@ -23,7 +23,7 @@ Cli = Callable[..., Any]
 def test_engines(cli: Cli) -> None:
     found = cli("engines", "--json")
     assert (found.code, found.err) == (0, "")
-    iree, torch, reference = found.json()["engines"]
+    iree, torch, split, reference = found.json()["engines"]
     for row, name, alias in (
         (iree, "IREE_JIT_ENGINE", "iree"),
         (reference, "REFERENCE_ENGINE", "reference"),
@@ -35,7 +35,7 @@ def test_engines(cli: Cli) -> None:
         assert Path(row["source"]).is_file()
         assert set(row["ops"]) == set(OPS)
     assert (torch["name"], torch["alias"]) == ("TORCH_CPU_ENGINE", "torch")
-    assert [row["default"] for row in (iree, torch, reference)] == [True, False, False]
+    assert [row["default"] for row in (iree, torch, split)] == [True, False, False]
     assert iree["targets"] == list(Target.known())
     assert reference["targets"] == ["cpu"]
     table = cli("engines").out
