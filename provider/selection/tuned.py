@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from .policies import Asked
 
 __all__ = ["autotune_policy", "policy"]
+
+log = logging.getLogger("hipdnn_iree.selection")
 
 
 def policy(asked: Asked, name: str = "tuned") -> list[Candidate] | None:
@@ -37,6 +40,13 @@ def autotune_policy(asked: Asked) -> list[Candidate] | None:
 
         fixed = {name: v for c in asked.candidates for name, v in c.choice.items()}
         names = [c.name for c in asked.candidates]
-        tune(asked.graph, asked.target, engines=names, knobs=fixed)
+        log.info("measuring graph %r for %s", asked.graph.name, asked.target)
+        tune(
+            asked.graph,
+            asked.target,
+            engines=names,
+            knobs=fixed,
+            progress=lambda done, everything, what: log.info("%d/%d %s", done, everything, what),
+        )
         found = policy(asked, "autotune")
     return found
