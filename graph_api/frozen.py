@@ -200,7 +200,7 @@ def _plain(op: Op) -> dict[str, Any]:
             return sha256(value).hexdigest()
         return repr(value) if isinstance(value, float) else value
 
-    return {f.name: plain(getattr(op, f.name)) for f in fields(op)}
+    return {f.name: plain(getattr(op, f.name)) for f in fields(op) if f.compare}
 
 
 def freeze(graph: Graph) -> FrozenGraph:

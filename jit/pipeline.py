@@ -15,23 +15,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..graph_api.dynamic import other_examples
 from ..graph_api.errors import ArtifactError, CompileError, NotPrecompiledError, SettingError
-from ..graph_api.frozen import FrozenGraph, FrozenNode
-from ..graph_api.ops.attention import AttentionOp
-from ..graph_api.ops.conv_fprop import ConvFprop
-from ..graph_api.ops.layernorm import Layernorm
-from ..graph_api.ops.pad import Pad
-from ..graph_api.ops.resample_fwd import ResampleOp
-from ..graph_api.ops.rmsnorm import Rmsnorm
-from ..graph_api.ops.row_norms import normalised_dims
+from ..graph_api.frozen import FrozenGraph
 from . import tuning
 from .cache import CacheKey, CacheStore, source_digest, versions
 from .compiler.flags import target_flags
+from .graph_flags import graph_flags
 from .knobs import Settings, settings
 from .lowering.conv_forms import FLAGS as CONV_FLAGS
 from .lowering.conv_forms import conv_form
@@ -133,47 +126,11 @@ def flags(graph: FrozenGraph, target: Target, now: Settings) -> tuple[str, ...]:
     """Return the compiler flags for a graph."""
     forms = choose(graph, target, now.compiler_forms)
     extra = (
-        *_flags_of_ops(graph, target),
+        *graph_flags(graph, target),
         *CONV_FLAGS[conv_form(graph, target)],
         *flags_of(graph, forms),
     )
     return target_flags(target, now, extra)
-
-
-def _flags_of_ops(graph: FrozenGraph, target: Target) -> tuple[str, ...]:
-    attends = any(isinstance(node.op, AttentionOp) for node in graph.nodes)
-    tables = any(_has_table(graph, node, target) for node in graph.nodes)
-    if not attends and not tables:
-        return ()
-    # Distances between queries and keys, positions in an image and frames stay expressions of
-    # indices: hoisted, they would be a table in device memory, filled when the module is loaded.
-    plain = ("--iree-opt-const-expr-hoisting=false",)
-    if target.is_cpu and attends:
-        # IREE 3.13 mixes up the batches of a data-tiled product that is fused with what divides
-        # its rows: wrong numbers from the second batch entry on.
-        return (*plain, "--iree-dispatch-creation-data-tiling=false")
-    return plain
-
-
-def _has_table(graph: FrozenGraph, node: FrozenNode, target: Target) -> bool:
-    """Return whether the code of a node has a tensor that depends on no operand."""
-    op = node.op
-    if isinstance(op, ResampleOp):
-        return True
-    if not target.is_gfx9:
-        return False
-    if isinstance(op, ConvFprop):
-        # A frame that holds a whole filter: there the result is that of no element of the image.
-        taps = graph.tensors[node.inputs["w"]].dims[2:]
-        extents = [d * (k - 1) + 1 for d, k in zip(op.dilation, taps, strict=True)]
-        frames = zip(op.pre_padding, op.post_padding, extents, strict=True)
-        return any(max(pre, post) >= extent for pre, post, extent in frames)
-    if isinstance(op, Layernorm | Rmsnorm):
-        # Rows that are completed to whole wavefronts are read by a list of places.
-        x, scale = (graph.tensors[node.inputs[port]].dims for port in ("x", "scale"))
-        count = op.normalized_dim_count if isinstance(op, Layernorm) else 0
-        return prod(x[axis] for axis in normalised_dims(x, scale, count)) % 64 != 0
-    return isinstance(op, Pad)
 
 
 def signature_of(graph: FrozenGraph, workspace_bytes: int = 0) -> Signature:

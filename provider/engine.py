@@ -71,6 +71,8 @@ class EngineKnob:
         One line on what it does.
     tried : tuple of str
         The choices that autotuning measures; empty: all of them.
+    open : bool
+        Whether there are more choices than can be listed; the engine checks those.
     """
 
     name: str
@@ -78,6 +80,7 @@ class EngineKnob:
     default: str
     help: str
     tried: tuple[str, ...] = ()
+    open: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -490,7 +493,7 @@ def checked_knobs(
         if name not in known:
             have = ", ".join(known) or "none for this graph and target"
             wrong.append(f"engine {engine.NAME} has no knob {name!r}; it has: {have}")
-        elif choice not in known[name].choices:
+        elif choice not in known[name].choices and not known[name].open:
             allowed = " | ".join(known[name].choices)
             wrong.append(f"knob {name!r} of engine {engine.NAME} is {choice!r}; allowed: {allowed}")
     if wrong:

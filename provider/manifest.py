@@ -28,7 +28,10 @@ ENGINES: dict[str, tuple[str, str, str]] = {
 # (module, function): the function returns the engines found, a tuple of `Engine`, with names and
 # aliases of their own.  It is called at every look-up and must answer at once: it remembers what
 # it found, and returns the same objects as long as nothing has changed.
-DISCOVERERS: tuple[tuple[str, str], ...] = (("foreign.found", "engines"),)
+DISCOVERERS: tuple[tuple[str, str], ...] = (
+    ("foreign.found", "engines"),
+    ("foreign.backend", "engines"),
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,7 +13,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import getitem
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,8 @@ def aten(
                 text = _exported(torch, call, fakes)
     if (plain := call.as_json()) is not None:
         text = f"{HEADER}{plain}\n{text}"
-    results = _add(graph, text, str(overload), tensors, len(values), name, label)
+    types = [fake.dtype for fake in fakes]
+    results = _add(graph, text, str(overload), tensors, len(values), name, label, (call, types))
     return results[0] if isinstance(returned, torch.Tensor) else results
 
 
@@ -133,7 +134,8 @@ def torch_function(
     with _quiet(), _told("TORCH-04", label, _IMPORTABLE):
         text = _exported(torch, call, fakes)
     count = len(_tensors(torch, seen[0]))
-    results = _add(graph, text, f"torch.{called}", list(inputs), count, name, label)
+    code = (function, [fake.dtype for fake in fakes])
+    results = _add(graph, text, f"torch.{called}", list(inputs), count, name, label, code)
     return results[0] if isinstance(seen[0], torch.Tensor) else results
 
 
@@ -333,13 +335,34 @@ def _add(
     count: int,
     name: str,
     label: str,
+    code: tuple[Callable[..., Any], list[Any]],
 ) -> tuple[Tensor, ...]:
     described = [found for found in results_of(text) if found is not None]
     if len(described) != count:
         got = text.partition("->")[2].partition("{")[0].strip()
         raise _error("TORCH-04", label, got, f"{count} tensors of types that hipDNN has")
-    op = CustomOp(custom_op_id=f"hipdnn_iree.{what}", data=text.encode())
+    op = CustomOp(
+        custom_op_id=f"hipdnn_iree.{what}", data=text.encode(), reference=partial(_evaluated, *code)
+    )
     return custom_node(graph, op, list(tensors), described, name=name)
+
+
+def _evaluated(call: Callable[..., Any], types: Sequence[Any], *arrays: Any) -> tuple[Any, ...]:
+    """Run torch code on arrays, floats in float64: the meaning of what was imported."""
+    import numpy as np
+
+    torch = load_torch()
+    values = [torch.from_numpy(np.ascontiguousarray(array)) for array in arrays]
+    values = [
+        value if dtype.is_floating_point else value.to(dtype)
+        for value, dtype in zip(values, types, strict=True)
+    ]
+    with torch.no_grad():
+        found = _tensors(torch, call(*values))
+    return tuple(
+        np.atleast_1d(v.to(torch.float64 if v.is_floating_point() else torch.int64).numpy())
+        for v in found
+    )
 
 
 # ------------------------------------------------------------------------------- errors

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count, takewhile
 from os import PathLike
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from .. import arguments
 from ..dtypes import DataType
@@ -37,11 +37,16 @@ class CustomOp(Op):
         function in MLIR's torch dialect, which may have placeholders (docs/custom-ops.md).
     results : tuple of (dims, data type)
         What the outputs are.  JSON has it in the tensors; ``settle`` puts it here.
+    reference : callable or None
+        The meaning of f for checks: from an array per input (float64, or int64 for whole numbers
+        and BOOLEAN) to one per output, alone or in a tuple.  It is neither stored in files, nor
+        pickled, nor part of the digest.
     """
 
     custom_op_id: str = ""
     data: bytes = b""
     results: tuple[tuple[tuple[int, ...], DataType], ...] = ()
+    reference: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
 
     NAME: ClassVar[str] = "custom_op"
     INPUTS: ClassVar[tuple[Port, ...]] = (Port("inputs", variadic=True),)
@@ -60,6 +65,9 @@ class CustomOp(Op):
             Field(name="data", kind=Kind.BYTES),
         ),
     )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "reference": None}  # a function of somebody's script
 
     def computes(self) -> bool:
         return False  # the code itself says in which types it computes
@@ -160,6 +168,7 @@ def custom_op(
     inputs: Sequence[Tensor | Scalar],
     outputs: int | Sequence[Output] | None = None,
     custom_op_id: str = MLIR_ID,
+    reference: Callable[..., Any] | None = None,
     compute_data_type: DataType | str = DataType.UNSET,
     name: str = "",
 ) -> tuple[Tensor, ...]:
@@ -183,6 +192,10 @@ def custom_op(
         (``set_dim``, ``set_data_type``).
     custom_op_id : str
         Who understands the data; other engines know other ids.
+    reference : callable, optional
+        What the function means, for checks (``--verify``, ``provider.verify``): takes a NumPy
+        array per input, float64 or (whole numbers, BOOLEAN) int64, with logical dims, and returns
+        one per output, alone or in a tuple.  It stays in this process: a file does not hold it.
     compute_data_type : DataType or str
         Type of numbers given as inputs; the function computes in the types it says.
     name : str
@@ -216,8 +229,15 @@ def custom_op(
     """
     node = arguments.label(name, CustomOp.NAME)
     data = _bytes(mlir, node)
+    given: object = reference
+    if given is not None and not callable(given):
+        got, wanted = arguments.shown(reference), "a function of NumPy arrays, or nothing"
+        problem = Problem(rule="PARAM-03", node=node, port="reference", got=got, wanted=wanted)
+        raise GraphError("a reference is a function", [problem])
     op = CustomOp(
-        custom_op_id=arguments.text(custom_op_id, port="custom_op_id", node=node), data=data
+        custom_op_id=arguments.text(custom_op_id, port="custom_op_id", node=node),
+        data=data,
+        reference=reference,
     )
     described: Sequence[Output | None]
     if outputs is None or isinstance(outputs, int):

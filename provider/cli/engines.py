@@ -21,6 +21,7 @@ JSON: dict[str, str] = {
     "plugins": "with `--probe`: of each file that hipDNN would look at `path`, `usable`, `name`, "
     "`version`, `api_version`, `era` (of its wire format), `engines` (`id`, `id_hex`, `name`), "
     "`features` (optional functions), `problems`, and `said` (what it logged)",
+    "hipdnn": "with `--probe`: the same of hipDNN's own library",
 }
 
 
@@ -36,10 +37,13 @@ def command(state: State, probe: bool) -> None:
 
     An engine may still decline a graph; `hipdnn-iree explain GRAPH` says which do, and why.
     """
-    plugins = _probed() if probe else []
+    plugins, backend = _probed() if probe else ([], None)
     rows = [_row(alias) for alias in engines()]
     if state.json:
-        emit({"engines": rows, **({"plugins": [p.as_dict() for p in plugins]} if probe else {})})
+        about: dict[str, Any] = {"engines": rows}
+        if backend is not None:
+            about |= {"plugins": [p.as_dict() for p in plugins], "hipdnn": backend.as_dict()}
+        emit(about)
         return
     table(
         ["name", "alias", "id", "version", "chosen", "targets", "ops"],
@@ -60,29 +64,33 @@ def command(state: State, probe: bool) -> None:
     for row in rows:
         api = f" (engine API {row['api_version']})" if row["api_version"] else ""
         say(f"{row['alias']}: {shown(row['source'])}{api}")
-    if probe:
+    if backend is not None:
         say()
-        _print(plugins)
+        say(bold(count(len(plugins), "plugin file", "plugin files")))
+        for one in plugins:
+            _print(one)
+        say()
+        say(bold("hipDNN"))
+        _print(backend)
 
 
-def _probed() -> list[Report]:
+def _probed() -> tuple[list[Report], Report]:
+    from ..foreign.backend import report
     from ..foreign.found import reports
 
     with working("asking plugins"):
-        return reports(again=True)
+        return reports(again=True), report(again=True)
 
 
-def _print(plugins: list[Report]) -> None:
-    """Print what was found of each plugin."""
-    say(bold(count(len(plugins), "plugin file", "plugin files")))
-    for one in plugins:
-        names = ", ".join(e.name or str(e.id) for e in one.engines) or "no engines"
-        about = f"{one.name} {one.version}, API {one.api_version}: {names}" if one.name else ""
-        say(f"{'ok' if one.usable else 'skipped':8} {shown(one.path)}")
-        if about:
-            say(f"         {shown(about)}")
-        for problem in one.problems:
-            say(f"         {shown(str(problem))}")
+def _print(one: Report) -> None:
+    """Print what was found of a plugin, or of hipDNN."""
+    names = ", ".join(e.name or str(e.id) for e in one.engines) or "no engines"
+    api = f", API {one.api_version}" if one.api_version else ""
+    say(f"{'ok' if one.usable else 'skipped':8} {shown(one.path or 'none')}")
+    if one.name:
+        say(f"         {shown(f'{one.name} {one.version}{api}: {names}')}")
+    for problem in one.problems:
+        say(f"         {shown(str(problem))}")
 
 
 def _row(alias: str) -> dict[str, Any]:

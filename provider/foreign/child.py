@@ -39,8 +39,12 @@ def main(pipe: int, parent: int) -> None:
         os.write(pipe, json.dumps(line).encode() + b"\n")
 
     path = Path(request["path"])
-    answer = _trial(path, request["wanted"], tell) if "wanted" in request else _look(path, tell)
-    tell(done=answer)
+    if "wanted" in request:
+        tell(done=_trial(path, request["wanted"], tell))
+    elif "backend" in request:
+        tell(done=_backend(path, tell))
+    else:
+        tell(done=_look(path, tell))
 
 
 def _look(path: Path, tell: Any) -> dict[str, Any]:
@@ -79,6 +83,29 @@ def _look(path: Path, tell: Any) -> dict[str, Any]:
         said=tuple(said),
         **about,
     )
+    return report.as_dict()
+
+
+def _backend(path: Path, tell: Any) -> dict[str, Any]:
+    """Load hipDNN with all of its plugins, and list its engines."""
+    from .hipdnn import Hipdnn
+    from .report import Report
+
+    about: dict[str, Any] = {}
+    with _problems() as problems:
+        tell(step="load")
+        hipdnn = Hipdnn(path)
+        tell(step="hipdnnCreate")
+        handle = hipdnn.handle()
+        tell(step="hipdnnGetEngineInfo_ext")
+        engines = handle.engines()
+        about = {"name": "hipDNN", "version": hipdnn.version, "era": hipdnn.era}
+        about["engines"] = tuple(e for e, _ in engines)
+        about["said"] = tuple(f"{e.name or hex(e.id % 2**64)}: {plugin}" for e, plugin in engines)
+        tell(step="hipdnnDestroy")
+        handle.close()
+    tell(step="exit")
+    report = Report(path=str(path), problems=tuple(problems), usable=not problems, **about)
     return report.as_dict()
 
 

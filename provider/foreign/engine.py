@@ -11,11 +11,11 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...graph_api.dynamic import at_sizes
 from ...graph_api.errors import (
@@ -24,12 +24,10 @@ from ...graph_api.errors import (
     DeviceError,
     FormatError,
     HipdnnIreeError,
-    NotSupportedError,
     Problem,
 )
 from ...graph_api.frozen import FrozenGraph
 from ...graph_api.ops.pointwise import Pointwise
-from ...graph_api.specialise import Shape, specialise
 from ...hipdnn_plugin.abi import Severity
 from ...hipdnn_plugin.wire.encode import encode, required_api
 from ...hipdnn_plugin.wire.engine import EngineConfig, EngineDetails, encode_config
@@ -39,23 +37,20 @@ from ...jit.knobs import settings
 from ...jit.target import Target
 from ..dynamic import ExactPlan
 from ..engine import Engine, EngineKnob, Plan
-from ..engines.host_memory import arguments_of, new_outputs
 from ..latest import Latest
 from . import places
-from .buffers import bind
-from .calls import Context, Handle, Library, Overrides, device_buffers, version_of
+from .calls import Handle, Library, Overrides, device_buffers, version_of
 from .knobs import as_engine_knobs, values
+from .plan import ForeignPlan, Override, Session, release
 from .probe import identity, look, try_out
 from .report import Report, Wanted
 from .rules import MisfitError, problem
 from .sink import listening
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from .places import Place
 
-__all__ = ["ForeignEngine", "ForeignPlan", "wire_form"]
+__all__ = ["ForeignEngine", "PluginSession", "misplaced", "wire_form"]
 
 log = logging.getLogger("hipdnn_iree.foreign")
 
@@ -81,6 +76,25 @@ def wire_form(graph: FrozenGraph, era: Era) -> bytes:
         )
         graph = replace(graph, nodes=nodes)
     return encode(graph, era, inv_variance=now.graph_inv_variance)
+
+
+def misplaced(target: Target) -> list[Problem]:
+    """Return a problem if the target is not where plugins work here."""
+    try:
+        here = places.here().target
+    except DeviceError as error:
+        return [problem("FOREIGN-08", "target", error, "a device that can be used")]
+    if here.backend == target.backend and (here.is_cpu or here.arch == target.arch):
+        return []
+    return [
+        problem(
+            "FOREIGN-08",
+            "target",
+            target,
+            str(here),
+            "plugins run where HIPDNN_IREE_FOREIGN_DEVICE says",
+        )
+    ]
 
 
 @dataclass(frozen=True)
@@ -171,7 +185,7 @@ class ForeignEngine(Engine):
         begin = time.perf_counter()
         try:
             place = places.here()
-            session = Session(self._library(), place, config, wire_form(graph, self.era))
+            session = PluginSession(self._library(), place, config, wire_form(graph, self.era))
         except MisfitError as error:
             raise CompileError(
                 f"engine {self.NAME} does not build graph {graph.name!r}",
@@ -187,6 +201,7 @@ class ForeignEngine(Engine):
             workspace_bytes=session.workspace_bytes,
             session=session,
             server=self,
+            made_by=self.id,
         )
 
     # ------------------------------------------------------------------ questions
@@ -199,7 +214,7 @@ class ForeignEngine(Engine):
         return self._answers.get(key, lambda: self._ask(graph, target))
 
     def _ask(self, graph: FrozenGraph, target: Target) -> _Answer:
-        reasons = [*self._misplaced(target), *self._too_old(graph)]
+        reasons = [*misplaced(target), *self._too_old(graph)]
         data = b""
         try:
             data = wire_form(graph, self.era)
@@ -239,23 +254,6 @@ class ForeignEngine(Engine):
                 found = problem("FOREIGN-10", name, "not applicable", "the engine's id")
                 return _Answer((_with_words(found, said),))
             return _Answer((), handle.details(self.id, data))
-
-    def _misplaced(self, target: Target) -> list[Problem]:
-        try:
-            here = places.here().target
-        except DeviceError as error:
-            return [problem("FOREIGN-08", "target", error, "a device that can be used")]
-        if here.backend == target.backend and (here.is_cpu or here.arch == target.arch):
-            return []
-        return [
-            problem(
-                "FOREIGN-08",
-                "target",
-                target,
-                str(here),
-                "plugins run where HIPDNN_IREE_FOREIGN_DEVICE says",
-            )
-        ]
 
     def _too_old(self, graph: FrozenGraph) -> list[Problem]:
         needed, have = required_api(graph), version_of(self.report.api_version) or (1, 0, 0)
@@ -338,101 +336,37 @@ class _asking:  # noqa: N801 - used like a function
         return None
 
 
-class Session:
-    """A context on a handle and a stream of its own; calls wait for one another.
+class PluginSession(Session):
+    """A context on a handle and a stream of its own.
 
     All of it is released when nothing uses the object any more: the context, then the handle,
     then the stream.
     """
 
     def __init__(self, library: Library, place: Place, config: bytes, graph: bytes) -> None:
-        self.place = place
-        self.lock = threading.Lock()
+        super().__init__(place)
         self.stream, free_stream = place.stream()
-        freed = weakref.finalize(self, _release, [free_stream])
-        self.handle = library.handle()
-        freed.detach()
-        freed = weakref.finalize(self, _release, [self.handle.close, free_stream])
+        steps: list[Callable[[], object]] = [free_stream]
+        weakref.finalize(self, release, steps)
+        handle = library.handle()
+        steps.insert(0, handle.close)
         # hipDNN sets a stream when its user does; a null one is the default stream.
-        self.handle.set_stream(self.stream)
-        self.context: Context = self.handle.context(config, graph)
-        freed.detach()
-        weakref.finalize(self, _release, [self.context.close, self.handle.close, free_stream])
-        self.workspace_bytes = self.context.workspace_bytes
-        self._space: tuple[int, object] | None = None
+        handle.set_stream(self.stream)
+        self._context = handle.context(config, graph)
+        steps.insert(0, self._context.close)
+        self.workspace_bytes = self._context.workspace_bytes
 
-    def workspace(self) -> int | None:
-        """Return the session's own workspace, made when first wanted; under the lock."""
-        if not self.workspace_bytes:
-            return None
-        if self._space is None:
-            self._space = self.place.allocate(self.workspace_bytes)
-        return self._space[0]
+    def prepare(
+        self,
+        pairs: Sequence[tuple[int, int]],
+        workspace: int | None,
+        overrides: Sequence[Override],
+    ) -> Callable[[], None]:
+        array, count, context = device_buffers(pairs), len(pairs), self._context
+        shapes = Overrides(overrides) if overrides else None
 
+        # The session rides along: it keeps the context alive.
+        def execute(session: PluginSession = self) -> None:
+            context.execute(array, count, workspace, shapes)
 
-def _release(steps: list[Callable[[], object]]) -> None:
-    for step in steps:
-        try:
-            step()
-        except Exception as error:  # a plugin's trouble must not stop the others
-            log.warning("a plugin does not let go: %s", error)
-
-
-@dataclass(kw_only=True)
-class ForeignPlan(Plan):
-    """A plan of a plugin; it returns when the results are there."""
-
-    session: Session
-    server: ForeignEngine
-    overrides: Overrides | None = field(default=None, repr=False)
-
-    @property
-    def engine_id(self) -> int:
-        """hipDNN's id of the engine."""
-        return self.server.id
-
-    def _build_for(self, shapes: Mapping[int, Shape]) -> Plan:
-        other = specialise(self.graph, shapes)
-        if self.graph.is_override_shape_enabled:
-            changed = [
-                (uid, spec.dims, spec.strides)
-                for uid in (*other.outputs, *other.inputs)
-                if (spec := other.tensors[uid]).dims != self.graph.tensors[uid].dims
-                or spec.strides != self.graph.tensors[uid].strides
-            ]
-            return replace(self, graph=other, overrides=Overrides(changed))
-        reasons = self.server.declines(other, self.target)
-        if reasons:
-            raise NotSupportedError(f"engine {self.engine} declines these shapes", reasons)
-        plan = self.server.build(other, self.target, self.knobs)
-        plan.policy = self.policy
-        return plan
-
-    def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
-        self._bind(buffers, workspace, False)()
-
-    def _run(self, inputs: Mapping[int, Any], copy: bool) -> dict[int, np.ndarray[Any, Any]]:
-        outputs = new_outputs(arguments_of(self.graph), inputs)
-        on_host = self.session.place.on_host
-        self._bind({**inputs, **outputs}, None, copy or not on_host)()
-        return outputs
-
-    def _bind(self, buffers: Mapping[int, Any], workspace: Any, copy: bool) -> Callable[[], None]:
-        session, overrides = self.session, self.overrides
-        found = bind(self.graph, session.place, buffers, workspace, self.workspace_bytes, copy)
-        array, count = device_buffers(found.pairs), len(found.pairs)
-
-        def call() -> None:
-            with session.lock:
-                for step in found.before:
-                    step()
-                space = found.workspace or session.workspace()
-                try:
-                    session.context.execute(array, count, space, overrides)
-                except MisfitError as error:
-                    raise DeviceError(f"engine {self.engine} failed: {error}") from None
-                session.place.wait(session.stream)
-                for step in found.after:
-                    step()
-
-        return call
+        return execute

@@ -35,6 +35,7 @@ __all__ = [
     "engines",
     "open_plugin",
     "reports",
+    "state",
 ]
 
 log = logging.getLogger("hipdnn_iree.foreign")
@@ -82,13 +83,16 @@ def folders(every: bool = False) -> list[Path]:
     return found if every else found[:1]
 
 
-def candidates() -> list[Candidate]:
-    """Return the files that may be plugins, in the order in which they are loaded."""
+def candidates(*, hipdnn_only: bool = False) -> list[Candidate]:
+    """Return the files that may be plugins, in the order in which they are loaded.
+
+    With ``hipdnn_only`` those in hipDNN's folder, whatever our settings say.
+    """
     now = settings()
-    if now.foreign_mode == "off":
+    if now.foreign_mode == "off" and not hipdnn_only:
         return []
-    wanted: list[Path] = list(now.foreign_plugins)
-    if now.foreign_mode == "additive":
+    wanted: list[Path] = [] if hipdnn_only else list(now.foreign_plugins)
+    if now.foreign_mode == "additive" or hipdnn_only:
         wanted += [folder for folder in folders() if folder.is_dir()]
     found: dict[Path, Candidate] = {}
     for path in wanted:
@@ -196,19 +200,20 @@ def engines() -> tuple[ForeignEngine, ...]:
     """
     global _last  # noqa: PLW0603 - what was found last, for this process
     with _lock:
-        key = _state()
+        key = state()
         if _last is None or _last[0] != key:
             _last = key, _engines(reports())
         return _last[1]
 
 
-def _state() -> object:
-    """Return what decides the table: settings, variables, and times of folders and files."""
+def state() -> object:
+    """Return what decides which engines there are: settings, variables, times of files."""
     now, given = settings(), foreign(*_VARIABLES)
     if now.foreign_mode == "off":
         return None
     stamps = []
-    for path in (*now.foreign_plugins, *_folders(tuple(given.items()), now.foreign_backend)):
+    known = _places(tuple(given.items()), now.foreign_backend)
+    for path in (*now.foreign_plugins, *known):
         try:
             about = os.stat(path)
         except OSError:
@@ -220,9 +225,9 @@ def _state() -> object:
 
 
 @cache
-def _folders(given: tuple[tuple[str, str], ...], backend: Path | None) -> tuple[Path, ...]:
-    """Return hipDNN's folder; looked for once for each set of variables."""
-    return tuple(folders())
+def _places(given: tuple[tuple[str, str], ...], backend: Path | None) -> tuple[Path, ...]:
+    """Return hipDNN and its folder; looked for once for each set of variables."""
+    return (*backends()[:1], *folders())
 
 
 def _engines(found: Iterable[Report]) -> tuple[ForeignEngine, ...]:

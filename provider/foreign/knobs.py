@@ -30,13 +30,30 @@ def as_engine_knobs(knobs: Sequence[Knob]) -> tuple[EngineKnob, ...]:
             continue
         default = str(knob.default)
         choices = tuple(dict.fromkeys([default, *map(str, _choices(knob))]))
-        listed = bool(knob.range and knob.range.values) and not knob.id.startswith("global.")
-        tried = choices if listed else (default,)
-        help = " ".join(knob.description.split()) or "a knob of the plugin"
+        named = bool(knob.range and knob.range.values) and not knob.id.startswith("global.")
+        tried = choices if named else (default,)
         found.append(
-            EngineKnob(name=knob.id, choices=choices, default=default, help=help, tried=tried)
+            EngineKnob(
+                name=knob.id,
+                choices=choices,
+                default=default,
+                help=" ".join(knob.description.split()) or "a knob of the plugin",
+                tried=tried,
+                open=not _listed(knob),
+            )
         )
     return tuple(found)
+
+
+def _listed(knob: Knob) -> bool:
+    """Whether the choices are all that there are."""
+    limits = knob.range
+    if limits is None or isinstance(knob.default, float):
+        return False
+    if limits.values:
+        return True
+    few = (int(limits.high) - int(limits.low)) // max(limits.step, 1) < _FEW
+    return isinstance(knob.default, int) and few
 
 
 def _choices(knob: Knob) -> Sequence[int | float | str]:

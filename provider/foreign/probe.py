@@ -30,7 +30,7 @@ from ..engine import engine_id
 from .report import Report, Trial, Wanted
 from .rules import problem
 
-__all__ = ["identity", "look", "try_out"]
+__all__ = ["identity", "look", "look_at_backend", "try_out"]
 
 log = logging.getLogger("hipdnn_iree.foreign")
 
@@ -81,18 +81,42 @@ def look(path: Path, *, again: bool = False) -> Report:
     if found is not None:
         with suppress(LookupError, TypeError, ValueError):
             return Report.from_dict(found)
-    answer, problems, said = _converse({"path": str(path)})
-    report = Report(path=str(path), problems=tuple(problems), said=said)
-    if answer is not None:
-        report = _named(Report.from_dict(answer))
-        report = replace(
-            report,
-            problems=(*report.problems, *problems),
-            usable=report.usable and not problems,
-            said=(*report.said, *said),
-        )
+    report = _report({"path": str(path)}, path)
     _remember(key, report.as_dict())
     return report
+
+
+def look_at_backend(path: Path, plugins: list[list[Any]], *, again: bool = False) -> Report:
+    """Return what hipDNN's backend says of itself and its engines, as `look` does for plugins.
+
+    Parameters
+    ----------
+    path : Path
+        ``libhipdnn_backend.so``.
+    plugins : list
+        Identities of the plugins that it will find; part of what the answer is remembered by.
+    again : bool
+    """
+    key = ["backend", *identity(path), plugins, foreign("HIPDNN_PLUGIN_DIR")]
+    found = None if again else _recall(key)
+    if found is not None:
+        with suppress(LookupError, TypeError, ValueError):
+            return Report.from_dict(found)
+    report = _report({"path": str(path), "backend": True}, path)
+    _remember(key, report.as_dict())
+    return report
+
+
+def _report(request: dict[str, Any], path: Path) -> Report:
+    """Return what a probe process says of a library."""
+    answer, problems, said = _converse(request)
+    report = Report(path=str(path)) if answer is None else _named(Report.from_dict(answer))
+    return replace(
+        report,
+        problems=(*report.problems, *problems),
+        usable=report.usable and not problems,
+        said=(*report.said, *said),
+    )
 
 
 def _named(report: Report) -> Report:
@@ -109,7 +133,7 @@ def _named(report: Report) -> Report:
         report,
         engines=tuple(kept),
         problems=(*report.problems, *dropped),
-        usable=report.usable and bool(kept),
+        usable=report.usable and (bool(kept) or not dropped),
     )
 
 

@@ -1,36 +1,178 @@
-"""Custom ops: code that only a compiler reads, so that nothing here can check it."""
+"""Custom ops: code that only a compiler reads, checked against the function that came with it."""
 
 from __future__ import annotations
 
-from ...graph_api.ops.custom_op import CustomOp
-from .base import Arrays, Context, Domain, Reference, Sample
+from collections.abc import Callable
+from typing import Any
 
-__all__ = ["REFERENCE"]
+import numpy as np
+
+from ...graph_api.dtypes import DataType
+from ...graph_api.errors import GraphError, Problem
+from ...graph_api.graph import Graph
+from ...graph_api.layout import channels_last_strides
+from ...graph_api.ops.custom_op import CustomOp
+from .base import FLOATS, Arrays, Context, Domain, Reference, Sample
+from .convert import Array, unit_roundoff
+
+__all__ = ["REFERENCE", "RULES"]
+
+RULES: dict[str, str] = {
+    "REFOP-01": "the reference of a custom op returns an array of each output's dims",
+}
+
+# How often inputs are disturbed, and how much larger than the largest change an error may be.
+_TRIALS, _MARGIN = 4, 4.0
 
 
 def unsupported(op: CustomOp) -> str:
+    if op.reference is not None:
+        return ""
     return (
-        f"the custom op {op.custom_op_id!r}, which is code without a meaning in NumPy: "
+        f"the custom op {op.custom_op_id!r}, which is code without a meaning in NumPy "
+        "(custom_op(reference=...) gives one): "
         "its results, and what is computed from them, cannot be verified"
     )
 
 
 def evaluate(op: CustomOp, inputs: Arrays, ctx: Context) -> Arrays:
-    raise NotImplementedError(unsupported(op))
+    assert op.reference is not None
+    found = op.reference(*(inputs[f"inputs[{i}]"] for i in range(len(inputs))))
+    arrays = [np.asarray(a) for a in (found if isinstance(found, tuple | list) else [found])]
+    wanted = [spec.dims for spec in ctx.outputs.values()]
+    if [a.shape for a in arrays] != wanted:
+        problem = Problem(
+            rule="REFOP-01",
+            port="reference",
+            got=f"dims {[list(a.shape) for a in arrays]}",
+            wanted=f"{[list(dims) for dims in wanted]}",
+        )
+        raise GraphError(f"the reference of {op.custom_op_id!r} does not fit", [problem])
+    kinds = [spec.data_type for spec in ctx.outputs.values()]
+    return {
+        port: a.astype(np.float64 if kind.is_float else np.int64)
+        for port, a, kind in zip(ctx.outputs, arrays, kinds, strict=True)
+    }
 
 
 def bound(op: CustomOp, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Context) -> Arrays:
-    raise NotImplementedError(unsupported(op))
+    """Return how far results move when every input is off by its error and one rounding.
+
+    The steps of the code are not known here.  Code that is backward stable is as good as exact
+    code on inputs that are rounded a little differently, so the function itself tells how much
+    that may be: the largest change of some disturbances, at least their mean, with a margin.
+    """
+    specs = [*ctx.inputs.values(), *ctx.outputs.values()]
+    unit = max((unit_roundoff(s.data_type) for s in specs if s.data_type.is_float), default=0.0)
+    if not unit and not any(error.any() for error in errors.values()):
+        return {port: np.zeros(a.shape) for port, a in outputs.items()}
+    rng = np.random.default_rng(1)
+    moved = {port: np.zeros(a.shape) for port, a in outputs.items()}
+    for _ in range(_TRIALS):
+        other = {port: _disturbed(rng, a, errors[port], unit) for port, a in inputs.items()}
+        for port, a in evaluate(op, other, ctx).items():
+            moved[port] = np.fmax(moved[port], np.abs(a - outputs[port]))
+    return {
+        port: _MARGIN * (np.fmax(change, _mean(change)) + unit * np.abs(outputs[port]))
+        if ctx.outputs[port].data_type.is_float
+        else change
+        for port, change in moved.items()
+    }
+
+
+def _disturbed(rng: np.random.Generator, array: Array, error: Array, unit: float) -> Array:
+    if array.dtype.kind != "f":
+        return array
+    return array + rng.choice([-1.0, 1.0], array.shape) * (error + unit * np.abs(array))
+
+
+def _mean(change: Array) -> float:
+    finite = change[np.isfinite(change)]
+    return float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
 
 
 def domain(op: CustomOp, port: str, ctx: Context) -> Domain:
     return Domain()
 
 
+_SWISH = """
+func.func @{FUNC_NAME}(%x: {IN0_TYPE}) -> {OUT0_TYPE} {
+  %s = torch.aten.sigmoid %x : {IN0_TYPE} -> {IN0_TYPE}
+  %y = torch.aten.mul.Tensor %s, %x : {IN0_TYPE}, {IN0_TYPE} -> {OUT0_TYPE}
+  return %y : {OUT0_TYPE}
+}"""
+
+_PRODUCT = """
+func.func @{FUNC_NAME}(%x: {IN0_TYPE}, %w: {IN1_TYPE}) -> ({OUT0_TYPE}, {OUT1_TYPE}) {
+  %0 = torch.aten.mm %x, %w : {IN0_TYPE}, {IN1_TYPE} -> {OUT0_TYPE}
+  %1 = torch.aten.relu %0 : {OUT0_TYPE} -> {OUT1_TYPE}
+  return %0, %1 : {OUT0_TYPE}, {OUT1_TYPE}
+}"""
+
+_LARGEST = """
+func.func @{FUNC_NAME}(%x: {IN0_TYPE}) -> {OUT0_TYPE} {
+  %axis = torch.constant.int 1
+  %keep = torch.constant.bool true
+  %axes = torch.prim.ListConstruct %axis : (!torch.int) -> !torch.list<int>
+  %y = torch.aten.amax %x, %axes, %keep : {IN0_TYPE}, !torch.list<int>, !torch.bool -> {OUT0_TYPE}
+  return %y : {OUT0_TYPE}
+}"""
+
+
+def _swish(x: Array) -> Array:
+    return np.asarray(x / (1 + np.exp(-x)))
+
+
+def _product(x: Array, w: Array) -> tuple[Array, Array]:
+    return x @ w, np.maximum(x @ w, 0)
+
+
+def _largest(x: Array) -> Array:
+    return np.asarray(x.max(1, keepdims=True))
+
+
+def _one(
+    text: str,
+    reference: Callable[..., Any],
+    inputs: tuple[tuple[int, ...], ...],
+    *outputs: tuple[int, ...],
+    nhwc: bool = False,
+) -> Callable[[DataType], Graph]:
+    def build(data_type: DataType) -> Graph:
+        g = Graph(io_data_type=data_type)
+        operands = [
+            g.tensor(dims=d, strides=channels_last_strides(d) if nhwc else None) for d in inputs
+        ]
+        described = [(d, data_type) for d in outputs]
+        for y in g.custom_op(mlir=text, inputs=operands, outputs=described, reference=reference):
+            y.set_output()
+        return g
+
+    return build
+
+
 def samples() -> tuple[Sample, ...]:
-    return ()
+    """Return the sample problems of custom ops."""
+    rows = (
+        ("swish", _one(_SWISH, _swish, ((3, 33),), (3, 33)), "tile"),
+        ("product", _one(_PRODUCT, _product, ((5, 16), (16, 7)), (5, 7), (5, 7)), "prime"),
+        (
+            "largest_nhwc",
+            _one(_LARGEST, _largest, ((2, 5, 3, 4),), (2, 1, 3, 4), nhwc=True),
+            "nhwc",
+        ),
+    )
+    return tuple(
+        Sample(name=f"custom_op.{name}", build=build, tags=frozenset(tags.split()), dtypes=FLOATS)
+        for name, build, tags in rows
+    )
 
 
 REFERENCE = Reference(
-    evaluate=evaluate, bound=bound, domain=domain, samples=samples, unsupported=unsupported
+    evaluate=evaluate,
+    bound=bound,
+    domain=domain,
+    samples=samples,
+    exact_ports=lambda op, ctx: frozenset(ctx.inputs),
+    unsupported=unsupported,
 )

@@ -31,7 +31,7 @@ def test_hit_and_miss(
         "knobs": {},
         "policy": "order",
     }
-    iree, _, split, reference = about["candidates"]
+    iree, _, split, _, reference = about["candidates"]
     estimate = iree.pop("estimate")
     assert iree.pop("estimated_us") == estimate["us"] > estimate["engine"]["call_us"]
     assert {"driver", "opt_level"} <= {knob["name"] for knob in iree.pop("knobs")}
@@ -86,7 +86,7 @@ def test_declines_have_reasons(cli: Cli, graphs: Path) -> None:
     about = found.json()
     assert (about["chosen"], about["cache"]) == (None, None)
     assert about["why"] == "every engine of the defaults declines"
-    iree, _, _, reference = about["candidates"]
+    iree, *_, reference = about["candidates"]
     (reason,) = iree["reasons"]
     assert {k: reason[k] for k in ("rule", "node", "port", "got")} == {
         "rule": "IREE-04",

@@ -23,7 +23,7 @@ Cli = Callable[..., Any]
 def test_engines(cli: Cli) -> None:
     found = cli("engines", "--json")
     assert (found.code, found.err) == (0, "")
-    iree, torch, split, reference = found.json()["engines"]
+    iree, torch, split, hipdnn, reference = found.json()["engines"]
     for row, name, alias in (
         (iree, "IREE_JIT_ENGINE", "iree"),
         (reference, "REFERENCE_ENGINE", "reference"),
@@ -35,7 +35,9 @@ def test_engines(cli: Cli) -> None:
         assert Path(row["source"]).is_file()
         assert set(row["ops"]) == set(OPS)
     assert (torch["name"], torch["alias"]) == ("TORCH_CPU_ENGINE", "torch")
-    assert [row["default"] for row in (iree, torch, split)] == [True, False, False]
+    assert (hipdnn["name"], hipdnn["alias"]) == ("HIPDNN_BACKEND", "hipdnn")
+    rows = (iree, torch, split, hipdnn, reference)
+    assert [row["default"] for row in rows] == [True] + [False] * 4
     assert iree["targets"] == list(Target.known())
     assert reference["targets"] == ["cpu"]
     table = cli("engines").out

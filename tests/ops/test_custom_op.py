@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import resource
 import subprocess
@@ -538,6 +539,44 @@ def test_nothing_verifies_it() -> None:
         expect(frozen, verify.random_inputs(frozen))
     (decline,) = engine("reference").declines(frozen, Target.parse("cpu"))
     assert "cannot be verified" in decline.problem.got
+
+
+def test_a_reference_verifies_it() -> None:
+    """What was computed is checked through the whole graph, and faults are found."""
+    from math import erf
+
+    def meaning(x: np.ndarray[Any, Any]) -> Any:
+        assert x.dtype == np.float64
+        return np.vectorize(erf)(x)
+
+    for data_type in ("float", "half"):
+        graph = Graph(io_data_type=data_type, compute_data_type="float")
+        x = graph.tensor(dims=(4, 33), name="x")
+        options: Any = {"inputs": [graph.neg(x)], "outputs": [((4, 33), data_type)]}
+        (y,) = graph.custom_op(mlir=ERF, reference=meaning, **options)
+        graph.output(graph.mul(y, 3.0), name="y")
+        plain = Graph.from_json(graph.to_json())
+        assert plain.digest == graph.digest  # the function is no part of the graph
+        frozen = graph.freeze()
+        assert pickle.loads(pickle.dumps(frozen)).digest == frozen.digest
+        inputs = verify.random_inputs(frozen)
+        outputs = verify.poisoned_outputs(frozen)
+        graph.build("cpu").execute({**inputs, **outputs})
+        wanted = expect(frozen, inputs)
+        assert verify.compare(frozen, outputs, wanted).ok
+        (got,) = outputs.values()
+        kept = got.copy()
+        for wrong in (kept * kept.dtype.type(1.02), -kept, np.where(kept == kept[1, 5], 0, kept)):
+            got[...] = wrong
+            assert not verify.compare(frozen, outputs, wanted).ok
+
+
+def test_a_reference_that_does_not_fit() -> None:
+    with pytest.raises(GraphError, match="PARAM-03"):
+        graph_of(ERF, reference=3)
+    frozen = graph_of(ERF, reference=lambda x: x[0]).freeze()
+    with pytest.raises(GraphError, match="REFOP-01"):
+        expect(frozen, verify.random_inputs(frozen))
 
 
 def test_the_command_line_says_what_is_not_verified(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from hipdnn_iree import DataType, Graph
 from hipdnn_iree.graph_api.errors import GraphError, NotSupportedError
-from hipdnn_iree.provider import torch_import
+from hipdnn_iree.provider import torch_import, verify
+from hipdnn_iree.provider.reference import expect
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -311,3 +312,26 @@ def test_one_module_imports_torch() -> None:
                 if any(name.partition(".")[0] == "torch" for name in names):
                     importers.add(path.name)
     assert importers == {Path(torch_import.__file__).name}
+
+
+@needs_torch
+def test_torch_says_what_it_means() -> None:
+    """Imported code is its own reference, in float64; graphs from files have none."""
+    graph = Graph(io_data_type="half", compute_data_type="float")
+    x, i = graph.tensor(dims=(4, 6), name="x"), graph.tensor(dims=(2,), data_type="int64", name="i")
+    y = graph.torch_function(lambda a, b: torch.softmax(a[b], -1), x, i)
+    graph.output(graph.aten("aten.gelu.default", y))
+    frozen = graph.freeze()
+    inputs = {
+        x.uid: np.linspace(-2, 2, 24).astype(np.float16).reshape(4, 6),
+        i.uid: np.array([3, 1]),
+    }
+    outputs = verify.poisoned_outputs(frozen)
+    graph.build("cpu").execute({**inputs, **outputs})
+    wanted = expect(frozen, inputs)
+    rows = torch.from_numpy(inputs[x.uid].astype(np.float64))[[3, 1]]
+    exact = torch.nn.functional.gelu(torch.softmax(rows, -1))
+    np.testing.assert_allclose(*wanted.values.values(), exact.numpy(), rtol=1e-12)
+    assert verify.compare(frozen, outputs, wanted).ok
+    with pytest.raises(NotSupportedError, match="REF-01"):
+        expect(Graph.from_json(graph.to_json()).freeze(), inputs)

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from hipdnn_iree import Graph
+from hipdnn_iree.jit.knobs import settings
+from hipdnn_iree.jit.pipeline import flags
+from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.reference import execute
 
 Dims = tuple[int, ...]
@@ -83,3 +86,21 @@ def test_everything_is_computed_in_the_compute_type(
     lines = [v for v in torch_ir(g, target).splitlines() if "aten.mul" in v or "aten.sum" in v]
     assert lines
     assert all(line.endswith("f32>") for line in lines)
+
+
+def test_rows_that_are_padded_stay_in_rows_on_gfx9() -> None:
+    # Transposed, each is added up by one thread: 210 elements take over a minute to compile.
+    def transposed(n: int, target: str, *, saved: bool = False) -> bool:
+        g = Graph(io_data_type="half", compute_data_type="float")
+        more: dict[str, Any] = {"epsilon": 1e-5}
+        if saved:
+            more = {port: g.tensor(dims=(3, 1)) for port in ("mean", "inv_variance")}
+        dy, x, scale = g.tensor(dims=(3, n)), g.tensor(dims=(3, n)), g.tensor(dims=(n,))
+        for result in g.layernorm_backward(dy, x, scale, **more):
+            result.set_output()
+        found = flags(g.freeze(), Target.parse(target), settings())
+        return "--iree-opt-outer-dim-concat=false" not in found
+
+    assert [transposed(n, "gfx942") for n in (64, 65, 128, 210)] == [True, False, True, False]
+    assert transposed(210, "cpu")
+    assert transposed(210, "gfx942", saved=True)

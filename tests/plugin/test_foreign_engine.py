@@ -162,6 +162,7 @@ def test_probing_on_the_command_line(naive: Naive, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HIPDNN_IREE_PLUGINS", ":".join(map(str, paths)))
     found = json.loads(CliRunner().invoke(app, ["engines", "--probe", "--json"]).stdout)
     assert found.keys() == engines.JSON.keys()
+    assert found["hipdnn"]["problems"][0]["rule"] == "BACKEND-01"
     crashed, fine = found["plugins"]
     assert (fine["path"], fine["usable"], fine["era"]) == (str(paths[0]), True, "node")
     assert [e["id_hex"] for e in fine["engines"]] == ["0xCA217B9C50C0B33A"]
@@ -274,12 +275,16 @@ def test_threads_and_release(naive: Naive) -> None:
     """Plans run at the same time, each on its own handle; all of it is given back."""
     from hipdnn_iree.provider.foreign import calls
 
-    (engine,) = open_plugin(naive())
+    path = naive()
+    (engine,) = open_plugin(path)
     graph = chain()
     inputs = operands(graph)
-    before = len(calls._live)
+
+    def handles() -> int:
+        return list(calls._live.values()).count(path)
+
     plans = [engine.build(graph, CPU) for _ in range(3)]
-    assert len(calls._live) == before + 3 + (before == len(calls._live) - 4)
+    assert handles() == 4  # one for questions
     failures: list[BaseException] = []
 
     def work(plan: Any) -> None:
@@ -296,14 +301,52 @@ def test_threads_and_release(naive: Naive) -> None:
         thread.join()
     assert not failures
     bound = plans[0].bind({**inputs, **plans[0].run(inputs)})
-    alive = len(calls._live)
     del plans, threads
     gc.collect()
-    assert len(calls._live) == alive - 2  # one plan is still bound
+    assert handles() == 2  # one plan is still bound
     bound()
     del bound
     gc.collect()
-    assert len(calls._live) == alive - 3
+    assert handles() == 1
+
+
+def test_knobs_of_plugins() -> None:
+    """Each kind and range, as choices and as what is taken."""
+    from hipdnn_iree.hipdnn_plugin.wire.engine import Knob, Range
+    from hipdnn_iree.provider.foreign.knobs import as_engine_knobs, values
+
+    knobs = [
+        Knob(id="p.tile", default=16, range=Range(values=(16, 32))),
+        Knob(id="p.steps", default=4, range=Range(low=0, high=1000, step=4)),
+        Knob(id="p.share", default=0.5, range=Range(low=0.0, high=1.0)),
+        Knob(id="p.mode", default="a", range=Range(values=("a", "b"), max_length=1)),
+        Knob(id="p.path", default="", range=Range(max_length=3)),
+        Knob(id="global.deterministic", default=1, range=Range(low=0, high=1)),
+        Knob(id="p.old", default=1, deprecated=True),
+    ]
+    found = {k.name: k for k in as_engine_knobs(knobs)}
+    assert "p.old" not in found
+    assert [(k.choices, k.tried, k.open) for k in found.values()] == [
+        (("16", "32"), ("16", "32"), False),
+        (("4", "0", "1000"), ("4",), True),
+        (("0.5", "0.0", "1.0"), ("0.5",), True),
+        (("a", "b"), ("a", "b"), False),
+        (("",), ("",), True),
+        (("1", "0"), ("1",), False),
+    ]
+    given = {"p.tile": "0x20", "p.steps": "8", "p.share": "0.25", "p.path": "xyz", "p.old": "7"}
+    assert values("E", knobs, given) == {
+        **{"p.tile": 32, "p.steps": 8, "p.share": 0.25},
+        **{"p.path": "xyz", "p.old": 7},
+    }
+    bad = {"p.tile": "17", "p.steps": "9", "p.share": "nan", "p.mode": "c", "p.path": "long"}
+    with pytest.raises(SettingError) as caught:
+        values("E", knobs, {**bad, "p.none": "1"})
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 6
+    assert "allowed: 16 | 32" in lines[0]
+    assert "an integer from 0 to 1000 in steps of 4" in lines[1]
+    assert "a text of at most 3 bytes" in lines[4]
 
 
 # ------------------------------------------------------------------ GPUs
