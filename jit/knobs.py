@@ -328,7 +328,7 @@ class Settings:
             "60",
             kinds.seconds,
             "a positive number of seconds",
-            "Time that a plugin of others is given in its own process.",
+            "Time that a plugin of others is given for each call in a process of its own.",
         )
     )
     foreign_backend: Path | None = field(

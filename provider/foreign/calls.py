@@ -112,6 +112,8 @@ class Library:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._lock = threading.Lock()
+        self._questions: Handle | None = None
         try:
             # As hipDNN of 2026 opens it; what it needs is not seen by others, and never unloaded.
             self._so = ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL)
@@ -226,6 +228,13 @@ class Library:
             got = f"{', '.join(twice)} more than once"
             raise MisfitError(problem("FOREIGN-05", name, got, "each id once"))
         return tuple(sorted(ids))
+
+    def questions(self) -> Handle:
+        """Return the handle on which questions are asked, which is kept."""
+        with self._lock:
+            if self._questions is None:
+                self._questions = self.handle()
+            return self._questions
 
     def handle(self) -> Handle:
         """Make a handle: ``hipdnnEnginePluginCreate``."""

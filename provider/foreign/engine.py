@@ -39,7 +39,7 @@ from ..dynamic import ExactPlan
 from ..engine import Engine, EngineKnob, Plan
 from ..latest import Latest
 from . import places
-from .calls import Handle, Library, Overrides, device_buffers, version_of
+from .calls import Library, Overrides, device_buffers, version_of
 from .knobs import as_engine_knobs, values
 from .plan import ForeignPlan, Override, Session, release
 from .probe import identity, look, try_out
@@ -125,6 +125,7 @@ class ForeignEngine(Engine):
         self.ALIAS = alias
         self.report = report
         self._id = id
+        self._mine: Library | None = None
         self._answers: Latest[_Answer] = Latest(_REMEMBERED)
         self._versions = {name: report.version, "file": str(identity(Path(report.path))[1:])}
 
@@ -242,18 +243,18 @@ class ForeignEngine(Engine):
             if trial.problem is not None:
                 return _Answer((_with_words(trial.problem, trial.said),))
         library = self._library()
-        with _asking(library) as handle:
-            library.set_log_level(Severity.INFO)
-            try:
-                with listening() as said:
-                    applicable = self.id in handle.applicable(data)
-            finally:
-                library.set_log_level(Severity.WARN)
-            if not applicable:
-                name = "hipdnnEnginePluginGetApplicableEngineIds"
-                found = problem("FOREIGN-10", name, "not applicable", "the engine's id")
-                return _Answer((_with_words(found, said),))
-            return _Answer((), handle.details(self.id, data))
+        handle = library.questions()
+        library.set_log_level(Severity.INFO)
+        try:
+            with listening() as said:
+                applicable = self.id in handle.applicable(data)
+        finally:
+            library.set_log_level(Severity.WARN)
+        if not applicable:
+            name = "hipdnnEnginePluginGetApplicableEngineIds"
+            found = problem("FOREIGN-10", name, "not applicable", "the engine's id")
+            return _Answer((_with_words(found, said),))
+        return _Answer((), handle.details(self.id, data))
 
     def _too_old(self, graph: FrozenGraph) -> list[Problem]:
         needed, have = required_api(graph), version_of(self.report.api_version) or (1, 0, 0)
@@ -266,7 +267,9 @@ class ForeignEngine(Engine):
         return []
 
     def _library(self) -> Library:
-        return _loaded(Path(self.report.path), self.report)
+        if self._mine is None:  # once it has one it keeps it, whatever becomes of the file
+            self._mine = _loaded(Path(self.report.path), self.report)
+        return self._mine
 
 
 def _sizes(graph: FrozenGraph) -> tuple[tuple[int, int, bool], ...]:
@@ -288,11 +291,8 @@ def _with_words(found: Problem, said: tuple[str, ...] | list[str]) -> Problem:
 # ------------------------------------------------------------------ what is loaded
 
 _lock = threading.Lock()
-_libraries: dict[Path, Library] = {}
-"""Plugins in this process, by file; they stay until it ends."""
-
-_handles: dict[Path, Handle] = {}
-"""The handle of each on which questions are asked, one at a time."""
+_libraries: dict[Path, tuple[list[object], Library]] = {}
+"""Plugins in this process, with the state of the file then; they stay until it ends."""
 
 
 def _loaded(path: Path, report: Report) -> Library:
@@ -301,39 +301,26 @@ def _loaded(path: Path, report: Report) -> Library:
     Raises
     ------
     MisfitError
-        If it is not, or is another one meanwhile.
+        If it is not, or is another one meanwhile: a file of one name is loaded once.
     """
     with _lock:
-        library = _libraries.get(path)
-        if library is None:
-            try:
-                now = look(path)
-            except (OSError, HipdnnIreeError) as error:
-                found = problem("FOREIGN-02", str(path), error, "the file")
-                raise MisfitError(found) from None
-            if not now.usable or not {e.id for e in report.engines} <= {e.id for e in now.engines}:
-                found = problem("FOREIGN-05", str(path), "another plugin", "the one that was found")
-                raise MisfitError(now.problems[0] if now.problems else found)
-            library = _libraries[path] = Library(path)
+        try:
+            state = identity(path)
+            known = _libraries.get(path)
+            now = look(path) if known is None else report
+        except (OSError, HipdnnIreeError) as error:
+            raise MisfitError(problem("FOREIGN-02", str(path), error, "the file")) from None
+        if known is not None and known[0] != state:
+            got, wanted = "a file that was replaced after it was loaded", "the same file"
+            raise MisfitError(problem("FOREIGN-05", str(path), got, wanted, "start a new process"))
+        if known is not None:
+            return known[1]
+        if not now.usable or not {e.id for e in report.engines} <= {e.id for e in now.engines}:
+            found = problem("FOREIGN-05", str(path), "another plugin", "the one that was found")
+            raise MisfitError(now.problems[0] if now.problems else found)
+        library = Library(path)
+        _libraries[path] = state, library
         return library
-
-
-class _asking:  # noqa: N801 - used like a function
-    """The handle for questions, which is kept."""
-
-    def __init__(self, library: Library) -> None:
-        self._library = library
-
-    def __enter__(self) -> Handle:
-        path = self._library.path
-        with _lock:
-            handle = _handles.get(path)
-            if handle is None:
-                handle = _handles[path] = self._library.handle()
-        return handle
-
-    def __exit__(self, *_: object) -> None:
-        return None
 
 
 class PluginSession(Session):

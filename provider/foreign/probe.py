@@ -44,6 +44,7 @@ del sys.path[0]
 sys.path += [path for path in [sys.argv[1], *sys.argv[4:]] if path not in sys.path]
 main(int(sys.argv[2]), int(sys.argv[3]))
 """
+_START_S = 30  # for Python itself, on a machine that is busy
 _TAIL = 2000  # bytes of what a plugin printed
 # What decides which libraries a plugin finds, and how it behaves.
 _VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "ROCM_PATH", "HIP_VISIBLE_DEVICES")
@@ -217,7 +218,7 @@ def _listen(
 ) -> tuple[dict[str, Any] | None, str, bool]:
     """Return the answer, the step that was reached, and whether the process ended by itself."""
     answer, step, data = None, "start", b""
-    deadline = time.monotonic() + limit
+    deadline = time.monotonic() + limit + _START_S
     open_ = True
     while open_ and (left := deadline - time.monotonic()) > 0:
         if not select.select([pipe], [], [], left)[0]:
@@ -228,6 +229,7 @@ def _listen(
         for line in lines:
             found = json.loads(line)
             answer, step = found.get("done", answer), found.get("step", step)
+            deadline = time.monotonic() + limit  # for the next call
     with suppress(subprocess.TimeoutExpired):
         process.wait(max(deadline - time.monotonic(), 0.01))
     return answer, step, process.poll() is not None

@@ -56,14 +56,37 @@ def naive_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Pat
     return build
 
 
+def _copy(built: Path, folder: Path, name: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    copy = Path(shutil.copy(built, folder / f".{name}"))
+    # In one step, as a file that was here may be mapped into this process.
+    return copy.replace(folder / f"{name}.so")
+
+
 @pytest.fixture
-def naive(naive_library: Callable[..., Path], tmp_path: Path) -> Callable[..., Path]:
+def fresh_naive(naive_library: Callable[..., Path], tmp_path: Path) -> Callable[..., Path]:
     """Return a function that makes a copy of the naive plugin, which behaves as it is called."""
 
     def make(name: str = "naive", *flags: str) -> Path:
-        return Path(shutil.copy(naive_library(*flags), tmp_path / f"{name}.so"))
+        return _copy(naive_library(*flags), tmp_path, name)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def naive(
+    naive_library: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Path]:
+    """Return a function that gives such a copy, the same one to all tests: it is probed once."""
+    folder, made = tmp_path_factory.mktemp("copies"), dict[tuple[str, ...], Path]()
+
+    def give(name: str = "naive", *flags: str) -> Path:
+        key = (name, *flags)
+        if key not in made:
+            made[key] = _copy(naive_library(*flags), folder / str(len(made)), name)
+        return made[key]
+
+    return give
 
 
 class Host:

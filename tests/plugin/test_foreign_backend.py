@@ -170,7 +170,7 @@ def test_misbehaving_backend_is_found_out(
 ) -> None:
     rocm("naive")
     monkeypatch.setenv("HIPDNN_STANDIN", way)
-    monkeypatch.setenv("HIPDNN_IREE_FOREIGN_TIMEOUT_S", "1" if way == "hang" else "30")
+    monkeypatch.setenv("HIPDNN_IREE_FOREIGN_TIMEOUT_S", "2" if way == "hang" else "30")
     with pytest.raises(NotSupportedError, match=text) as caught:
         graph().build("cpu", engine="hipdnn")
     assert caught.value.declines[0].problem.rule == rule

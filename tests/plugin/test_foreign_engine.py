@@ -124,9 +124,7 @@ def test_buffers_are_judged_as_everywhere(naive: Naive) -> None:
         plan.run({"x": np.zeros((3, 4), np.float32), 99: 1})
 
 
-def test_engine_is_found_pinned_and_listed(
-    naive: Naive, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_engine_is_found_pinned_and_listed(naive: Naive, monkeypatch: pytest.MonkeyPatch) -> None:
     from click.testing import CliRunner
     from hipdnn_iree.provider.cli.app import app
     from hipdnn_iree.provider.select import candidates
@@ -149,7 +147,7 @@ def test_engine_is_found_pinned_and_listed(
     assert (n.engine, n.graph.tensors[n.graph.inputs[0]].dims) == ("TEST_NAIVE_ENGINE", (5, 2))
     found = CliRunner().invoke(app, ["engines", "--json"])
     (row,) = [r for r in json.loads(found.stdout)["engines"] if r["alias"] == "test_naive"]
-    assert row["source"] == str(tmp_path / "naive.so")
+    assert row["source"] == str(naive())
     assert (row["api_version"], row["version"], row["default"]) == ("1.3.0", "0.1", False)
 
 
@@ -163,7 +161,7 @@ def test_probing_on_the_command_line(naive: Naive, monkeypatch: pytest.MonkeyPat
     found = json.loads(CliRunner().invoke(app, ["engines", "--probe", "--json"]).stdout)
     assert found.keys() == engines.JSON.keys()
     assert found["hipdnn"]["problems"][0]["rule"] == "BACKEND-01"
-    crashed, fine = found["plugins"]
+    fine, crashed = sorted(found["plugins"], key=lambda plugin: not plugin["usable"])
     assert (fine["path"], fine["usable"], fine["era"]) == (str(paths[0]), True, "node")
     assert [e["id_hex"] for e in fine["engines"]] == ["0xCA217B9C50C0B33A"]
     assert (crashed["usable"], crashed["problems"][0]["rule"]) == (False, "FOREIGN-04")
@@ -195,7 +193,7 @@ def test_declined_before_the_plugin_is_asked(naive: Naive) -> None:
     g.is_override_shape_enabled = True
     (reason,) = engine.declines(g.freeze(), CPU)
     assert "ExecuteOpGraphWithOverrides" in reason.problem.port
-    (n25,) = open_plugin(naive("naive", "-DN25"))
+    (n25,) = open_plugin(naive("n25", "-DN25"))
     rules = {d.problem.rule for d in n25.declines(unary(data_type="int8"), CPU)}
     assert rules == {"WIRE-13"}
 
@@ -241,10 +239,8 @@ def test_failures_of_plans(naive: Naive) -> None:
 ISOLATED = {
     "crash_on_applicable": ("graph", "GetApplicableEngineIds: .*SIGSEGV"),
     "hang_on_applicable": ("graph", "GetApplicableEngineIds: .*no answer within"),
-    "abort_on_details": ("graph", "GetEngineDetails: .*SIGABRT"),
     "huge_workspace": ("graph", "GetWorkspaceSize: .*18446744073709551615 bytes"),
     "exit_on_build": ("build", "CreateExecutionContext: .*status 3"),
-    "null_context": ("build", "null context"),
     "crash_on_execute": ("run", "ExecuteOpGraph: .*SIGSEGV"),
     "hang_on_execute": ("run", "ExecuteOpGraph: .*no answer within"),
     "execute_fails": ("run", "a loop did not end"),
@@ -261,7 +257,7 @@ def test_trial_in_a_process_of_its_own(
     path = naive(way)
     (engine,) = open_plugin(path)
     monkeypatch.setenv("HIPDNN_IREE_FOREIGN_ISOLATE", stage)
-    monkeypatch.setenv("HIPDNN_IREE_FOREIGN_TIMEOUT_S", "1" if "hang" in way else "30")
+    monkeypatch.setenv("HIPDNN_IREE_FOREIGN_TIMEOUT_S", "2" if "hang" in way else "30")
     found = "\n".join(map(str, engine.declines(chain(), CPU)))
     assert bool(found) == bool(text)
     assert re.search(text, found), found
@@ -271,11 +267,33 @@ def test_trial_in_a_process_of_its_own(
         assert "\n".join(map(str, again.declines(chain(), CPU))) == found
 
 
-def test_threads_and_release(naive: Naive) -> None:
+def test_plugin_that_is_replaced(fresh_naive: Naive) -> None:
+    """An engine keeps the library that it has; the new file of that name needs a new process."""
+    path = fresh_naive()
+    (first,) = open_plugin(path)
+    inputs = operands(unary())
+    plan = first.build(unary(), CPU)
+    fresh_naive("naive", "-DN25")
+    (second,) = open_plugin(path)
+    assert (first.id, second.id) == (-3881685492516736198, 4242)
+    (reason,) = second.declines(unary(), CPU)
+    assert (reason.problem.rule, reason.problem.hint) == ("FOREIGN-05", "start a new process")
+    for one in (plan, first.build(unary(), CPU)):
+        check(unary(), one.run(inputs), inputs)
+    (third,) = open_plugin(fresh_naive("other"))
+    fresh_naive("other", "-DN25")
+    (reason,) = third.declines(unary(), CPU)
+    assert (reason.problem.rule, reason.problem.got) == ("FOREIGN-05", "another plugin")
+    (path.parent / "other.so").unlink()
+    (reason,) = third.declines(product(), CPU)
+    assert reason.problem.rule == "FOREIGN-02"
+
+
+def test_threads_and_release(fresh_naive: Naive) -> None:
     """Plans run at the same time, each on its own handle; all of it is given back."""
     from hipdnn_iree.provider.foreign import calls
 
-    path = naive()
+    path = fresh_naive()
     (engine,) = open_plugin(path)
     graph = chain()
     inputs = operands(graph)

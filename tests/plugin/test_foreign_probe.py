@@ -52,19 +52,19 @@ def own_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_misbehaving_plugin_is_found_out(
-    way: str, naive: Naive, monkeypatch: pytest.MonkeyPatch
+    way: str, fresh_naive: Naive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HIPDNN_IREE_FOREIGN_TIMEOUT_S", "1" if "hang" in way else "30")
+    monkeypatch.setenv("HIPDNN_IREE_FOREIGN_TIMEOUT_S", "2" if "hang" in way else "30")
     rule, words = WAYS[way]
-    report = look(naive(way))
+    report = look(fresh_naive(way))
     assert not report.usable
     first = report.problems[0]
     assert first.rule == rule
     assert re.search(words, str(first)), first
 
 
-def test_library_that_is_no_plugin(naive: Naive, tmp_path: Path) -> None:
-    report = look(naive("naive", "-DINCOMPLETE"))
+def test_library_that_is_no_plugin(fresh_naive: Naive, tmp_path: Path) -> None:
+    report = look(fresh_naive("naive", "-DINCOMPLETE"))
     assert [p.rule for p in report.problems] == ["FOREIGN-02"]
     assert "hipdnnEnginePluginExecuteOpGraph" in report.problems[0].got
     broken = tmp_path / "broken.so"
@@ -72,20 +72,20 @@ def test_library_that_is_no_plugin(naive: Naive, tmp_path: Path) -> None:
     assert look(broken).problems[0].rule == "FOREIGN-02"
 
 
-def test_harmless_oddities(naive: Naive) -> None:
+def test_harmless_oddities(fresh_naive: Naive) -> None:
     """Names that are no text are shown harmlessly; what is printed is no answer."""
-    report = look(naive("garbage_name"))
+    report = look(fresh_naive("garbage_name"))
     assert report.usable
     assert report.name == "\\xff\\xfe\x1b[2J \\x80"
-    report = look(naive("chatty"))
+    report = look(fresh_naive("chatty"))
     assert report.usable
     assert any("noise 39999" in line for line in report.said)
 
 
 def test_an_answer_is_remembered_until_the_file_changes(
-    naive: Naive, monkeypatch: pytest.MonkeyPatch
+    fresh_naive: Naive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, asked = naive("naive"), []
+    path, asked = fresh_naive("naive"), []
     converse = probe._converse
 
     def counted(request: dict[str, Any]) -> Any:
@@ -111,15 +111,15 @@ def test_an_answer_is_remembered_until_the_file_changes(
 
 
 def test_discovery(
-    naive: Naive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+    fresh_naive: Naive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     """hipDNN's rules for files; bad ones are skipped with a reason, the first owner has an id."""
     folder = tmp_path / "plugins"
     folder.mkdir()
-    real = naive("naive")
+    real = fresh_naive("naive")
     first = real.rename(folder / "b_naive.so")
-    naive("naive").rename(folder / "c_naive.so")
-    naive("null_name").rename(folder / "null_name.so")
+    fresh_naive("naive").rename(folder / "c_naive.so")
+    fresh_naive("null_name").rename(folder / "null_name.so")
     (folder / "d.so.1").write_bytes(b"")
     (folder / "e.so").symlink_to(folder / "d.so.1")
     (folder / "f.so").symlink_to(first)
@@ -149,7 +149,7 @@ def test_discovery(
     assert "null_name.so is skipped" in caplog.text
     assert "c_naive.so is skipped" not in caplog.text
     # Named files come in addition, or alone; a name is completed as hipDNN does it.
-    extra = naive("naive").rename(tmp_path / "libextra.so")
+    extra = fresh_naive("naive").rename(tmp_path / "libextra.so")
     monkeypatch.setenv("HIPDNN_IREE_PLUGINS", f"{tmp_path / 'extra'}:{tmp_path / 'missing.so'}")
     monkeypatch.setenv("HIPDNN_IREE_PLUGINS_MODE", "absolute")
     assert [c.path for c in candidates()] == [extra, tmp_path / "missing.so"]
@@ -162,12 +162,12 @@ def test_discovery(
 
 
 def test_default_folder_is_beside_the_backend(
-    naive: Naive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fresh_naive: Naive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lib = tmp_path / "rocm" / "lib"
     (lib / "hipdnn_plugins" / "engines").mkdir(parents=True)
     (lib / "libhipdnn_backend.so").write_bytes(b"")
-    naive("naive").rename(lib / "hipdnn_plugins" / "engines" / "naive.so")
+    fresh_naive("naive").rename(lib / "hipdnn_plugins" / "engines" / "naive.so")
     monkeypatch.setenv("HIPDNN_PLUGIN_DIR", "")
     monkeypatch.setenv("LD_LIBRARY_PATH", str(lib))
     assert [e.NAME for e in engines()] == ["TEST_NAIVE_ENGINE"]
@@ -182,15 +182,15 @@ def test_the_built_in_engines_keep_their_ids(
     assert engines() == ()
 
 
-def test_open_plugin_says_why_not(naive: Naive, tmp_path: Path) -> None:
+def test_open_plugin_says_why_not(fresh_naive: Naive, tmp_path: Path) -> None:
     with pytest.raises(NotSupportedError, match="FOREIGN-11"):
-        open_plugin(naive("null_name"))
+        open_plugin(fresh_naive("null_name"))
     with pytest.raises(NotSupportedError, match="FOREIGN-01"):
         open_plugin(tmp_path / "nothing.so")
 
 
-def test_reports_are_json(naive: Naive) -> None:
+def test_reports_are_json(fresh_naive: Naive) -> None:
     from hipdnn_iree.provider.foreign.report import Report
 
-    report = look(naive("null_handle"))
+    report = look(fresh_naive("null_handle"))
     assert Report.from_dict(json.loads(json.dumps(report.as_dict()))) == report
