@@ -99,9 +99,8 @@ def run_samples(
 
 def _in_a_process(target: Target, names: Sequence[Name], limit_s: float) -> list[Row]:
     """Return a row for each case, of those that the process did not get to, too."""
-    from ... import __file__ as package
-
-    root = str(Path(package).resolve().parent.parent)
+    package = sys.modules[__name__.partition(".")[0]]
+    root = str(Path(str(package.__file__)).resolve().parent.parent)
     command = [sys.executable, "-c", _CHILD, root, str(target), str(limit_s), json.dumps(names)]
     try:
         ran = subprocess.run(
