@@ -103,7 +103,7 @@ class Graph(PointwiseMethods):
             intermediate_data_type, port="intermediate_data_type"
         )
         self.compute_data_type = arguments.data_type(compute_data_type, port="compute_data_type")
-        self.preferred_engine_id: int | None = None
+        self._preferred_engine_id: int | None = None
         self.is_override_shape_enabled = False
         self.symbols: dict[str, DynamicDim] = {}
         self.tensors: list[Tensor] = []
@@ -379,6 +379,16 @@ class Graph(PointwiseMethods):
     def _free_uids(self) -> Iterator[int]:
         taken = {t.given_uid for t in self.tensors}
         return (uid for uid in itertools.count(1) if uid not in taken)
+
+    @property
+    def preferred_engine_id(self) -> int | None:
+        """hipDNN's id of the engine to take if it serves the graph; set it before ``freeze``."""
+        return self._preferred_engine_id
+
+    @preferred_engine_id.setter
+    def preferred_engine_id(self, value: int | None) -> None:
+        self.must_be_open()  # later it would be a wish that nobody hears
+        self._preferred_engine_id = value
 
     def must_be_open(self) -> None:
         """Raise ``GraphError`` once the graph is frozen."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from hipdnn_iree import Graph, Target
-from hipdnn_iree.graph_api.errors import CompileError, NotSupportedError, SettingError
+from hipdnn_iree.graph_api.errors import CompileError, GraphError, NotSupportedError, SettingError
 from hipdnn_iree.jit.knobs import scope, settings
 from hipdnn_iree.provider.engine import engine_id
 from hipdnn_iree.provider.manifest import engine
@@ -125,6 +125,8 @@ def test_preferred_by_the_graph(install: Any) -> None:
     assert names(g, prefer="iree") == [IREE, "A_ENGINE"]
     with scope(engine_deselect="A_ENGINE"):
         assert names(g) == [IREE]
+    with pytest.raises(GraphError, match="GRAPH-07"):  # too late to be heard
+        g.preferred_engine_id = 7
     assert names(preferring(7)) == [IREE, "A_ENGINE"]  # nobody: as in hipDNN, nothing happens
 
 
