@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from ..graph_api.errors import CompileError, HipdnnIreeError
@@ -176,20 +178,38 @@ class _Batch:
             return
         from ..jit.compiler.client import workers_for
 
+        waiting: SimpleQueue[int] = SimpleQueue()
+        done: SimpleQueue[tuple[int, Precompiled | BaseException]] = SimpleQueue()
+        stop = threading.Event()
+        for i in todo:
+            waiting.put(i)
+
+        def work() -> None:
+            with suppress(Empty):
+                while not stop.is_set():
+                    i = waiting.get_nowait()
+                    try:
+                        done.put((i, self._one(self._items[i])))
+                    except BaseException as error:  # raised where somebody sees it
+                        done.put((i, error))
+
         with workers_for(self._outside) as compiler:
             # One thread more than workers: it lowers the next graph while all of them compile.
-            pool = ThreadPoolExecutor(min(len(todo), compiler.jobs + 1), "precompile")
+            # Not a pool of futures, which would wait at the end of the process, after Ctrl-C too,
+            # for a thread that waits for another process.
+            for _ in range(min(len(todo), compiler.jobs + 1)):
+                # The settings of the caller hold there too.
+                context = copy_context()
+                threading.Thread(target=context.run, args=(work,), daemon=True).start()
             try:
-                # Each task in a context of its own: the settings of the caller hold there too.
-                under_way: dict[Future[Precompiled], int] = {
-                    pool.submit(copy_context().run, self._one, self._items[i]): i for i in todo
-                }
-                for future in as_completed(under_way):
-                    i = under_way[future]
-                    self._items[i] = future.result()
-                    self._tell(self._items[i])
-            finally:  # nothing is left to do but after Ctrl-C, or when `progress` raised
-                pool.shutdown(wait=False, cancel_futures=True)
+                for _ in todo:
+                    i, found = done.get()
+                    if isinstance(found, BaseException):
+                        raise found
+                    self._items[i] = found
+                    self._tell(found)
+            finally:
+                stop.set()
 
     def _one(self, item: Precompiled) -> Precompiled:
         assert item.graph is not None

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,8 @@ import pytest
 from hipdnn_iree import Graph, precompile
 from hipdnn_iree.graph_api.errors import CompileError, NotPrecompiledError, SettingError
 from hipdnn_iree.jit import pipeline
+from hipdnn_iree.jit.cache import CacheKey
+from hipdnn_iree.jit.cache.locks import key_lock
 from hipdnn_iree.jit.compiler import client
 from hipdnn_iree.jit.knobs import scope
 from hipdnn_iree.jit.target import Target
@@ -123,6 +127,35 @@ def test_processes_share_the_work(own_cache: Path) -> None:
     ]
     states = [json.loads(child.communicate(timeout=120)[0]) for child in children]
     assert sorted([*states[0], *states[1]]) == ["hit"] * 4 + ["miss"] * 4
+
+
+def test_ctrl_c_does_not_wait_for_another_process(own_cache: Path) -> None:
+    """The lock of the graph's entry is held here, as if this process compiled it."""
+    graph = relu(50)
+    key = pipeline.cache_key(graph.freeze(), Target.parse("cpu"))
+    pipeline.store().put(CacheKey({"a": "makes the folders"}), {"x": b""}, {})
+    code = (
+        "from hipdnn_iree import Graph, precompile\n"
+        "g = Graph(io_data_type='float'); g.relu(g.tensor(dims=(50, 4))).set_output()\n"
+        "print('begin', flush=True); precompile([g])\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with key_lock(str(own_cache / "v1" / "locks" / key.digest), 1) as held:
+        assert held
+        child = subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert child.stdout is not None
+        assert child.stdout.readline() == "begin\n"
+        time.sleep(0.5)
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=60)
+    assert "KeyboardInterrupt" in err
+    assert pipeline.store().get(key) is None
 
 
 # --- require_precompiled ---------------------------------------------------------------------
