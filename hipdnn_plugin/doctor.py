@@ -15,12 +15,11 @@ from pathlib import Path
 from .. import __version__
 from ..graph_api.errors import HipdnnIreeError
 from ..jit.knobs import foreign
+from ..provider.foreign import found as discovery
+from ..provider.foreign.found import BACKEND, backends
 from . import library as files
 
-__all__ = ["BACKEND", "Finding", "backends", "examine", "folders"]
-
-BACKEND = "libhipdnn_backend.so"
-_ENGINES = Path("hipdnn_plugins", "engines")
+__all__ = ["Finding", "examine", "folders"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,24 +86,9 @@ def _ask(library: Path, how: str = "look") -> dict[str, object] | str:
     return found
 
 
-def backends() -> list[Path]:
-    """Return every hipDNN backend that a program here could load, in the order of the search."""
-    given = foreign("LD_LIBRARY_PATH", "ROCM_PATH")
-    places = [Path(part) for part in given["LD_LIBRARY_PATH"].split(":") if part]
-    if given["ROCM_PATH"]:
-        places.append(Path(given["ROCM_PATH"], "lib"))
-    places += [Path("/opt/rocm/lib"), *sorted(Path("/opt").glob("rocm-*/lib"))]
-    places += [Path(p, d, "lib") for p in sys.path for d in ("torch", "_rocm_sdk_core") if p]
-    found = [place / BACKEND for place in places if (place / BACKEND).exists()]
-    return list(dict.fromkeys(path.resolve() for path in found))
-
-
 def folders() -> list[Path]:
     """Return the folders that hipDNN would look into for engine plugins."""
-    chosen = foreign("HIPDNN_PLUGIN_DIR")["HIPDNN_PLUGIN_DIR"]
-    if chosen:
-        return [Path(chosen)]
-    return [backend.parent / _ENGINES for backend in backends()]
+    return discovery.folders(every=True)
 
 
 def examine(folder: Path | None = None) -> list[Finding]:

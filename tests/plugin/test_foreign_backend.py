@@ -126,6 +126,17 @@ def test_graphs_run_through_hipdnn(flags: tuple[str, ...], rocm: Callable[..., P
     del backend._loaded_ones[str(path.resolve()), -1]
 
 
+def test_override_shapes_through_hipdnn(rocm: Callable[..., Path]) -> None:
+    rocm("naive")
+    g = Graph("overridable", io_data_type="float")
+    g.relu(g.tensor(dims=(3, 4), name="x")).set_output().set_name("y")
+    g.is_override_shape_enabled = True
+    plan = g.build("cpu", engine="hipdnn")
+    x = np.arange(-15, 15, dtype=np.float32).reshape(5, 6)
+    (y,) = plan.with_shapes({"x": (5, 6)}).run({"x": x}).values()
+    np.testing.assert_array_equal(y, np.maximum(x, 0))
+
+
 def test_reasons_of_hipdnn(rocm: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     rocm("naive")
     found, one = engine("hipdnn"), engine("hipdnn:test_naive")

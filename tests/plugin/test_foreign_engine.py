@@ -142,9 +142,16 @@ def test_engine_is_found_pinned_and_listed(naive: Naive, monkeypatch: pytest.Mon
     h.exp(h.tensor(dims=(3, 4), name="x")).set_output()
     with pytest.raises(NotSupportedError, match="the plugin said: this pointwise mode is not"):
         h.build("cpu", engine="test_naive")
-    # A plan for other shapes, and one for a dynamic dim, are the same engine's.
+    # Plans for other shapes, and those of a dynamic dim, are the same engine's.
     n = g.build("cpu", engine="test_naive").with_shapes({"x": (5, 2)})
     assert (n.engine, n.graph.tensors[n.graph.inputs[0]].dims) == ("TEST_NAIVE_ENGINE", (5, 2))
+    d = Graph("dynamic", io_data_type="float")
+    d.relu(d.tensor(dims=(d.dynamic("n", range=(1, 64), example=3), 4), name="x")).set_output()
+    plan = d.build("cpu", engine="test_naive")
+    for size in (5, 2):
+        (y,) = plan.run({"x": np.full((size, 4), -1.0, np.float32)}).values()
+        assert y.shape == (size, 4)
+        assert not y.any()
     found = CliRunner().invoke(app, ["engines", "--json"])
     (row,) = [r for r in json.loads(found.stdout)["engines"] if r["alias"] == "test_naive"]
     assert row["source"] == str(naive())
@@ -191,7 +198,10 @@ def test_declined_before_the_plugin_is_asked(naive: Naive) -> None:
     g = Graph("overridable", io_data_type="float")
     g.relu(g.tensor(dims=(3, 4), name="x")).set_output()
     g.is_override_shape_enabled = True
-    (reason,) = engine.declines(g.freeze(), CPU)
+    assert engine.declines(g.freeze(), CPU) == []
+    (fixed,) = open_plugin(naive("fixed", "-DFIXED"))
+    (reason,) = fixed.declines(g.freeze(), CPU)
+    assert reason.problem.rule == "FOREIGN-09"
     assert "ExecuteOpGraphWithOverrides" in reason.problem.port
     (n25,) = open_plugin(naive("n25", "-DN25"))
     rules = {d.problem.rule for d in n25.declines(unary(data_type="int8"), CPU)}
@@ -265,6 +275,22 @@ def test_trial_in_a_process_of_its_own(
         (again,) = open_plugin(path)
         monkeypatch.setattr("hipdnn_iree.provider.foreign.probe._converse", None)
         assert "\n".join(map(str, again.declines(chain(), CPU))) == found
+
+
+def test_override_shapes(naive: Naive) -> None:
+    """One context runs all shapes; each plan of `with_shapes` has its own dims and strides."""
+    (engine,) = open_plugin(naive())
+    g = Graph("overridable", io_data_type="float")
+    g.relu(g.tensor(dims=(3, 4), name="x")).set_output().set_name("y")
+    g.is_override_shape_enabled = True
+    plan = engine.build(g.freeze(), CPU)
+    other = plan.with_shapes({"x": ((6, 5), (1, 6)), "y": ((6, 5), (5, 1))})
+    assert getattr(other, "session", None) is getattr(plan, "session", 0)
+    for each in (other, plan, other):
+        (uid,) = each.graph.inputs
+        inputs = operands(each.graph)
+        (y,) = each.run(inputs).values()
+        np.testing.assert_array_equal(y, np.maximum(inputs[uid], 0))
 
 
 def test_plugin_that_is_replaced(fresh_naive: Naive) -> None:

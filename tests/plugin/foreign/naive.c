@@ -5,7 +5,7 @@
  * file: a copy called crash_on_create.so crashes in Create, one called naive.so behaves.
  *
  * -DN25 leaves out what hipDNN of November 2025 did not have, and numbers the engine.
- * -DINCOMPLETE leaves out a required function.
+ * -DINCOMPLETE leaves out a required function, -DFIXED the optional one for override shapes.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -444,5 +444,27 @@ API int hipdnnEnginePluginExecuteOpGraph(void* handle, void* context, void* work
   }
   for (uint32_t i = 0; i < g->nodes; ++i) run_node(&g->node[i]);
   return SUCCESS;
+}
+#endif
+
+#if !defined(N25) && !defined(FIXED) && !defined(INCOMPLETE)
+API int hipdnnEnginePluginExecuteOpGraphWithOverrides(void* handle, void* context, void* workspace,
+                                                      const buffer_t* buffers, uint32_t n, uint32_t overrides,
+                                                      const int64_t* uids, const uint32_t* lengths,
+                                                      const int64_t* const* dims, const int64_t* const* strides) {
+  graph_t* g = context;
+  if (g->workspace) return fail(NOT_APPLICABLE, "virtual tensors do not change their shapes here");
+  size_t bytes = g->tensors * sizeof *g->tensor;
+  tensor_t* before = memcpy(malloc(bytes), g->tensor, bytes);
+  for (uint32_t i = 0; i < overrides; ++i)
+    for (uint32_t k = 0; k < g->tensors; ++k)
+      if (g->tensor[k].uid == uids[i] && lengths[i] == (uint32_t)g->tensor[k].rank) {
+        memcpy(g->tensor[k].dims, dims[i], 8 * lengths[i]);
+        memcpy(g->tensor[k].strides, strides[i], 8 * lengths[i]);
+      }
+  int status = hipdnnEnginePluginExecuteOpGraph(handle, context, workspace, buffers, n);
+  memcpy(g->tensor, before, bytes);
+  free(before);
+  return status;
 }
 #endif
