@@ -24,6 +24,9 @@ _PER_BACKEND: dict[str, tuple[str, ...]] = {
         # With debug information a host pointer of the compiler gets into the object, so that
         # compiling again gives other bytes; without it the output is reproducible.
         "--iree-llvmcpu-debug-symbols=false",
+        # A layer norm fused with the product before it keeps rows of 80 KiB on the stack, and is
+        # refused at the default of 32 KiB; worker threads have 8 MiB.
+        "--iree-llvmcpu-stack-allocation-limit=131072",
     ),
     "rocm": (
         "--iree-preprocessing-pass-pipeline="

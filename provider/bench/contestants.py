@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...graph_api.errors import Decline, NotSupportedError, SettingError
+from ...graph_api.errors import SettingError
 from ...graph_api.frozen import FrozenGraph
 from ...jit.knobs import KNOBS, scope
 from ...jit.target import Target
 from ..engine import Engine, Plan, TensorKey
 from ..manifest import engine
-from ..select import build, choose
+from ..select import build
 
 __all__ = ["Contestant", "contestant"]
 
@@ -51,14 +51,6 @@ class Contestant:
         known = {knob.field for knob in KNOBS}
         mine = {name: value for name, value in self.settings.items() if name in known}
         return scope(**mine, **({"runtime_threads": str(threads)} if threads else {}))
-
-    def declines(self, graph: FrozenGraph, target: Target) -> list[Decline]:
-        """Return why it does not take part in a case."""
-        try:
-            choose(graph, target, engine_name=self.engine, policy=self.policy)
-        except NotSupportedError as error:
-            return list(error.declines)
-        return []
 
     def build(self, graph: FrozenGraph, target: Target) -> Plan:
         """Return the plan; errors as of `select.build`."""

@@ -176,5 +176,7 @@ def _show(data: dict[str, Any]) -> None:
 def _write(path: Path, data: dict[str, Any]) -> None:
     import json
 
-    # Infinite numbers have become null where the rows were made.
-    path.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    text = json.dumps(data, indent=1, allow_nan=False)
+    # A list of numbers is one line, so that a change of one case is a change of few lines.
+    flat = re.sub(r"\[\s*([-+.\deE,\s]+?)\s*\]", lambda m: f"[{' '.join(m[1].split())}]", text)
+    path.write_text(flat + "\n", encoding="utf-8")
