@@ -251,6 +251,8 @@ class Artifact:
         """Raise `ArtifactError` unless the runtime is of the compiler's release."""
         made = self.manifest.made_by.get(_COMPILER, "")
         here = versions().get(_RUNTIME, "")
+        if here == self.manifest.made_by.get(_RUNTIME):
+            return  # also where both are built from source, without numbers to compare
         if made.split(".")[:2] != here.split(".")[:2]:
             raise ArtifactError(
                 f"{self.label} was compiled by IREE {made or '(unknown)'}; the runtime here is "

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -91,6 +92,7 @@ def test_extra_workers_leave_and_shared_ones_stay(own_cache: Path, monkeypatch) 
         made.append(self)
 
     monkeypatch.setattr(client.Compiler, "__init__", noted)
+    monkeypatch.setattr(pipeline, "compile_graph", lambda *_: SimpleNamespace(cache="miss"))
     precompile([relu(7)], jobs=3)
     assert [(c.jobs, c.closed) for c in made] == [(3, True)]
     precompile([relu(8)])
@@ -115,7 +117,7 @@ def test_processes_share_the_work(own_cache: Path) -> None:
     code = (
         "import sys, json; from hipdnn_iree import Graph, precompile\n"
         "graphs = []\n"
-        "for n in range(4):\n"
+        "for n in range(2):\n"
         "    g = Graph(io_data_type='float'); g.relu(g.tensor(dims=(n + 40, 4))).set_output()\n"
         "    graphs.append(g)\n"
         "print(json.dumps([p.cache for p in precompile(graphs, jobs=1)]))\n"
@@ -126,7 +128,7 @@ def test_processes_share_the_work(own_cache: Path) -> None:
         for _ in range(2)
     ]
     states = [json.loads(child.communicate(timeout=120)[0]) for child in children]
-    assert sorted([*states[0], *states[1]]) == ["hit"] * 4 + ["miss"] * 4
+    assert sorted([*states[0], *states[1]]) == ["hit"] * 2 + ["miss"] * 2
 
 
 def test_ctrl_c_does_not_wait_for_another_process(own_cache: Path) -> None:
