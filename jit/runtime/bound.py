@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from ...graph_api.dtypes import DataType
@@ -14,7 +15,7 @@ from .device import Device, reason
 from .memory import Step
 from .module import Module
 from .pending import Pending, Point
-from .scalars import ArgumentList, Reader
+from .scalars import ArgumentList, Reader, built
 from .workspaces import Fixed, Space, Tenant
 
 __all__ = ["BoundPlan", "Parts", "Values", "failure", "run_chain"]
@@ -139,21 +140,39 @@ class Parts:
 
     def enqueue(self, space: Space, waits: Iterable[Point], done: Point, values: Values) -> None:
         """Start a run on the device; the caller holds the lock and keeps the workspace."""
-        from iree.runtime import HalFence, VmVariantList
-
+        fences, flight = _fences(), self.flight
         points = list(waits)
-        if (tail := self.flight.order()) is not None:
+        if flight.tail is not None and (tail := flight.order()) is not None:
             points.append(tail)
-        fence = HalFence(len(points))
-        for semaphore, value in points:
-            fence.insert(semaphore, value)
-        refs = (*self.refs, space.buffer, fence, HalFence.create_at(*done))
-        arguments = ArgumentList(refs, self.kinds).at(values)
+        if len(points) == 1:
+            fence = fences.create_at(*points[0])
+        else:
+            fence = fences(len(points))
+            for semaphore, value in points:
+                fence.insert(semaphore, value)
+        refs = (*self.refs, space.buffer, fence, fences.create_at(*done))
+        arguments = built(refs, self.kinds, values)
         try:
-            self.module.context.invoke(self.module.main_async, arguments, VmVariantList(0))
+            self.module.context.invoke(self.module.main_async, arguments, _no_results())
         except Exception as error:
             raise failure(error, self.device) from error
-        self.flight.tail = done
+        flight.tail = done
+
+
+@cache
+def _fences() -> Any:
+    """Return IREE's type of fences; importing it anew costs more than using it."""
+    from iree.runtime import HalFence
+
+    return HalFence
+
+
+@cache
+def _no_results() -> Any:
+    """Return a list for the results of functions that have none, which nobody writes."""
+    from iree.runtime import VmVariantList
+
+    return VmVariantList(0)
 
 
 class BoundPlan:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from .elements import numpy_dtype
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["ArgumentList", "Reader", "describe_scalar", "one_element"]
+__all__ = ["ArgumentList", "Reader", "built", "describe_scalar", "one_element"]
 
 Reader = Callable[[], bytes]
 """Returns the scalar as it lies in memory, in its tensor's type."""
@@ -121,26 +121,38 @@ class ArgumentList:
     def at(self, values: tuple[bytes, ...]) -> Any:
         """Return the ``VmVariantList`` for these scalars; one caller at a time."""
         if values != self._values:
-            self._built = self._build(values)
+            self._built = built(self._refs, self._kinds, values)
             self._values = values
         return self._built
 
-    def _build(self, values: tuple[bytes, ...]) -> Any:
-        from iree.runtime import VmVariantList
 
-        numbers = zip(self._kinds, values, strict=True)
-        built = VmVariantList(len(self._refs))
-        for ref in self._refs:
-            if ref is not None:
-                built.push_ref(ref)
-                continue
-            kind, raw = next(numbers)
-            (value,) = one_element(raw, kind)
-            if kind.is_float:
-                built.push_float(float(value))
-            else:
-                built.push_int(int(value))
-        return built
+def built(refs: Sequence[object], kinds: Sequence[DataType], values: tuple[bytes, ...]) -> Any:
+    """Return a new ``VmVariantList`` of references and scalars; see `ArgumentList`."""
+    made = _list_type()(len(refs))
+    if not kinds:
+        for ref in refs:
+            made.push_ref(ref)
+        return made
+    numbers = zip(kinds, values, strict=True)
+    for ref in refs:
+        if ref is not None:
+            made.push_ref(ref)
+            continue
+        kind, raw = next(numbers)
+        (value,) = one_element(raw, kind)
+        if kind.is_float:
+            made.push_float(float(value))
+        else:
+            made.push_int(int(value))
+    return made
+
+
+@cache
+def _list_type() -> Any:
+    """Return IREE's type of lists; importing it anew costs as much as filling one."""
+    from iree.runtime import VmVariantList
+
+    return VmVariantList
 
 
 def one_element(raw: bytes, kind: DataType) -> npt.NDArray[Any]:
