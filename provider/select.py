@@ -142,7 +142,7 @@ def ranking(
         tuple((knobs or {}).items()),
         now,
         pool,
-        winners.state(),
+        stamp(now.engine_winners),
         stamp(now.engine_config) if now.engine_config else None,
     )
 
@@ -172,7 +172,7 @@ def _pool(
     open_to_all = bool({"heuristic", "autotune"} & set(names)) or bool(now.engine_order)
     open_to_all |= now.engine_config is not None and "config" in names
     if not open_to_all and "tuned" in names:
-        known = winners.winners().engine_ids(graph, target)
+        known = winners.winners(now.engine_winners).engine_ids(graph, target)
         open_to_all = not known <= {one.id for one in usual}
     if not open_to_all:
         return usual

@@ -31,6 +31,12 @@ class DynamicIreePlan(DynamicPlan):
     _modules: dict[str, Module] = field(default_factory=dict, init=False, repr=False)
     _loading: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
+    @property
+    def fingerprint(self) -> str:
+        """The digest of the code, and what runs it at the examples."""
+        driver = self.knobs.get("driver") or driver_for(self.graph, self.target)
+        return f"{self.compiled.sha256} {driver}"
+
     def module(self, driver: str) -> Module:
         """Return the code on a device; it is loaded once for each driver."""
         with self._loading:

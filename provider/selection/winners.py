@@ -27,7 +27,7 @@ from ...jit.knobs import settings
 from ...jit.target import Target, cpu_features
 from .candidate import Candidate
 from .config import Pattern, Rule, rules_text
-from .files import Watched, stamp, write_whole
+from .files import Watched, write_whole
 from .match_key import match_keys
 from .policies import with_choice
 
@@ -39,7 +39,6 @@ __all__ = [
     "machine_of",
     "ranked",
     "remember",
-    "state",
     "winners",
 ]
 
@@ -247,9 +246,9 @@ def _is_here(number: int) -> bool:
     return any(entry.load().id == number for entry in engines().values())
 
 
-def winners() -> Winners:
-    """Return what the file that the settings name says now."""
-    return _watched(settings().engine_winners)
+def winners(path: Path | None = None) -> Winners:
+    """Return what a file says now; by default the one that the settings name."""
+    return _watched(path or settings().engine_winners)
 
 
 def _read(path: Path) -> Winners:
@@ -426,8 +425,3 @@ def _metadata(entry: Entry) -> dict[str, Any]:
         "device": entry.target,
         "timestamp": entry.when,
     }
-
-
-def state() -> object:
-    """Return what changes when the file does; for keys of what was concluded from it."""
-    return stamp(settings().engine_winners)
