@@ -18,9 +18,17 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ...jit.runtime.buffers import Given
+    from ...jit.runtime.device import Device
     from ...jit.signature import ArgSpec
 
-__all__ = ["HostMemory", "arguments_of", "host_memory", "new_outputs"]
+__all__ = [
+    "Described",
+    "HostMemory",
+    "arguments_of",
+    "describe_buffers",
+    "host_memory",
+    "new_outputs",
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,27 +76,52 @@ def new_outputs(
     return outputs
 
 
-def host_memory(
-    graph: FrozenGraph, arguments: Mapping[int, ArgSpec], buffers: Mapping[int, Any], copy: bool
-) -> HostMemory:
-    """Check the buffers of a graph and return them as arrays.
+@dataclass(kw_only=True, slots=True)
+class Described:
+    """The buffers of a graph as they were given, and what is wrong with them.
 
-    Raises
-    ------
-    BindError
-        With all misfits (BIND-…).
+    Attributes
+    ----------
+    givens : mapping of uid to (Given, owner)
+        Facts of each buffer, and what owns its memory.
+    scalars : mapping of uid to callable
+        How to read each scalar that the host passes, as bytes.
+    owners : list
+        What owns the memory of all of them.
+    ranges : list
+        Bytes that they take, for `rules.overlaps`.
+    problems : list of Problem
     """
+
+    givens: dict[int, tuple[Given, object]]
+    scalars: dict[int, Callable[[], bytes]]
+    owners: list[object]
+    ranges: list[tuple[str, bool, int, int]]
+    problems: list[Problem]
+
+    def check(self) -> None:
+        """Raise `BindError` if something is wrong, or outputs overlap."""
+        from ...jit.runtime.rules import overlaps
+
+        problems = self.problems or overlaps(self.ranges)
+        if problems:
+            raise BindError(f"{len(problems)} problem(s) with the buffers", problems)
+
+
+def describe_buffers(
+    graph: FrozenGraph,
+    arguments: Mapping[int, ArgSpec],
+    buffers: Mapping[int, Any],
+    device: Device,
+    copy: bool,
+) -> Described:
+    """Judge the buffers of a graph by the rules of a device (which need not be open)."""
     from ...jit.runtime.buffers import describe
-    from ...jit.runtime.device import Device
-    from ...jit.runtime.rules import judge, overlaps
+    from ...jit.runtime.rules import judge
     from ...jit.runtime.scalars import describe_scalar
 
-    host = Device("local-sync", 0, None, None, None)  # a description only: nothing is opened
-    givens: dict[int, Given] = {}
-    readers: dict[int, Callable[[], np.ndarray[Any, Any]]] = {}
-    owners: list[object] = []
-    ranges: list[tuple[str, bool, int, int]] = []
     problems = [_unknown(uid) for uid in buffers if uid not in arguments]
+    found = Described(givens={}, scalars={}, owners=[], ranges=[], problems=problems)
     for uid, spec in arguments.items():
         label = graph.tensors[uid].name or f"uid {uid}"
         if uid not in buffers:
@@ -100,22 +133,40 @@ def host_memory(
             if isinstance(scalar, list):
                 problems += scalar
             else:
-                readers[uid] = partial(_read, scalar[0], spec)
-                owners.append(scalar[1])
+                found.scalars[uid] = scalar[0]
+                found.owners.append(scalar[1])
             continue
-        found = describe(buffers[uid], label)
-        if isinstance(found, Problem):
-            problems.append(found)
+        one = describe(buffers[uid], label)
+        if isinstance(one, Problem):
+            problems.append(one)
             continue
-        givens[uid], owner = found
-        owners.append(owner)
-        problems += judge(spec, givens[uid], label, host, copy)
-        ranges.append((label, spec.output, *givens[uid].bounds(spec.nbytes)))
-    problems = problems or overlaps(ranges)
-    if problems:
-        raise BindError(f"{len(problems)} problem(s) with the buffers", problems)
-    arrays = {uid: _array(arguments[uid], given) for uid, given in givens.items()}
-    return HostMemory(arrays=arrays, readers=readers, owners=owners)
+        found.givens[uid] = one
+        found.owners.append(one[1])
+        problems += judge(spec, one[0], label, device, copy)
+        found.ranges.append((label, spec.output, *one[0].bounds(spec.nbytes)))
+    return found
+
+
+def host_memory(
+    graph: FrozenGraph, arguments: Mapping[int, ArgSpec], buffers: Mapping[int, Any], copy: bool
+) -> HostMemory:
+    """Check the buffers of a graph and return them as arrays.
+
+    Raises
+    ------
+    BindError
+        With all misfits (BIND-…).
+    """
+    from ...jit.runtime.device import Device
+
+    host = Device("local-sync", 0, None, None, None)  # a description only: nothing is opened
+    found = describe_buffers(graph, arguments, buffers, host, copy)
+    found.check()
+    return HostMemory(
+        arrays={uid: _array(arguments[uid], given) for uid, (given, _) in found.givens.items()},
+        readers={uid: partial(_read, raw, arguments[uid]) for uid, raw in found.scalars.items()},
+        owners=found.owners,
+    )
 
 
 def _read(reader: Callable[[], bytes], spec: ArgSpec) -> np.ndarray[Any, Any]:

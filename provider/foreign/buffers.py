@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...graph_api.errors import BindError, Problem
+from ...graph_api.errors import Problem
 from ...graph_api.frozen import FrozenGraph
-from ..engines.host_memory import arguments_of
+from ..engines.host_memory import arguments_of, describe_buffers
 from .places import Place
 
 if TYPE_CHECKING:
@@ -68,59 +68,35 @@ def bind(
     """
     from ...jit.runtime.buffers import describe
     from ...jit.runtime.device import Device
-    from ...jit.runtime.rules import judge, judge_workspace, overlaps
-    from ...jit.runtime.scalars import describe_scalar
+    from ...jit.runtime.rules import judge_workspace
 
     arguments = arguments_of(graph)
     device = Device(place.driver, place.device_id, None, None, None)  # described, not opened
-    binding = Binding()
-    givens: dict[int, tuple[Given, object]] = {}
-    ranges: list[tuple[str, bool, int, int]] = []
-    problems = [_unknown(uid) for uid in buffers if uid not in arguments]
-    scalars: dict[int, Callable[[], bytes]] = {}
-    for uid, spec in arguments.items():
-        label = graph.tensors[uid].name or f"uid {uid}"
-        if uid not in buffers:
-            wanted = f"{'a number' if spec.scalar else 'a buffer'} for uid {uid}"
-            problems.append(Problem(rule="BIND-01", port=label, got="none", wanted=wanted))
-        elif spec.scalar:
-            scalar = describe_scalar(buffers[uid], spec, label)
-            if isinstance(scalar, list):
-                problems += scalar
-            else:
-                scalars[uid] = scalar[0]
-                binding.owners.append(scalar[1])
-        else:
-            found = describe(buffers[uid], label)
-            if isinstance(found, Problem):
-                problems.append(found)
-                continue
-            givens[uid] = found
-            problems += judge(spec, found[0], label, device, copy)
-            problems += _misaligned(place, found[0], graph.tensors[uid].alignment, label)
-            ranges.append((label, spec.output, *found[0].bounds(spec.nbytes)))
+    found = describe_buffers(graph, arguments, buffers, device, copy)
+    for uid, (given, _) in found.givens.items():
+        tensor = graph.tensors[uid]
+        found.problems += _misaligned(place, given, tensor.alignment, tensor.name or f"uid {uid}")
+    binding = Binding(owners=found.owners)
     if workspace is not None and workspace_bytes:
-        found = describe(workspace, "workspace")
-        if isinstance(found, Problem):
-            problems.append(found)
+        space = describe(workspace, "workspace")
+        if isinstance(space, Problem):
+            found.problems.append(space)
         else:
-            given, owner = found
-            problems += judge_workspace(given, workspace_bytes, device)
-            ranges.append(("workspace", True, *given.bounds(given.size or workspace_bytes)))
+            given, owner = space
+            found.problems += judge_workspace(given, workspace_bytes, device)
+            size = given.size or workspace_bytes
+            found.ranges.append(("workspace", True, *given.bounds(size)))
             binding.workspace = given.address
             binding.owners.append(owner)
-    problems = problems or overlaps(ranges)
-    if problems:
-        raise BindError(f"{len(problems)} problem(s) with the buffers", problems)
+    found.check()
     for uid, spec in arguments.items():
-        if uid in scalars:
-            binding.pairs.append((uid, _scalar(binding, scalars[uid])))
+        if uid in found.scalars:
+            binding.pairs.append((uid, _scalar(binding, found.scalars[uid])))
         else:
-            given, owner = givens[uid]
+            given, owner = found.givens[uid]
             alignment = graph.tensors[uid].alignment
             address = _address(binding, place, spec, given, owner, alignment)
             binding.pairs.append((uid, address))
-            binding.owners.append(owner)
     return binding
 
 
@@ -187,8 +163,3 @@ def _dense(spec: ArgSpec) -> bool:
     from math import prod
 
     return prod(spec.shape) == prod(spec.dims)
-
-
-def _unknown(uid: int) -> Problem:
-    wanted = "the uid of an input or output"
-    return Problem(rule="BIND-02", port=f"uid {uid}", got="a buffer", wanted=wanted)

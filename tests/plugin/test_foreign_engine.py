@@ -551,7 +551,13 @@ def test_our_own_plugin_is_the_engine_in_process(library: Path, tmp_path: Path) 
     x.ragged_offset_uid = g.tensor(dims=(5,), data_type="int32", name="rows").uid
     g.relu(x).set_output()
     g.save(tmp_path / "ragged.json")
-    paths = [tmp_path / "ragged.json", *paths, data / "pw_relu_all.bin"]
+    g = Graph("scaled", io_data_type="half", compute_data_type="float")
+    scale = g.tensor(dims=(1, 1), name="scale")
+    scale.runtime_scalar = True
+    g.mul(g.tensor(dims=(5, 7), name="x"), scale).set_output()
+    g.save(tmp_path / "scaled.json")
+    own = [tmp_path / "ragged.json", tmp_path / "scaled.json"]
+    paths = [*own, *paths, data / "pw_relu_all.bin"]
     done = subprocess.run(
         [sys.executable, "-c", OURS, str(library), *map(str, paths)],
         capture_output=True,
@@ -561,6 +567,6 @@ def test_our_own_plugin_is_the_engine_in_process(library: Path, tmp_path: Path) 
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert (found["served"], found["declined"]) == (3, 1)
+    assert (found["served"], found["declined"]) == (4, 1)
     assert "global.deterministic" in found["knobs"]
     assert "allowed: O0 | O1 | O2 | O3" in found["refused"]
