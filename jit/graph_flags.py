@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from ..graph_api.frozen import FrozenGraph, FrozenNode
@@ -13,13 +14,17 @@ from ..graph_api.ops.pad import Pad
 from ..graph_api.ops.resample_fwd import ResampleOp
 from ..graph_api.ops.rmsnorm import Rmsnorm
 from ..graph_api.ops.row_norms import normalised_dims
+from .lowering.forms_other import tiles_batches
 from .target import Target
 
 __all__ = ["graph_flags"]
 
 
-def graph_flags(graph: FrozenGraph, target: Target) -> tuple[str, ...]:
-    """Return the flags of iree-compile for a graph, beyond those of its target."""
+def graph_flags(graph: FrozenGraph, target: Target, forms: Sequence[str]) -> tuple[str, ...]:
+    """Return the flags of iree-compile for a graph, beyond those of its target and its forms.
+
+    ``forms`` are those of its nodes (``lowering.forms.choose``).
+    """
     flags = []
     attends = any(isinstance(node.op, AttentionOp) for node in graph.nodes)
     if attends or any(_has_table(graph, node, target) for node in graph.nodes):
@@ -27,7 +32,7 @@ def graph_flags(graph: FrozenGraph, target: Target) -> tuple[str, ...]:
         # of indices: hoisted, they would be a table in device memory, filled when the module is
         # loaded.
         flags.append("--iree-opt-const-expr-hoisting=false")
-    if target.is_cpu and attends:
+    if target.is_cpu and tiles_batches(graph, forms):
         # IREE 3.13 mixes up the batches of a data-tiled product that is fused with what divides
         # its rows: wrong numbers from the second batch entry on.
         flags.append("--iree-dispatch-creation-data-tiling=false")

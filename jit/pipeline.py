@@ -126,7 +126,7 @@ def flags(graph: FrozenGraph, target: Target, now: Settings) -> tuple[str, ...]:
     """Return the compiler flags for a graph."""
     forms = choose(graph, target, now.compiler_forms)
     extra = (
-        *graph_flags(graph, target),
+        *graph_flags(graph, target, forms),
         *CONV_FLAGS[conv_form(graph, target)],
         *flags_of(graph, forms),
     )

@@ -17,6 +17,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.ops.attention import AttentionOp, alibi_slopes
 from ..emit.builder import Builder, T, Value
 from .accumulate import operands
+from .forms_other import PER_HEAD
 from .products import products
 
 __all__ = [
@@ -73,6 +74,9 @@ def product(
 ) -> Value:
     """Return left · right of rank 3, accumulated in the compute type."""
     left, right, dtype = operands(b, left, right, compute)
+    if b.form == PER_HEAD:
+        pairs = [[b.slice(x, 0, i, i + 1) for x in (left, right)] for i in range(left.shape[0])]
+        return b.concatenate([products(b, *pair, dtype) for pair in pairs], 0)
     return products(b, left, right, dtype, transposed=transposed)
 
 

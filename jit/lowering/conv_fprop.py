@@ -44,7 +44,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         w = b.flip(w, range(2, w.rank))
     if x.shape[1] == 1 and skips_dilation(b, op):
         x, w = doubled(b, x, 1), doubled(b, w, 1)
-    return {"y": convolve(b, x, w, op, accumulate, form=b.form)}
+    last = _channels_last(image)
+    return {"y": convolve(b, x, w, op, accumulate, form=b.form, last=last)}
 
 
 def _plain(b: Builder, node: FrozenNode, op: ConvFprop, inputs: Mapping[str, Value]) -> Value:
@@ -101,11 +102,18 @@ def _settled(b: Builder, w: Value, *, channels_last: bool) -> Value:
 
 
 def convolve(
-    b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType, *, form: str = ""
+    b: Builder,
+    x: Value,
+    w: Value,
+    op: ConvOp,
+    accumulate: DataType,
+    *,
+    form: str = "",
+    last: bool = False,
 ) -> Value:
     """Return the cross-correlation of logical x and w, accumulated in a type.
 
-    Without a form the rules choose one.
+    Without a form the rules choose one; ``last`` says that x lies channels-last.
     """
     form = form or forward_form(b.target, x.shape, w.shape, op, accumulate)
     if form in PRODUCTS:
@@ -118,34 +126,44 @@ def convolve(
         x = b.pad(x, op.pre_padding, op.post_padding, fused=not single)
         padding = [0] * len(padding)
     if form == "taps":
-        return _depthwise(b, b.pad(x, padding, padding), w, op, accumulate)
+        return _depthwise(b, b.pad(x, padding, padding), w, op, accumulate, last=last)
     if form == "per_group":
         return _per_group(b, x, w, op, padding, accumulate)
     return _convolution(b, x, w, op, padding, accumulate)
 
 
-def _depthwise(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -> Value:
+def _depthwise(
+    b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType, *, last: bool
+) -> Value:
     """Return the convolution of each channel with its own filter as a sum over the taps.
 
     Each tap is the padded image, shifted, times one number per channel; the compiler fuses the
     sum into one vectorised loop, which the generic depthwise convolution does not get on the CPU.
+    The loop runs along channels where those of a position lie side by side, or where steps would
+    pull the elements of a row apart (128x56x56, 3x3: 0.25 ms instead of 0.59 channels-last, 0.15
+    instead of 0.62 with steps of 2).
     """
-    extents = [
-        (size - d * (k - 1) - 1) // s + 1
-        for size, k, s, d in zip(x.shape[2:], w.shape[2:], op.stride, op.dilation, strict=True)
-    ]
+    none = (0,) * (w.rank - 2)
+    bare = replace(op, pre_padding=none, post_padding=none)  # x is padded
+    extents = bare.output_extents(x.shape[2:], w.shape[2:])
     x, w = b.convert(x, accumulate), b.convert(w, accumulate)
+    channels, rank = w.shape[0], w.rank - 2
+    along = last or max(op.stride) > 1
+    if along:
+        x = b.permute(x, (0, *range(2, x.rank), 1))
     total: Value | None = None
     for tap in np.ndindex(*w.shape[2:]):
         image, weight = x, w
         for i, at in enumerate(tap):
-            image = seen(b, image, 2 + i, at, extents[i], op.stride[i], op.dilation[i])
+            axis = i + (1 if along else 2)
+            image = seen(b, image, axis, at, extents[i], op.stride[i], op.dilation[i])
             weight = b.slice(weight, 2 + i, at, at + 1)
-        weight = b.reshape(weight, (1, w.shape[0], *(1 for _ in tap)))
+        ones = (1,) * rank
+        weight = b.reshape(weight, (1, *ones, channels) if along else (1, channels, *ones))
         term = b.mul(image, weight)
         total = term if total is None else b.add(total, term)
     assert total is not None
-    return total
+    return b.permute(total, (0, rank + 1, *range(1, rank + 1))) if along else total
 
 
 def _per_group(

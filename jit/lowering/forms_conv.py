@@ -235,13 +235,11 @@ def _symmetric(site: Site) -> bool:
 
 def dgrad_rule(site: Site) -> str:
     """Return the default form of a data gradient."""
-    op, taps = _op(site), site.dims("w")[2:]
-    strided = prod(op.stride) > 1
+    strided = prod(_op(site).stride) > 1
     if site.target.is_gfx9:
         return "transposed" if strided and _transposable(site) else "flipped"
-    overlap = any(k > t for k, t in zip(taps, op.stride, strict=True))
     macs = prod(site.dims("dy")) * prod(site.dims("w")[1:])
-    heavy = strided and overlap and macs >= _SMALL and site.compute is DataType.FLOAT
+    heavy = strided and macs >= _SMALL and site.compute is DataType.FLOAT
     return "scattered" if heavy and _scattered(site) else "flipped"
 
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from ...graph_api.frozen import FrozenGraph
+from ...graph_api.ops.attention import AttentionOp
+from ...graph_api.ops.conv_fprop import ConvOp
+from ...graph_api.ops.matmul import Matmul
 from ...graph_api.ops.sdpa import Sdpa
 from .form import Form, Site
 from .fused_attention import fuses
 
-__all__ = ["MATMUL", "SDPA", "matmul_rule", "sdpa_rule"]
+__all__ = ["MATMUL", "PER_HEAD", "SDPA", "matmul_rule", "sdpa_rule", "tiles_batches"]
 
+PER_HEAD = "per_head"
+# Matrices of a batch that are multiplied one by one.
+_MOST_HEADS = 16
 
 MATMUL = (
     Form(
@@ -39,11 +48,23 @@ def _fused(site: Site) -> bool:
     return fuses(node, heads, kinds) and not site.dynamic
 
 
+def _few_heads(site: Site) -> bool:
+    batch = site.dims("q")[0] * site.dims("k")[1]
+    return site.target.is_cpu and batch <= _MOST_HEADS and not site.dynamic
+
+
 SDPA = (
     Form(
         name="composite",
         help="products, masks, a softmax of rows and products",
         fits=lambda site: True,
+    ),
+    Form(
+        name=PER_HEAD,
+        help="the same, with the products of each key head by themselves, so that the graph's "
+        "products can be data-tiled (IREE 3.13 mixes up batches of tiled ones in attention)",
+        fits=_few_heads,
+        why="up to 16 key heads in all batches, fixed dims, on the CPU",
     ),
     Form(
         name="fused",
@@ -64,4 +85,19 @@ SDPA = (
 
 def sdpa_rule(site: Site) -> str:
     """Return the default form of attention."""
-    return "fused" if site.target.is_gfx9 and _fused(site) else "composite"
+    if site.target.is_gfx9 and _fused(site):
+        return "fused"
+    nodes = site.graph.nodes
+    others = any(isinstance(node.op, Matmul | ConvOp) for node in nodes)
+    alone = all(
+        isinstance(node.op, Sdpa) and _few_heads(Site(site.graph, node, site.target))
+        for node in nodes
+        if isinstance(node.op, AttentionOp)
+    )
+    return PER_HEAD if others and alone else "composite"
+
+
+def tiles_batches(graph: FrozenGraph, forms: Iterable[str]) -> bool:
+    """Whether a data-tiled product of a batch would be in an attention node."""
+    pairs = zip(graph.nodes, forms, strict=True)
+    return any(isinstance(node.op, AttentionOp) and form != PER_HEAD for node, form in pairs)

@@ -65,10 +65,12 @@ def matmul() -> FrozenGraph:
     return graph.freeze()
 
 
-def attention() -> FrozenGraph:
+def attention(*, heads: int = 1) -> FrozenGraph:
+    """Causal with half as many key heads, or plain."""
     graph = Graph("attention", io_data_type="float")
-    q, k, v = (graph.tensor(dims=(2, 3, 5, 8), name=name) for name in "qkv")
-    graph.sdpa(q, k, v).o.set_output()
+    q = graph.tensor(dims=(2, 2 * heads, 9, 8), name="q")
+    k, v = (graph.tensor(dims=(2, 2 if heads == 1 else heads, 9, 8), name=name) for name in "kv")
+    graph.sdpa(q, k, v, causal_mask=heads > 1).o.set_output()
     return graph.freeze()
 
 
@@ -104,6 +106,7 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
     ("matmul", "products"): [matmul()],
     ("matmul", "plain"): [matmul()],
     ("sdpa", "composite"): [attention()],
+    ("sdpa", "per_head"): [attention(heads=3), attention()],
     ("sdpa", "fused"): [attention()],
     ("sdpa", "plain"): [attention()],
 }
