@@ -147,17 +147,20 @@ def _depthwise(
     bare = replace(op, pre_padding=none, post_padding=none)  # x is padded
     extents = bare.output_extents(x.shape[2:], w.shape[2:])
     x, w = b.convert(x, accumulate), b.convert(w, accumulate)
-    channels, rank = w.shape[0], w.rank - 2
+    channels, taps, rank = w.shape[0], w.shape[2:], w.rank - 2
     along = last or max(op.stride) > 1
+    first = 0 if along else 2
     if along:
+        # Filters too, so that those of neighbouring channels are neighbours.
         x = b.permute(x, (0, *range(2, x.rank), 1))
+        w = b.permute(w, (*range(2, w.rank), 0, 1))
     total: Value | None = None
-    for tap in np.ndindex(*w.shape[2:]):
+    for tap in np.ndindex(*taps):
         image, weight = x, w
         for i, at in enumerate(tap):
             axis = i + (1 if along else 2)
             image = seen(b, image, axis, at, extents[i], op.stride[i], op.dilation[i])
-            weight = b.slice(weight, 2 + i, at, at + 1)
+            weight = b.slice(weight, first + i, at, at + 1)
         ones = (1,) * rank
         weight = b.reshape(weight, (1, *ones, channels) if along else (1, channels, *ones))
         term = b.mul(image, weight)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import UnionType
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
@@ -18,7 +19,11 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.errors import CompileError
 from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ...graph_api.ops.conv_fprop import ConvOp
+from ...graph_api.ops.layernorm import Layernorm
+from ...graph_api.ops.matmul import Matmul
 from ...graph_api.ops.pointwise import Pointwise
+from ...graph_api.ops.reduction import Reduction
+from ...graph_api.ops.rmsnorm import Rmsnorm
 from ...graph_api.ops.slice import Slice
 from ...graph_api.ops.transpose import Transpose
 from ...graph_api.tensor import TensorSpec
@@ -138,6 +143,40 @@ def _widened(graph: FrozenGraph, uid: int) -> bool:
     return False
 
 
+def _made_of(graph: FrozenGraph, uid: int, ops: type | UnionType) -> bool:
+    """Whether pointwise nodes make a tensor of what such an op results in."""
+    makers = {out: node for node in graph.nodes for out in node.outputs.values()}
+    todo = [uid]
+    while todo:
+        maker = makers.get(todo.pop())
+        if maker is not None and isinstance(maker.op, ops):
+            return True
+        if maker is not None and isinstance(maker.op, Pointwise):
+            todo += maker.inputs.values()
+    return False
+
+
+_NORMS = Layernorm | Rmsnorm
+_PRODUCTS = Matmul | ConvOp
+
+
+def _operand(b: Builder, graph: FrozenGraph, node: FrozenNode, port: str, value: Value) -> Value:
+    """Return an operand, copied where IREE 3.13 fails on what it would fuse with the node.
+
+    On the CPU it fuses sums over rows with the packing of a product's tiles, and a norm with their
+    unpacking, and then refuses its own code, whose vectors or stack frame are too large (256 rows
+    of 512).
+    """
+    uid, fails = node.inputs[port], False
+    if b.target.is_gfx9:
+        fails = isinstance(node.op, ConvOp) and _widened(graph, uid)
+    elif b.target.is_cpu and isinstance(node.op, _PRODUCTS):
+        fails = _made_of(graph, uid, _NORMS | Reduction)
+    elif b.target.is_cpu:
+        fails = isinstance(node.op, _NORMS) and port == "x" and _made_of(graph, uid, _PRODUCTS)
+    return b.materialise(value) if fails else value
+
+
 def _settled(b: Builder, graph: FrozenGraph, value: Value, spec: TensorSpec) -> Value:
     """Return an output, copied where its memory order would be folded into a convolution wrongly.
 
@@ -184,9 +223,7 @@ def _emit_function(b: Builder, graph: FrozenGraph, forms: Sequence[str]) -> None
                         plain = narrow.plain(spec.data_type)
                         values[uid] = b.literal(spec.value, plain, spec.dims)
                 inputs = {
-                    port: b.materialise(values[uid])
-                    if b.target.is_gfx9 and isinstance(node.op, ConvOp) and _widened(graph, uid)
-                    else values[uid]
+                    port: _operand(b, graph, node, port, values[uid])
                     for port, uid in node.inputs.items()
                 }
                 for port, value in lowering(node.op.NAME)(b, node, inputs).items():

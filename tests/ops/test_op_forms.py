@@ -129,6 +129,16 @@ def test_numbers(op: str, form: str, graph: FrozenGraph, check: Check) -> None:
         check(graph)
 
 
+def test_norms_between_products_compile(check: Check) -> None:
+    """Fused with the packing of tiles, rows of 512 made vectors that IREE 3.13 refuses."""
+    graph = Graph("norm", io_data_type="float")
+    x, w = graph.tensor(dims=(64, 96), name="x"), graph.tensor(dims=(96, 512), name="w")
+    scale, bias = (graph.tensor(dims=(1, 512), name=name) for name in ("scale", "bias"))
+    y = graph.layernorm(graph.matmul(x, w), scale, bias).y
+    graph.matmul(y, graph.tensor(dims=(512, 64), name="v")).set_output()
+    check(graph.freeze())
+
+
 @pytest.mark.full
 def test_images_are_computed_one_by_one_when_there_is_much_to_join(check: Check) -> None:
     graph = Graph("many", io_data_type="float")
