@@ -75,8 +75,11 @@ def product(
     """Return left · right of rank 3, accumulated in the compute type."""
     left, right, dtype = operands(b, left, right, compute)
     if b.form == PER_HEAD:
-        pairs = [[b.slice(x, 0, i, i + 1) for x in (left, right)] for i in range(left.shape[0])]
-        return b.concatenate([products(b, *pair, dtype) for pair in pairs], 0)
+        parts = [
+            products(b, b.slice(left, 0, i, i + 1), b.slice(right, 0, i, i + 1), dtype)
+            for i in range(left.shape[0])
+        ]
+        return b.concatenate(parts, 0)
     return products(b, left, right, dtype, transposed=transposed)
 
 
