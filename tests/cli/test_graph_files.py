@@ -202,8 +202,8 @@ def outcome(data: bytes) -> str:
         problems, kind = error.problems, type(error).__name__
         return kind if problems and all(p.rule and p.got and p.wanted for p in problems) else "mute"
     # What is let through is a graph: engines judge it, and what is written is read again.
-    for _, declines in candidates(frozen, "cpu"):
-        assert all(d.problem.rule for d in declines)
+    for candidate in candidates(frozen, "cpu"):
+        assert all(d.problem.rule for d in candidate.reasons)
     try:
         text = graph.to_json()
     except FormatError as error:  # JSON has no infinity
