@@ -13,7 +13,8 @@ _BLOCK_S = 5e-4  # of one sample: long against the clock, short against a distur
 _ROUNDS = (7, 25)  # at least and at most
 _HOPELESS = 4.0  # this many times the fastest needs no further samples
 _SETTLED = 0.02
-_WARM_CALLS, _WARM_S = 5, 0.05
+# On a busy machine the first ten or so parallel calls of PyTorch wait up to 30 ms for a thread.
+_WARM_CALLS, _WARM_S = 20, 0.3
 
 
 @dataclass(frozen=True, slots=True)
