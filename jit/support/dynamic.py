@@ -16,6 +16,7 @@ from ...graph_api.ops.attention import AttentionOp
 from ...graph_api.ops.conv_fprop import ConvOp
 from ...graph_api.ops.pointwise import Pointwise
 from ..target import Target
+from . import dynamic_gfx9
 from .base import problem
 
 __all__ = ["RULES", "problems"]
@@ -25,7 +26,8 @@ RULES: dict[str, str] = {
     "IREE-DYN-02": "the op has code for all sizes of a dynamic dim",
     "IREE-DYN-03": "dynamic are only those dims of an operand that the op's code leaves open",
     "IREE-DYN-04": "tensors with dynamic dims have a type of at least 8 bits",
-    "IREE-DYN-05": "the target is the CPU, where code for all sizes was checked",
+    "IREE-DYN-05": "on gfx9 the op's code for all sizes is of a form that was checked by emulation",
+    "IREE-DYN-06": "the target is one for which code for all sizes was checked",
 }
 
 _HINT = "build(exact=True) makes a plan for each size, build(buckets=...) for some"
@@ -41,10 +43,12 @@ def problems(graph: FrozenGraph, node: FrozenNode, target: Target) -> Iterator[P
     marks = {p: graph.tensors[u].dynamic for p, u in ports.items() if graph.tensors[u].dynamic}
     if not marks:
         return
-    if not target.is_cpu:
-        # IREE 3.13 compiles most of it, some not (a matmul of odd width ends by SIGABRT); what it
-        # compiles is too slow to be emulated, and which sizes it gets wrong is not known.
-        yield problem(node, "IREE-DYN-05", "", f"dynamic dims for {target}", "the CPU", _HINT)
+    if target.is_gfx9:
+        for port, got, wanted in dynamic_gfx9.refusals(graph, node, marks):
+            yield problem(node, "IREE-DYN-05", port, got, wanted, _HINT)
+    elif not target.is_cpu:
+        wanted = "the CPU or gfx9"
+        yield problem(node, "IREE-DYN-06", "", f"dynamic dims for {target}", wanted, _HINT)
     for port, names in marks.items():
         spec = graph.tensors[ports[port]]
         if DERIVED in names:

@@ -521,7 +521,17 @@ def _packed(g: Graph, n: DynamicDim) -> None:
         ("IREE-DYN-03", "q", _heads, "cpu"),
         ("IREE-DYN-03", "x", _channels, "cpu"),
         ("IREE-DYN-04", "in_0", _packed, "cpu"),
-        ("IREE-DYN-05", "", mlp, "gfx942"),
+        ("IREE-DYN-05", "b", mlp, "gfx942"),
+        ("IREE-DYN-05", "a", batches, "gfx942"),
+        ("IREE-DYN-05", "b", inner_product, "gfx90a"),
+        ("IREE-DYN-05", "x", sums, "gfx942"),
+        ("IREE-DYN-05", "x", softmax_along, "gfx942"),
+        ("IREE-DYN-05", "x", layernorm, "gfx950"),
+        ("IREE-DYN-05", "in_1", scalars, "gfx942"),
+        ("IREE-DYN-05", "in_0", _packed, "gfx942"),
+        ("IREE-DYN-05", "", convolution, "gfx942"),
+        ("IREE-DYN-05", "", attention, "gfx942"),
+        ("IREE-DYN-06", "", mlp, "cuda:sm_80"),
     ],
 )
 def test_what_is_declined(rule: str, port: str, build: Build, target: str) -> None:
@@ -530,6 +540,28 @@ def test_what_is_declined(rule: str, port: str, build: Build, target: str) -> No
     assert (rule, port) in found, found
     with pytest.raises(NotSupportedError, match=rule):
         graph(build).build(target)
+
+
+def _even_mlp(g: Graph, n: DynamicDim) -> None:
+    hidden = g.gelu(g.matmul(g.tensor(dims=(n, 64)), g.tensor(dims=(64, 32))))
+    g.add(g.matmul(hidden, g.tensor(dims=(32, 16))), g.tensor(dims=(1, 16))).set_output()
+
+
+def _attention_block(g: Graph, n: DynamicDim) -> None:
+    x = g.add(g.tensor(dims=(n, 64)), g.tensor(dims=(n, 64)))
+    y = g.layernorm(x, g.tensor(dims=(1, 64)), g.tensor(dims=(1, 64)), epsilon=1e-5).y
+    g.add(g.matmul(y, g.tensor(dims=(64, 64))), x).set_output()
+
+
+@pytest.mark.parametrize("build", [_even_mlp, _attention_block, softmax, pointwise_nhwc, batchnorm])
+def test_forms_that_were_emulated_are_served_on_gfx9(build: Build) -> None:
+    frozen = graph(build, "half").freeze()
+    for target in ("gfx90a", "gfx942", "gfx950"):
+        assert not list(support.problems(frozen, Target.parse(target)))
+    if build is _even_mlp:  # compiled once for all sizes
+        plan = graph(build, "half").build("gfx942")
+        assert isinstance(plan, DynamicIreePlan)
+        assert plan.statistics["dispatches"] > 0
 
 
 def test_code_that_depends_on_the_example_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
