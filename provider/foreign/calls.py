@@ -12,7 +12,7 @@ import ctypes
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import c_char_p, c_int, c_int64, c_size_t, c_uint32, c_void_p
 from pathlib import Path
@@ -388,17 +388,32 @@ class Context:
             self._library.call(name, handle, self.address, ctypes.addressof(size))
         return _sane(name, size.value)
 
-    def execute(
+    def prepared(
         self, buffers: Any, count: int, workspace: int | None, overrides: Overrides | None = None
-    ) -> None:
-        """Run on an array of `DeviceBuffer`; on a GPU it is enqueued on the handle's stream."""
+    ) -> Callable[[], None]:
+        """Return a call that runs on an array of `DeviceBuffer`, with all arguments ready.
+
+        On a GPU it enqueues on the handle's stream.
+        """
         name = "hipdnnEnginePluginExecuteOpGraph"
         more: tuple[Any, ...] = ()
         if overrides is not None:
             name, more = f"{name}WithOverrides", overrides.arguments
-        with self.handle._held() as handle:
-            where = self.address, workspace, ctypes.addressof(buffers), count
-            self._library.call(name, handle, *where, *more)
+        handle, library = self.handle, self._library
+        function, getpid, lock = library._functions[name], os.getpid, handle._lock
+        where = self.address, workspace, ctypes.addressof(buffers), count, *more
+
+        # Everything that the addresses belong to rides along as a default.
+        def execute(context: Context = self, kept: tuple[Any, ...] = (buffers, overrides)) -> None:
+            with lock:
+                if handle.address is None or context.address is None or getpid() != handle._pid:
+                    got = "a plan that was closed, or made before a fork"
+                    raise MisfitError(problem("FOREIGN-11", "handle", got, "a living plan"))
+                status = function(handle.address, *where)
+                if status:
+                    raise library.refusal(name, status)
+
+        return execute
 
     def close(self) -> None:
         """Destroy the context; the handle must still live."""

@@ -183,7 +183,7 @@ def _run(handle: Any, context: Any, buffers: list[list[int]], workspace_bytes: i
             place.write(address, zeros, nbytes)
     space, keeper = place.allocate(workspace_bytes) if workspace_bytes else (None, None)
     kept.append(keeper)
-    context.execute(device_buffers(pairs), len(pairs), space)
+    context.prepared(device_buffers(pairs), len(pairs), space)()
     place.wait(None)
     del kept
 

@@ -349,11 +349,5 @@ class PluginSession(Session):
         workspace: int | None,
         overrides: Sequence[Override],
     ) -> Callable[[], None]:
-        array, count, context = device_buffers(pairs), len(pairs), self._context
         shapes = Overrides(overrides) if overrides else None
-
-        # The session rides along: it keeps the context alive.
-        def execute(session: PluginSession = self) -> None:
-            context.execute(array, count, workspace, shapes)
-
-        return execute
+        return self._context.prepared(device_buffers(pairs), len(pairs), workspace, shapes)

@@ -13,7 +13,7 @@ from ...graph_api.errors import DeviceError, NotSupportedError
 from ...graph_api.specialise import Shape, specialise
 from ..engine import Engine, Plan
 from ..engines.host_memory import arguments_of, new_outputs
-from .buffers import bind
+from .buffers import Binding, bind
 from .rules import MisfitError
 
 if TYPE_CHECKING:
@@ -142,16 +142,20 @@ class ForeignPlan(Plan):
         except MisfitError as error:
             raise DeviceError(f"engine {self.engine} takes no buffers: {error}") from None
 
-        def call() -> None:
-            with session.lock:
-                for step in found.before:
+        lock, place, stream = session.lock, session.place, session.stream
+        before, after = found.before, found.after
+
+        # The binding rides along as a default: it keeps the memory alive.
+        def call(kept: Binding = found) -> None:
+            with lock:
+                for step in before:
                     step()
                 try:
                     execute()
                 except MisfitError as error:
                     raise DeviceError(f"engine {self.engine} failed: {error}") from None
-                session.place.wait(session.stream)
-                for step in found.after:
+                place.wait(stream)
+                for step in after:
                     step()
 
         return call
