@@ -26,7 +26,7 @@ from .peaks import Peaks, peaks
 
 __all__ = ["ENGINES", "MODEL", "EngineModel", "Estimate", "estimate", "joined"]
 
-MODEL = 1
+MODEL = 2
 """To be raised when estimates change: older ones no longer calibrate."""
 
 
@@ -57,29 +57,41 @@ class EngineModel:
     note: str = ""
 
 
-# (alias, is a CPU) -> model.  Fitted on this project's CPU benchmarks (two cores with AVX-512;
-# docs/selection.md has the figures); for GPUs they are guesses, and calibration has to do.
+# (alias, is a CPU) -> model.  For CPUs fitted by hand to docs/reference/benchmarks.md (two cores
+# with AVX-512); for GPUs they are guesses, and calibration has to do.
 ENGINES: dict[tuple[str, bool], EngineModel] = {
     ("iree", True): EngineModel(
         call_us=6.0,
         fuses=True,
-        matrix=0.35,
-        other=0.12,
-        memory=0.5,
-        ops={"conv_fprop": 0.6, "conv_dgrad": 0.4, "conv_wgrad": 0.3, "sdpa_backward": 0.5},
-        note="measured on a CPU",
+        matrix=0.65,
+        other=0.4,
+        memory=0.6,
+        ops={
+            "conv_fprop": 0.85,
+            "conv_dgrad": 0.65,
+            "conv_wgrad": 0.5,
+            "resample_fwd": 0.02,
+            "resample_bwd": 0.02,
+        },
+        note="fitted to docs/reference/benchmarks.md",
     ),
     ("iree", False): EngineModel(
         call_us=15.0, fuses=True, matrix=0.3, other=0.3, memory=0.6, note="a guess"
     ),
     ("torch", True): EngineModel(
-        call_us=25.0,
+        call_us=12.0,
         fuses=False,
-        matrix=0.6,
-        other=0.15,
-        memory=0.5,
-        ops={"conv_wgrad": 0.7, "sdpa_backward": 0.7},
-        note="measured on a CPU",
+        matrix=0.45,
+        other=0.65,
+        memory=1.1,
+        ops={
+            "conv_fprop": 2.2,
+            "conv_dgrad": 1.7,
+            "conv_wgrad": 1.9,
+            "resample_fwd": 0.006,
+            "resample_bwd": 0.006,
+        },
+        note="fitted to docs/reference/benchmarks.md",
     ),
     ("reference", True): EngineModel(
         call_us=200.0, fuses=False, matrix=0.002, other=0.01, memory=0.05, note="float64 NumPy"

@@ -9,7 +9,9 @@ from statistics import quantiles
 
 __all__ = ["Times", "measure"]
 
-_BLOCK_S = 5e-4  # of one sample: long against the clock, short against a disturbance
+_BLOCK_S = 1e-3  # of one sample, which has three runs at least
+_RUN_S = 5e-5  # of one run of calls: long against the clock
+_LONG_S = 0.05  # what takes longer is called once a sample
 _ROUNDS = (7, 25)  # at least and at most
 _HOPELESS = 4.0  # this many times the fastest needs no further samples
 _SETTLED = 0.02
@@ -49,10 +51,11 @@ def measure(
 ) -> list[Times]:
     """Return the times of some calls, each after a warm-up.
 
-    A sample is a block of calls after one that does not count, so that what another call left
-    in caches and in spinning threads does not fall on it.  Rounds go on until the fastest ones
-    are told apart or no longer spread, within a budget of time; what is hopelessly slow is not
-    called again.
+    A sample is the fastest run of a block of calls, after one that does not count: what another
+    call left in caches and in spinning threads does not fall on it, nor what other programs do
+    for a part of the block.  A candidate has to be that lucky in half of the rounds, as the
+    median decides.  Rounds go on until the fastest ones are told apart or no longer spread,
+    within a budget of time; what is hopelessly slow is not called again.
 
     Parameters
     ----------
@@ -70,10 +73,7 @@ def measure(
         alive = [i for i in alive if min(samples[i]) <= _HOPELESS * best]
         shift = turn % len(alive)
         for i in (*alive[shift:], *alive[:shift]):
-            count = max(1, round(_BLOCK_S / min(samples[i])))
-            if min(samples[i]) < _BLOCK_S * 10:
-                calls[i]()
-            sample = _block(calls[i], count, clock)
+            sample = _fastest(calls[i], min(samples[i]), clock)
             if turn == 0:
                 samples[i] = [sample]  # the warm-up does not count
             else:
@@ -85,14 +85,24 @@ def measure(
 
 
 def _warm_up(call: Callable[[], None], clock: Callable[[], float]) -> list[float]:
-    """Return a few first times: one disturbed call must not make a candidate look hopeless."""
+    """Return a first time: one disturbed call must not make a candidate look hopeless."""
     found: list[float] = []
-    while len(found) < 1 or (len(found) < _WARM_CALLS and sum(found) < _WARM_S):
-        found.append(_block(call, 1, clock))
+    while not found or (len(found) < _WARM_CALLS and sum(found) < _WARM_S):
+        found.append(_run(call, 1, clock))
     return [min(found)]
 
 
-def _block(call: Callable[[], None], count: int, clock: Callable[[], float]) -> float:
+def _fastest(call: Callable[[], None], expected: float, clock: Callable[[], float]) -> float:
+    """Return the time of the fastest run of a block, in seconds for one call."""
+    if expected > _LONG_S:
+        return _run(call, 1, clock)
+    call()
+    count = max(1, round(_RUN_S / expected))
+    runs = max(3, round(_BLOCK_S / (count * expected)))
+    return min(_run(call, count, clock) for _ in range(runs))
+
+
+def _run(call: Callable[[], None], count: int, clock: Callable[[], float]) -> float:
     begin = clock()
     for _ in range(count):
         call()

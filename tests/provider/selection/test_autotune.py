@@ -77,6 +77,17 @@ def test_a_budget_of_time_is_kept() -> None:
     found = measure([clock.takes(1.0), clock.takes(1.1)], budget_s=0.5, clock=clock)
     assert [t.samples for t in found] == [1, 1]
     assert clock.now < 6
+
+
+def test_what_disturbs_a_part_of_the_calls_is_left_out() -> None:
+    clock = Clock()
+    often = [2e-3 if k % 3 == 0 else 9e-3 for k in range(400)]
+    disturbed, steady = measure([clock.takes(*often), clock.takes(3e-3)], budget_s=9, clock=clock)
+    assert disturbed.median == pytest.approx(2000)
+    assert steady.median == pytest.approx(3000)
+
+
+def test_one_sample_is_its_own_quartiles() -> None:
     assert Times.of([3e-6]) == Times(3, 3, 3, 1)
 
 
