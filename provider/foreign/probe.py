@@ -44,6 +44,7 @@ del sys.path[0]
 sys.path += [path for path in [sys.argv[1], *sys.argv[4:]] if path not in sys.path]
 main(int(sys.argv[2]), int(sys.argv[3]))
 """
+_MOST_FILES = 4000  # answers that are kept
 _START_S = 30  # for Python itself, on a machine that is busy
 _TAIL = 2000  # bytes of what a plugin printed
 # What decides which libraries a plugin finds, and how it behaves.
@@ -169,6 +170,7 @@ def _converse(
     package = sys.modules[__name__.partition(".")[0]]
     root = os.path.dirname(os.path.dirname(os.path.abspath(str(package.__file__))))
     limit = settings().foreign_timeout_s
+    log.info("asking %s in a process of its own", request["path"])
     ours, theirs = os.pipe()
     with tempfile.TemporaryFile(prefix="hipdnn-iree-") as printed:
         try:
@@ -283,5 +285,19 @@ def _remember(key: list[Any], answer: dict[str, Any]) -> None:
         except BaseException:
             os.unlink(name)
             raise
+        _trim(file.parent)
     except OSError as error:
         log.info("what %s said is not remembered: %s", answer.get("path", "a plugin"), error)
+
+
+def _trim(folder: Path) -> None:
+    """Drop the older half of the answers when there are too many."""
+    files = list(folder.iterdir())
+    if len(files) <= _MOST_FILES:
+        return
+    ages = []
+    for file in files:
+        with suppress(FileNotFoundError):  # another process trims as well
+            ages.append((file.stat().st_mtime_ns, file))
+    for _, file in sorted(ages)[: len(ages) // 2]:
+        file.unlink(missing_ok=True)

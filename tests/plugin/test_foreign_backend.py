@@ -56,6 +56,7 @@ def rocm(
             shutil.copy(naive_library(*flags), folder / f"{name}.so")
         library = shutil.copy(standin(*flags), tmp_path / "lib" / "libhipdnn_backend.so")
         monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "lib"))
+        monkeypatch.setenv("HIPDNN_IREE_PLUGINS_MODE", "absolute")  # through hipDNN only
         monkeypatch.setenv("HIPDNN_IREE_CACHE_DIR", str(tmp_path / "cache"))
         return Path(library)
 

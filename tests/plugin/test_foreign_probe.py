@@ -110,6 +110,22 @@ def test_an_answer_is_remembered_until_the_file_changes(
     assert len(asked) == 8
 
 
+def test_answers_do_not_pile_up(
+    fresh_naive: Naive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "_MOST_FILES", 3)
+    folder = tmp_path / "cache" / "foreign"
+    folder.mkdir(parents=True)
+    for age in range(4):
+        (folder / str(age)).touch()
+        os.utime(folder / str(age), (age, age))
+    report = look(fresh_naive())
+    assert {f.name for f in folder.iterdir()} > {"2", "3"}
+    assert len(list(folder.iterdir())) == 3
+    monkeypatch.setattr(probe, "_converse", None)
+    assert look(Path(report.path)) == report
+
+
 def test_discovery(
     fresh_naive: Naive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
