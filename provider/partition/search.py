@@ -1,14 +1,16 @@
 """Which engine takes which run of nodes: the splits with the lowest estimates.
 
 The nodes are taken in their canonical order, producers first, so that any cut between two of
-them gives parts that can run one after the other.  Runs are tried by dynamic programming over
-that order; the cost of a run is the engine's estimate for it as a graph of its own, with the
-traffic of its inputs and outputs, plus what one more call costs.
+them gives parts that can run one after the other.  In a short graph every run of nodes is asked
+about, and dynamic programming over the order finds the cheapest parts; the cost of a run is the
+engine's estimate for it as a graph of its own, with the traffic of its inputs and outputs, plus
+what one more call costs.  In a long graph only single nodes are asked about first: their costs
+add up, changing engines costs something, and parts that are not served as a whole are halved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...graph_api.errors import Problem
@@ -22,7 +24,8 @@ __all__ = ["Part", "Split", "find_splits", "misfits", "parse"]
 
 _KEPT = 3  # splits that are offered
 _BOUNDARY_US = 5.0
-_LOOKS = 2048  # runs that are looked at, for graphs of many nodes
+_SHORT = 24  # nodes; every run of them takes a few hundred questions
+_CHANGES_US = (5.0, 100.0, 2000.0)  # what changing engines costs in a long graph: one split each
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,8 @@ def find_splits(graph: FrozenGraph, target: Target, engines: Sequence[Engine]) -
     Neighbours of one engine are only there where it does not serve both together.
     """
     count = len(graph.nodes)
-    longest = max(4, _LOOKS // count)
+    if count > _SHORT:
+        return _long(graph, target, engines)
     costs: dict[tuple[int, int], dict[str, float]] = {}
 
     def run(first: int, last: int) -> dict[str, float]:
@@ -106,7 +110,7 @@ def find_splits(graph: FrozenGraph, target: Target, engines: Sequence[Engine]) -
     for end in range(1, count + 1):
         found = [
             Split((*before.parts, Part(alias, first, end - 1)), before.us + us)
-            for first in range(max(0, end - longest), end)
+            for first in range(end)
             if end - first < count  # not the whole graph in one part
             for alias, us in run(first, end - 1).items()
             for before in best[first]
@@ -114,6 +118,66 @@ def find_splits(graph: FrozenGraph, target: Target, engines: Sequence[Engine]) -
         ]
         best.append(_cheapest(found))
     return tuple(best[count])
+
+
+def _long(graph: FrozenGraph, target: Target, engines: Sequence[Engine]) -> tuple[Split, ...]:
+    """Return splits of a graph of many nodes."""
+    by_alias = {engine.ALIAS: engine for engine in engines}
+    alone = []
+    for k in range(len(graph.nodes)):
+        part = subgraph(graph, k, k)
+        served = (e for e in engines if not e.declines(part, target))
+        alone.append({e.ALIAS: estimate(part, target, e).us for e in served})
+    found: dict[tuple[Part, ...], Split] = {}
+    for change in _CHANGES_US:
+        names = _path(alone, change)
+        if names is None:
+            return ()
+        starts = [k for k, name in enumerate(names) if k == 0 or names[k - 1] != name]
+        parts = tuple(
+            piece
+            for first, end in zip(starts, [*starts[1:], len(names)], strict=True)
+            for piece in _served(graph, target, by_alias[names[first]], first, end - 1)
+        )
+        if len(parts) > 1 and parts not in found:
+            us = sum(
+                estimate(subgraph(graph, p.first, p.last), target, by_alias[p.engine]).us
+                for p in parts
+            )
+            found[parts] = Split(parts, us + _BOUNDARY_US * len(parts))
+    return tuple(sorted(found.values(), key=lambda split: split.us))
+
+
+def _path(alone: Sequence[Mapping[str, float]], change: float) -> list[str] | None:
+    """Return the engine for each node so that costs and changes are least; None without one."""
+    best: dict[str, tuple[float, list[str]]] = {"": (0.0, [])}
+    for costs in alone:
+        if not costs:
+            return None
+        best = {
+            name: min(
+                (
+                    (total + us + (0.0 if last in ("", name) else change), [*names, name])
+                    for last, (total, names) in best.items()
+                ),
+                key=lambda pair: pair[0],
+            )
+            for name, us in costs.items()
+        }
+    return min(best.values(), key=lambda pair: pair[0])[1]
+
+
+def _served(
+    graph: FrozenGraph, target: Target, engine: Engine, first: int, last: int
+) -> list[Part]:
+    """Return a run as parts that the engine serves; it serves each node by itself."""
+    if first == last or not engine.declines(subgraph(graph, first, last), target):
+        return [Part(engine.ALIAS, first, last)]
+    middle = (first + last) // 2
+    return [
+        *_served(graph, target, engine, first, middle),
+        *_served(graph, target, engine, middle + 1, last),
+    ]
 
 
 def _could_join(before: Split, alias: str, last: int, run: object) -> bool:

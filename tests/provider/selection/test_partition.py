@@ -96,8 +96,18 @@ def test_a_long_chain_is_searched_quickly(install: Any) -> None:
     for _ in range(20):
         x = g.relu(g.matmul(x, w))
     g.output(x, name="y")
-    (split, *_) = find_splits(g.freeze(), CPU, [a, b])
+    whole = g.freeze()
+    (split,) = find_splits(whole, CPU, [a, b])
     assert len(split.parts) == 40
+    # One engine takes all of it as a whole, so there is nothing to split.
+    everything = install.Engine("C_ENGINE")
+    assert find_splits(whole, CPU, [everything]) == ()
+    # One that serves short graphs only is asked for halves.
+    short = install.Engine("D_ENGINE")
+    short.declines = lambda graph, target: [None] * (len(graph.nodes) > 12)
+    (halves,) = find_splits(whole, CPU, [short])
+    assert [(p.first, p.last) for p in halves.parts] == [(0, 9), (10, 19), (20, 29), (30, 39)]
+    assert find_splits(whole, CPU, [a]) == ()
 
 
 # ---------------------------------------------------------------------------- plans
