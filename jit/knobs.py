@@ -370,8 +370,8 @@ class Settings:
             "DRIVER",
             "auto",
             *kinds.choice("auto", "local-sync", "local-task"),
-            "How CPU code runs: in the calling thread, or spread over worker threads; "
-            "auto: over threads where one core is estimated to take 60 microseconds or more.",
+            "How CPU code runs: in the calling thread or on worker threads; auto: on threads from "
+            "60 microseconds of one core on.",
         )
     )
     runtime_threads: int = field(
