@@ -238,6 +238,23 @@ def _norm(op: str) -> Callable[[_Text, FrozenNode], None]:
     return emit
 
 
+def _batchnorm(text: _Text, node: FrozenNode) -> None:
+    x = text.graph.tensors[node.inputs["x"]]
+    flat = text.type(x.dims[1:2], x)
+    given = []
+    for port in ("scale", "bias"):
+        value = text.read(node.inputs[port])
+        given.append((text.call("aten.view", [value, [x.dims[1]]], [flat])[0], flat))
+    epsilon = float(text.graph.tensors[node.inputs["epsilon"]].value or 0)
+    operands = [text.read(node.inputs["x"]), *given, None, None, True, 0.1, epsilon]
+    results = text.call("aten.native_batch_norm", operands, [text.out(node, "y"), flat, flat])
+    text.write(node.outputs["y"], results[0])
+    for port, value in zip(("mean", "inv_variance"), results[1:], strict=True):
+        dims = list(text.graph.tensors[node.outputs[port]].dims)
+        (wide,) = text.call("aten.view", [(value, flat), dims], [text.out(node, port)])
+        text.write(node.outputs[port], wide)
+
+
 def _sdpa(text: _Text, node: FrozenNode) -> None:
     op: Any = node.op
     given = [text.read(node.inputs[p]) for p in "qkv"]
@@ -256,5 +273,6 @@ _EMITTERS: dict[str, Callable[[_Text, FrozenNode], None]] = {
     "reduction": _reduction,
     "layernorm": _norm("aten.layer_norm"),
     "rmsnorm": _norm("aten.rms_norm"),
+    "batchnorm": _batchnorm,
     "sdpa": _sdpa,
 }

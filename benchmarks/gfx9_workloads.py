@@ -33,12 +33,15 @@ class Workload:
         What is demanded on gfx942; None: no more than the plain form takes.
     plain : bool
         Whether Fusilli has the ops.
+    reason : str
+        Why IREE 3.13 cannot do what is demanded; empty where it can.
     """
 
     build: Callable[..., Graph]
     products: int = 0
     dispatches: int | None = None
     plain: bool = True
+    reason: str = ""
 
 
 def _graph(name: str, half: bool) -> Graph:
@@ -144,13 +147,14 @@ def batchnorm(dims: Ints, *, training: bool = False, half: bool = False) -> Grap
     """Return batch norm with given statistics, or with the batch's own."""
     graph = _graph("batchnorm", half)
     x = _tensor(graph, dims, "x")
+    kind = "half" if half else "float"
     names = ("scale", "bias") if training else ("mean", "inv_variance", "scale", "bias")
-    given = [graph.tensor(dims=(1, dims[1], 1, 1), data_type="float", name=name) for name in names]
+    given = [graph.tensor(dims=(1, dims[1], 1, 1), data_type=kind, name=name) for name in names]
     if not training:
         return _done(graph, graph.batchnorm_inference(x, *given, name="batchnorm"))
     result = graph.batchnorm(x, *given, name="batchnorm")
     for name in ("mean", "inv_variance"):
-        getattr(result, name).set_output().set_data_type("float").set_name(name)
+        getattr(result, name).set_output().set_data_type(kind).set_name(name)
     return _done(graph, result.y)
 
 
@@ -240,7 +244,8 @@ def _convs() -> dict[str, Workload]:
             products=1,
         )
         found[f"depthwise3x3_{x_name}"] = Workload(
-            build=partial(conv, (8, 128, 56, 56), (128, 1, 3, 3), padding=1, x_last=x_last)
+            build=partial(conv, (8, 128, 56, 56), (128, 1, 3, 3), padding=1, x_last=x_last),
+            reason="each channel has a filter of its own: there is no matrix to multiply",
         )
         found[f"grouped3x3_{x_name}"] = Workload(
             build=partial(conv, (8, 128, 56, 56), (128, 32, 3, 3), padding=1, x_last=x_last),
@@ -275,16 +280,19 @@ WORKLOADS: dict[str, Workload] = {
     "sdpa": Workload(build=partial(sdpa, 8, 512, 64), products=1, dispatches=1),
     "sdpa_causal": Workload(build=partial(sdpa, 8, 512, 64, causal=True), products=1, dispatches=1),
     "layernorm": Workload(build=partial(norm, 4096, 1024), dispatches=1),
-    "layernorm_n1000": Workload(build=partial(norm, 4096, 1000), dispatches=1),
+    "layernorm_n1000": Workload(
+        build=partial(norm, 4096, 1000),
+        dispatches=1,
+        reason="rows that are no multiple of 64 go to single threads, unrolled (12 s to compile); "
+        "completed, they take a list of 8 KB that is not fused",
+    ),
     "rmsnorm": Workload(build=partial(norm, 4096, 1024, rms=True), dispatches=1),
     "rmsnorm_n1000": Workload(build=partial(norm, 4096, 1000, rms=True), dispatches=1),
     "softmax": Workload(build=partial(softmax, 4096, 1024)),
     "batchnorm_inference": Workload(
         build=partial(batchnorm, (16, 64, 56, 56)), plain=False, dispatches=1
     ),
-    "batchnorm_training": Workload(
-        build=partial(batchnorm, (16, 64, 56, 56), training=True), plain=False
-    ),
+    "batchnorm_training": Workload(build=partial(batchnorm, (16, 64, 56, 56), training=True)),
     "bias_gelu": Workload(build=partial(gelu, 4096, 1024), dispatches=1),
     "mlp": Workload(build=partial(mlp, 512, 768, 3072), products=2),
     "transformer_block": Workload(build=partial(transformer, 512, 12, 64), products=7, plain=False),

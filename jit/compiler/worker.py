@@ -183,11 +183,16 @@ def _linker() -> tuple[str, ...]:
     return (f"--iree-llvmcpu-embedded-linker-path={link}",)
 
 
+# IREE takes these for one session, but they stay for those that follow in the same process: code
+# of other graphs would be made with a tuning spec that is not in their keys.
+STICKY = "--iree-codegen-"
+
+
 def _either_way(
     mode: str, source: bytes, flags: Sequence[str], answers: _Answers
 ) -> tuple[bytes, str]:
     refused = None
-    if mode == "worker":
+    if mode == "worker" and not any(flag.startswith(STICKY) for flag in flags):
         try:
             return compile_in_process(source, flags, answers.diagnostic), "worker"
         except Refused as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 __all__ = ["perform"]
@@ -62,10 +63,10 @@ def _formed(source: bytes, flags: Sequence[str]) -> bytes:
     phase.restype, phase.argtypes = None, [c_void_p, c_char_p]
     with Session() as session:
         for flag in flags:
-            try:
+            if flag.startswith("--iree-codegen-"):
+                continue  # matters after this phase only, and would stay for later sessions
+            with suppress(ValueError):  # bound to a process
                 session.set_flags(flag)
-            except ValueError:
-                continue  # bound to a process: such flags matter after this phase only
         invocation = session.invocation()
         try:
             text = Source.wrap_buffer(session, source + b"\0", buffer_name="graph.mlir")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ...graph_api.frozen import FrozenNode
 from ..emit.builder import Builder, Value
-from .channel_norms import converted, inverse_deviation, normalised, statistics
+from .channel_norms import converted, inverse_deviation, standardised, statistics
 
 __all__ = ["lower"]
 
@@ -17,7 +17,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     found = statistics(b, v["x"])
     inverse = inverse_deviation(b, found.variance, v["epsilon"])
     results = {
-        "y": normalised(b, found.centred, inverse, v["scale"], v["bias"]),
+        "y": standardised(b, v["x"], found, inverse, v["scale"], v["bias"]),
         "mean": found.mean,
         "inv_variance": inverse,
     }

@@ -9,7 +9,15 @@ from math import prod
 from ...graph_api.dtypes import DataType
 from ..emit.builder import Builder, T, Value
 
-__all__ = ["Statistics", "average", "converted", "inverse_deviation", "normalised", "statistics"]
+__all__ = [
+    "Statistics",
+    "average",
+    "converted",
+    "inverse_deviation",
+    "normalised",
+    "standardised",
+    "statistics",
+]
 
 # Sums from this length on are split in two dispatches, which nothing is fused with.
 _SPLIT = 1024
@@ -82,6 +90,20 @@ def statistics(b: Builder, x: Value) -> Statistics:
 def inverse_deviation(b: Builder, variance: Value, epsilon: Value) -> Value:
     """Return 1 / sqrt(variance + epsilon)."""
     return b.unary(T.AtenRsqrtOp, b.add(variance, epsilon))
+
+
+def standardised(
+    b: Builder, x: Value, found: Statistics, inverse: Value, scale: Value, bias: Value
+) -> Value:
+    """Return scale · (x - mean) · inverse + bias.
+
+    On gfx9 a difference that is summed as well would be stored for this, four bytes an element;
+    mean - x is the same number with another sign, and is made anew.
+    """
+    if not b.target.is_gfx9 or found.count < _SPLIT:
+        return normalised(b, found.centred, inverse, scale, bias)
+    factor = b.unary(T.AtenNegOp, b.mul(inverse, scale))
+    return b.add(b.mul(b.sub(found.mean, x), factor), bias)
 
 
 def normalised(b: Builder, centred: Value, inverse: Value, scale: Value, bias: Value) -> Value:

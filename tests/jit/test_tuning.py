@@ -10,6 +10,7 @@ import pytest
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import SettingError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
+from hipdnn_iree.jit.inspect import inspect_graph
 from hipdnn_iree.jit.inspect.config import read_configs
 from hipdnn_iree.jit.knobs import scope, settings
 from hipdnn_iree.jit.pipeline import cache_key, compile_graph, dump, flags
@@ -95,9 +96,15 @@ def test_the_example_of_the_documentation_picks_the_tiles(tmp_path: Path) -> Non
     (tmp_path / "gfx942.mlir").write_text(example)
     with scope(compiler_tuning_dir=tmp_path):
         dump(product(), Target.parse("mi300x"), tmp_path / "dump")
+        inspected = inspect_graph(product(), Target.parse("gfx942"), tmp_path / "inspected")
     (config,) = read_configs(tmp_path / "dump").values()
     assert config.lowering["workgroup"] == "[64, 64, 0]"
     assert config.workgroup_size == (256, 1, 1)
+    assert inspected.dispatches[0].config == config
+    # IREE's library keeps the spec for what it compiles next in the same process; ours must not.
+    dump(product(), Target.parse("gfx942"), tmp_path / "next")
+    (after,) = read_configs(tmp_path / "next").values()
+    assert after.lowering["workgroup"] != "[64, 64, 0]"
 
 
 @pytest.mark.parametrize("text", ["module { nonsense }", "module { func.func private @f() }"])
