@@ -14,7 +14,7 @@ from ...graph_api.errors import ArtifactError, BindError, DeviceError, HipdnnIre
 from .device import Device, reason
 from .memory import Step
 from .module import Module
-from .pending import Pending, Point
+from .pending import Pending, Point, reap
 from .scalars import ArgumentList, Reader, built
 from .workspaces import Fixed, Space, Tenant
 
@@ -62,13 +62,17 @@ class _Flight:
 
     def order(self) -> Point | None:
         """Return what the next run must wait for on the device."""
-        if self.tail is not None:
+        tail = self.tail
+        if tail is not None:
             try:
-                if self.tail[0].query() >= self.tail[1]:
-                    self.tail = None
+                going = tail[0].query() < tail[1]
             except Exception:  # it failed, which its own Pending tells
+                going = False
+            if going:
+                return tail
+            if self.tail is tail:
                 self.tail = None
-        return self.tail
+        return None
 
 
 @dataclass(kw_only=True, slots=True)
@@ -248,6 +252,11 @@ class BoundPlan:
         """
         return self._submit(None, after)
 
+    @property
+    def busy(self) -> bool:
+        """Whether a submitted run goes on."""
+        return self._parts is not None and self._parts.flight.order() is not None
+
     def close(self) -> None:
         """Let go of the buffers; later calls raise `BindError`.
 
@@ -265,6 +274,7 @@ class BoundPlan:
             raise AssertionError
         device = parts.device
         device.check()
+        reap()
         points = [p.point_on(device) for p in after]
         if parts.staged or device.asynchronous:
             self._call(values)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any
 
 from ...graph_api.errors import DeviceError
 from .device import Device, reason
 
-__all__ = ["Pending", "Point"]
+__all__ = ["Pending", "Point", "reap"]
 
 Point = tuple[Any, int]
 """A HAL semaphore and the value that it reaches when the work is done."""
@@ -19,8 +21,8 @@ Point = tuple[Any, int]
 class Pending:
     """What `BoundPlan.submit` and ``execute_async`` return; it can be waited for and awaited.
 
-    It keeps all memory of the run alive until the run is over.  The last reference to a run that
-    still goes on waits for it, so keep the object as long as there is other work to do.
+    It keeps all memory of the run alive.  A run whose object is dropped goes on, and its memory is
+    kept until the first run that is started after its end, or the end of the process.
 
     Examples
     --------
@@ -141,11 +143,39 @@ class Pending:
             finish()
 
     def __del__(self) -> None:
-        if self._point is None or self._device is None or self._device.pid != os.getpid():
-            return
-        self.wait(quiet=True)
+        if self._point is not None:
+            again = Pending(self._device, self._point, held=self._held, finish=self._finish)
+            _dropped.append(again)
 
     def __repr__(self) -> str:
         if self._error is not None:
             return "Pending(failed)"
         return "Pending(done)" if self._point is None and self._mark is None else "Pending()"
+
+
+_dropped: deque[Pending] = deque()
+"""Runs that nobody holds, and that may go on; what the process must keep until their end."""
+
+
+def reap() -> None:
+    """Let go of the runs that were dropped and are over."""
+    for _ in range(len(_dropped)):
+        try:
+            pending = _dropped.popleft()
+        except IndexError:  # another thread was faster
+            return
+        if pending._device is None or pending._device.pid != os.getpid() or not pending.done:
+            _dropped.append(pending)  # a forked child keeps what is its parent's
+
+
+def _drain() -> None:
+    """At the end of the process: no memory may go before the run that uses it."""
+    for _ in range(len(_dropped)):
+        pending = _dropped.popleft()
+        if pending._device is not None and pending._device.pid == os.getpid():
+            pending.wait(quiet=True)
+        else:
+            _dropped.append(pending)
+
+
+atexit.register(_drain)

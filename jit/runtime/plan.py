@@ -227,7 +227,8 @@ class Executable:
             kept, most = self._staged, min(self._remember, _STAGED)
         with self._lock:
             kept[key] = plan
-            while len(kept) > most:
+            # One whose run goes on stays, so that the next run on its buffers comes behind it.
+            while len(kept) > most and not next(iter(kept.values())).busy:
                 kept.popitem(last=False)
         return plan, values, owners
 

@@ -235,7 +235,8 @@ def started_runs(bench: Bench) -> Found:
 
     asyncio.run(many())
     problem.clear()
-    bench.plan.execute_async(problem.buffers)  # nobody waits but the garbage collector
+    bench.plan.execute_async(problem.buffers)  # dropped: it goes on
+    bench.plan.execute_async(problem.buffers).wait()  # behind it
     problem.check()
     return {}
 

@@ -6,8 +6,11 @@ import asyncio
 import gc
 import itertools
 import random
+import subprocess
+import sys
 import threading
 import weakref
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +26,7 @@ from hipdnn_iree.jit.runtime.pending import Pending
 from hipdnn_iree.jit.runtime.plan import Executable
 from hipdnn_iree.jit.runtime.workspaces import Arena, arena_of
 
+ROOT = Path(__file__).resolve().parents[3]
 DRIVERS = ("local-sync", "local-task")
 SIZE = 48 * 48 * 4
 
@@ -109,19 +113,57 @@ def test_a_run_waits_for_one_of_another_device(chain_case: Any) -> None:
     near(b, x @ w @ w @ w @ w)
 
 
-def test_a_dropped_run_is_waited_for_and_its_memory_lives_until_then(chain_case: Any) -> None:
+def test_a_dropped_run_goes_on_and_its_memory_lives_until_its_end(chain_case: Any) -> None:
     chain = chain_case.load("local-task")
     x, w, wanted = problem(5)
-    for _ in range(30):
-        copy, y = aligned(), aligned()
-        alive = weakref.ref(copy)
+    gate = chain.device.hal.create_semaphore(0)
+    opened = Pending(chain.device, (gate, 1))
+    outputs, alive = [aligned() for _ in range(40)], []
+    pending = opened
+    for y in outputs:
+        copy = aligned()
         copy[...] = x
-        pending = chain.execute_async({1: y, 2: copy, 3: w})
+        alive.append(weakref.ref(copy))
+        pending = chain.execute_async({1: y, 2: copy, 3: w}, after=[pending])  # drops the last
         del copy
-        assert alive() is not None
-        del pending
+    assert not pending.done
+    assert all(memory() is not None for memory in alive)
+    assert np.isnan(outputs[0]).all()
+    gate.signal(1)
+    assert pending.wait(30)
+    for y in outputs:
         near(y, wanted)
-        assert alive() is None
+    chain.execute_async({1: outputs[0], 2: x, 3: w}).wait()
+    assert not any(memory() is not None for memory in alive)
+
+
+def test_a_process_ends_after_the_runs_that_it_dropped(chain_case: Any, tmp_path: Path) -> None:
+    (tmp_path / "chain.vmfb").write_bytes(chain_case.vmfb)
+    code = """
+import sys, time
+import numpy as np
+from hipdnn_iree.graph_api.dtypes import DataType
+from hipdnn_iree.jit.runtime.device import Device
+from hipdnn_iree.jit.runtime.module import Module
+from hipdnn_iree.jit.runtime.plan import Executable
+from hipdnn_iree.jit.signature import ArgSpec, Signature
+module = Module.load(Device.open("local-task"), open(sys.argv[1], "rb").read())
+about = dict(data_type=DataType.FLOAT, dims=(48, 48), strides=(48, 1), shape=(48, 48))
+args = tuple(ArgSpec(output=output, **about) for output in (True, False, False))
+signature = Signature(args=args, workspace_bytes=module.workspace_bytes)
+executable = Executable(module, signature, (1, 2, 3))
+from hipdnn_iree.jit.runtime.arrays import empty
+for _ in range(200):
+    executable.execute_async({uid: empty(args[0]) for uid in (1, 2, 3)})
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "chain.vmfb")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_many_threads_submit(chain_case: Any) -> None:
@@ -275,6 +317,31 @@ def test_more_sets_than_are_remembered(chain_case: Any) -> None:
     for buffers, (_, _, wanted) in zip(sets, problems, strict=True):
         near(buffers[1], wanted)
     assert len(chain._bound) == 4
+
+
+def test_a_set_whose_run_goes_on_is_not_forgotten(chain_case: Any) -> None:
+    """Otherwise the next run on its buffers would not come behind it."""
+    chain = chain_case.load("local-task", remember=2)
+    problems = [problem(seed) for seed in range(5)]
+    sets = [{1: aligned(), 2: x, 3: w} for x, w, _ in problems]
+    gate = chain.device.hal.create_semaphore(0)
+    opened = Pending(chain.device, (gate, 1))
+    first = chain.execute_async(sets[0], after=[opened])
+    (plan,) = chain._bound.values()
+    assert plan.busy
+    for buffers in sets[1:]:
+        chain.execute(buffers)
+    assert plan in chain._bound.values()
+    again = chain.execute_async(sets[0])
+    assert not again.wait(0.01)
+    gate.signal(1)
+    assert first.wait(30)
+    assert again.wait(30)
+    assert not plan.busy
+    chain.execute(sets[4])
+    chain.execute({1: aligned(), 2: sets[1][1], 3: sets[1][3]})
+    assert len(chain._bound) == 2
+    near(sets[0][1], problems[0][2])
 
 
 # --- workspaces -------------------------------------------------------------------------------
