@@ -78,7 +78,7 @@ def _without_mfma(graph: FrozenGraph, dispatches: Sequence[Dispatch]) -> Iterato
                 nodes=(node.label,),
                 dispatches=tuple(d.name for d in serving),
                 text=f"{node.op.NAME} is done by vector instructions",
-                hint="16-bit operands, and extents of at least 16, suit matrix instructions; "
+                hint="16-bit operands and fixed extents, at least 16, suit matrix instructions; "
                 "one channel to a group never does",
             )
 

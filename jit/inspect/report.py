@@ -108,14 +108,16 @@ class Inspection:
     notices: tuple[Notice, ...] = field(default=())
 
     @property
-    def moved_bytes(self) -> int:
-        """Bytes of all dispatches of one execution."""
-        return sum(d.work.nbytes for d in self.dispatches if not d.at_load)
+    def moved_bytes(self) -> int | None:
+        """Bytes of all dispatches of one execution; None where dims are open."""
+        sizes = [d.work.nbytes for d in self.dispatches if not d.at_load]
+        return sum(sizes) if all(sizes) else None
 
     @property
     def seconds(self) -> float | None:
         """Least time of all dispatches of one execution, one after the other."""
-        times = [d.roofline.seconds if d.roofline else None for d in self.dispatches]
+        once = [d for d in self.dispatches if not d.at_load]
+        times = [d.roofline.seconds if d.roofline else None for d in once]
         known = [t for t in times if t is not None]
         return sum(known) if known and len(known) == len(times) else None
 

@@ -19,7 +19,7 @@ from .options import (
     knob_options,
     target_option,
 )
-from .output import bold, emit, number, say, shown, talk, working
+from .output import bold, count, emit, number, say, shown, talk, working
 
 if TYPE_CHECKING:
     from ...jit.inspect import Dispatch, Inspection, Notice
@@ -33,7 +33,7 @@ JSON: dict[str, str] = {
     "dispatches, fills, copies, transient_bytes": "of one execution",
     "flops, matrix_flops": "arithmetic of the graph, and what of it matrix instructions can do",
     "least_bytes, least_s": "inputs and outputs, and the least time of one fused kernel in seconds",
-    "moved_bytes, roofline_s": "of all dispatches together; null without figures",
+    "moved_bytes, roofline_s": "of all dispatches together; null with open dims or no figures",
     "dispatch": "of each one `name`, `nodes`, `reads`, `writes`, `at_load` (runs once, at load), "
     "`flops`, `matrix_flops`, `bytes`, `pipeline`, `workgroup_size`, `subgroup_size`, "
     "`lowering_config`, and for gfx9 `kernel` (as `compile --kernels`), `occupancy` "
@@ -86,12 +86,13 @@ def render(found: Inspection, name: str) -> Iterator[str]:
     yield bold(_cut(f"{shown(name) or 'graph'} for {found.target}{figures}; compiled, not run"))
     s = found.statistics
     yield (
-        f"{_n(s['dispatches'])} dispatches, {_n(s['fills'])} fills, {_n(s['copies'])} copies, "
-        f"{_n(s['transient_bytes'])} transient bytes"
+        f"{count(s['dispatches'], 'dispatch', 'dispatches')}, {count(s['fills'], 'fill', 'fills')}"
+        f", {count(s['copies'], 'copy', 'copies')}, {_n(s['transient_bytes'])} transient bytes"
     )
+    moved = "" if found.moved_bytes is None else f"{_si(found.moved_bytes)}B moved, "
     yield (
-        f"{_si(found.work.flops)}FLOP; {_si(found.moved_bytes)}B moved, at least "
-        f"{_si(found.work.nbytes)}B if all was one kernel"
+        f"{_si(found.work.flops)}FLOP; {moved}at least {_si(found.work.nbytes)}B if all was one "
+        "kernel"
     )
     if found.seconds is not None and found.least is not None:
         yield f"at least {_time(found.seconds)}; {_time(found.least.seconds)} if all was one kernel"

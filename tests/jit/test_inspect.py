@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.layout import channels_last_strides
-from hipdnn_iree.jit.inspect import Dispatch, inspect_graph
+from hipdnn_iree.jit.inspect import Dispatch, Inspection, inspect_graph
 from hipdnn_iree.jit.inspect.config import Config, parse_config
 from hipdnn_iree.jit.inspect.machine import LIMITS, SHEETS, limits_of, sheet_of
 from hipdnn_iree.jit.inspect.notices import RULES, notices
@@ -128,6 +128,17 @@ def test_the_roofline_knows_what_binds() -> None:
     assert (slow.bound, slow.seconds) == ("vector", slow.matrix_s + slow.vector_s)
     few = roofline(Work(matrix_flops=0, other_flops=100, nbytes=5300), sheet, "", matrix=False)
     assert (few.bound, few.seconds) == ("memory", pytest.approx(1e-9))
+
+
+def test_open_dims_have_no_bytes_and_no_times() -> None:
+    sizes = (Work(1, 1, 8), Work(1, 1, 0))
+    made = tuple(dispatch(str(i), work=work) for i, work in enumerate(sizes))
+    common = {"target": Target.parse("gfx942"), "sheet": None, "statistics": {}, "work": Work()}
+    assert Inspection(dispatches=made, **common).moved_bytes is None
+    assert Inspection(dispatches=made[:1], **common).moved_bytes == 8
+    assert Inspection(dispatches=made, **common).seconds is None
+    late = (made[0], replace(made[1], at_load=True))  # does not count
+    assert Inspection(dispatches=late, **common).moved_bytes == 8
 
 
 def dispatch(name: str, *nodes: str, **fields: Any) -> Dispatch:
