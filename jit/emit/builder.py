@@ -331,11 +331,14 @@ class Builder:
         A transpose is normally folded into its consumer.  Where that spoils the consumer's code,
         cutting x in two and joining the parts again keeps it out (measured: nothing lighter does).
         """
-        half = x.shape[0] // 2
+        # An extent that is known later cannot be halved.
+        known = (axis for axis, d in enumerate(x.shape) if not isinstance(d, Dim))
+        axis = next(known, 0) if x.shape and isinstance(x.shape[0], Dim) else 0
+        half = 0 if isinstance(x.shape[axis], Dim) else x.shape[axis] // 2
         if not half:
             return self.flip(self.flip(x, [x.rank - 1]), [x.rank - 1])
-        parts = [self.slice(x, 0, 0, half), self.slice(x, 0, half, x.shape[0])]
-        return self.concatenate(parts, 0)
+        parts = [self.slice(x, axis, 0, half), self.slice(x, axis, half, x.shape[axis])]
+        return self.concatenate(parts, axis)
 
     # ---------------------------------------------------------------- conversion
 

@@ -79,6 +79,13 @@ def mlp(g: Graph, n: DynamicDim) -> None:
     g.add(g.matmul(hidden, g.tensor(dims=(33, 5))), g.tensor(dims=(1, 5))).set_output()
 
 
+def normed_mlp(g: Graph, n: DynamicDim) -> None:
+    """Norms between products are copied, along a dim that is known."""
+    hidden = g.matmul(g.tensor(dims=(n, 16)), g.tensor(dims=(16, 512)))
+    normed = g.layernorm(hidden, *(g.tensor(dims=(1, 512)) for _ in range(2))).y
+    g.matmul(normed, g.tensor(dims=(512, 5))).set_output()
+
+
 def batches(g: Graph, n: DynamicDim) -> None:
     left, right = g.tensor(dims=(n, 2, 4, 6)), g.tensor(dims=(1, 2, 6, 5))
     g.matmul(left, right).set_output()
@@ -178,7 +185,18 @@ def scalars(g: Graph, n: DynamicDim) -> None:
     g.add(x, g.scalar(0.5)).set_output()
 
 
-SERVED = (mlp, batches, sums, softmax, layernorm, attention, convolution, pointwise_nhwc, scalars)
+SERVED = (
+    mlp,
+    normed_mlp,
+    batches,
+    sums,
+    softmax,
+    layernorm,
+    attention,
+    convolution,
+    pointwise_nhwc,
+    scalars,
+)
 MORE = (
     inner,
     inner_product,
