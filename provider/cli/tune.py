@@ -87,7 +87,7 @@ def command(
     if not (graphs or out or source):
         raise click.UsageError("nothing to do: name a graph, --export or --import")
     from ...jit.knobs import settings
-    from ..selection.winners import export, import_file
+    from ..selection.exchange import export, import_file
 
     names = engines.replace(",", " ").split() if engines is not None else None
     imported = import_file(Path(source)) if source is not None else None

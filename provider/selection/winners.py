@@ -20,13 +20,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ...graph_api.errors import FormatError, SettingError
 from ...graph_api.frozen import FrozenGraph
 from ...jit.cache.locks import key_lock
 from ...jit.knobs import settings
 from ...jit.target import Target, cpu_features
 from .candidate import Candidate
-from .config import Pattern, Rule, rules_text
 from .files import Watched, write_whole
 from .match_key import match_keys
 from .policies import with_choice
@@ -34,12 +32,12 @@ from .policies import with_choice
 __all__ = [
     "Entry",
     "Winners",
-    "export",
-    "import_file",
     "machine_of",
     "ranked",
+    "read_entries",
     "remember",
     "winners",
+    "written",
 ]
 
 log = logging.getLogger("hipdnn_iree.selection")
@@ -259,7 +257,7 @@ def _read(path: Path) -> Winners:
     except (OSError, ValueError) as error:
         log.warning("measured times in %s are ignored: %s", path, error)
         return Winners(())
-    entries, trouble = _entries(text)
+    entries, trouble = read_entries(text)
     if trouble:
         log.warning("measured times in %s are skipped: %s", path, trouble)
     return Winners(entries, str(path), told=bool(trouble))
@@ -268,7 +266,7 @@ def _read(path: Path) -> Winners:
 _watched = Watched(_read)
 
 
-def _entries(text: str) -> tuple[list[Entry], str]:
+def read_entries(text: str) -> tuple[list[Entry], str]:
     """Return the sound entries of a file, and what is wrong with the rest of it."""
     try:
         data = json.loads(text)
@@ -308,68 +306,15 @@ def remember(entries: Sequence[Entry]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with key_lock(f"{path}.lock", _LOCK_S):
             kept = [e for e in winners().entries if (e.place, e.engine_id) not in places]
-            write_whole(path, _text([*kept, *entries]))
+            write_whole(path, written([*kept, *entries]))
     except OSError as error:
         log.warning("measured times cannot be stored in %s: %s", path, error)
 
 
-def _text(entries: Sequence[Entry]) -> str:
+def written(entries: Sequence[Entry]) -> str:
+    """Return the text of a file of some entries."""
     rows = ",\n".join(json.dumps(asdict(entry), sort_keys=True) for entry in entries)
     return f'{{"version": {VERSION}, "entries": [\n{rows}\n]}}\n'
-
-
-def export(path: Path, *, form: str = "winners") -> int:
-    """Write what is remembered to a file, and return how many entries or rules.
-
-    Parameters
-    ----------
-    path : Path
-    form : {"winners", "hipdnn"}
-        All measurements, for `import_file`; or the winners as rules that hipDNN reads
-        (``HIPDNN_HEUR_CONFIG_PATH``).  Graphs that hipDNN cannot tell apart share a rule, the
-        newest one; those of ops that its rules do not know have none.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-    SettingError
-        If there is no such form.
-    """
-    known = winners().entries
-    if form == "winners":
-        write_whole(path, _text(known))
-        return len(known)
-    if form != "hipdnn":
-        raise SettingError(f"unknown form {form!r}; known: winners, hipdnn")
-    best: dict[tuple[str, str, str], Entry] = {}
-    for entry in known:
-        have = best.get(entry.place)
-        if have is None or entry.median_us < have.median_us:
-            best[entry.place] = entry
-    rules = {}
-    for entry in sorted(best.values(), key=lambda e: e.when):
-        if (rule := _as_rule(entry)) is not None:
-            rules[rule] = (_named(rule, entry), _metadata(entry))
-    write_whole(path, rules_text(list(rules.values())) + "\n")
-    return len(rules)
-
-
-def import_file(path: Path) -> int:
-    """Add the measurements of an exported file, and return how many.
-
-    Raises
-    ------
-    FormatError
-        If the file is damaged or of another kind; nothing is added then.
-    OSError
-        If it cannot be read.
-    """
-    entries, trouble = _entries(path.read_text(encoding="utf-8", errors="replace"))
-    if trouble:
-        raise FormatError(f"{path}: {trouble}")
-    remember(entries)
-    return len(entries)
 
 
 def _rule_of(graph: FrozenGraph) -> dict[str, Any]:
@@ -380,48 +325,4 @@ def _rule_of(graph: FrozenGraph) -> dict[str, Any]:
         "op": keys[0].op,
         "criteria": dict(keys[0].criteria),
         "tensors": [[t.id, list(t.dims), list(t.strides)] for t in keys[0].tensors],
-    }
-
-
-def _as_rule(entry: Entry) -> Rule | None:
-    """Return what a rule matches, without engine; None where there is no rule for the op."""
-    if not entry.rule:
-        return None
-    try:
-        rule = Rule(
-            op=entry.rule["op"],
-            engine="",
-            criteria=tuple(sorted(entry.rule["criteria"].items())),
-            tensors=tuple(
-                Pattern(id=id, dims=tuple(dims), strides=tuple(strides))
-                for id, dims, strides in entry.rule["tensors"]
-            ),
-        )
-        hash(rule)
-    except (KeyError, TypeError, ValueError, AttributeError):  # a file that somebody edited
-        return None
-    return rule
-
-
-def _named(rule: Rule, entry: Entry) -> Rule:
-    return Rule(
-        op=rule.op,
-        engine=entry.engine,
-        criteria=rule.criteria,
-        tensors=rule.tensors,
-        knobs=entry.knobs,
-    )
-
-
-def _metadata(entry: Entry) -> dict[str, Any]:
-    return {
-        "rank": 0,
-        "min_time_ms": entry.low_us / 1e3,
-        "avg_time_ms": entry.median_us / 1e3,
-        "stddev_ms": (entry.high_us - entry.low_us) / 1.349 / 1e3,  # of a normal distribution
-        "iterations_run": entry.samples,
-        "mode": "standard",
-        "strategy": "interleaved_median",
-        "device": entry.target,
-        "timestamp": entry.when,
     }

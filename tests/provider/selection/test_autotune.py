@@ -21,8 +21,9 @@ from hipdnn_iree.provider.select import choose
 from hipdnn_iree.provider.selection.autotune import tune, variants
 from hipdnn_iree.provider.selection.candidate import Candidate
 from hipdnn_iree.provider.selection.config import read_rules
+from hipdnn_iree.provider.selection.exchange import export, import_file
 from hipdnn_iree.provider.selection.measure import Times, measure
-from hipdnn_iree.provider.selection.winners import Entry, export, import_file, remember, winners
+from hipdnn_iree.provider.selection.winners import Entry, remember, winners
 
 pytestmark = pytest.mark.usefixtures("own_winners")
 

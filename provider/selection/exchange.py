@@ -1,0 +1,111 @@
+"""Winners that go elsewhere: to an equal machine, or to hipDNN as engine override rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ...graph_api.errors import FormatError, SettingError
+from .config import Pattern, Rule, rules_text
+from .files import write_whole
+from .winners import Entry, read_entries, remember, winners, written
+
+__all__ = ["export", "import_file"]
+
+
+def export(path: Path, *, form: str = "winners") -> int:
+    """Write what is remembered to a file, and return how many entries or rules.
+
+    Parameters
+    ----------
+    path : Path
+    form : {"winners", "hipdnn"}
+        All measurements, for `import_file`; or the winners as rules that hipDNN reads
+        (``HIPDNN_HEUR_CONFIG_PATH``).  Graphs that hipDNN cannot tell apart share a rule, the
+        newest one; those of ops that its rules do not know have none.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    SettingError
+        If there is no such form.
+    """
+    known = winners().entries
+    if form == "winners":
+        write_whole(path, written(known))
+        return len(known)
+    if form != "hipdnn":
+        raise SettingError(f"unknown form {form!r}; known: winners, hipdnn")
+    best: dict[tuple[str, str, str], Entry] = {}
+    for entry in known:
+        have = best.get(entry.place)
+        if have is None or entry.median_us < have.median_us:
+            best[entry.place] = entry
+    rules = {}
+    for entry in sorted(best.values(), key=lambda e: e.when):
+        if (rule := _as_rule(entry)) is not None:
+            rules[rule] = (_named(rule, entry), _metadata(entry))
+    write_whole(path, rules_text(list(rules.values())) + "\n")
+    return len(rules)
+
+
+def import_file(path: Path) -> int:
+    """Add the measurements of an exported file, and return how many.
+
+    Raises
+    ------
+    FormatError
+        If the file is damaged or of another kind; nothing is added then.
+    OSError
+        If it cannot be read.
+    """
+    entries, trouble = read_entries(path.read_text(encoding="utf-8", errors="replace"))
+    if trouble:
+        raise FormatError(f"{path}: {trouble}")
+    remember(entries)
+    return len(entries)
+
+
+def _as_rule(entry: Entry) -> Rule | None:
+    """Return what a rule matches, without engine; None where there is no rule for the op."""
+    if not entry.rule:
+        return None
+    try:
+        rule = Rule(
+            op=entry.rule["op"],
+            engine="",
+            criteria=tuple(sorted(entry.rule["criteria"].items())),
+            tensors=tuple(
+                Pattern(id=id, dims=tuple(dims), strides=tuple(strides))
+                for id, dims, strides in entry.rule["tensors"]
+            ),
+        )
+        hash(rule)
+    except (KeyError, TypeError, ValueError, AttributeError):  # a file that somebody edited
+        return None
+    return rule
+
+
+def _named(rule: Rule, entry: Entry) -> Rule:
+    return Rule(
+        op=rule.op,
+        engine=entry.engine,
+        criteria=rule.criteria,
+        tensors=rule.tensors,
+        knobs=entry.knobs,
+    )
+
+
+def _metadata(entry: Entry) -> dict[str, Any]:
+    return {
+        "rank": 0,
+        "min_time_ms": entry.low_us / 1e3,
+        "avg_time_ms": entry.median_us / 1e3,
+        "stddev_ms": (entry.high_us - entry.low_us) / 1.349 / 1e3,  # of a normal distribution
+        "iterations_run": entry.samples,
+        "mode": "standard",
+        "strategy": "interleaved_median",
+        "device": entry.target,
+        "timestamp": entry.when,
+    }
