@@ -15,7 +15,7 @@ from ...jit.target import Target
 from ..engine import Plan
 from .contestants import Contestant
 from .machine import machine, versions
-from .measure import Times, measure
+from .measure import Times, measure, undisturbed
 from .statistics import geomean, paired_ratio, summary
 from .suite import Case, Suite
 
@@ -48,6 +48,7 @@ def run(
     seconds: float = 1.0,
     threads: int | None = None,
     baseline: str | None = None,
+    realtime: bool = False,
     progress: Callable[[dict[str, Any]], None] = lambda case: None,
 ) -> dict[str, Any]:
     """Measure the cases and return the results, ready for JSON.
@@ -66,6 +67,8 @@ def run(
     baseline : str, optional
         The contestant that the first one is held against; by default ``torch`` where it takes
         part, else the second one.
+    realtime : bool
+        Whether the timed calls run before all other programs (`measure.undisturbed`).
     progress : callable
         Called with each case's result.
 
@@ -80,7 +83,7 @@ def run(
     cases = []
     with _pytorch_threads(contestants, count):
         for case in suite.cases:
-            cases.append(_case(case, contestants, target, seconds, count, against))
+            cases.append(_case(case, contestants, target, seconds, count, against, realtime))
             progress(cases[-1])
     return {
         "title": suite.title,
@@ -89,6 +92,7 @@ def run(
         "versions": versions(),
         "threads": count,
         "seconds": seconds,
+        "realtime": realtime,
         "engines": [one.name for one in contestants],
         "baseline": against,
         "cases": cases,
@@ -165,6 +169,7 @@ def _case(
     seconds: float,
     threads: int,
     against: str | None,
+    realtime: bool,
 ) -> dict[str, Any]:
     from ..verify import expect, poisoned_outputs, random_inputs
 
@@ -190,6 +195,8 @@ def _case(
     with ExitStack() as stack:
         if timed:
             stack.enter_context(timed[0].contestant.scope(threads))
+            if realtime:
+                stack.enter_context(undisturbed())
         calls = [entry.call for entry in timed if entry.call is not None]
         for entry, times in zip(timed, measure(calls, seconds=seconds), strict=True):
             entry.times = times

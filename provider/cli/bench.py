@@ -22,7 +22,8 @@ JSON: dict[str, str] = {
     "machine": "`cpu`, `processors`, `vector`, `memory_bytes`, `system`, `load`",
     "versions": "of `hipdnn-iree`, Python, compiler, runtime, torch-mlir, NumPy and PyTorch, and "
     "`lowering`, a digest of the sources that decide on the IR",
-    "threads, seconds": "threads of each engine (0: its own choice), time for each in a case",
+    "threads, seconds, realtime": "threads of each engine (0: its own choice), time for each in a "
+    "case, and whether in real-time priority",
     "engines, baseline": "names, the first is judged; the one it is held against",
     "cases": "`name`, `tags`, `digest`, `engines` (by name: `engine`, `knobs`, `median_us`, "
     "`best_us`, `spread` (half of the range of the middle half, relative to the median), `calls`, "
@@ -58,6 +59,11 @@ JSON: dict[str, str] = {
     show_default=True,
     help="Time for each engine in each case; five rounds are made at least.",
 )
+@click.option(
+    "--realtime",
+    is_flag=True,
+    help="Time in real-time priority, before all other programs; for root on a busy machine.",
+)
 @target_option(help="The CPU to compile for.")
 @knob_options("--threads", "--cache-dir")
 @click.option("-o", "--output", metavar="FILE", help="Write the JSON object to a file as well.")
@@ -69,6 +75,7 @@ def command(
     baseline: str | None,
     pattern: str | None,
     seconds: float,
+    realtime: bool,
     target: Target,
     output: str | None,
 ) -> None:
@@ -108,6 +115,7 @@ def command(
         seconds=seconds,
         threads=threads,
         baseline=baseline,
+        realtime=realtime,
         progress=progress,
     )
     if output is not None:

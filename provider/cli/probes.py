@@ -24,6 +24,7 @@ PACKAGES = (
     "hip-python",
     "click",
     "rich",
+    "pyyaml",
     "torch",
     "onnx",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -10,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hipdnn_iree.provider.bench.measure import measure
+from hipdnn_iree.graph_api.errors import SettingError
+from hipdnn_iree.provider.bench.measure import measure, undisturbed
 from hipdnn_iree.provider.bench.statistics import (
     compare,
     geomean,
@@ -75,6 +77,26 @@ def test_measuring_takes_turns() -> None:
     assert [len(t.rounds_us) for t in (a, b)] == [2, 2]
     assert a.rounds_us[0] == min(a.calls_us[:3])
     assert measure([], seconds=0.0, pause_s=0.0) == []
+
+
+def test_real_time_is_for_the_measurement_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[int, int]] = []
+
+    def note(thread: int, policy: int, parameter: Any) -> None:
+        made.append((policy, parameter.sched_priority))
+
+    monkeypatch.setattr(os, "sched_setscheduler", note)
+    with undisturbed():
+        assert set(made) == {(os.SCHED_RR, 1)}
+        made.clear()
+    assert set(made) == {(os.SCHED_OTHER, 0)}
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    with pytest.raises(SettingError, match="Operation not permitted"), undisturbed():
+        pass
 
 
 # ---------------------------------------------------------------------------- files
