@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hipdnn_iree import DataType, Graph
 from hipdnn_iree.graph_api.errors import GraphError, NotSupportedError
-from hipdnn_iree.provider import torch_import, verify
+from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import expect
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -301,17 +301,31 @@ def test_without_torch_an_error_says_what_to_install(
         call(graph, graph.tensor(dims=(2, 3)))
 
 
-def test_one_module_imports_torch() -> None:
-    importers = set()
-    for folder in ("graph_api", "jit", "provider", "hipdnn_plugin"):
-        for path in (ROOT / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-                if isinstance(node, ast.ImportFrom) and not node.level:
-                    names = [node.module or ""]
-                if any(name.partition(".")[0] == "torch" for name in names):
-                    importers.add(path.name)
-    assert importers == {Path(torch_import.__file__).name}
+def _imports_torch(node: ast.AST) -> bool:
+    names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+    if isinstance(node, ast.ImportFrom) and not node.level:
+        names = [node.module or ""]
+    return any(name.partition(".")[0] == "torch" for name in names)
+
+
+def test_torch_is_imported_in_functions_of_the_provider_only() -> None:
+    folders = ("graph_api", "jit", "provider", "hipdnn_plugin")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    trees = {path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8")) for path in files}
+    importers = {path for path, tree in trees.items() if any(map(_imports_torch, ast.walk(tree)))}
+    assert Path("provider/torch_import.py") in importers
+    assert {path.parts[0] for path in importers} == {"provider"}
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    for path in importers:
+        everywhere = sum(map(_imports_torch, ast.walk(trees[path])))
+        inside = {
+            id(found)
+            for function in ast.walk(trees[path])
+            if isinstance(function, functions)
+            for found in ast.walk(function)
+            if _imports_torch(found)
+        }
+        assert len(inside) == everywhere, f"{path} imports torch when it is imported"
 
 
 @needs_torch
