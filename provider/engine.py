@@ -408,6 +408,9 @@ class Engine(ABC):
     BY_DEFAULT: bool = True
     """Whether it may be chosen when nobody asked for it by name, and no times are known."""
 
+    MARGIN: float = 1.0
+    """Its measured times count as this many times longer when the fastest engine is chosen."""
+
     LAST_RESORT: bool = False
     """Whether it only runs when it is asked for by name, whatever a policy would say."""
 

@@ -46,6 +46,8 @@ VERSION = 1
 _LOCK_S = 10.0
 _TIE = 1.02
 """Times this close whose quartiles overlap are the same."""
+_STEADY = 1.05
+"""Upper quartiles further above that of the fastest are of something unsteady."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -221,10 +223,15 @@ def ranked(
 ) -> list[tuple[Entry, Candidate]]:
     """Return measured candidates, the fastest first.
 
-    Of those that the measurement cannot tell from the fastest, the first is the one with the
-    fewest knobs, then the one whose engine comes first: a winner by luck is none.
+    Times count with the ``MARGIN`` of their engine.  Of those that the measurement cannot tell
+    from the fastest, the first is the one with the fewest knobs, then the one whose engine comes
+    first: a winner by luck is none.  What has slow quarters that the fastest has not is no tie.
     """
-    rest = sorted(found, key=lambda pair: pair[0].median_us)
+
+    def weighed(pair: tuple[Entry, Candidate]) -> float:
+        return pair[0].median_us * pair[1].engine.MARGIN
+
+    rest = sorted(found, key=weighed)
     if not rest:
         return []
     best = rest[0][0]
@@ -232,7 +239,9 @@ def ranked(
     ties = [
         pair
         for pair in rest
-        if pair[0].median_us <= _TIE * best.median_us and pair[0].low_us <= best.high_us
+        if weighed(pair) <= _TIE * weighed(rest[0])
+        and pair[0].low_us <= best.high_us
+        and pair[0].high_us <= _STEADY * best.high_us
     ]
     first = min(ties, key=lambda pair: (len(pair[0].knobs), place[pair[0].engine_id]))
     return [first, *(pair for pair in rest if pair is not first)]

@@ -264,6 +264,25 @@ def test_close_times_go_to_the_simplest(install: Any) -> None:
     assert dict(choose(product().freeze(), "cpu").choice) == {"form": "b"}
 
 
+def test_a_tie_is_not_won_by_what_is_unsteady(install: Any) -> None:
+    a, b = install.Engine("A_ENGINE"), install.Engine("B_ENGINE")
+    install(a, b)
+    remember([replace(entry(a, 10.1), high_us=17.0), replace(entry(b, 10.0), high_us=10.2)])
+    assert choose(product().freeze(), "cpu").engine.NAME == "B_ENGINE"
+    remember([replace(entry(a, 10.1), high_us=10.3), replace(entry(b, 10.0), high_us=10.2)])
+    assert choose(product().freeze(), "cpu").engine.NAME == "A_ENGINE"
+
+
+def test_an_engine_with_a_margin_has_to_win_by_it(install: Any) -> None:
+    a, b = install.Engine("A_ENGINE"), install.Engine("B_ENGINE")
+    a.MARGIN = 1.25
+    install(a, b)
+    remember([entry(a, 10.0), entry(b, 12.0)])
+    assert choose(product().freeze(), "cpu").engine.NAME == "B_ENGINE"
+    remember([entry(a, 10.0), entry(b, 13.0)])
+    assert choose(product().freeze(), "cpu").engine.NAME == "A_ENGINE"
+
+
 def test_measuring_again_replaces_an_engines_entries_only(install: Any) -> None:
     a, b = install.Engine("A_ENGINE", knobs=(install.FORM,)), install.Engine("B_ENGINE")
     install(a, b)
