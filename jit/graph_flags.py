@@ -7,13 +7,16 @@ from math import prod
 
 from ..graph_api.frozen import FrozenGraph, FrozenNode
 from ..graph_api.ops.attention import AttentionOp
-from ..graph_api.ops.conv_fprop import ConvFprop
+from ..graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ..graph_api.ops.layernorm import Layernorm
 from ..graph_api.ops.layernorm_backward import LayernormBackward
+from ..graph_api.ops.matmul import Matmul
 from ..graph_api.ops.pad import Pad
 from ..graph_api.ops.resample_fwd import ResampleOp
+from ..graph_api.ops.reshape import Reshape
 from ..graph_api.ops.rmsnorm import Rmsnorm
 from ..graph_api.ops.row_norms import normalised_dims
+from ..graph_api.ops.transpose import Transpose
 from .lowering.forms_other import tiles_batches
 from .target import Target
 
@@ -40,7 +43,20 @@ def graph_flags(graph: FrozenGraph, target: Target, forms: Sequence[str]) -> tup
         # By default rows are joined with the zeros behind them in transposed memory, where one
         # thread adds up a row, with all of it unrolled: 210 f16 elements take over a minute.
         flags.append("--iree-opt-outer-dim-concat=false")
+    if target.arch == "gfx950" and _splits_a_product(graph):
+        # IREE 3.13 copies operands straight to LDS there.  Where a product's dims are split and
+        # the wavefronts of a workgroup do not divide the rows of a tile, as with 3 heads, all but
+        # the first wavefront copy nothing: wrong numbers (found by emulation).
+        flags.append("--iree-llvmgpu-use-direct-load=false")
     return tuple(flags)
+
+
+def _splits_a_product(graph: FrozenGraph) -> bool:
+    """Return whether there are products, and dims that are split or moved, in one graph."""
+    ops = [node.op for node in graph.nodes]
+    return any(isinstance(op, Matmul | ConvOp) for op in ops) and any(
+        isinstance(op, Reshape | Transpose) for op in ops
+    )
 
 
 def _has_table(graph: FrozenGraph, node: FrozenNode, target: Target) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...graph_api.dtypes import DataType
 from ...graph_api.graph import Graph
 from ...graph_api.layout import strides_in_order
@@ -24,11 +26,11 @@ def _by_result_dims(data_type: DataType) -> Graph:
     return g
 
 
-def _heads(data_type: DataType) -> Graph:
+def _heads(data_type: DataType, rows: int = 10, inner: int = 24, depth: int = 8) -> Graph:
     # (rows, heads · depth) as attention takes it: (1, heads, rows, depth).
     g = sample_graph(data_type)
-    x, w = g.tensor(dims=(10, 24), name="x"), g.tensor(dims=(24, 24), name="w")
-    split = g.reshape(g.matmul(x, w), dim=(1, 10, 3, 8))
+    x, w = g.tensor(dims=(rows, inner), name="x"), g.tensor(dims=(inner, 3 * depth), name="w")
+    split = g.reshape(g.matmul(x, w), dim=(1, rows, 3, depth))
     heads = g.transpose(split, permutation=(0, 2, 1, 3))
     g.output(g.relu(heads), name="y")
     return g
@@ -73,6 +75,7 @@ def sample_problems() -> tuple[Sample, ...]:
         ),
         sample("there_and_back", _there_and_back, "chain alias"),
         sample("heads", _heads, "chain", FLOATS),
+        sample("heads_tile", partial(_heads, rows=16, inner=32, depth=16), "chain tile", FLOATS),
         sample("shared", _shared, "chain shared_output", FLOATS),
     )
 

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import GraphError
+from hipdnn_iree.jit.knobs import settings
+from hipdnn_iree.jit.pipeline import flags
+from hipdnn_iree.jit.target import Target
 
 MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
     ("RESHAPE-01", "dim", {}),
@@ -37,3 +40,21 @@ def test_dims_of_the_result_that_contradict() -> None:
     g = Graph(io_data_type="float")
     g.reshape(g.tensor(dims=(4, 6)), dim=(3, 8)).set_dim((8, 3)).set_output()
     assert [p.rule for p in g.problems()] == ["NODE-02"]
+
+
+def test_products_that_are_split_are_not_loaded_straight_to_lds_on_gfx950() -> None:
+    # With 3 heads all but the first wavefront would copy nothing: wrong numbers, by emulation.
+    def straight(target: str, *, split: bool = True) -> bool:
+        g = Graph(io_data_type="half", compute_data_type="float")
+        y = g.matmul(g.tensor(dims=(16, 32)), g.tensor(dims=(32, 48)))
+        (g.reshape(y, dim=(16, 3, 16)) if split else y).set_output()
+        found = flags(g.freeze(), Target.parse(target), settings())
+        return "--iree-llvmgpu-use-direct-load=false" not in found
+
+    assert [straight(t) for t in ("gfx950", "mi355x", "gfx942", "cpu")] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert straight("gfx950", split=False)
