@@ -10,19 +10,16 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
 
-from ..graph_api.errors import DeviceError, SettingError
+from ..graph_api.errors import DeviceError
 from ..jit.knobs import settings
+from ..jit.runtime.hip import KERNEL_DRIVER, call, target_of
 from ..jit.target import Target
 
 __all__ = ["CPU", "Place", "place_of", "synchronize"]
 
 log = logging.getLogger("hipdnn_iree.plugin")
-
-KERNEL_DRIVER = "/dev/kfd"
-_NO_DEVICE = 100  # hipErrorNoDevice
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,36 +78,8 @@ def _gpus() -> int:
 
 @lru_cache(maxsize=64)
 def _target(device_id: int) -> Target:
-    properties = _hip("hipGetDeviceProperties", device_id)
-    name = properties.gcnArchName
-    text = name.decode() if isinstance(name, bytes) else str(name)
-    try:
-        return Target.parse(text)
-    except SettingError:
-        raise DeviceError(
-            f"HIP device {device_id} is {text}; code is made for gfx908, gfx90a, gfx942, gfx950"
-        ) from None
+    return target_of(device_id, _hip("hipGetDeviceProperties", device_id))
 
 
-def _hip(function: str, *arguments: Any) -> Any:
-    """Call HIP and return its result.
-
-    Raises
-    ------
-    DeviceError
-        If there is no HIP, or it answers an error.
-    """
-    try:
-        from hip import hip
-
-        status, *values = getattr(hip, function)(*arguments)
-    except (ImportError, AttributeError, RuntimeError, OSError, TypeError) as error:
-        raise DeviceError(
-            f"HIP cannot be used ({function}): {error}; ROCm's libamdhip64.so must be on the "
-            "library path; HIPDNN_IREE_PLUGIN_DEVICE=cpu takes host pointers instead"
-        ) from error
-    if int(status) == _NO_DEVICE and function == "hipGetDeviceCount":
-        return 0
-    if int(status):
-        raise DeviceError(f"{function} failed: {getattr(status, 'name', status)}")
-    return values[0] if values else None
+# What every call names that fails for want of HIP.
+_hip = partial(call, instead="HIPDNN_IREE_PLUGIN_DEVICE=cpu takes host pointers instead")

@@ -157,7 +157,8 @@ def _libpython() -> Iterator[Finding]:
 
 def _rocm() -> Iterator[Finding]:
     from ..jit.knobs import settings
-    from .devices import KERNEL_DRIVER, place_of
+    from ..jit.runtime.hip import KERNEL_DRIVER
+    from .devices import place_of
 
     if settings().plugin_device == "cpu":
         yield Finding(

@@ -11,17 +11,16 @@ import ctypes
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
-from ...graph_api.errors import DeviceError, SettingError
+from ...graph_api.errors import DeviceError
 from ...jit.knobs import settings
+from ...jit.runtime.hip import KERNEL_DRIVER, call, target_of
 from ...jit.target import Target
 
-__all__ = ["KERNEL_DRIVER", "Gpu", "Host", "Place", "here"]
+__all__ = ["Gpu", "Host", "Place", "here"]
 
-KERNEL_DRIVER = "/dev/kfd"
-_NO_DEVICE = 100  # hipErrorNoDevice
 _TO_DEVICE, _TO_HOST = "hipMemcpyHostToDevice", "hipMemcpyDeviceToHost"
 
 
@@ -104,14 +103,7 @@ class Gpu(Place):
 
     def __init__(self) -> None:
         self.device_id = int(_hip("hipGetDevice"))
-        name = _hip("hipGetDeviceProperties", self.device_id).gcnArchName
-        text = name.decode() if isinstance(name, bytes) else str(name)
-        try:
-            self.target = Target.parse(text)
-        except SettingError:
-            raise DeviceError(
-                f"HIP device {self.device_id} is {text}; targets are gfx908, gfx90a, gfx942, gfx950"
-            ) from None
+        self.target = target_of(self.device_id, _hip("hipGetDeviceProperties", self.device_id))
 
     def allocate(self, nbytes: int) -> tuple[int, object]:
         found = _hip("hipMalloc", max(nbytes, 1))
@@ -185,19 +177,5 @@ def _copy(target: int, source: int, nbytes: int, kind: str) -> None:
     _hip("hipMemcpy", target, source, nbytes, getattr(hip.hipMemcpyKind, kind))
 
 
-def _hip(function: str, *arguments: Any) -> Any:
-    """Call HIP and return its result, or raise `DeviceError`."""
-    try:
-        from hip import hip
-
-        status, *values = getattr(hip, function)(*arguments)
-    except (ImportError, AttributeError, RuntimeError, OSError, TypeError) as error:
-        raise DeviceError(
-            f"HIP cannot be used ({function}): {error}; ROCm's libamdhip64.so must be on the "
-            "library path; HIPDNN_IREE_FOREIGN_DEVICE=cpu gives plugins host pointers"
-        ) from error
-    if int(status) == _NO_DEVICE and function == "hipGetDeviceCount":
-        return 0
-    if int(status):
-        raise DeviceError(f"{function} failed: {getattr(status, 'name', status)}")
-    return values[0] if values else None
+# What every call names that fails for want of HIP.
+_hip = partial(call, instead="HIPDNN_IREE_FOREIGN_DEVICE=cpu gives plugins host pointers")

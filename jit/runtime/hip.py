@@ -1,0 +1,66 @@
+"""Calls of HIP through hip-python, whose errors are `DeviceError`; nothing is loaded before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...graph_api.errors import DeviceError, SettingError
+from ..target import Target
+
+__all__ = ["KERNEL_DRIVER", "call", "target_of"]
+
+KERNEL_DRIVER = "/dev/kfd"
+"""Where there is an AMD GPU there is this file."""
+
+_NO_DEVICE = 100  # hipErrorNoDevice
+
+
+def call(function: str, *arguments: Any, instead: str) -> Any:
+    """Call HIP and return its result; ``hipGetDeviceCount`` without a device is 0.
+
+    Parameters
+    ----------
+    function : str
+        Name in hip-python.
+    *arguments
+        As hip-python takes them.
+    instead : str
+        What can be set on a machine without HIP, for the text.
+
+    Raises
+    ------
+    DeviceError
+        If there is no HIP, or it answers an error.
+    """
+    try:
+        from hip import hip
+
+        status, *values = getattr(hip, function)(*arguments)
+    except (ImportError, AttributeError, RuntimeError, OSError, TypeError) as error:
+        raise DeviceError(
+            f"HIP cannot be used ({function}): {error}; ROCm's libamdhip64.so must be on the "
+            f"library path; {instead}"
+        ) from error
+    if int(status) == _NO_DEVICE and function == "hipGetDeviceCount":
+        return 0
+    if int(status):
+        raise DeviceError(f"{function} failed: {getattr(status, 'name', status)}")
+    return values[0] if values else None
+
+
+def target_of(device_id: int, properties: Any) -> Target:
+    """Return what code for a device is compiled for, from what ``hipGetDeviceProperties`` says.
+
+    Raises
+    ------
+    DeviceError
+        If nothing can be compiled for it.
+    """
+    name = properties.gcnArchName
+    text = name.decode() if isinstance(name, bytes) else str(name)
+    try:
+        return Target.parse(text)
+    except SettingError:
+        raise DeviceError(
+            f"HIP device {device_id} is {text}; code is made for gfx908, gfx90a, gfx942, gfx950"
+        ) from None
