@@ -17,12 +17,13 @@ from .engine import Engine
 
 __all__ = ["DISCOVERERS", "ENGINES", "Entry", "engine", "engine_names", "engines", "own_engines"]
 
-# alias -> (name, module, class); in the order in which a default is looked for.
-ENGINES: dict[str, tuple[str, str, str]] = {
-    "iree": ("IREE_JIT_ENGINE", "engines.iree", "IreeEngine"),
-    "torch": ("TORCH_CPU_ENGINE", "engines.torch_engine", "TorchEngine"),
-    "split": ("SPLIT_ENGINE", "engines.split_engine", "SplitEngine"),
-    "reference": ("REFERENCE_ENGINE", "engines.reference", "ReferenceEngine"),
+# alias -> (name, module, class, its BY_DEFAULT); in the order in which a default is looked for.
+# The last stands here too so that a default is chosen without importing the others.
+ENGINES: dict[str, tuple[str, str, str, bool]] = {
+    "iree": ("IREE_JIT_ENGINE", "engines.iree", "IreeEngine", True),
+    "torch": ("TORCH_CPU_ENGINE", "engines.torch_engine", "TorchEngine", False),
+    "split": ("SPLIT_ENGINE", "engines.split_engine", "SplitEngine", False),
+    "reference": ("REFERENCE_ENGINE", "engines.reference", "ReferenceEngine", False),
 }
 
 # (module, function): the function returns the engines found, a tuple of `Engine`, with names and
@@ -44,10 +45,13 @@ class Entry:
         Full name, which hipDNN's id is made of.
     load : callable
         Returns the engine, always the same one.
+    by_default : bool
+        Its `Engine.BY_DEFAULT`.
     """
 
     name: str
     load: Callable[[], Engine]
+    by_default: bool
 
 
 def engines() -> Mapping[str, Entry]:
@@ -98,8 +102,8 @@ def own_engines() -> Mapping[str, Entry]:
     """Return the engines of `ENGINES` by alias; nothing is looked for."""
     return MappingProxyType(
         {
-            alias: Entry(name=name, load=_Import(module, cls))
-            for alias, (name, module, cls) in ENGINES.items()
+            alias: Entry(name=name, load=_Import(module, cls), by_default=by_default)
+            for alias, (name, module, cls, by_default) in ENGINES.items()
         }
     )
 
@@ -129,7 +133,8 @@ def _table(found: tuple[tuple[Engine, ...], ...]) -> Mapping[str, Entry]:
     table = dict(own_engines())
     for one in (e for group in found for e in group):
         if one.ALIAS not in table and one.NAME not in {e.name for e in table.values()}:
-            table[one.ALIAS] = Entry(name=one.NAME, load=_Constant(one))
+            load = _Constant(one)
+            table[one.ALIAS] = Entry(name=one.NAME, load=load, by_default=one.BY_DEFAULT)
     # The reference is for checking: it stays the last.
     table["reference"] = table.pop("reference")
     return MappingProxyType(table)

@@ -57,7 +57,7 @@ def default_engines() -> tuple[str, ...]:
     They are engines of our own: those that are discovered are for policies and for who names one.
     """
     own = manifest.own_engines()
-    return tuple(alias for alias, entry in own.items() if entry.load().BY_DEFAULT)
+    return tuple(alias for alias, entry in own.items() if entry.by_default)
 
 
 def candidates(
@@ -167,8 +167,8 @@ def _pool(
     among them where it can make a difference: when times decide, or when the user's rules or
     order may name one.
     """
-    own = [entry.load() for entry in manifest.own_engines().values()]
-    usual = tuple(one for one in own if one.BY_DEFAULT)
+    own = manifest.own_engines().values()
+    usual = tuple(entry.load() for entry in own if entry.by_default)
     open_to_all = bool({"heuristic", "autotune"} & set(names)) or bool(now.engine_order)
     open_to_all |= now.engine_config is not None and "config" in names
     if not open_to_all and "tuned" in names:

@@ -160,9 +160,10 @@ def reports(*, again: bool = False) -> list[Report]:
 def _owners() -> dict[int, str]:
     """Return who has which engine id before any plugin is met: our own engines."""
     from ..engine import engine_id
-    from ..manifest import ENGINES
+    from ..manifest import own_engines
 
-    return {engine_id(name): f"hipdnn-iree's own {name}" for name, _, _ in ENGINES.values()}
+    names = (entry.name for entry in own_engines().values())
+    return {engine_id(name): f"hipdnn-iree's own {name}" for name in names}
 
 
 def _without_taken(report: Report, owners: dict[int, str]) -> Report:
@@ -246,9 +247,10 @@ def _engines(found: Iterable[Report]) -> tuple[ForeignEngine, ...]:
 
 
 def _aliases() -> dict[str, None]:
-    from ..manifest import ENGINES
+    from ..manifest import own_engines
 
-    return dict.fromkeys((*ENGINES, *(name for name, _, _ in ENGINES.values())))
+    own = own_engines()
+    return dict.fromkeys((*own, *(entry.name for entry in own.values())))
 
 
 def _of_report(report: Report, taken: dict[str, None]) -> list[ForeignEngine]:

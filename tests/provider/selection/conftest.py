@@ -117,7 +117,10 @@ class Install:
 
     def __call__(self, *engines: Engine) -> None:
         own = {alias: manifest.own_engines()[alias] for alias in ("iree", "split", "reference")}
-        fakes = {e.ALIAS: manifest.Entry(name=e.NAME, load=partial(_same, e)) for e in engines}
+        fakes = {
+            e.ALIAS: manifest.Entry(name=e.NAME, load=partial(_same, e), by_default=e.BY_DEFAULT)
+            for e in engines
+        }
         table = {"iree": own.pop("iree"), **fakes, **own}
         self._patch.setattr(manifest, "own_engines", lambda: table)
         self._patch.setattr(manifest, "DISCOVERERS", ())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +16,7 @@ from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import CompileError, GraphError, NotSupportedError, SettingError
 from hipdnn_iree.jit.knobs import scope, settings
 from hipdnn_iree.provider.engine import engine_id
-from hipdnn_iree.provider.manifest import engine
+from hipdnn_iree.provider.manifest import engine, own_engines
 from hipdnn_iree.provider.select import choose, ranking
 from hipdnn_iree.provider.selection.config import read_rules
 from hipdnn_iree.provider.selection.cost import estimate
@@ -336,3 +338,23 @@ def test_what_was_concluded_follows_what_it_rests_on(install: Any, tmp_path: Pat
     preferring = replace(graph, preferred_engine_id=engine_id(IREE))
     assert choose(preferring, "cpu").name == IREE
     assert settings().engine_policy == ()
+
+
+def test_the_table_of_engines_says_of_each_what_its_class_says() -> None:
+    for alias, entry in own_engines().items():
+        found = entry.load()
+        assert (alias, entry.name, entry.by_default) == (found.ALIAS, found.NAME, found.BY_DEFAULT)
+
+
+def test_a_default_is_chosen_without_importing_other_engines() -> None:
+    code = """
+import sys
+from hipdnn_iree import Graph
+from hipdnn_iree.provider.select import choose
+g = Graph(io_data_type="float")
+g.relu(g.tensor(dims=(2, 3))).set_output()
+assert choose(g.freeze(), "cpu").engine.ALIAS == "iree"
+print([m for m in sys.modules if m.startswith("hipdnn_iree.provider.engines.")])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['hipdnn_iree.provider.engines.iree']"
