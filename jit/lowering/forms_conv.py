@@ -199,6 +199,15 @@ def _scattered(site: Site) -> bool:
     return site.target.is_cpu and _groups(site) == 1 and floats and few and not site.dynamic
 
 
+_PLAIN_GRADIENT = Form(
+    name="plain",
+    help="one op for the gradient of a convolution, on the operands as they come: for "
+    "comparison (on gfx9 IREE 3.13 compiles some wrongly)",
+    fits=lambda site: site.compute.is_float and not site.dynamic and _symmetric(site),
+    why="a compute type of floats, equal padding on both sides, fixed dims",
+    tried=False,
+)
+
 DGRAD = (
     Form(
         name="flipped",
@@ -218,14 +227,7 @@ DGRAD = (
         fits=_transposable,
         why="one group, a compute type of floats, fixed dims",
     ),
-    Form(
-        name="plain",
-        help="one op for the gradient of a convolution, on the operands as they come: for "
-        "comparison (on gfx9 IREE 3.13 compiles some wrongly)",
-        fits=lambda site: site.compute.is_float and not site.dynamic and _symmetric(site),
-        why="a compute type of floats, equal padding on both sides, fixed dims",
-        tried=False,
-    ),
+    _PLAIN_GRADIENT,
 )
 
 
@@ -257,14 +259,7 @@ WGRAD = (
         help="the image convolved with dy, batch and channels exchanged",
         fits=_always,
     ),
-    Form(
-        name="plain",
-        help="one op for the gradient of a convolution, on the operands as they come: for "
-        "comparison (on gfx9 IREE 3.13 compiles some wrongly)",
-        fits=lambda site: site.compute.is_float and not site.dynamic and _symmetric(site),
-        why="a compute type of floats, equal padding on both sides, fixed dims",
-        tried=False,
-    ),
+    _PLAIN_GRADIENT,
 )
 
 
