@@ -453,9 +453,9 @@ class Graph(PointwiseMethods):
 
     def save(self, path: str | Path) -> None:
         """Write hipDNN's graph JSON to a file."""
-        from pathlib import Path
+        from .files import write_file
 
-        Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+        write_file(path, f"{self.to_json()}\n".encode())
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:

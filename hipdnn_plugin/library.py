@@ -8,7 +8,6 @@ of which Python it belongs to; ``native/plugin.c`` reads it.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..graph_api.errors import NotSupportedError
+from ..graph_api.files import replace_file
 from ..jit.compiler.process import interpreter
 from ..jit.knobs import foreign, settings
 
@@ -107,16 +107,7 @@ def read_record(library: Path) -> dict[str, str]:
 def _place(source: Path, wanted: Path, note: str) -> None:
     """Put a library and its record in place, each at once; who sees the first has the second."""
     for path, data in ((Path(f"{wanted}.python"), note.encode()), (wanted, source.read_bytes())):
-        # Not *.so, which a host that looks into the folder meanwhile would open.
-        handle, name = tempfile.mkstemp(prefix=".hipdnn-iree-", dir=wanted.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            os.chmod(name, 0o644)
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
+        replace_file(path, data, mode=0o644)  # whoever starts the host may read it
 
 
 def _compile(out: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from hashlib import sha256
@@ -16,6 +15,7 @@ from ...graph_api.errors import (
     GraphError,
     NotSupportedError,
 )
+from ...graph_api.files import write_file
 from ...graph_api.frozen import FrozenGraph
 from ...jit.cache import versions
 from ...jit.knobs import scope
@@ -300,13 +300,7 @@ def save_artifact(path: str | Path, plans: Plan | Iterable[Plan]) -> Artifact:
     data = packed([plans] if isinstance(plans, Plan) else list(plans))
     artifact = Artifact(Container(data, str(path)))
     artifact.verify()
-    target = Path(path).resolve()
-    scratch = target.with_name(f".{target.name[:80]}.{os.getpid()}")
-    try:
-        scratch.write_bytes(data)
-        os.replace(scratch, target)
-    finally:
-        scratch.unlink(missing_ok=True)
+    write_file(path, data)
     return artifact
 
 

@@ -119,7 +119,7 @@ def command(
         progress=progress,
     )
     if output is not None:
-        _write(Path(output), data)
+        _write(output, data)
     if state.json:
         emit(data)
     else:
@@ -181,10 +181,12 @@ def _show(data: dict[str, Any]) -> None:
         say(f"worst: {data['worst']['name']} {data['worst']['ratio']:.2f}")
 
 
-def _write(path: Path, data: dict[str, Any]) -> None:
+def _write(path: str, data: dict[str, Any]) -> None:
     import json
+
+    from .files import write
 
     text = json.dumps(data, indent=1, allow_nan=False)
     # A list of numbers is one line, so that a change of one case is a change of few lines.
     flat = re.sub(r"\[\s*([-+.\deE,\s]+?)\s*\]", lambda m: f"[{' '.join(m[1].split())}]", text)
-    path.write_text(flat + "\n", encoding="utf-8")
+    write(path, f"{flat}\n".encode())

@@ -7,7 +7,6 @@ element of these types is raw bytes (``|V2``, ``|V1``), taken back as what the t
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...graph_api.errors import BindError, FormatError, Problem
+from ...graph_api.files import write_file
 
 if TYPE_CHECKING:
     from ...graph_api.frozen import FrozenGraph
@@ -95,7 +95,7 @@ def read_file(path: str) -> tuple[Graph, Artifact | None]:
 
 
 def write(path: str | Path, data: bytes) -> None:
-    """Write a file as a whole: a reader sees the old content or the new one.
+    """Write a file as a whole (`graph_api.files.write_file`).
 
     Raises
     ------
@@ -103,17 +103,7 @@ def write(path: str | Path, data: bytes) -> None:
         If it cannot be written.
     """
     with file_errors(path, "write"):
-        target = Path(path)
-        if target.exists() and not target.is_file():  # /dev/null, a pipe
-            target.write_bytes(data)
-            return
-        target = target.resolve()  # so that a link stays one
-        scratch = target.with_name(f".{target.name[:80]}.{os.getpid()}")
-        try:
-            scratch.write_bytes(data)
-            os.replace(scratch, target)
-        finally:
-            scratch.unlink(missing_ok=True)
+        write_file(path, data)
 
 
 # ---------------------------------------------------------------------------- arrays

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from ...graph_api.errors import Problem
+from ...graph_api.files import replace_file
 from ...jit.compiler.process import interpreter
 from ...jit.knobs import foreign, settings
 from ..engine import engine_id
@@ -277,14 +278,7 @@ def _remember(key: list[Any], answer: dict[str, Any]) -> None:
         return
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=".")
-        try:
-            with os.fdopen(handle, "w") as out:
-                json.dump(answer, out)
-            os.replace(name, file)
-        except BaseException:
-            os.unlink(name)
-            raise
+        replace_file(file, json.dumps(answer).encode(), sync=False)
         _trim(file.parent)
     except OSError as error:
         log.info("what %s said is not remembered: %s", answer.get("path", "a plugin"), error)

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from ...graph_api.errors import FormatError, SettingError
+from ...graph_api.files import write_file
 from .config import Pattern, Rule, rules_text
-from .files import write_whole
 from .winners import Entry, read_entries, remember, winners, written
 
 __all__ = ["export", "import_file"]
+
+_FORMS = ("winners", "hipdnn")
 
 
 def export(path: Path, *, form: str = "winners") -> int:
@@ -31,12 +33,12 @@ def export(path: Path, *, form: str = "winners") -> int:
     SettingError
         If there is no such form.
     """
+    if form not in _FORMS:
+        raise SettingError(f"unknown form {form!r}; known: {', '.join(_FORMS)}")
     known = winners().entries
     if form == "winners":
-        write_whole(path, written(known))
+        _write(path, written(known))
         return len(known)
-    if form != "hipdnn":
-        raise SettingError(f"unknown form {form!r}; known: winners, hipdnn")
     best: dict[tuple[str, str, str], Entry] = {}
     for entry in known:
         have = best.get(entry.place)
@@ -46,8 +48,13 @@ def export(path: Path, *, form: str = "winners") -> int:
     for entry in sorted(best.values(), key=lambda e: e.when):
         if (rule := _as_rule(entry)) is not None:
             rules[rule] = (_named(rule, entry), _metadata(entry))
-    write_whole(path, rules_text(list(rules.values())) + "\n")
+    _write(path, rules_text(list(rules.values())) + "\n")
     return len(rules)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, text.encode())
 
 
 def import_file(path: Path) -> int:

@@ -1,16 +1,14 @@
-"""Small files that many processes read and some write: read when changed, written whole."""
+"""Small files that many processes read and some write: read anew when they have changed."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Hashable
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Generic, TypeVar
 
-__all__ = ["Watched", "stamp", "write_whole"]
+__all__ = ["Watched", "stamp"]
 
 T = TypeVar("T")
 
@@ -39,25 +37,3 @@ class Watched(Generic[T]):
 
     def __call__(self, path: Path) -> T:
         return self._read(path, stamp(path))
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file beside its place and rename it there: a reader sees the old or the new one.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be made or written.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fd, made = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(fd, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(made, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(made)
-        raise

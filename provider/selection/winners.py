@@ -20,12 +20,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ...graph_api.files import write_file
 from ...graph_api.frozen import FrozenGraph
 from ...jit.cache.locks import key_lock
 from ...jit.knobs import settings
 from ...jit.target import Target, cpu_features
 from .candidate import Candidate
-from .files import Watched, write_whole
+from .files import Watched
 from .match_key import match_keys
 from .policies import with_choice
 
@@ -315,7 +316,7 @@ def remember(entries: Sequence[Entry]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with key_lock(f"{path}.lock", _LOCK_S):
             kept = [e for e in winners().entries if (e.place, e.engine_id) not in places]
-            write_whole(path, written([*kept, *entries]))
+            write_file(path, written([*kept, *entries]).encode())
     except OSError as error:
         log.warning("measured times cannot be stored in %s: %s", path, error)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...graph_api.errors import FormatError, SettingError
+from ...graph_api.files import write_file
 
 __all__ = ["Key", "alone", "load", "save"]
 
@@ -38,9 +39,7 @@ def save(path: Path, findings: Mapping[Key, Mapping[str, Any]]) -> None:
     """Write findings, one a line; the file is replaced at once or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join(json.dumps(findings[key]) for key in sorted(findings))
-    part = path.with_name(path.name + ".part")
-    part.write_text(f'{{"findings": [\n{lines}\n]}}\n', encoding="utf-8")
-    part.replace(path)
+    write_file(path, f'{{"findings": [\n{lines}\n]}}\n'.encode(), sync=False)
 
 
 @contextmanager
