@@ -25,7 +25,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -199,25 +198,6 @@ def throughput(rounds: int, count: int) -> dict[str, Any]:
     }
 
 
-def machine() -> dict[str, Any]:
-    """Return what the figures depend on."""
-    model = ""
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        for line in file:
-            if line.startswith("model name"):
-                model = line.partition(":")[2].strip()
-                break
-    from hipdnn_iree.jit.cache import versions
-
-    return {
-        "cpu": model,
-        "cpus": len(os.sched_getaffinity(0)),
-        "load_average": os.getloadavg()[0],
-        "python": platform.python_version(),
-        **versions(),
-    }
-
-
 def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -225,12 +205,14 @@ def main() -> None:
     parser.add_argument("--graphs", type=int, default=20, help="to compile; 0: leave that out")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
+    from hipdnn_iree.provider.bench.machine import machine
+
     about: dict[str, Any] = {"machine": machine(), "rounds": options.rounds}
     with tempfile.TemporaryDirectory(prefix="hipdnn-iree-latency-") as folder:
         about["first_result_ms"] = first_results(options.rounds, Path(folder))
         if options.graphs:
             about["throughput"] = throughput(max(1, options.rounds // 2), options.graphs)
-    about["machine"]["load_average_after"] = os.getloadavg()[0]
+    about["machine"]["load_after"] = round(os.getloadavg()[0], 2)
     if options.json:
         print(json.dumps(about, indent=2))
         return

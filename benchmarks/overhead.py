@@ -8,7 +8,8 @@ round, so that a busy machine slows all of them alike.  "best" is the fastest ro
 middle one, "spread" the distance between the quartiles over the median; "over" is the difference
 from bare, of the best rounds and in the middle of all rounds (each against its own bare).  Ways
 that take many sets of buffers, or start many runs, count for one of them.  Then 100,000 calls are
-made of each graph and the growth of the process is measured, and that of the pool.
+made of each graph and the growth of the process is measured, and that of the pool.  Last comes what
+it takes to choose an engine for a graph that is known, with and without freezing it first.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from hipdnn_iree.jit.runtime.memory import adopt, allocate, as_view
 from hipdnn_iree.jit.runtime.plan import Executable
 from hipdnn_iree.jit.runtime.workspaces import arena_of
 from hipdnn_iree.provider.bench.machine import machine
+from hipdnn_iree.provider.select import choose
 
 DRIVERS = ("local-sync", "local-task")
 MANY = 32
@@ -241,6 +243,17 @@ def show(driver: str, name: str, found: dict[str, Any]) -> None:
     )
 
 
+def choosing(options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """Return the microseconds of choosing an engine again."""
+    graph, frozen = relu(), relu().freeze()
+    choose(frozen, "cpu")
+    ways = {
+        "choose, frozen": Way(lambda: choose(frozen, "cpu")),
+        "freeze, choose": Way(lambda: choose(graph.freeze(), "cpu")),
+    }
+    return compare(ways, max(options.runs // 10, 1), options.rounds)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--driver", default=",".join(DRIVERS), help="separated by commas")
@@ -258,6 +271,11 @@ def main() -> None:
         if not options.json:
             for name, about in found.items():
                 show(driver, name, about)
+    result["choosing"] = choosing(options)
+    if not options.json:
+        print("choosing an engine for a known graph; microseconds")
+        for way, row in result["choosing"].items():
+            print(f"{way:28}{row['best_us']:8.2f}{row['median_us']:8.2f}{row['spread']:8.0%}")
     sync = result["drivers"].get("local-sync", {})
     over = [about["calls"]["BoundPlan()"]["over_us"] for about in sync.values()]
     result["limit_us"], result["ok"] = LIMIT_US, all(us <= LIMIT_US for us in over)

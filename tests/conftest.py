@@ -1,13 +1,14 @@
-"""What holds for every test: no settings of the user, an own cache, and quiet while timing."""
+"""What holds for every test: no settings of the user and an own cache."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,26 +52,43 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["run_dir"] = str(node.config.stash[_RUN_DIR])
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Let a test marked ``timing`` run while the other workers pause, so that it can be strict."""
-    if not hasattr(item.config, "workerinput"):
-        return (yield)
-    run_dir, alone = item.config.stash[_RUN_DIR], item.get_closest_marker("timing") is not None
-    # Who waits to be alone keeps the door, so that no other test slips in before it.
-    room = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
-    with _locked(run_dir / "door", fcntl.LOCK_EX) as door, _locked(run_dir / "room", room):
-        fcntl.flock(door, fcntl.LOCK_UN)
-        return (yield)
+@pytest.fixture
+def steps() -> Callable[[Callable[[], object]], int]:
+    """Return a function that counts the calls, also of built-in functions, that a call makes.
+
+    A measure of work that does not depend on the machine nor on what else it does.
+    """
+
+    def count(call: Callable[[], object]) -> int:
+        found = 0
+
+        def note(frame: object, event: str, argument: object) -> None:
+            nonlocal found
+            found += event in ("call", "c_call")
+
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            call()
+        finally:
+            sys.setprofile(before)
+        return found
+
+    return count
 
 
-@contextmanager
-def _locked(path: Path, kind: int) -> Iterator[int]:
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, kind)
-        yield handle
-    finally:
-        # Said in words: a child that a test has forked may keep the file open.
-        fcntl.flock(handle, fcntl.LOCK_UN)
-        os.close(handle)
+@pytest.fixture
+def ends() -> Callable[[], AbstractContextManager[None]]:
+    """Return a context manager for work that damaged input must not make endless.
+
+    Its limit, 60 seconds of CPU time, is far above what any machine takes, and far below what
+    the work would take if it grew with the square of the input.
+    """
+
+    @contextmanager
+    def limit() -> Iterator[None]:
+        begin = time.process_time()
+        yield
+        assert time.process_time() - begin < 60
+
+    return limit

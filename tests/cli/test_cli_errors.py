@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import pty
-import resource
 import signal
 import subprocess
 import sys
@@ -406,19 +405,6 @@ def test_show_and_explain_load_no_compiler(graphs: Path) -> None:
     explain = started(["explain", str(graphs / "add.json")])
     assert explain.stderr.startswith("0 ")
     assert not {"iree", "torch_mlir"} & set(explain.stderr.split())
-
-
-@pytest.mark.timing
-def test_start_up_time() -> None:
-    """In seconds of a processor, which others on the machine do not change much."""
-
-    def seconds() -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert process("engines").returncode == 0
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    assert min(seconds() for _ in range(5)) < 0.3  # measured: 0.14
 
 
 def test_without_click() -> None:

@@ -65,15 +65,3 @@ def test_the_package_itself_loads_nothing(fresh: Callable[[str], str]) -> None:
     loaded = fresh("import sys, hipdnn_iree; print(*sys.modules)").split()
     assert [name for name in loaded if name.startswith("hipdnn_iree")] == ["hipdnn_iree"]
     assert not UNWANTED & {name.partition(".")[0] for name in loaded}
-
-
-@pytest.mark.timing
-def test_import_time(fresh: Callable[[str], str]) -> None:
-    """About 8 ms, most of it the standard library's ``typing``."""
-    code = """
-import time
-start = time.perf_counter()
-import hipdnn_iree
-print(time.perf_counter() - start)
-"""
-    assert min(float(fresh(code)) for _ in range(5)) < 0.05

@@ -7,8 +7,8 @@ import copy
 import json
 import math
 import random
-import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -519,9 +519,7 @@ MISTAKES: list[tuple[str, Any, str, str, str, str]] = [
     ids=[f"{m[0]}-{i}" for i, m in enumerate(MISTAKES)],
 )
 def test_mistake(rule: str, data: Any, node: str, port: str, got: str, wanted: str) -> None:
-    start = time.process_time()
     (problem,) = problems(data)
-    assert time.process_time() - start < 5
     assert (problem.rule, problem.node, problem.port) == (rule, node, port)
     assert got in problem.got
     assert wanted in problem.wanted
@@ -578,7 +576,9 @@ def test_rules_of_the_graph_are_left_to_the_graph() -> None:
 # ------------------------------------------------------------------ garbage
 
 
-def test_megabytes_of_garbage_are_turned_away_quickly() -> None:
+def test_megabytes_of_garbage_are_turned_away(
+    ends: Callable[[], AbstractContextManager[None]],
+) -> None:
     rng = random.Random(3)
     size = 5_000_000
     for text in (
@@ -592,10 +592,9 @@ def test_megabytes_of_garbage_are_turned_away_quickly() -> None:
         ('{"nodes": "' + "é" * size + '", "tensors": []}').encode(),
         ('{"nodes": ' + "[" * 900 + "]" * 900 + ', "tensors": 1}').encode(),
     ):
-        start = time.process_time()
-        for problem in problems(text):
-            assert len(str(problem)) < 500
-        assert time.process_time() - start < 5
+        with ends():
+            for problem in problems(text):
+                assert len(str(problem)) < 500
 
 
 ATOMS = st.sampled_from(

@@ -8,7 +8,6 @@ import os
 import pickle
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -225,18 +224,6 @@ def test_source_digest_is_remembered_and_refuses_nothing_to_read(tmp_path) -> No
         source_digest([tmp_path / "none.py"])
 
 
-@pytest.mark.timing
-def test_source_digest_of_sixty_files_takes_under_3_ms(tmp_path) -> None:
-    files = package(tmp_path / "p", **{f"op{i}": f"x = {i}\n" * 400 for i in range(60)})
-    times = []
-    for _ in range(10):
-        installation._source_digest.cache_clear()
-        start = time.thread_time()  # not the wall clock, which sees what else runs
-        source_digest(files)
-        times.append(time.thread_time() - start)
-    assert min(times) < 3e-3
-
-
 def test_versions_are_those_of_the_metadata() -> None:
     found = versions()
     assert list(found) == ["iree-base-compiler", "iree-base-runtime", "torch-mlir"]
@@ -248,27 +235,22 @@ def test_versions_are_those_of_the_metadata() -> None:
         assert version == wanted
 
 
-@pytest.mark.timing
-def test_versions_import_nothing_and_are_fast() -> None:
+def test_versions_import_nothing() -> None:
     code = (
-        "import sys, time\n"
+        "import sys\n"
         "from hipdnn_iree.jit.cache import versions\n"
-        "start = time.thread_time(); versions(); took = time.thread_time() - start\n"
+        "versions()\n"
         "heavy = ('iree', 'torch_mlir', 'numpy', 'importlib.metadata', 'logging')\n"
-        "print(took, *(m for m in heavy if m in sys.modules))"
+        "print(*(m for m in heavy if m in sys.modules))"
     )
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()
-        for _ in range(3)
-    ]
-    assert all(len(run) == 1 for run in runs), runs
-    assert min(float(run[0]) for run in runs) < 10e-3
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not found.stdout.split()
 
 
 def test_versions_of_absent_half_upgraded_and_source_built_packages(tmp_path, monkeypatch) -> None:

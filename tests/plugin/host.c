@@ -207,6 +207,15 @@ static void* plan(void* handle, void** workspace) {
   return context;
 }
 
+static int mapped(const char* name) {
+  char line[4096];
+  int found = 0;
+  FILE* maps = fopen("/proc/self/maps", "r");
+  while (!found && fgets(line, sizeof line, maps)) found = strstr(line, name) != NULL;
+  fclose(maps);
+  return found;
+}
+
 /* run GRAPH CONFIG JOB ITERATIONS */
 static int run(char** args) {
   double begin = now();
@@ -225,6 +234,7 @@ static int run(char** args) {
   struct timespec cpu;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
   printf("cpu_s %.6f\n", (double)cpu.tv_sec + (double)cpu.tv_nsec * 1e-9);
+  printf("compiler_mapped %d\n", mapped("libIREECompiler") || mapped("torch_mlir"));
   write_results(&job);
   int iterations = atoi(args[3]);
   for (int k = 0; k < iterations / 10; ++k) P.ExecuteOpGraph(handle, context, workspace, job.buffers, job.count);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -136,39 +135,24 @@ def test_scalars_read_at_execution(host: Any, make_job: Any) -> None:
     job.verify()
 
 
-@pytest.mark.timing
-def test_cached_graph_in_a_fresh_process(host: Any, make_job: Any) -> None:
-    """The first result of a graph that is in the cache comes within a second of the start."""
+def test_cached_graph_in_a_fresh_process(host: Any, make_job: Any, tmp_path: Path) -> None:
+    """Nothing is compiled, and neither compiler nor torch-mlir is loaded; the time that this
+    takes is what ``benchmarks/plugin.py`` measures."""
     job = make_job(data(FUSED))
-    host.run("run", *job.arguments, 0)
-    facts = [host.run("run", *job.arguments, 0) for _ in range(3)]
-    # The time of the processor, as others may be using the machine, and the clock's if not.
-    assert min(float(found["cpu_s"]) for found in facts) < 1.0, facts
-    if os.getloadavg()[0] < (os.cpu_count() or 1) / 2:
-        assert min(float(found["total_s"]) for found in facts) < 1.0, facts
+    cache = {"HIPDNN_IREE_CACHE_DIR": str(tmp_path / "cache")}
+    host.run("run", *job.arguments, 0, env=cache)
+    job.verify()
+    entries = {path: path.stat().st_mtime_ns for path in tmp_path.glob("cache/**/*.vmfb")}
+    assert entries
+    # A second compilation could not find its Python.
+    nothing = {**cache, "HIPDNN_IREE_PYTHON": "", "PATH": "/nowhere"}
+    facts = host.run("run", *job.arguments, 0, env=nothing)
+    job.verify()
+    assert facts["compiler_mapped"] == "0"
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.glob("cache/**/*.vmfb")} == entries
 
 
-@pytest.mark.timing
-def test_overhead_and_growth(host: Any, make_job: Any, record_property: Any) -> None:
-    """The best call of many costs little more than the bound plan; 20,000 take no memory."""
-    from hipdnn_iree.provider.graph import loads
-
+def test_calls_take_no_memory(host: Any, make_job: Any) -> None:
     job = make_job(data(SIMPLE))
     facts = host.run("run", *job.arguments, 20_000)
-    plan = loads(data(SIMPLE)).build("cpu")
-    arrays = {uid: job.inputs[uid] for uid in plan.graph.inputs}
-    outputs = plan.run(arrays)
-    bound = plan.bind({**arrays, **outputs}, copy=True)
-    alone = min(_seconds(bound) for _ in range(2000)) * 1e6
-    over = float(facts["best_us"]) - alone
-    record_property("overhead_us", over)
-    assert over < 10, (facts, alone)
     assert int(facts["growth_kib"]) < 512, facts
-
-
-def _seconds(call: Any) -> float:
-    import time
-
-    begin = time.perf_counter()
-    call()
-    return time.perf_counter() - begin

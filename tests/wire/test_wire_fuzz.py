@@ -8,9 +8,9 @@ from __future__ import annotations
 import random
 import resource
 import struct
-import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -121,27 +121,27 @@ def told(error: FormatError) -> str:
     return error.problems[0].rule
 
 
+Ends = Callable[[], AbstractContextManager[None]]
+
+
 def peak() -> float:
     """Return the largest size that this process had, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def check(count: int, recorded: list[Any], seed: int) -> Counter[str]:
+def check(count: int, recorded: list[Any], seed: int, ends: Ends) -> Counter[str]:
     sources = originals(recorded)
     before = peak()
     found: Counter[str] = Counter()
-    longest = 0.0
     for data in mutants(count, sources, seed):
-        start = time.perf_counter()
-        found[outcome(data)] += 1
-        longest = max(longest, time.perf_counter() - start)
-    assert longest < 5.0
+        with ends():
+            found[outcome(data)] += 1
     assert peak() - before < 500
     return found
 
 
-def test_some_thousand_damaged_graphs(all_recorded: list[Any]) -> None:
-    found = check(8_000, all_recorded, seed=1)
+def test_some_thousand_damaged_graphs(all_recorded: list[Any], ends: Ends) -> None:
+    found = check(8_000, all_recorded, 1, ends)
     # The fuzzer reaches the inside: much is sound enough for the rules of the graph.
     assert found["graph"] > 400
     assert found["no graph"] > 100
@@ -150,8 +150,8 @@ def test_some_thousand_damaged_graphs(all_recorded: list[Any]) -> None:
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_a_million_damaged_graphs(all_recorded: list[Any]) -> None:
-    found = check(1_000_000, all_recorded, seed=2)
+def test_a_million_damaged_graphs(all_recorded: list[Any], ends: Ends) -> None:
+    found = check(1_000_000, all_recorded, 2, ends)
     assert found["graph"] > 50_000
 
 
@@ -180,14 +180,10 @@ def test_damaged_engines_and_plans(recorded_config: bytes) -> None:
         assert 100 < sound < 2_900
 
 
-@pytest.mark.timing
-def test_a_small_graph_is_read_in_no_time(all_recorded: list[Any]) -> None:
-    """About 0.1 ms for a convolution with three tensors on one idle core; 1 ms is the limit."""
+def test_a_small_graph_is_read_in_few_steps(
+    all_recorded: list[Any], steps: Callable[[Callable[[], object]], int]
+) -> None:
+    """A convolution with three tensors, about 0.1 ms on an idle core."""
     (conv,) = (item.data for item in all_recorded if item.name == "fprop_autouid")
-
-    def once() -> float:
-        start = time.perf_counter()
-        decode(conv, Graph)
-        return time.perf_counter() - start
-
-    assert min(once() for _ in range(50)) < 0.001
+    decode(conv, Graph)
+    assert steps(lambda: decode(conv, Graph)) < 1500  # 713 as counted

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -47,6 +47,9 @@ def put(data: bytes, place: int, text: str, value: int) -> bytes:
     out = bytearray(data)
     struct.pack_into(text, out, place, value)
     return bytes(out)
+
+
+Ends = Callable[[], AbstractContextManager[None]]
 
 
 # ---------------------------------------------------------------------------- damage
@@ -142,19 +145,18 @@ def maze(count: int, vector: int) -> bytes:
     return bytes(out + struct.pack("<I", vector) + bytes(8 * vector))
 
 
-def test_parts_that_are_shared_again_and_again() -> None:
+def test_parts_that_are_shared_again_and_again(ends: Ends) -> None:
     one = maze(1, 5)
     found, _ = decode_record(one)
     assert found["tensors"][0]["strides"] == (0,) * 5
-    start = time.perf_counter()
-    for count, vector in ((2_000, 2_000), (20_000, 20_000), (90_000, 200)):
-        error = broken(maze(count, vector))
-        assert rules_of(error) == {"WIRE-05"}
-    assert rules_of(broken(maze(MAX_TABLES + 1, 0))) == {"WIRE-05"}
-    assert time.perf_counter() - start < 10
+    with ends():
+        for count, vector in ((2_000, 2_000), (20_000, 20_000), (90_000, 200)):
+            error = broken(maze(count, vector))
+            assert rules_of(error) == {"WIRE-05"}
+        assert rules_of(broken(maze(MAX_TABLES + 1, 0))) == {"WIRE-05"}
 
 
-def test_vtables_without_end() -> None:
+def test_vtables_without_end(ends: Ends) -> None:
     """Every tensor has a large vtable of its own, all overlapping."""
     count = 3_000
     out = bytearray(struct.pack("<I", 20))
@@ -165,18 +167,16 @@ def test_vtables_without_end() -> None:
     for i in range(count):  # their vtables begin every four bytes
         out += struct.pack("<i", first + 4 * i - (first + 4 * count + 4 * i))
     out += struct.pack("<HH", 40_000, 4) * (count + 10_000)
-    start = time.perf_counter()
-    assert is_damage(broken(bytes(out)).problems)
-    assert time.perf_counter() - start < 2
+    with ends():
+        assert is_damage(broken(bytes(out)).problems)
 
 
-def test_dims_without_end_are_a_problem_of_the_graph() -> None:
+def test_dims_without_end_are_a_problem_of_the_graph(ends: Ends) -> None:
     changed = record()
     changed["tensors"][0]["dims"] = (2**40,) * 200_000
-    start = time.perf_counter()
-    graph = decode(write(changed), Graph).graph
-    assert any(p.rule == "TENSOR-04" for p in graph.problems())
-    assert time.perf_counter() - start < 5
+    with ends():
+        graph = decode(write(changed), Graph).graph
+        assert any(p.rule == "TENSOR-04" for p in graph.problems())
 
 
 # ---------------------------------------------------------------------------- unions

@@ -6,7 +6,7 @@ import json
 import logging
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -309,17 +309,15 @@ def test_heuristic_takes_the_lowest_estimate() -> None:
 # ---------------------------------------------------------------------------- remembering
 
 
-def test_choosing_again_takes_less_than_a_millisecond() -> None:
+def test_choosing_again_takes_few_steps(steps: Callable[[Callable[[], object]], int]) -> None:
+    """It looks into the environment and a table; ``benchmarks/overhead.py`` measures the time."""
     graph, other = conv().freeze(), conv().freeze()
     first = choose(graph, "cpu")
-    took = []
     for asked in (graph, other, graph):
-        begin = time.perf_counter()
         found = choose(asked, "cpu")
-        took.append(time.perf_counter() - begin)
         assert found.graph is asked
         assert found.engine is first.engine
-    assert min(took) < 1e-3
+    assert steps(lambda: choose(graph, "cpu")) < 600  # 272 as counted
 
 
 def test_what_was_concluded_follows_what_it_rests_on(install: Any, tmp_path: Path) -> None:
