@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,52 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_configure_node(node: Any) -> None:
     """Tell a worker of pytest-xdist which run it belongs to."""
     node.workerinput["run_dir"] = str(node.config.stash[_RUN_DIR])
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], object]], None]:
+    """Return a function that waits until a condition holds, however slow the machine is.
+
+    It gives up after two minutes, for what never comes.
+    """
+
+    def wait(condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 120
+        while not condition():
+            assert time.monotonic() < deadline, "it did not happen"
+            time.sleep(0.005)
+
+    return wait
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let SIGINT interrupt, here and in child processes.
+
+    A shell without job control lets programs in the background ignore it (``pytest &``), and so
+    do their children.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def users_of() -> Callable[[Path, int], int]:
+    """Return a function that counts how often a process has a file, or files of a folder, open.
+
+    A process that waits for the lock of a file has it open.
+    """
+
+    def count(path: Path, pid: int) -> int:
+        found = 0
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed meanwhile
+                target = entry.readlink()
+                found += target == path or path in target.parents
+        return found
+
+    return count
 
 
 @pytest.fixture

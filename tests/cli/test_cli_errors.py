@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import pty
 import signal
 import subprocess
 import sys
+import termios
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def process(*words: object, **more: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "hipdnn_iree", *map(str, words)],
         encoding="utf-8",
-        timeout=60,
+        timeout=300,
         **{
             "env": {**os.environ, "PYTHONPATH": str(ROOT)},
             "stdout": subprocess.PIPE,
@@ -257,7 +258,7 @@ def test_colour_is_for_terminals_only() -> None:
     plain = {"PYTHONPATH": str(ROOT), "TERM": "xterm"}
     for extra, coloured in ({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False):
         words = [sys.executable, "-c", code]
-        found = subprocess.run(words, env={**plain, **extra}, capture_output=True, timeout=60)
+        found = subprocess.run(words, env={**plain, **extra}, capture_output=True, timeout=300)
         assert found.returncode == 0, found.stderr
         assert (b"\x1b[" in found.stdout) == coloured
     assert "\x1b" not in process("targets").stdout
@@ -322,12 +323,13 @@ def test_output_that_cannot_be_written(graphs: Path) -> None:
         ["sh", "-c", 'exec "$@" >&-', "sh", *words],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
-        timeout=60,
+        timeout=300,
     )
     assert (closed.returncode, closed.stderr) == (0, b"")
 
 
-def test_interrupted(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("interruptible")
+def test_interrupted(until: Callable[[Callable[[], object]], None]) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "hipdnn_iree", "-v", "show", "-"],
         env={**os.environ, "PYTHONPATH": str(ROOT), "HIPDNN_IREE_XYZZY": "1"},
@@ -335,11 +337,15 @@ def test_interrupted(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as running:
+        assert running.stdin is not None
         assert running.stderr is not None
         assert b"XYZZY" in running.stderr.readline()  # it has started
-        time.sleep(0.2)
+        pipe = running.stdin.fileno()
+        os.write(pipe, b"{")
+        # Taken from the pipe: it reads and waits for the rest.
+        until(lambda: fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)) == bytes(4))
         running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=60)
+        out, err = running.communicate(timeout=300)
     assert running.returncode == 130
     assert (out, err) == (b"", b"interrupted\n")
 
@@ -352,7 +358,7 @@ def test_text_that_the_terminal_cannot_show(graphs: Path, tmp_path: Path) -> Non
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
     words = [sys.executable, "-m", "hipdnn_iree"]
     for more in (["explain"], ["explain", "--json"], ["show", "--json"], ["show"]):
-        found = subprocess.run([*words, *more, path], env=env, capture_output=True, timeout=60)
+        found = subprocess.run([*words, *more, path], env=env, capture_output=True, timeout=300)
         assert (found.returncode, found.stderr) == (0, b"")
         if "--json" in more:
             shown = json.loads(found.stdout)
@@ -364,6 +370,7 @@ def test_text_that_the_terminal_cannot_show(graphs: Path, tmp_path: Path) -> Non
 
 STARTED = """
 import sys
+import termios
 sys.argv = ["hipdnn-iree"]
 from hipdnn_iree.provider.cli.main import main
 try:
@@ -384,7 +391,7 @@ def started(words: list[str], before: str = "") -> subprocess.CompletedProcess[s
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=300,
     )
 
 

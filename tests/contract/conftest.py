@@ -43,7 +43,7 @@ def fresh(tmp_path: Path) -> Callable[..., str]:
             env={**os.environ, "PYTHONPATH": str(source)},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -50,7 +50,7 @@ def build(kind: str, source: Path, out: Path) -> Path:
         cwd=source,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return out / done.stdout.split()[-1]
@@ -149,7 +149,7 @@ class Environment:
             env=self.environ(),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
         )
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -167,7 +167,7 @@ class Environment:
                 env=self.environ(),
                 capture_output=True,
                 text=True,
-                timeout=120,
+                timeout=300,
             )
         finally:
             borrowed.unlink()

@@ -78,7 +78,7 @@ class Sandbox:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
 
     def calls(self, part: str) -> list[str]:

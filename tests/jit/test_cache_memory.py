@@ -156,6 +156,6 @@ def test_fork_while_other_threads_use_the_memo() -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert (done.stdout.strip(), done.returncode) == ("ok", 0), done.stderr

@@ -8,6 +8,7 @@ import os
 import random
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -297,18 +298,20 @@ def test_reader_that_loses_the_files_finds_the_rebuilt_entry(store, monkeypatch,
     assert warnings(caplog) == []
 
 
-def test_reads_writes_and_trims_at_the_same_time(store, caplog) -> None:
+def test_reads_writes_and_trims_at_the_same_time(store, caplog, until) -> None:
     numbers = range(12)
     fill(store, numbers)
     stop = threading.Event()
     wrong: list[object] = []
     hits = [0]
+    rounds: Counter[int] = Counter()
 
     def guarded(work) -> None:
         try:
             data = random.Random(work.__name__)
             while not stop.is_set():
                 work(data.choice(numbers))
+                rounds[threading.get_ident()] += 1
         except BaseException as exc:
             wrong.append(exc)
 
@@ -337,12 +340,11 @@ def test_reads_writes_and_trims_at_the_same_time(store, caplog) -> None:
     ]
     for thread in threads:
         thread.start()
-    time.sleep(1.5)
+    until(lambda: wrong or (hits[0] > 10 and len(rounds) == 7 and min(rounds.values()) > 30))
     stop.set()
     for thread in threads:
         thread.join()
     assert wrong == []
-    assert hits[0] > 10
     assert warnings(caplog) == []
     assert store.info().damaged == 0
     assert store.verify() == []

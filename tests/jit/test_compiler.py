@@ -273,7 +273,7 @@ def test_unknown_backend_lists_those_there_are(compiler: Compiler) -> None:
 def test_timeout(compiler: Compiler, mode: str) -> None:
     compiler.compile(request_of(RELU))
     with (
-        scope(compiler_mode=mode, compiler_timeout_s=0.05),
+        scope(compiler_mode=mode, compiler_timeout_s=0.02),
         pytest.raises(CompileError, match="HIPDNN_IREE_COMPILER_TIMEOUT_S") as caught,
     ):
         compiler.compile(request_of(RELU))

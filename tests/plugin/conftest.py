@@ -27,7 +27,7 @@ def host_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("host") / "host"
     flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
     subprocess.run(
-        ["cc", *flags, "-o", program, HERE / "host.c", "-ldl", "-lpthread"], check=True, timeout=120
+        ["cc", *flags, "-o", program, HERE / "host.c", "-ldl", "-lpthread"], check=True, timeout=300
     )
     return program
 
@@ -49,7 +49,7 @@ def naive_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Pat
             out = folder / f"{len(built)}.so"
             source = HERE / "foreign" / "naive.c"
             words = ["cc", *base, *shared, *flags, "-o", out, source, "-lm"]
-            subprocess.run(words, check=True, timeout=120)
+            subprocess.run(words, check=True, timeout=300)
             built[flags] = out
         return built[flags]
 
@@ -108,7 +108,7 @@ class Host:
         library: Path | None = None,
         env: Mapping[str, str] | None = None,
         before: tuple[object, ...] = (),
-        timeout: float = 120,
+        timeout: float = 300,
     ) -> dict[str, str]:
         words = [*before, self.program, library or self.library, mode, scenario, *arguments]
         done = subprocess.run(

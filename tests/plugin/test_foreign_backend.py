@@ -33,7 +33,7 @@ def standin(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
             out = folder / f"{len(built)}.so"
             source = HERE / "foreign" / "backend.c"
             words = ["cc", *base, "-fPIC", "-shared", "-fvisibility=hidden", *flags, "-o", out]
-            subprocess.run([*words, source, "-ldl"], check=True, timeout=120)
+            subprocess.run([*words, source, "-ldl"], check=True, timeout=300)
             built[flags] = out
         return built[flags]
 

@@ -562,7 +562,7 @@ def test_our_own_plugin_is_the_engine_in_process(library: Path, tmp_path: Path) 
         [sys.executable, "-c", OURS, str(library), *map(str, paths)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         cwd=Path(__file__).parents[2],
     )
     assert done.returncode == 0, done.stderr

@@ -23,7 +23,7 @@ def command(*words: object, env: dict[str, str] | None = None) -> tuple[int, str
         env={**os.environ, **(env or {})},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -147,7 +147,7 @@ def test_built_once_for_all_processes(tmp_path: Path) -> None:
         subprocess.Popen(words, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
-    found = {process.communicate(timeout=120)[0] for process in running}
+    found = {process.communicate(timeout=300)[0] for process in running}
     assert len(found) == 1
     assert all(process.returncode == 0 for process in running)
     assert len(list((tmp_path / "cache").rglob("*.so"))) == 1

@@ -28,7 +28,7 @@ def python(library: Path, program: str) -> subprocess.CompletedProcess[str]:
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
 
 

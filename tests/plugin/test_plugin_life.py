@@ -214,7 +214,7 @@ def test_python_host_shares_its_interpreter(library: Path, mode: int) -> None:
             [python, "-I", "-c", PYTHON_HOST, library, str(2 | mode)],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, "done True\n", ""), python
 

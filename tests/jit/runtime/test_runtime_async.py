@@ -60,7 +60,7 @@ def test_submitted_runs_end(chain_case: Any, driver: str) -> None:
     for _ in range(20):
         y[...] = np.nan
         pending = plan.submit()
-        assert pending.wait(30)
+        assert pending.wait(300)
         near(y, wanted)
         assert pending.done
         assert repr(pending) == "Pending(done)"
@@ -130,7 +130,7 @@ def test_a_dropped_run_goes_on_and_its_memory_lives_until_its_end(chain_case: An
     assert all(memory() is not None for memory in alive)
     assert np.isnan(outputs[0]).all()
     gate.signal(1)
-    assert pending.wait(30)
+    assert pending.wait(300)
     for y in outputs:
         near(y, wanted)
     chain.execute_async({1: outputs[0], 2: x, 3: w}).wait()
@@ -161,7 +161,7 @@ for _ in range(200):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -187,7 +187,7 @@ def test_many_threads_submit(chain_case: Any) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     assert not failures
     assert arena_of(chain.device).count <= 5
 
@@ -270,7 +270,7 @@ def test_the_time_may_run_out(chain_case: Any) -> None:
     assert not pending.wait(0.001)
     assert repr(pending) == "Pending()"
     semaphore.signal(1)
-    assert pending.wait(10)
+    assert pending.wait(300)
 
 
 # --- execute_many -----------------------------------------------------------------------------
@@ -335,8 +335,8 @@ def test_a_set_whose_run_goes_on_is_not_forgotten(chain_case: Any) -> None:
     again = chain.execute_async(sets[0])
     assert not again.wait(0.01)
     gate.signal(1)
-    assert first.wait(30)
-    assert again.wait(30)
+    assert first.wait(300)
+    assert again.wait(300)
     assert not plan.busy
     chain.execute(sets[4])
     chain.execute({1: aligned(), 2: sets[1][1], 3: sets[1][3]})

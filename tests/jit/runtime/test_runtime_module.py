@@ -79,7 +79,7 @@ def test_random_damage_never_ends_the_process(relu_case: Any, tmp_path: Path) ->
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     # What is not refused differs in bytes that mean nothing (dates, padding of the archive).

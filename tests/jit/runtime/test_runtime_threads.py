@@ -42,7 +42,7 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
         assert not thread.is_alive()
     if failures:
         raise failures[0]
@@ -147,10 +147,13 @@ def test_a_hundred_thousand_calls_do_not_grow(relu: Executable, staged: bool) ->
     for _ in range(2000):
         plan()
     gc.collect()
-    before = resident()
-    for _ in range(100_000):
-        plan()
-    assert resident() - before < 512 * 1024  # a leak of 6 bytes a call would show
+    sizes = [resident()]
+    for _ in range(4):
+        for _ in range(25_000):
+            plan()
+        sizes.append(resident())
+    # The least of four turns, as other threads take memory too: a leak of 6 bytes a call shows.
+    assert min(after - before for before, after in itertools.pairwise(sizes)) < 128 * 1024
     plan()
     assert smallest_growth(plan, 5000) < 1024
     assert (y == 1).all()
@@ -219,7 +222,7 @@ def test_a_plan_in_a_forked_child_is_refused(relu_case: Any, tmp_path: Path, dri
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "parent goes on\n", "")
 

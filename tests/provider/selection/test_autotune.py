@@ -349,7 +349,7 @@ def test_processes_do_not_lose_each_others_entries(own_winners: Path) -> None:
     words = [sys.executable, "-c", _WRITER, str(own_winners)]
     env = {**os.environ, "PYTHONPATH": str(root)}
     running = [subprocess.Popen([*words, who], env=env) for who in "ab"]
-    assert [process.wait(timeout=60) for process in running] == [0, 0]
+    assert [process.wait(timeout=300) for process in running] == [0, 0]
     assert len({e.graph for e in winners().entries}) == 40
     assert [p.name for p in own_winners.parent.iterdir()] == ["winners.json"]
 
