@@ -17,18 +17,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..graph_api.buckets import Buckets
 from ..graph_api.dynamic import at_sizes
-from ..graph_api.errors import BindError, Problem
+from ..graph_api.errors import Problem
 from ..graph_api.frozen import FrozenGraph
 from ..graph_api.independence import mixing
 from ..jit.target import Target
+from .binding import BindingPlan
 from .dynamic import DynamicPlan
 from .engine import Plan
 from .latest import Latest
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from ..jit.runtime.buffers import Given
     from ..jit.runtime.device import Device
     from ..jit.runtime.memory import Step
     from ..jit.signature import ArgSpec
@@ -148,7 +146,7 @@ _Padded = dict[tuple[int, bool], Any]
 
 
 @dataclass(kw_only=True)
-class PaddedPlan(Plan):
+class PaddedPlan(BindingPlan):
     """The code of a bucket for smaller sizes.
 
     Attributes
@@ -161,12 +159,13 @@ class PaddedPlan(Plan):
     code: _Code
 
     @cached_property
-    def arguments(self) -> dict[int, tuple[ArgSpec, ArgSpec]]:
-        """Each argument as the caller has it, and as the code has it, by uid."""
+    def widened(self) -> dict[int, tuple[ArgSpec, ArgSpec]]:
+        """Each argument that is padded, as the caller has it and as the code has it, by uid."""
         from .engines.host_memory import arguments_of
 
-        mine, whole = arguments_of(self.graph), arguments_of(self.code.plan.graph)
-        return {uid: (spec, whole[uid]) for uid, spec in mine.items()}
+        whole = arguments_of(self.code.plan.graph)
+        pairs = {uid: (spec, whole[uid]) for uid, spec in self.arguments.items()}
+        return {uid: pair for uid, pair in pairs.items() if pair[0].dims != pair[1].dims}
 
     @property
     def driver(self) -> str | None:
@@ -189,13 +188,6 @@ class PaddedPlan(Plan):
             del owners  # until here they kept the memory alive
         finally:
             idle.append(padded)
-
-    def _run(self, inputs: Mapping[int, Any], copy: bool) -> dict[int, np.ndarray[Any, Any]]:
-        from .engines.host_memory import new_outputs
-
-        outputs = new_outputs({uid: spec for uid, (spec, _) in self.arguments.items()}, inputs)
-        self._bind({**inputs, **outputs}, None, copy or not self.target.is_cpu)()
-        return outputs
 
     def _bind(self, buffers: Mapping[int, Any], workspace: Any, copy: bool) -> Callable[[], None]:
         given, before, after, owners = self._stage(buffers, {}, copy)
@@ -221,56 +213,24 @@ class PaddedPlan(Plan):
         ``padded`` is filled with the memory that is missing in it.  Raises `BindError`.
         """
         from ..jit.runtime.padding import DevicePadded, HostPadded, host_memory
+        from .engines.host_memory import describe_buffers
 
         device = self._device()
-        facts, owners = self._judged(buffers, device, copy)
+        found = describe_buffers(self.graph, self.arguments, buffers, device, copy)
+        found.check()
         given = dict(buffers)
         before: list[Step] = []
         after: list[Step] = []
-        for uid, (spec, whole) in self.arguments.items():
-            if spec.dims == whole.dims:
-                continue
-            here = device.on_host or host_memory(facts[uid])
+        for uid, (spec, whole) in self.widened.items():
+            about, owner = found.givens[uid]
+            here = device.on_host or host_memory(about)
             stand_in = padded.get((uid, here))
             if stand_in is None:
                 stand_in = HostPadded(whole) if here else DevicePadded(device, whole)
                 padded[uid, here] = stand_in
             given[uid] = stand_in.given
-            (after if spec.output else before).extend(stand_in.steps(spec, facts[uid], owners[uid]))
-        return given, before, after, [*owners.values(), padded]
-
-    def _judged(
-        self, buffers: Mapping[int, Any], device: Device, copy: bool
-    ) -> tuple[dict[int, Given], dict[int, object]]:
-        """Return the facts and the owner of each buffer, or raise `BindError`."""
-        from ..jit.runtime.buffers import describe
-        from ..jit.runtime.rules import judge, overlaps
-
-        facts: dict[int, Given] = {}
-        owners: dict[int, object] = {}
-        found: list[Problem] = []
-        ranges: list[tuple[str, bool, int, int]] = []
-        for uid, (spec, _) in self.arguments.items():
-            label = self.graph.tensors[uid].label
-            if uid not in buffers:
-                wanted = f"{'a number' if spec.scalar else 'a buffer'} for uid {uid}"
-                found.append(Problem(rule="BIND-01", port=label, got="none", wanted=wanted))
-                continue
-            if spec.scalar:
-                continue  # the code's plan reads it
-            about = describe(buffers[uid], label)
-            if isinstance(about, Problem):
-                found.append(about)
-                continue
-            facts[uid], owners[uid] = about
-            found += judge(spec, facts[uid], label, device, copy)
-            ranges.append((label, spec.output, *facts[uid].bounds(spec.nbytes)))
-        found = found or overlaps(ranges)
-        if found:
-            raise BindError(
-                f"{len(found)} problem(s) with the buffers; nothing was executed", found
-            )
-        return facts, owners
+            (after if spec.output else before).extend(stand_in.steps(spec, about, owner))
+        return given, before, after, [*found.owners, padded]
 
     def _device(self) -> Device:
         from ..jit.runtime.device import Device

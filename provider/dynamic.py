@@ -69,20 +69,6 @@ class DynamicPlan(Plan):
         except GraphError as error:
             raise BindError(f"{error.message}; nothing was executed", error.problems) from None
 
-    def _by_itself(self, graph: FrozenGraph) -> Plan:
-        """Return the plan that the same engine builds for a graph with fixed dims."""
-        from .select import build
-
-        plan = build(
-            graph,
-            self.target,
-            engine=self.engine,
-            knobs=self._knobs_for(graph),
-            require_precompiled=self.require_precompiled,
-        )
-        plan.policy = self.policy
-        return plan
-
     def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
         self._for(buffers)._execute(buffers, workspace)
 

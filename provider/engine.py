@@ -195,14 +195,17 @@ class Plan(ABC):
         return self
 
     def _build_for(self, shapes: Mapping[int, Shape]) -> Plan:
+        return self._by_itself(specialise(self.graph, shapes))
+
+    def _by_itself(self, graph: FrozenGraph) -> Plan:
+        """Return the plan that the same engine builds for this graph at other sizes."""
         from .select import build
 
-        other = specialise(self.graph, shapes)
         plan = build(
-            other,
+            graph,
             self.target,
             engine=self.engine,
-            knobs=self._knobs_for(other),
+            knobs=self._knobs_for(graph),
             require_precompiled=self.require_precompiled,
         )
         plan.policy = self.policy

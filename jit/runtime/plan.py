@@ -23,7 +23,7 @@ from .device import Device
 from .memory import Stage, adopt, allocate, as_view
 from .module import Module
 from .pending import Pending
-from .rules import judge, judge_workspace, overlaps
+from .rules import judge, judge_workspace, missing, overlaps, refusal, unknown
 from .scalars import Reader, describe_scalar
 from .workspaces import Fixed, Tenant, arena_of
 
@@ -248,7 +248,7 @@ class Executable:
         """
         outputs = {uid: result(spec) for uid, _, spec in self._arguments if spec.output}
         if strict and outputs.keys() & inputs.keys():
-            raise _refusal(_unknown(outputs.keys() & inputs.keys(), "run() makes the outputs"))
+            raise refusal(unknown(outputs.keys() & inputs.keys(), "run() makes the outputs"))
         copy = copy or not self.device.on_host
         plan = self.bind({**inputs, **outputs}, strict=strict, copy=copy)
         plan()
@@ -270,10 +270,9 @@ class Executable:
             if uid in buffers:
                 todo.append((uid, label, buffers[uid], spec))
             else:
-                wanted = f"{'a number' if spec.scalar else 'a buffer'} for uid {uid}"
-                problems.append(Problem(rule="BIND-01", port=label, got="none", wanted=wanted))
+                problems.append(missing(spec, uid, label))
         if strict and len(buffers) > len(todo):
-            problems += _unknown(buffers.keys() - self.uids, "strict=False lets it pass")
+            problems += unknown(buffers.keys() - self.uids, "strict=False lets it pass")
         if workspace is not None and self.workspace_bytes:
             todo.append(("workspace", "workspace", workspace, None))
         for key, label, buffer, about in todo:
@@ -309,7 +308,7 @@ class Executable:
         if not problems:
             problems += overlaps(ranges)
         if problems:
-            raise _refusal(problems)
+            raise refusal(problems)
 
     def _prepare(
         self,
@@ -366,19 +365,6 @@ class Executable:
             if skip == 0 or (given.size or 0) >= skip + self.workspace_bytes:
                 return Fixed(adopt(self.device, given.address + skip, self.workspace_bytes))
         return Tenant(self._arena, self.workspace_bytes)
-
-
-def _unknown(uids: Iterable[object], hint: str) -> list[Problem]:
-    wanted = "the uid of an argument"
-    return [
-        Problem(rule="BIND-02", port=f"uid {uid}", got="a buffer", wanted=wanted, hint=hint)
-        for uid in sorted(uids, key=str)
-    ]
-
-
-def _refusal(problems: list[Problem]) -> BindError:
-    many = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    return BindError(f"{many} with the buffers; nothing was executed", problems)
 
 
 def _check(module: Module, signature: Signature, uids: Sequence[int], names: Sequence[str]) -> None:

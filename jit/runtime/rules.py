@@ -5,11 +5,11 @@ All broken rules of a set of buffers are reported at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...graph_api.dtypes import DataType
-from ...graph_api.errors import Problem
+from ...graph_api.errors import BindError, Problem
 from ..signature import ArgSpec
 from .arrays import ALIGNMENT
 from .buffers import HOST, Given, same_layout
@@ -17,7 +17,7 @@ from .device import Device
 from .dlpack import row_major
 from .elements import is_packed
 
-__all__ = ["RULES", "judge", "judge_workspace", "overlaps"]
+__all__ = ["RULES", "judge", "judge_workspace", "missing", "overlaps", "refusal", "unknown"]
 
 RULES = {
     "BIND-01": "every tensor of the graph's signature has a buffer",
@@ -36,6 +36,32 @@ RULES = {
     "BIND-14": "a number given for a scalar is one that its type can hold",
 }
 """Rule id -> what must hold."""
+
+
+def refusal(problems: Sequence[Problem]) -> BindError:
+    """Return the error of a set of buffers that breaks rules."""
+    many = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    return BindError(f"{many} with the buffers; nothing was executed", problems)
+
+
+def missing(spec: ArgSpec, uid: int, port: str) -> Problem:
+    """Return the problem of an argument that has no buffer (BIND-01)."""
+    wanted = f"{'a number' if spec.scalar else 'a buffer'} for uid {uid}"
+    return Problem(rule="BIND-01", port=port, got="none", wanted=wanted)
+
+
+def unknown(uids: Iterable[object], hint: str = "") -> list[Problem]:
+    """Return the problems of buffers that belong to no argument (BIND-02)."""
+    return [
+        Problem(
+            rule="BIND-02",
+            port=f"uid {uid}",
+            got="a buffer",
+            wanted="the uid of an input or output",
+            hint=hint,
+        )
+        for uid in sorted(uids, key=str)
+    ]
 
 
 def judge(spec: ArgSpec, given: Given, port: str, device: Device, copy: bool) -> list[Problem]:

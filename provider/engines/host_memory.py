@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...graph_api.errors import BindError, Problem
+from ...graph_api.errors import Problem
 from ...graph_api.frozen import FrozenGraph
 
 if TYPE_CHECKING:
@@ -69,10 +69,11 @@ def new_outputs(
         If the caller gave a buffer for one (BIND-02).
     """
     from ...jit.runtime.arrays import result
+    from ...jit.runtime.rules import refusal, unknown
 
     outputs = {uid: result(spec) for uid, spec in arguments.items() if spec.output}
     if taken := outputs.keys() & inputs.keys():
-        raise BindError("the buffers do not fit", [_unknown(uid) for uid in sorted(taken)])
+        raise refusal(unknown(taken, "run() makes the outputs"))
     return outputs
 
 
@@ -101,11 +102,11 @@ class Described:
 
     def check(self) -> None:
         """Raise `BindError` if something is wrong, or outputs overlap."""
-        from ...jit.runtime.rules import overlaps
+        from ...jit.runtime.rules import overlaps, refusal
 
         problems = self.problems or overlaps(self.ranges)
         if problems:
-            raise BindError(f"{len(problems)} problem(s) with the buffers", problems)
+            raise refusal(problems)
 
 
 def describe_buffers(
@@ -117,16 +118,15 @@ def describe_buffers(
 ) -> Described:
     """Judge the buffers of a graph by the rules of a device (which need not be open)."""
     from ...jit.runtime.buffers import describe
-    from ...jit.runtime.rules import judge
+    from ...jit.runtime.rules import judge, missing, unknown
     from ...jit.runtime.scalars import describe_scalar
 
-    problems = [_unknown(uid) for uid in buffers if uid not in arguments]
+    problems = unknown(buffers.keys() - arguments.keys())
     found = Described(givens={}, scalars={}, owners=[], ranges=[], problems=problems)
     for uid, spec in arguments.items():
         label = graph.tensors[uid].name or f"uid {uid}"
         if uid not in buffers:
-            wanted = f"{'a number' if spec.scalar else 'a buffer'} for uid {uid}"
-            problems.append(Problem(rule="BIND-01", port=label, got="none", wanted=wanted))
+            problems.append(missing(spec, uid, label))
             continue
         if spec.scalar:
             scalar = describe_scalar(buffers[uid], spec, label)
@@ -193,8 +193,3 @@ def _array(spec: ArgSpec, given: Given) -> np.ndarray[Any, Any]:
     steps = tuple(s * unit for s in given.strides)
     dtype = value_dtype(spec.data_type)
     return np.ndarray(given.dims, dtype, memory, given.address - low, steps)
-
-
-def _unknown(uid: int) -> Problem:
-    wanted = "the uid of an input or output"
-    return Problem(rule="BIND-02", port=f"uid {uid}", got="a buffer", wanted=wanted)

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...graph_api.errors import Decline, Problem
 from ...graph_api.frozen import FrozenGraph
 from ...graph_api.ops import OPS
 from ...jit.target import Target
+from ..binding import BindingPlan
 from ..dynamic import ExactPlan
 from ..engine import Engine, Plan, checked_knobs
-from .host_memory import HostMemory, arguments_of, host_memory, new_outputs
-
-if TYPE_CHECKING:
-    import numpy as np
-
+from .host_memory import HostMemory, host_memory
 
 __all__ = ["RULES", "ReferenceEngine", "ReferencePlan"]
 
@@ -67,20 +64,12 @@ class ReferenceEngine(Engine):
 
 
 @dataclass(kw_only=True)
-class ReferencePlan(Plan):
+class ReferencePlan(BindingPlan):
     """A graph that is evaluated in float64 and rounded once to the type of each output.
 
     It takes what the IREE engine takes (``jit.runtime.buffers``), by the same rules, in host
     memory.  A workspace is not needed, and ignored.
     """
-
-    def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
-        self._bind(buffers, workspace, False)()
-
-    def _run(self, inputs: Mapping[int, Any], copy: bool) -> dict[int, np.ndarray[Any, Any]]:
-        outputs = new_outputs(arguments_of(self.graph), inputs)
-        self._bind({**inputs, **outputs}, None, copy)()
-        return outputs
 
     def _bind(self, buffers: Mapping[int, Any], workspace: Any, copy: bool) -> Callable[[], None]:
         import numpy as np
@@ -88,7 +77,7 @@ class ReferencePlan(Plan):
         from ...jit.runtime.arrays import pack, unpack
         from ..reference import execute, to_dtype
 
-        graph, arguments = self.graph, arguments_of(self.graph)
+        graph, arguments = self.graph, self.arguments
         memory = host_memory(graph, arguments, buffers, copy)
 
         # What owns the memory rides along as a default, so that it lives as long as the call.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from ...graph_api.errors import Decline, Problem
 from ...graph_api.frozen import FrozenGraph
 from ...jit.knobs import settings
 from ...jit.target import Target
+from ..binding import BindingPlan
 from ..dynamic import ExactPlan
 from ..engine import Engine, EngineKnob, Plan, TensorKey, checked_knobs
 from .torch_ops import SERVED, torch_op
@@ -26,9 +27,6 @@ from .torch_ops.channel_norms import FORM, FORMS
 from .torch_ops.groups import around
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from ...jit.signature import ArgSpec
     from .torch_program import TorchProgram
 
 __all__ = ["TorchEngine", "TorchPlan"]
@@ -145,7 +143,7 @@ def _roundings(n: Around) -> Iterator[Problem]:
 
 
 @dataclass(kw_only=True)
-class TorchPlan(Plan):
+class TorchPlan(BindingPlan):
     """A graph as calls of PyTorch, in inference mode.
 
     It takes what the IREE engine takes (``jit.runtime.buffers``), by the same rules, in host
@@ -155,20 +153,10 @@ class TorchPlan(Plan):
 
     program: TorchProgram
 
-    def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
-        self._bind(buffers, workspace, False)()
-
-    def _run(self, inputs: Mapping[int, Any], copy: bool) -> dict[int, np.ndarray[Any, Any]]:
-        from .host_memory import new_outputs
-
-        outputs = new_outputs(self._arguments, inputs)
-        self._bind({**inputs, **outputs}, None, copy)()
-        return outputs
-
     def _bind(self, buffers: Mapping[int, Any], workspace: Any, copy: bool) -> Callable[[], None]:
         from .host_memory import host_memory
 
-        memory = host_memory(self.graph, self._arguments, buffers, copy)
+        memory = host_memory(self.graph, self.arguments, buffers, copy)
         return self.program.bind(memory)
 
     def native(self, buffers: Mapping[TensorKey, Any]) -> Callable[[], list[Any]]:
@@ -178,11 +166,5 @@ class TorchPlan(Plan):
         """
         from .host_memory import host_memory
 
-        memory = host_memory(self.graph, self._arguments, self._by_uid(buffers), False)
+        memory = host_memory(self.graph, self.arguments, self._by_uid(buffers), False)
         return self.program.results(memory)
-
-    @cached_property
-    def _arguments(self) -> dict[int, ArgSpec]:
-        from .host_memory import arguments_of
-
-        return arguments_of(self.graph)

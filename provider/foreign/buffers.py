@@ -13,13 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...graph_api.errors import Problem
-from ...graph_api.frozen import FrozenGraph
-from ..engines.host_memory import arguments_of, describe_buffers
+from ..engines.host_memory import describe_buffers
 from .places import Place
 
 if TYPE_CHECKING:
     from ...jit.runtime.buffers import Given
     from ...jit.signature import ArgSpec
+    from ..binding import BindingPlan
 
 __all__ = ["Binding", "bind"]
 
@@ -50,14 +50,9 @@ class Binding:
 
 
 def bind(
-    graph: FrozenGraph,
-    place: Place,
-    buffers: Mapping[int, Any],
-    workspace: Any,
-    workspace_bytes: int,
-    copy: bool,
+    plan: BindingPlan, place: Place, buffers: Mapping[int, Any], workspace: Any, copy: bool
 ) -> Binding:
-    """Check a set of buffers and return what a plugin takes.
+    """Check a set of buffers for a plan and return what a plugin takes.
 
     Raises
     ------
@@ -70,21 +65,21 @@ def bind(
     from ...jit.runtime.device import Device
     from ...jit.runtime.rules import judge_workspace
 
-    arguments = arguments_of(graph)
+    graph, arguments = plan.graph, plan.arguments
     device = Device(place.driver, place.device_id, None, None, None)  # described, not opened
     found = describe_buffers(graph, arguments, buffers, device, copy)
     for uid, (given, _) in found.givens.items():
         tensor = graph.tensors[uid]
         found.problems += _misaligned(place, given, tensor.alignment, tensor.name or f"uid {uid}")
     binding = Binding(owners=found.owners)
-    if workspace is not None and workspace_bytes:
+    if workspace is not None and plan.workspace_bytes:
         space = describe(workspace, "workspace")
         if isinstance(space, Problem):
             found.problems.append(space)
         else:
             given, owner = space
-            found.problems += judge_workspace(given, workspace_bytes, device)
-            size = given.size or workspace_bytes
+            found.problems += judge_workspace(given, plan.workspace_bytes, device)
+            size = given.size or plan.workspace_bytes
             found.ranges.append(("workspace", True, *given.bounds(size)))
             binding.workspace = given.address
             binding.owners.append(owner)

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...graph_api.errors import DeviceError, NotSupportedError
 from ...graph_api.specialise import Shape, specialise
+from ..binding import BindingPlan
 from ..engine import Engine, Plan
-from ..engines.host_memory import arguments_of, new_outputs
 from .buffers import Binding, bind
 from .rules import MisfitError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from .places import Place
 
 __all__ = ["ForeignPlan", "Override", "Session", "release"]
@@ -83,7 +81,7 @@ def release(steps: Sequence[Callable[[], object]]) -> None:
 
 
 @dataclass(kw_only=True)
-class ForeignPlan(Plan):
+class ForeignPlan(BindingPlan):
     """A plan of others; it returns when the results are there.
 
     Attributes
@@ -107,6 +105,10 @@ class ForeignPlan(Plan):
         """hipDNN's id of the engine."""
         return self.made_by
 
+    @property
+    def on_host(self) -> bool:
+        return self.session.place.on_host
+
     def _build_for(self, shapes: Mapping[int, Shape]) -> Plan:
         other = specialise(self.graph, shapes)
         if self.graph.is_override_shape_enabled:
@@ -124,21 +126,12 @@ class ForeignPlan(Plan):
         plan.policy = self.policy
         return plan
 
-    def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
-        self._bind(buffers, workspace, False)()
-
-    def _run(self, inputs: Mapping[int, Any], copy: bool) -> dict[int, np.ndarray[Any, Any]]:
-        outputs = new_outputs(arguments_of(self.graph), inputs)
-        copy = copy or not self.session.place.on_host
-        self._bind({**inputs, **outputs}, None, copy)()
-        return outputs
-
     def _bind(self, buffers: Mapping[int, Any], workspace: Any, copy: bool) -> Callable[[], None]:
         session = self.session
-        found = bind(self.graph, session.place, buffers, workspace, self.workspace_bytes, copy)
-        space = session.workspace() if found.workspace is None else found.workspace
+        found = bind(self, session.place, buffers, workspace, copy)
+        address = session.workspace() if found.workspace is None else found.workspace
         try:
-            execute = session.prepare(found.pairs, space, self.overrides)
+            execute = session.prepare(found.pairs, address, self.overrides)
         except MisfitError as error:
             raise DeviceError(f"engine {self.engine} takes no buffers: {error}") from None
 

@@ -5,23 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...graph_api.tensor import TensorSpec
+from ..binding import BindingPlan
 from ..engine import Plan
-from ..engines.host_memory import arguments_of, host_memory, new_outputs
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from ...jit.signature import ArgSpec
+from ..engines.host_memory import arguments_of, host_memory
 
 __all__ = ["PartitionedPlan"]
 
 
 @dataclass(kw_only=True)
-class PartitionedPlan(Plan):
+class PartitionedPlan(BindingPlan):
     """A graph whose parts several engines run, in host memory.
 
     What one part hands to the next lies in buffers that each bound call has of its own; a
@@ -44,19 +39,11 @@ class PartitionedPlan(Plan):
         found = [part.fingerprint for part in self.parts]
         return " ".join(found) if all(found) else ""
 
-    def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
-        self._bind(buffers, workspace, False)()
-
-    def _run(self, inputs: Mapping[int, Any], copy: bool) -> dict[int, np.ndarray[Any, Any]]:
-        outputs = new_outputs(self._arguments, inputs)
-        self._bind({**inputs, **outputs}, None, copy)()
-        return outputs
-
     def _bind(self, buffers: Mapping[int, Any], workspace: Any, copy: bool) -> Callable[[], None]:
         from ...jit.runtime.arrays import empty
 
         # All misfits at once, and overlaps between buffers of different parts.
-        host_memory(self.graph, self._arguments, buffers, copy)
+        host_memory(self.graph, self.arguments, buffers, copy)
         own: dict[int, Any] = {}
         for part in self.parts:
             arguments = arguments_of(part.graph)
@@ -78,7 +65,3 @@ class PartitionedPlan(Plan):
                     step()
 
         return call
-
-    @cached_property
-    def _arguments(self) -> dict[int, ArgSpec]:
-        return arguments_of(self.graph)

@@ -348,7 +348,7 @@ def test_a_plan_for_each_size(compilations: list[FrozenGraph]) -> None:
 
     g = graph(strips)
     with pytest.raises(NotSupportedError, match="IREE-DYN-03"):
-        g.build("cpu")
+        g.build("cpu", engine="iree")
     plan = g.build("cpu", exact=True)
     assert plan.engine == "IREE_JIT_ENGINE"
     for size in (3, 5, 3):
