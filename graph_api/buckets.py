@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, product
+from math import prod
 from operator import index
 
 from .arguments import shown
 from .dynamic import DynamicDim
 from .errors import GraphError, Problem
 
-__all__ = ["POWERS", "RULES", "Buckets", "BucketsLike", "as_buckets", "read_buckets"]
+__all__ = [
+    "MOST",
+    "POWERS",
+    "RULES",
+    "Buckets",
+    "BucketsLike",
+    "as_buckets",
+    "combinations",
+    "in_words",
+    "read_buckets",
+]
+
+MOST = 64
+"""Buckets of a graph whose code is kept by a plan, and that are compiled ahead."""
 
 RULES: dict[str, str] = {
     "BUCKET-01": "buckets are powers, a step, or rising sizes within a dynamic dim's range",
     "BUCKET-02": "a size is at most the largest bucket of its dim",
+    "BUCKET-03": "where all buckets of a graph are compiled ahead, there are at most 64",
 }
 
 POWERS = "powers"
@@ -58,6 +74,24 @@ class Buckets:
         step = self.step
         rounded = -(-size // step) * step if step else 1 << (size - 1).bit_length()
         return min(max(rounded, self.dim.low), self.dim.high)
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield every bucket that a size within the range can be rounded up to, rising."""
+        if self.sizes:
+            yield from self.sizes
+            return
+        size = self.dim.low
+        while size <= self.dim.high:
+            bucket = self.holding(size)
+            yield bucket
+            size = bucket + 1
+
+    @property
+    def spelled(self) -> str:
+        """The buckets as `read_buckets` takes them."""
+        if self.sizes:
+            return ",".join(map(str, self.sizes)) + "," * (len(self.sizes) == 1)
+        return str(self.step) if self.step else POWERS
 
     def __str__(self) -> str:
         if self.sizes:
@@ -125,8 +159,40 @@ def _one(dim: DynamicDim, given: object) -> Buckets:
     return Buckets(dim, step=step)
 
 
+def combinations(buckets: Mapping[str, Buckets]) -> list[dict[str, int]]:
+    """Return the sizes that there is a code for: each bucket of a dim with each of the others.
+
+    Raises
+    ------
+    GraphError
+        If there are more than `MOST` (BUCKET-03).
+    """
+    each = {name: list(islice(some, MOST + 1)) for name, some in buckets.items()}
+    if prod(map(len, each.values())) > MOST:
+        problems = [
+            Problem(
+                rule="BUCKET-03",
+                port=name,
+                got=f"{buckets[name]}: {'more than ' * (len(sizes) > MOST)}{min(len(sizes), MOST)}",
+                wanted=f"at most {MOST} codes in all",
+                hint="list the sizes that matter, take a larger step, or narrow the dim's range",
+            )
+            for name, sizes in each.items()
+            if len(sizes) > 1
+        ]
+        raise GraphError("there are too many buckets to compile them all", problems)
+    return [dict(zip(each, sizes, strict=True)) for sizes in product(*each.values())]
+
+
+def in_words(bucket: Mapping[str, int]) -> str:
+    """Return the sizes of a bucket for people."""
+    return ", ".join(f"{name} = {size}" for name, size in bucket.items())
+
+
 def read_buckets(texts: Sequence[str]) -> BucketsLike | dict[str, BucketsLike]:
     """Return what the command line says: ``powers``, ``16``, ``8,32``, or ``n=`` one of these.
+
+    ``8`` is the multiples of 8, and ``8,`` a single bucket.
 
     Raises
     ------
@@ -136,11 +202,12 @@ def read_buckets(texts: Sequence[str]) -> BucketsLike | dict[str, BucketsLike]:
     named: dict[str, BucketsLike] = {}
     for text in texts:
         name, _, value = text.rpartition("=")
-        parts = value.split(",")
+        parts = value.removesuffix(",").split(",")
         if value != POWERS and not all(part.isascii() and part.isdecimal() for part in parts):
             raise ValueError(text)
-        one = value if value == POWERS else [int(part) for part in parts]
-        found: BucketsLike = one[0] if isinstance(one, list) and len(one) == 1 else one
+        found: BucketsLike = value
+        if value != POWERS:
+            found = [int(part) for part in parts] if "," in value else int(value)
         if not name:
             if len(texts) > 1:
                 raise ValueError(text)

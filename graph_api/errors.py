@@ -175,12 +175,22 @@ class NotPrecompiledError(HipdnnIreeError, LookupError):
         The folder in which it was looked for.
     nearest : str
         What the cache has instead, and in what that differs.
+    buckets : dict of str to str
+        The buckets of dynamic dims, as ``--buckets`` takes them; empty for a plan without.
     """
 
     code = "E310"
 
     def __init__(
-        self, message: str, *, graph: str, target: str, key: str, cache: str, nearest: str
+        self,
+        message: str,
+        *,
+        graph: str,
+        target: str,
+        key: str,
+        cache: str,
+        nearest: str,
+        buckets: dict[str, str] | None = None,
     ) -> None:
         self.message = message
         self.graph = graph
@@ -188,30 +198,34 @@ class NotPrecompiledError(HipdnnIreeError, LookupError):
         self.key = key
         self.cache = cache
         self.nearest = nearest
+        self.buckets = buckets or {}
+        options = "".join(f" --buckets {name}={text}" for name, text in self.buckets.items())
+        python = ", buckets=..." if self.buckets else ""
         super().__init__(
             f"{message}\n  looked for in {cache}: {nearest}\n"
             f"  to precompile it, with the same settings, knobs and versions: "
-            f"hipdnn-iree compile GRAPH --target {target}, or "
-            f"hipdnn_iree.precompile([graph], {target!r})"
+            f"hipdnn-iree compile GRAPH --target {target}{options}, or "
+            f"hipdnn_iree.precompile([graph], {target!r}{python})"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild_not_precompiled, (self.message, self._details()))
 
-    def _details(self) -> dict[str, str]:
+    def _details(self) -> dict[str, Any]:
         return {
             "graph": self.graph,
             "target": self.target,
             "key": self.key,
             "cache": self.cache,
             "nearest": self.nearest,
+            "buckets": self.buckets,
         }
 
     def as_dict(self) -> dict[str, Any]:
         return {**super().as_dict(), "message": self.message, **self._details()}
 
 
-def _rebuild_not_precompiled(message: str, details: dict[str, str]) -> NotPrecompiledError:
+def _rebuild_not_precompiled(message: str, details: dict[str, Any]) -> NotPrecompiledError:
     return NotPrecompiledError(message, **details)
 
 

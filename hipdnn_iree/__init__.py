@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .graph_api.tensor import Tensor as Tensor
     from .jit.target import Target as Target
     from .provider.artifacts.artifact import load_artifact as load_artifact
-    from .provider.artifacts.artifact import save_artifact as save_artifact
+    from .provider.artifacts.save import save_artifact as save_artifact
     from .provider.graph import Graph as Graph
     from .provider.graph import load as load
     from .provider.precompile import precompile as precompile
@@ -51,7 +51,7 @@ _EXPORTS = {
     "load": "provider.graph",
     "load_artifact": "provider.artifacts.artifact",
     "precompile": "provider.precompile",
-    "save_artifact": "provider.artifacts.artifact",
+    "save_artifact": "provider.artifacts.save",
 }
 __all__ = [
     "ConvMode",

@@ -15,9 +15,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..graph_api.buckets import Buckets
+from ..graph_api.buckets import MOST, Buckets, combinations, in_words
 from ..graph_api.dynamic import at_sizes
-from ..graph_api.errors import Problem
+from ..graph_api.errors import (
+    Decline,
+    NotPrecompiledError,
+    NotSupportedError,
+    Problem,
+)
 from ..graph_api.frozen import FrozenGraph
 from ..graph_api.independence import mixing
 from ..jit.target import Target
@@ -31,15 +36,22 @@ if TYPE_CHECKING:
     from ..jit.runtime.memory import Step
     from ..jit.signature import ArgSpec
 
-__all__ = ["RULES", "BucketPlan", "BucketUse", "PaddedPlan", "problems"]
+__all__ = [
+    "RULES",
+    "BucketPlan",
+    "BucketUse",
+    "PaddedPlan",
+    "must_be_paddable",
+    "problems",
+]
 
 RULES: dict[str, str] = {
     "PADDED-01": "tensors that are padded have a type of at least 8 bits",
     "PADDED-02": "on a GPU a dim that is padded is the outermost one in memory",
 }
 
-# Codes of a plan that are kept, and idle sets of padded memory of each.
-_KEPT_CODES, _KEPT_SETS = 64, 4
+# Idle sets of padded memory of each code that are kept.
+_KEPT_SETS = 4
 
 Sizes = tuple[tuple[str, int], ...]
 
@@ -66,6 +78,16 @@ def problems(graph: FrozenGraph, target: Target) -> Iterator[Problem]:
                 yield wrong("PADDED-02", got, "the largest stride there")
 
 
+def must_be_paddable(graph: FrozenGraph, target: Target, engine: str) -> None:
+    """Raise `NotSupportedError` for a graph whose sizes cannot be rounded up."""
+    found = list(problems(graph, target))
+    if found:
+        raise NotSupportedError(
+            f"sizes of graph {graph.name!r} cannot be rounded up to buckets",
+            [Decline(engine=engine, problem=problem) for problem in found],
+        )
+
+
 class BucketUse(NamedTuple):
     """One bucket of a plan that was met, and what it served.
 
@@ -89,9 +111,7 @@ class BucketPlan(DynamicPlan):
     """A graph whose sizes are rounded up; ``with_sizes`` gives the plan for some sizes."""
 
     buckets: Mapping[str, Buckets]
-    _codes: Latest[_Code] = field(
-        default_factory=lambda: Latest(_KEPT_CODES), init=False, repr=False
-    )
+    _codes: Latest[_Code] = field(default_factory=lambda: Latest(MOST), init=False, repr=False)
     _used: dict[Sizes, dict[Sizes, str]] = field(default_factory=dict, init=False, repr=False)
     _using: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
@@ -105,12 +125,26 @@ class BucketPlan(DynamicPlan):
                 for bucket, sizes in sorted(self._used.items())
             ]
 
+    def every(self) -> list[tuple[dict[str, int], Plan]]:
+        """Return every bucket with the plan of its code; those not met so far are built now.
+
+        `hipdnn_iree.precompile` builds them several at once beforehand.
+
+        Raises
+        ------
+        GraphError
+            If there are too many (BUCKET-03).
+        """
+        return [(bucket, self._held(bucket).plan) for bucket in combinations(self.buckets)]
+
+    def _held(self, bucket: Mapping[str, int]) -> _Code:
+        return self._codes.get(tuple(bucket.items()), lambda: self._code(bucket))
+
     def _at(self, graph: FrozenGraph, sizes: Mapping[str, int]) -> Plan:
         bucket = {name: held.holding(sizes[name]) for name, held in self.buckets.items()}
-        key = tuple(bucket.items())
-        code = self._codes.get(key, lambda: self._code(bucket))
+        code = self._held(bucket)
         with self._using:
-            served = self._used.setdefault(key, {})
+            served = self._used.setdefault(tuple(bucket.items()), {})
             served.setdefault(tuple((n, sizes[n]) for n in bucket), code.plan.cache)
         if all(sizes[name] == size for name, size in bucket.items()):
             return code.plan
@@ -130,7 +164,22 @@ class BucketPlan(DynamicPlan):
         )
 
     def _code(self, bucket: Mapping[str, int]) -> _Code:
-        return _Code(self._by_itself(at_sizes(self.graph, bucket)))
+        return _Code(self._built(bucket))
+
+    def _built(self, bucket: Mapping[str, int]) -> Plan:
+        """Return the plan for the sizes of a bucket."""
+        try:
+            return self._by_itself(at_sizes(self.graph, bucket))
+        except NotPrecompiledError as error:
+            raise NotPrecompiledError(
+                f"bucket {in_words(bucket)}: {error.message}",
+                graph=error.graph,
+                target=error.target,
+                key=error.key,
+                cache=error.cache,
+                nearest=error.nearest,
+                buckets={name: some.spelled for name, some in self.buckets.items()},
+            ) from None
 
 
 class _Code:

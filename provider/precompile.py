@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
+from ..graph_api.buckets import BucketsLike, as_buckets, combinations
+from ..graph_api.dynamic import at_sizes
 from ..graph_api.errors import CompileError, HipdnnIreeError
 from ..graph_api.frozen import FrozenGraph
 from ..graph_api.graph import Graph
@@ -20,12 +22,14 @@ from ..jit.target import Target
 if TYPE_CHECKING:
     from ..jit.pipeline import Compiled
 
-__all__ = ["Precompiled", "compile_one", "precompile"]
+__all__ = ["Precompiled", "compile_all", "compile_one", "pairs", "precompile"]
+
+AllBuckets = BucketsLike | Mapping[str, BucketsLike] | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Precompiled:
-    """What became of one graph for one target.
+    """What became of one graph for one target, or of one of its buckets.
 
     Attributes
     ----------
@@ -34,8 +38,10 @@ class Precompiled:
     name : str
         Name of the graph.
     graph : FrozenGraph or None
-        The graph; None when it breaks rules.
+        The graph, at the sizes of the bucket where there is one; None when it breaks rules.
     target : Target
+    bucket : dict of str to int or None
+        The sizes of dynamic dims that the code is made for; None for code that is not for a bucket.
     cache : str
         ``"miss"`` (compiled now), ``"hit"``, ``"off"`` or ``"verified"``; ``"same"`` for the code
         of an earlier pair of the list; empty after an error.
@@ -51,6 +57,7 @@ class Precompiled:
     name: str
     graph: FrozenGraph | None
     target: Target
+    bucket: dict[str, int] | None = None
     cache: str = ""
     compiled: Compiled | None = None
     error: HipdnnIreeError | None = None
@@ -62,6 +69,7 @@ def precompile(
     targets: Iterable[Target | str] | Target | str = "cpu",
     *,
     knobs: Mapping[str, str] | None = None,
+    buckets: AllBuckets = None,
     jobs: int = 0,
     progress: Callable[[Precompiled], None] | None = None,
 ) -> list[Precompiled]:
@@ -78,6 +86,9 @@ def precompile(
         Every graph is compiled for each of them.
     knobs : mapping of str to str, optional
         Choices of the IREE engine's knobs, as for ``Graph.build``.
+    buckets : str, int, sequence of int, or mapping of name to one of these, optional
+        As for ``Graph.build``: a graph with dynamic dims is compiled for every bucket (at most
+        64), instead of once for all sizes.
     jobs : int
         Compiler workers; 0 takes the setting ``compiler.jobs`` (by default one per CPU, at most 4).
     progress : callable, optional
@@ -86,8 +97,23 @@ def precompile(
     Returns
     -------
     list of Precompiled
-        One per graph and target, graph by graph, in the order given.  A pair that fails does not
-        stop the others: its ``error`` says why.
+        One per graph, target and bucket, graph by graph, in the order given.  One that fails
+        does not stop the others: its ``error`` says why.
+
+    Raises
+    ------
+    SettingError
+        If a target is unknown.
+    """
+    return compile_all(pairs(graphs, targets, buckets), knobs=knobs, jobs=jobs, progress=progress)
+
+
+def pairs(
+    graphs: Iterable[Graph | FrozenGraph],
+    targets: Iterable[Target | str] | Target | str = "cpu",
+    buckets: AllBuckets = None,
+) -> list[Precompiled]:
+    """Return what `precompile` would compile, with nothing compiled yet.
 
     Raises
     ------
@@ -96,23 +122,52 @@ def precompile(
     """
     where = [targets] if isinstance(targets, Target | str) else list(targets)
     parsed = list(dict.fromkeys(map(Target.parse, where)))
-    outside = settings()
-    with scope(cache_require_precompiled=False, **({"compiler_jobs": jobs} if jobs else {})):
-        return _Batch(_pairs(graphs, parsed), knobs, progress, outside).run()
-
-
-def _pairs(graphs: Iterable[Graph | FrozenGraph], targets: list[Target]) -> list[Precompiled]:
-    pairs: list[Precompiled] = []
+    found: list[Precompiled] = []
     for graph in graphs:
         frozen, error = None, None
         try:
             frozen = graph if isinstance(graph, FrozenGraph) else graph.freeze()
-        except HipdnnIreeError as found:
-            error = found
-        for target in targets:
-            i, name = len(pairs), graph.name
-            pairs.append(Precompiled(index=i, name=name, graph=frozen, target=target, error=error))
-    return pairs
+        except HipdnnIreeError as broken:
+            error = broken
+        for target in parsed:
+            one = Precompiled(index=0, name=graph.name, graph=frozen, target=target, error=error)
+            some = [one] if frozen is None else _of_buckets(one, frozen, buckets)
+            found += (replace(pair, index=i) for i, pair in enumerate(some, len(found)))
+    return found
+
+
+def _of_buckets(one: Precompiled, graph: FrozenGraph, buckets: AllBuckets) -> Iterator[Precompiled]:
+    """Yield a pair for each bucket of a graph with dynamic dims, else the pair itself."""
+    if buckets is None or not graph.symbols:
+        yield one
+        return
+    from .buckets import must_be_paddable
+
+    try:
+        every = combinations(as_buckets(graph.symbols, buckets))
+        must_be_paddable(graph, one.target, "IREE_JIT_ENGINE")
+    except HipdnnIreeError as error:
+        yield replace(one, error=error)
+        return
+    for bucket in every:
+        pair = replace(one, bucket=bucket)
+        try:
+            yield replace(pair, graph=at_sizes(graph, bucket))
+        except HipdnnIreeError as error:
+            yield replace(pair, error=error)
+
+
+def compile_all(
+    todo: list[Precompiled],
+    *,
+    knobs: Mapping[str, str] | None = None,
+    jobs: int = 0,
+    progress: Callable[[Precompiled], None] | None = None,
+) -> list[Precompiled]:
+    """Compile what `pairs` returned; see `precompile`."""
+    outside = settings()
+    with scope(cache_require_precompiled=False, **({"compiler_jobs": jobs} if jobs else {})):
+        return _Batch(list(todo), knobs, progress, outside).run()
 
 
 def compile_one(
@@ -158,7 +213,7 @@ class _Batch:
         first: dict[tuple[str, str], int] = {}
         todo, same = [], []
         for i, item in enumerate(self._items):
-            if item.graph is None:
+            if item.graph is None or item.error is not None:
                 self._tell(item)
                 continue
             known = first.setdefault((item.graph.digest, str(item.target)), i)

@@ -340,12 +340,7 @@ def _for_each_size(
         return ExactPlan(**about)
     from . import buckets as padded
 
-    problems = list(padded.problems(graph, chosen.target))
-    if problems:
-        raise NotSupportedError(
-            f"sizes of graph {graph.name!r} cannot be rounded up to buckets",
-            [Decline(engine=chosen.name, problem=problem) for problem in problems],
-        )
+    padded.must_be_paddable(graph, chosen.target, chosen.name)
     return padded.BucketPlan(**about, buckets=buckets)
 
 

@@ -1,13 +1,15 @@
-"""Artifacts in Python: `save_artifact` writes one, `load_artifact` reads one."""
+"""Artifacts that are read: their graph, and plans of the code in them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from ...graph_api.buckets import Buckets, as_buckets, combinations, in_words
+from ...graph_api.dynamic import at_sizes
 from ...graph_api.errors import (
     ArtifactError,
     DeviceError,
@@ -15,19 +17,18 @@ from ...graph_api.errors import (
     GraphError,
     NotSupportedError,
 )
-from ...graph_api.files import write_file
 from ...graph_api.frozen import FrozenGraph
 from ...jit.cache import versions
 from ...jit.knobs import scope
-from ...jit.pipeline import Compiled, made_with, signature_of
-from ...jit.sealed import seal, unseal
+from ...jit.pipeline import Compiled, signature_of
+from ...jit.sealed import unseal
 from ...jit.target import Target
 from ..engine import Plan
 from ..graph import Graph
-from .container import Container, pack
+from .container import Container
 from .manifest import MANIFEST, Manifest, PlanRecord
 
-__all__ = ["Artifact", "load_artifact", "save_artifact"]
+__all__ = ["Artifact", "load_artifact", "read_graph"]
 
 _LARGEST_MANIFEST = 16 << 20
 _COMPILER, _RUNTIME = "iree-base-compiler", "iree-base-runtime"
@@ -78,7 +79,7 @@ class Artifact:
         """
         name = self.manifest.graph_part
         try:
-            return _read_graph(name, self._part(name))
+            return read_graph(name, self._part(name))
         except FormatError as error:
             raise self._container.error(f"its graph cannot be read: {error}") from None
 
@@ -148,10 +149,13 @@ class Artifact:
                 + f"; it has: {'; '.join(map(_described, self.plans)) or 'none'}"
             )
         self._must_fit_runtime()
-        refused: DeviceError | None = None
+        plans: dict[object, list[PlanRecord]] = {}
         for record in sorted(found, key=lambda r: _distance(r.target, wanted)):
+            plans.setdefault(_identity(record), []).append(record)
+        refused: DeviceError | None = None
+        for records in plans.values():
             try:
-                return self._plan(record)
+                return self._plan(records)
             except DeviceError as error:
                 refused = refused or error
         assert refused is not None
@@ -169,8 +173,13 @@ class Artifact:
             raise self._container.error("it has other parts than its manifest says")
         for name in self.manifest.parts:
             self._part(name)
+        plans: dict[object, list[PlanRecord]] = {}
         for record in self.plans:
             self._must_match(record)
+            plans.setdefault(_identity(record), []).append(record)
+        for records in plans.values():
+            if records[0].bucket:
+                self._buckets(records)
 
     def why_not_here(self, record: PlanRecord) -> str:
         """Return why a plan cannot run on this machine; empty when nothing speaks against it.
@@ -191,9 +200,48 @@ class Artifact:
     def __repr__(self) -> str:
         return f"Artifact({self.label!r}: graph {self.manifest.graph_name!r}; {self.targets})"
 
-    def _plan(self, record: PlanRecord) -> Plan:
-        from ..engines.iree import IreeEngine
+    def _plan(self, records: list[PlanRecord]) -> Plan:
+        """Return the plan for one code, or for the codes of all buckets."""
+        codes = [self._code(record) for record in records]
+        first = records[0]
+        if not first.bucket:
+            return self._of_code(first, codes[0])
+        from .buckets import ArtifactBucketPlan
 
+        return ArtifactBucketPlan(
+            engine=first.engine,
+            graph=self.frozen,
+            target=first.target,
+            knobs=dict(first.knobs),
+            cache="artifact",
+            buckets=self._buckets(records),
+            build=lambda bucket: next(
+                self._of_code(record, code)
+                for record, code in zip(records, codes, strict=True)
+                if record.bucket == bucket
+            ),
+        )
+
+    def _buckets(self, records: list[PlanRecord]) -> dict[str, Buckets]:
+        """Return the buckets that a plan has code for, or raise `ArtifactError`."""
+        held = [dict(record.bucket) for record in records]
+        try:
+            found = as_buckets(
+                self.frozen.symbols,
+                {
+                    name: sorted({bucket[name] for bucket in held})
+                    for name in dict.fromkeys(n for bucket in held for n in bucket)
+                },
+            )
+            every = combinations(found)
+        except (GraphError, KeyError) as error:
+            raise self._container.error(f"its buckets are refused: {error}") from None
+        if len(held) != len(every) or any(bucket not in held for bucket in every):
+            raise self._container.error("it lacks the code of some buckets, or has it twice")
+        return found
+
+    def _code(self, record: PlanRecord) -> bytes:
+        """Return the code of a plan, or raise `DeviceError` if this CPU cannot run it."""
         code = self._part(record.part)
         if record.target.is_cpu:
             from ...jit.runtime.cpu import missing_features
@@ -204,6 +252,11 @@ class Artifact:
                     f"{self.label}: the code for {record.target} needs {', '.join(lacking)}, which "
                     "this CPU lacks; make the artifact for a smaller CPU too, such as cpu:x86-64-v3"
                 )
+        return code
+
+    def _of_code(self, record: PlanRecord, code: bytes) -> Plan:
+        from ..engines.iree import IreeEngine
+
         compiled = Compiled(
             key=record.key,
             vmfb=code,
@@ -215,7 +268,17 @@ class Artifact:
         )
         driver = record.knobs.get("driver")
         with scope(**({"runtime_driver": driver} if driver else {})):
-            return IreeEngine().plan(self.frozen, record.target, dict(record.knobs), compiled)
+            graph = self._at(record)
+            return IreeEngine().plan(graph, record.target, dict(record.knobs), compiled)
+
+    def _at(self, record: PlanRecord) -> FrozenGraph:
+        """Return the graph at the sizes that a code was made for."""
+        if not record.bucket:
+            return self.frozen
+        try:
+            return at_sizes(self.frozen, record.bucket)
+        except GraphError as error:
+            raise self._container.error(f"its buckets are refused: {error}") from None
 
     def _manifest(self) -> Manifest:
         container = self._container
@@ -239,7 +302,7 @@ class Artifact:
 
     def _must_match(self, record: PlanRecord) -> Any:
         """Return the signature of the graph at hand, which the code was compiled for."""
-        expected = signature_of(self.frozen, record.workspace_bytes or 0)
+        expected = signature_of(self._at(record), record.workspace_bytes or 0)
         if record.signature != expected:
             raise ArtifactError(
                 f"{self.label}: the code for {record.target} takes other arguments than this "
@@ -276,98 +339,8 @@ def load_artifact(path: str | Path) -> Artifact:
     return Artifact(Container(Path(path).read_bytes(), str(path)))
 
 
-def save_artifact(path: str | Path, plans: Plan | Iterable[Plan]) -> Artifact:
-    """Write plans of one graph into one file, and return what is in it.
-
-    The same plans give the same bytes.  The file appears as a whole or not at all.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file, by convention with the suffix ``.hipdnn-iree``.
-    plans : Plan or iterable of Plan
-        Of the IREE engine: one graph built for one or more targets, or with several knobs.
-
-    Raises
-    ------
-    NotSupportedError
-        If a plan has no code that could be saved, or the plans are not of one graph.
-    FormatError
-        If the graph cannot be written.
-    OSError
-        If the file cannot be written.
-    """
-    data = packed([plans] if isinstance(plans, Plan) else list(plans))
-    artifact = Artifact(Container(data, str(path)))
-    artifact.verify()
-    write_file(path, data)
-    return artifact
-
-
-def packed(plans: list[Plan]) -> bytes:
-    """Return the bytes of an artifact; see `save_artifact`."""
-    from ... import __version__
-
-    if not plans:
-        raise NotSupportedError("an artifact needs at least one plan")
-    graph = plans[0].graph
-    name, text = _write_graph(graph)
-    parts, records = {name: text}, []
-    for plan in plans:
-        compiled = getattr(plan, "compiled", None)
-        if not isinstance(compiled, Compiled):
-            raise NotSupportedError(
-                f"the plan of {plan.engine} for graph {graph.name!r} has no compiled code to save"
-            )
-        if plan.graph != graph or set(plan.graph.tensors) != set(graph.tensors):
-            raise NotSupportedError(
-                f"one artifact holds one graph: {plan.graph.name!r} is another than {graph.name!r}"
-            )
-        known = next((n for n, data in parts.items() if data == compiled.vmfb), None)
-        part = known or f"code/{len(parts) - 1}.vmfb"
-        parts[part] = compiled.vmfb
-        records.append(
-            PlanRecord(
-                engine=plan.engine,
-                knobs=plan.knobs,
-                target=plan.target,
-                part=part,
-                sha256=compiled.sha256,
-                nbytes=len(compiled.vmfb),
-                key=compiled.key,
-                signature=signature_of(graph, compiled.workspace_bytes or 0),
-                workspace_bytes=compiled.workspace_bytes,
-                statistics=compiled.statistics,
-            )
-        )
-    manifest = Manifest(
-        made_by={"hipdnn-iree": __version__, **made_with()},
-        graph_name=graph.name,
-        graph_digest=graph.digest,
-        graph_part=name,
-        plans=tuple(records),
-        parts={n: (len(data), sha256(data).hexdigest()) for n, data in parts.items()},
-    )
-    return pack({MANIFEST: seal(manifest.as_dict()), **parts})
-
-
-def _write_graph(graph: FrozenGraph) -> tuple[str, bytes]:
-    """Return the graph as JSON, or as a FlatBuffer where JSON cannot hold it."""
-    from ...graph_api.json_form import dumps
-    from ...hipdnn_plugin.wire.encode import encode
-
-    try:
-        form = "graph.json", dumps(graph).encode("utf-8", "backslashreplace")
-    except FormatError:  # an infinite scalar
-        form = "graph.bin", encode(graph)
-    again = _read_graph(*form).freeze()
-    if again != graph or (again.inputs, again.outputs) != (graph.inputs, graph.outputs):
-        raise FormatError(f"graph {graph.name!r} is another one when it is read back")
-    return form
-
-
-def _read_graph(name: str, data: bytes) -> Graph:
-    """Read what `_write_graph` wrote; settings that reinterpret foreign graphs do not count."""
+def read_graph(name: str, data: bytes) -> Graph:
+    """Read the part that is the graph; settings that reinterpret foreign graphs do not count."""
     if name.endswith(".json"):
         return Graph.from_json(data)
     from ...hipdnn_plugin.wire.decode import decode
@@ -389,6 +362,13 @@ def _distance(made_for: Target, wanted: Target) -> tuple[bool, bool, int]:
     return made_for != wanted, made_for.sku != wanted.sku, -len(made_for.features)
 
 
+def _identity(record: PlanRecord) -> object:
+    """Return what codes of one plan have in common; each but a bucket's is a plan of its own."""
+    if not record.bucket:
+        return id(record)
+    return record.engine_id, tuple(sorted(record.knobs.items())), record.target
+
+
 def _is(record: PlanRecord, engine: str | None, knobs: Mapping[str, str] | None) -> bool:
     if engine is not None:
         from ..manifest import engine as engine_named
@@ -400,4 +380,5 @@ def _is(record: PlanRecord, engine: str | None, knobs: Mapping[str, str] | None)
 
 def _described(record: PlanRecord) -> str:
     chosen = ", ".join(f"{name}={value}" for name, value in record.knobs.items())
-    return f"{record.target}{f' with {chosen}' if chosen else ''} by {record.engine}"
+    where = f"{record.target} at {in_words(record.bucket)}" if record.bucket else str(record.target)
+    return f"{where}{f' with {chosen}' if chosen else ''} by {record.engine}"

@@ -5,17 +5,18 @@
     format, version     what the file is, and the form of this manifest
     made_by             versions of this package, the compiler, the runtime and torch-mlir
     graph               name, digest and part
-    plans               of each one: engine and engine_id, knobs, target, part of the code, key,
-                        signature, workspace_bytes, statistics
+    plans               of each one: engine and engine_id, knobs, target, bucket, part of the code,
+                        key, signature, workspace_bytes, statistics
     parts               size and SHA-256 of every part
 
-Plan identity is (engine id, knobs), as everywhere.
+Plan identity is (engine id, knobs), as everywhere.  A plan with buckets stands there as one plan
+for each bucket, with the sizes that its code is made for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...graph_api.errors import ArtifactError, SettingError
@@ -27,7 +28,7 @@ from ..engine import engine_id
 __all__ = ["FORMAT", "MANIFEST", "VERSION", "Manifest", "PlanRecord"]
 
 FORMAT = "hipdnn-iree artifact"
-VERSION = 1
+VERSION = 2
 MANIFEST = "manifest.json"
 
 
@@ -57,6 +58,8 @@ class PlanRecord:
         Scratch memory of an execution; None when it depends on sizes given then.
     statistics : mapping
         Dispatches, fills, copies, transient bytes.
+    bucket : mapping of str to int
+        Sizes of dynamic dims that the code is made for; empty where it is not for a bucket.
     """
 
     engine: str
@@ -69,6 +72,7 @@ class PlanRecord:
     signature: Signature
     workspace_bytes: int | None
     statistics: Mapping[str, Any]
+    bucket: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def engine_id(self) -> int:
@@ -83,6 +87,7 @@ class PlanRecord:
             "engine_id": self.engine_id,
             "knobs": dict(self.knobs),
             "target": str(self.target),
+            "bucket": dict(self.bucket),
             "code": self.part,
             "key": {
                 "digest": self.key.digest,
@@ -105,6 +110,9 @@ class PlanRecord:
         }
         if workspace is not None and not (isinstance(workspace, int) and workspace >= 0):
             raise ValueError(f"workspace of {workspace!r} bytes")
+        bucket = data["bucket"]
+        if not all(isinstance(n, str) and type(size) is int for n, size in bucket.items()):
+            raise ValueError(f"a bucket {bucket!r}")
         return cls(
             engine=name,
             knobs={str(k): str(v) for k, v in data["knobs"].items()},
@@ -116,6 +124,7 @@ class PlanRecord:
             signature=Signature.from_dict(data["signature"]),
             workspace_bytes=workspace,
             statistics=dict(data["statistics"]),
+            bucket=dict(bucket),
         )
 
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...graph_api.buckets import in_words
 from ...jit.knobs import scope
 from .exits import exit_code
 from .options import (
     COMPILING,
     Group,
     State,
+    buckets_option,
     engine_knob_option,
     graph_argument,
     knob_options,
@@ -30,7 +32,8 @@ _ABOUT = {
     "format, version": "what it is, and the form of its manifest",
     "made_by": "version of each distribution that made it",
     "graph": "`name`, `digest`, `part`",
-    "plans": "of each one `engine`, `engine_id`, `knobs`, `target`, `code` (its part), `nbytes`, "
+    "plans": "of each one `engine`, `engine_id`, `knobs`, `target`, `bucket` (sizes that the "
+    "code is made for; empty where it is not for a bucket), `code` (its part), `nbytes`, "
     "`sha256`, `key` (`digest`, `ingredients`), `signature`, `workspace_bytes` (null: it depends "
     "on sizes), `statistics`, and `why_not_here`: empty where nothing is known to speak against "
     "running it on this machine",
@@ -64,6 +67,7 @@ def command() -> None:
 )
 @click.option("-o", "--output", metavar="FILE", required=True, help="Where to write it.")
 @engine_knob_option
+@buckets_option("Compile for sizes that those of dynamic dims are rounded up to")
 @knob_options("--jobs", *COMPILING)
 @click.pass_obj
 def create(
@@ -72,12 +76,13 @@ def create(
     targets: tuple[Target, ...],
     output: str,
     chosen_knobs: dict[str, str],
+    buckets: Any,
 ) -> None:
     """Compile GRAPH for each target and write graph and code into one FILE.
 
     Nothing is written when a target fails; the exit code is that of the first failure.
     """
-    from ..artifacts.artifact import save_artifact
+    from ..artifacts.save import save_artifact
     from ..precompile import precompile
     from ..select import build
     from .files import file_errors, read_graph
@@ -85,10 +90,11 @@ def create(
     frozen = read_graph(graph).freeze()
     targets = tuple(dict.fromkeys(targets))
     with working(f"compiling for {count(len(targets), 'target', 'targets')}"):
-        made = precompile([frozen], targets, knobs=chosen_knobs)
+        made = precompile([frozen], targets, knobs=chosen_knobs, buckets=buckets)
     for one in made:
         if one.error is not None:
-            talk(f"error [{one.error.code}]: {one.target}: {one.error}")
+            where = f"{one.target} at {in_words(one.bucket)}" if one.bucket else one.target
+            talk(f"error [{one.error.code}]: {where}: {one.error}")
     failures = [one.error for one in made if one.error is not None]
     if failures:
         if state.json:
@@ -96,7 +102,10 @@ def create(
         raise click.exceptions.Exit(exit_code(failures[0]))
     with scope(cache_require_precompiled=False), file_errors(output, "write"):
         # From the cache by now, or compiled again where there is none.
-        plans = [build(frozen, t, engine="iree", knobs=chosen_knobs or None) for t in targets]
+        plans = [
+            build(frozen, t, engine="iree", knobs=chosen_knobs or None, buckets=buckets)
+            for t in targets
+        ]
         artifact = save_artifact(output, plans)
     if state.json:
         emit(_about(artifact))
@@ -159,11 +168,22 @@ def _print(about: dict[str, Any]) -> None:
         ]
     )
     say()
+    buckets = any(plan["bucket"] for plan in about["plans"])
     table(
-        ["target", "engine", "knobs", "code bytes", "dispatches", "workspace bytes", "here"],
+        [
+            "target",
+            *(["bucket"] if buckets else []),
+            "engine",
+            "knobs",
+            "code bytes",
+            "dispatches",
+            "workspace bytes",
+            "here",
+        ],
         [
             [
                 plan["target"],
+                *([in_words(plan["bucket"]) or "-"] if buckets else []),
                 plan["engine"],
                 ", ".join(f"{k}={v}" for k, v in plan["knobs"].items()) or "-",
                 plan["nbytes"],

@@ -5,12 +5,13 @@ from __future__ import annotations
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...graph_api.buckets import in_words
 from ...graph_api.errors import HipdnnIreeError
 from ...jit.knobs import scope
 from .exits import exit_code
@@ -18,6 +19,7 @@ from .options import (
     COMPILING,
     Command,
     State,
+    buckets_option,
     engine_knob_option,
     knob_options,
     output_option,
@@ -31,18 +33,21 @@ if TYPE_CHECKING:
     from ...jit.knobs import Settings
     from ...jit.pipeline import Compiled
     from ...jit.target import Target
+    from ..precompile import Precompiled
 
 JSON: dict[str, str] = {
     "graph": "`name` and `digest`; only with one GRAPH",
-    "targets": "of each one `target`, and either `error` or `cache`, `seconds`, `stages`, "
+    "targets": "of each one `target`, `bucket` (sizes of dynamic dims that the code is made for, "
+    "with `--buckets`; else null), and either `error` or `cache`, `seconds`, `stages`, "
     "`vmfb_bytes`, `sha256`, `key`, `workspace_bytes`, `dispatches`, `fills`, `copies`, "
     "`transient_bytes`, `file`, `dump` and `kernels` (null unless asked for): of each kernel "
     "`name`, `vgprs`, `agprs`, `sgprs`, `vgpr_spills`, `sgpr_spills`, `lds_bytes`, "
     "`scratch_bytes`, `mfma`, `mfma_count`; only with one GRAPH",
     "graphs": "of each GRAPH, in the order given, its `path`, `graph` (as above, null when the "
     "file is no sound graph) and `targets` (as above)",
-    "summary": "`pairs` of graph and target, of them `compiled`, `hits` (`cache` is `hit`, or "
-    "`same` for the code of an earlier pair) and `failed`; `jobs`, and `seconds` of wall time",
+    "summary": "`pairs` of graph and target (with `--buckets`, of each bucket), of them "
+    "`compiled`, `hits` (`cache` is `hit`, or `same` for the code of an earlier pair) and "
+    "`failed`; `jobs`, and `seconds` of wall time",
     "error": "the first failure; not there without one",
 }
 
@@ -54,15 +59,16 @@ JSON: dict[str, str] = {
 )
 @output_option(
     "Where to write the module; {target} in it stands for the target, {graph} for the name of the "
-    "graph's file."
+    "graph's file, {bucket} for the sizes of the bucket (n8)."
 )
 @click.option(
     "--dump",
     metavar="DIR",
     help="Compile anew and write every stage there: graph, Torch MLIR, module, IR and assembly "
-    "of each dispatch (with several targets, in a folder for each).",
+    "of each dispatch (with several targets or buckets, in a folder for each).",
 )
 @engine_knob_option
+@buckets_option("Compile for sizes that those of dynamic dims are rounded up to")
 @click.option("--kernels", is_flag=True, help="Compile anew and list the gfx9 kernels.")
 @knob_options("--jobs", *COMPILING)
 @click.pass_obj
@@ -73,6 +79,7 @@ def command(
     output: str | None,
     dump: str | None,
     chosen_knobs: dict[str, str],
+    buckets: Any,
     kernels: bool,
 ) -> None:
     """Compile GRAPHS for one or more targets into the cache; no hardware is needed.
@@ -84,10 +91,11 @@ def command(
     _check(paths, targets, output, look_inside=dump is not None or kernels)
     begin = time.perf_counter()
     with scope(cache_require_precompiled=False) as now:  # what is precompiled is made here
+        rows = _rows(paths, targets, buckets, output)
         if dump is not None or kernels:
-            rows = _look_inside(paths[0], targets, chosen_knobs, dump, output)
+            _look_inside(rows, chosen_knobs, dump, output)
         else:
-            rows = _precompile(paths, targets, chosen_knobs, output)
+            _precompile(rows, chosen_knobs, output)
         jobs = _workers(now)
     failures = [row.error for row in rows if row.error is not None]
     summary = {
@@ -132,11 +140,16 @@ def _check(
 
 @dataclass(kw_only=True)
 class _Row:
-    """What came out for one graph and target."""
+    """What came out for one graph and target, or for one bucket of it.
+
+    ``graph`` is the graph of the file, ``pair`` what is compiled of it.
+    """
 
     path: str
     target: Target
     graph: FrozenGraph | None = None
+    pair: Precompiled | None = None
+    bucket: dict[str, int] | None = None
     cache: str = ""
     compiled: Compiled | None = None
     file: str | None = None
@@ -145,8 +158,15 @@ class _Row:
     error: HipdnnIreeError | None = None
 
     def what(self, *, several: bool) -> str:
-        """Return graph and target in words."""
-        return f"{shown(self.path)} for {self.target}" if several else str(self.target)
+        """Return graph, target and bucket in words."""
+        where = f"{self.target} at {in_words(self.bucket)}" if self.bucket else str(self.target)
+        return f"{shown(self.path)} for {where}" if several else where
+
+    def place(self, pattern: str) -> str:
+        """Return a name of a file or folder with graph, target and bucket put in."""
+        sizes = "-".join(f"{name}{size}" for name, size in (self.bucket or {}).items())
+        pattern = pattern.replace("{target}", _file_name(self.target))
+        return pattern.replace("{bucket}", sizes or "all").replace("{graph}", _stem(self.path))
 
     def write(self, output: str | None) -> None:
         """Write the module to where ``-o`` says."""
@@ -154,8 +174,7 @@ class _Row:
 
         if output is None or self.compiled is None:
             return
-        self.file = output.replace("{target}", _file_name(self.target))
-        self.file = self.file.replace("{graph}", _stem(self.path))
+        self.file = self.place(output)
         try:
             write(self.file, self.compiled.vmfb)
         except HipdnnIreeError as error:
@@ -167,11 +186,13 @@ class _Row:
             code = exit_code(self.error)
             return {
                 "target": str(self.target),
+                "bucket": self.bucket,
                 "error": {**self.error.as_dict(), "exit_code": code},
             }
         assert self.compiled is not None
         return {
             "target": str(self.target),
+            "bucket": self.bucket,
             "cache": self.cache,
             "seconds": sum(self.compiled.seconds.values()),
             "stages": self.compiled.seconds,
@@ -205,80 +226,86 @@ def _as_dict(
     return found
 
 
-def _precompile(
-    paths: tuple[str, ...],
-    targets: tuple[Target, ...],
-    knobs: dict[str, str],
-    output: str | None,
+def _rows(
+    paths: tuple[str, ...], targets: tuple[Target, ...], buckets: Any, output: str | None
 ) -> list[_Row]:
-    """Compile all pairs, several at once, and tell on stderr how far it is."""
-    from ..precompile import Precompiled, precompile
+    """Return a row for each that is to be compiled, or that cannot be."""
+    from ..precompile import pairs
     from .files import read_graph
 
-    rows = [_Row(path=path, target=target) for path in paths for target in targets]
-    graphs, mine = [], []  # graphs that could be read, and the rows of their pairs
-    for k, path in enumerate(paths):
-        own = rows[k * len(targets) : (k + 1) * len(targets)]
+    rows = []
+    for path in paths:
         try:
-            graphs.append(read_graph(path).freeze())
-            mine += own
+            frozen = read_graph(path).freeze()
         except HipdnnIreeError as error:
             if len(paths) == 1:
                 raise
-            for row in own:
-                row.error = error
+            rows += [_Row(path=path, target=target, error=error) for target in targets]
+            continue
+        rows += [
+            _Row(
+                path=path,
+                target=pair.target,
+                graph=frozen,
+                pair=pair,
+                bucket=pair.bucket,
+                error=pair.error,
+            )
+            for pair in pairs([frozen], targets, buckets)
+        ]
+    if output is not None and len({row.place(output) for row in rows}) < len(rows):
+        raise click.UsageError("several buckets cannot go to one file; put {bucket} in its name")
+    return rows
+
+
+def _precompile(rows: list[_Row], knobs: dict[str, str], output: str | None) -> None:
+    """Compile all rows, several at once, and tell on stderr how far it is."""
+    from ..precompile import compile_all
+
+    mine = [row for row in rows if row.pair is not None and row.error is None]
     done = len(rows) - len(mine)
+    many = len({row.path for row in rows}) > 1 or any(row.bucket for row in rows)
 
     def progress(made: Precompiled) -> None:
         nonlocal done
         done += 1
         row = mine[made.index]
-        row.graph, row.cache, row.compiled = made.graph, made.cache, made.compiled
-        row.error = made.error
+        row.cache, row.compiled, row.error = made.cache, made.compiled, made.error
         row.write(output)
         if many:
             state = "failed" if row.error is not None else _STATES.get(row.cache, "compiled")
             talk(f"[{done}/{len(rows)}] {row.what(several=True)}: {state}, {made.seconds:.2f} s")
 
-    many = len(paths) > 1
-    what = f"{len(mine)} modules" if many else f"for {', '.join(map(str, targets))}"
-    with working(f"compiling {what}"):
-        precompile(graphs, targets, knobs=knobs, progress=progress)
-    return rows
+    todo = [replace(row.pair, index=i) for i, row in enumerate(mine) if row.pair is not None]
+    targets = ", ".join(dict.fromkeys(str(row.target) for row in mine))
+    with working(f"compiling {f'{len(mine)} modules' if many else f'for {targets}'}"):
+        compile_all(todo, knobs=knobs, progress=progress)
 
 
 _STATES = {"hit": "in the cache", "same": "the same as an earlier one"}
 
 
 def _look_inside(
-    path: str,
-    targets: tuple[Target, ...],
-    knobs: dict[str, str],
-    dump: str | None,
-    output: str | None,
-) -> list[_Row]:
-    """Compile one graph anew for each target, with every stage in a folder."""
-    from .files import read_graph
-
-    frozen = read_graph(path).freeze()
-    rows = []
+    rows: list[_Row], knobs: dict[str, str], dump: str | None, output: str | None
+) -> None:
+    """Compile the rows anew, with every stage in a folder."""
     with ExitStack() as stack:
         if dump is None:
             made = tempfile.TemporaryDirectory(prefix="hipdnn-iree-")
             folder = Path(stack.enter_context(made))
         else:
             folder = Path(dump)
-        for target in targets:
-            place = folder / _file_name(target) if len(targets) > 1 else folder
-            row = _Row(path=path, graph=frozen, target=target)
-            try:
-                _dump(row, knobs, place)
-                row.write(output)
-            except HipdnnIreeError as error:
-                row.error = error
+        several = len({row.target for row in rows}) > 1
+        for row in rows:
+            place = folder / row.place("{target}") if several else folder
+            place = place / row.place("{bucket}") if row.bucket else place
+            if row.error is None:
+                try:
+                    _dump(row, knobs, place)
+                    row.write(output)
+                except HipdnnIreeError as error:
+                    row.error = error
             row.dump = str(place) if dump is not None else None
-            rows.append(row)
-    return rows
 
 
 def _dump(row: _Row, knobs: dict[str, str], folder: Path) -> None:
@@ -288,11 +315,13 @@ def _dump(row: _Row, knobs: dict[str, str], folder: Path) -> None:
     from ..select import choose
     from .files import file_errors
 
-    assert row.graph is not None
-    chosen = choose(row.graph, row.target, engine_name="iree", knobs=knobs)
+    assert row.pair is not None
+    graph = row.pair.graph
+    assert graph is not None
+    chosen = choose(graph, row.target, engine_name="iree", knobs=knobs)
     with working(f"compiling for {row.target}"), under(chosen.choice):
         with file_errors(folder, "write to"):
-            row.compiled = dump(row.graph, row.target, folder)
+            row.compiled = dump(graph, row.target, folder)
         row.cache = row.compiled.cache
         row.kernels = read_kernels(folder) if row.target.is_gfx9 else None
 
@@ -307,17 +336,21 @@ def _file_name(target: Target) -> str:
 
 def _print(rows: list[_Row], summary: dict[str, Any], *, several: bool) -> None:
     done = [(row.path, row.as_dict()) for row in rows if row.error is None]
+    buckets = any(row.bucket for row in rows)
     if done:
         table(
             [
                 *(["graph"] if several else []),
-                *("target", "cache", "seconds", "module bytes", "dispatches", "fills", "copies"),
+                "target",
+                *(["bucket"] if buckets else []),
+                *("cache", "seconds", "module bytes", "dispatches", "fills", "copies"),
                 "transient bytes",
             ],
             [
                 [
                     *([path] if several else []),
                     row["target"],
+                    *([in_words(row["bucket"] or {}) or "-"] if buckets else []),
                     row["cache"],
                     f"{row['seconds']:.3f}",
                     *(row[k] for k in ("vmfb_bytes", "dispatches", "fills", "copies")),
@@ -334,7 +367,7 @@ def _print(rows: list[_Row], summary: dict[str, Any], *, several: bool) -> None:
         for what in ("file", "dump"):
             if made[what] is not None:
                 talk(f"wrote {made[what]}")
-    if several:
+    if several or buckets:
         talk(
             f"{summary['compiled']} compiled, {summary['hits']} in the cache, {summary['failed']} "
             f"failed, in {summary['seconds']:.2f} s with {summary['jobs']} at once"
@@ -344,7 +377,7 @@ def _print(rows: list[_Row], summary: dict[str, Any], *, several: bool) -> None:
 def _print_kernels(row: _Row) -> None:
     table(
         [
-            *(f"kernel for {row.target}", "VGPRs", "AGPRs", "SGPRs", "LDS bytes"),
+            *(f"kernel for {row.what(several=False)}", "VGPRs", "AGPRs", "SGPRs", "LDS bytes"),
             *("scratch bytes", "spills", "MFMA"),
         ],
         [

@@ -21,6 +21,7 @@ __all__ = [
     "Command",
     "Group",
     "State",
+    "buckets_option",
     "choice_options",
     "engine_knob_option",
     "engine_option",
@@ -288,6 +289,32 @@ def engine_knob_option(function: F) -> F:
         callback=parse,
         help="How the engine builds the graph; repeatable. `hipdnn-iree explain` lists the knobs.",
     )(function)
+
+
+def buckets_option(help: str) -> Callable[[F], F]:
+    """Return a decorator that adds ``--buckets``; what it gives is for ``build``, or None."""
+
+    def parse(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> Any:
+        from ...graph_api.buckets import read_buckets
+
+        try:
+            return read_buckets(value) if value else None
+        except ValueError as error:
+            raise click.BadParameter(
+                f"{str(error)!r} is none of powers, a number, numbers with commas, or NAME= with "
+                "one of these",
+                ctx=ctx,
+                param=param,
+            ) from None
+
+    return click.option(
+        "--buckets",
+        metavar="[NAME=]B",
+        multiple=True,
+        callback=parse,
+        help=f"{help}: powers of two (powers), multiples (16), or some sizes (8,64); repeatable "
+        "with names (n=powers).",
+    )
 
 
 def output_option(help: str) -> Callable[[F], F]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...graph_api.buckets import in_words
 from ...graph_api.errors import DeviceError
 from .exits import CHECK_FAILED
 from .options import (
@@ -17,6 +18,7 @@ from .options import (
     RUNNING,
     Command,
     State,
+    buckets_option,
     choice_options,
     engine_knob_option,
     engine_option,
@@ -110,13 +112,7 @@ JSON: dict[str, str] = {
     default=False,
     help="Compile for the sizes of dynamic dims as given, not once for all sizes.",
 )
-@click.option(
-    "--buckets",
-    metavar="[NAME=]B",
-    multiple=True,
-    help="Round sizes of dynamic dims up: to powers of two (powers), multiples (16), or the next "
-    "of some sizes (8,64); repeatable with names (n=powers).",
-)
+@buckets_option("Round sizes of dynamic dims up")
 @knob_options(*COMPILING, "--require-precompiled", *RUNNING)
 @click.pass_obj
 def command(
@@ -134,7 +130,7 @@ def command(
     repeat: int,
     shapes: tuple[str, ...],
     exact: bool,
-    buckets: tuple[str, ...],
+    buckets: Any,
 ) -> None:
     """Build GRAPH, run it on this machine, and show the result.
 
@@ -145,7 +141,7 @@ def command(
     from .files import read_file, read_inputs, write_outputs
 
     wanted = _shapes(shapes)
-    how = {"exact": exact, "buckets": _buckets(buckets)}
+    how = {"exact": exact, "buckets": buckets}
     clock = _Clock()
     whole, artifact = clock("load_graph", lambda: _read(read_file(graph), engine, how))
     who = {"prefer": prefer, "policy": policy, "knobs": chosen_knobs}
@@ -196,20 +192,6 @@ def _shapes(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
             )
         found[name] = tuple(int(part) for part in parts)
     return found
-
-
-def _buckets(texts: tuple[str, ...]) -> Any:
-    """Return what ``--buckets`` says, None when it is not given."""
-    from ...graph_api.buckets import read_buckets
-
-    try:
-        return read_buckets(texts) if texts else None
-    except ValueError as error:
-        raise click.BadParameter(
-            f"{str(error)!r} is none of powers, a number, numbers with commas, or NAME= with one "
-            "of these",
-            param_hint="--buckets",
-        ) from None
 
 
 def _read(
@@ -396,7 +378,7 @@ def _print(plan: Plan, report: Report | None, about: dict[str, Any]) -> None:
         [
             ("graph", f"{plan.graph.name or '(no name)'}  {plan.graph.digest[:16]}"),
             ("engine", f"{plan.engine} on {plan.target}" + _in_words(about["driver"], ", {}")),
-            ("cache", plan.cache + _in_words(_sizes(about["bucket"]), ", padded to {}")),
+            ("cache", plan.cache + _in_words(in_words(about["bucket"] or {}), ", padded to {}")),
             ("build", f"{about['compile_s']:.3f} s" + _in_words(stages, " ({})")),
             ("load", f"{plan.seconds.get('load', 0.0):.3f} s"),
             ("execute", f"{_duration(about['execute_s'])}{spread}"),
@@ -413,10 +395,6 @@ def _print(plan: Plan, report: Report | None, about: dict[str, Any]) -> None:
         say("not verified; --verify compares with the float64 reference")
     else:
         say("verified: every element is within what rounding allows" if report.ok else "WRONG")
-
-
-def _sizes(bucket: Mapping[str, int] | None) -> str:
-    return ", ".join(f"{name} = {size}" for name, size in (bucket or {}).items())
 
 
 def _in_words(value: str | None, form: str) -> str:

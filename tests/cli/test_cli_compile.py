@@ -13,7 +13,17 @@ from hipdnn_iree.provider.cli import compile as compile_module
 
 Cli = Callable[..., Any]
 ROW = {
-    *("target", "cache", "seconds", "stages", "vmfb_bytes", "sha256", "key", "workspace_bytes"),
+    *(
+        "target",
+        "bucket",
+        "cache",
+        "seconds",
+        "stages",
+        "vmfb_bytes",
+        "sha256",
+        "key",
+        "workspace_bytes",
+    ),
     *("dispatches", "fills", "copies", "transient_bytes", "file", "dump", "kernels"),
 }
 
@@ -85,7 +95,7 @@ def test_a_failing_target_does_not_stop_the_others(
     about = found.json()
     assert set(about) == set(compile_module.JSON)
     failed, done = about["targets"]
-    assert failed == {"target": "gfx908", "error": about["error"]}
+    assert failed == {"target": "gfx908", "bucket": None, "error": about["error"]}
     assert (about["error"]["stage"], about["error"]["exit_code"]) == ("crash", 4)
     assert done["vmfb_bytes"] > 0
     found = cli(*words)

@@ -28,8 +28,10 @@ from hipdnn_iree.graph_api.errors import (
 from hipdnn_iree.jit.runtime import cpu
 from hipdnn_iree.jit.sealed import seal, unseal
 from hipdnn_iree.provider.artifacts import artifact as module
+from hipdnn_iree.provider.artifacts import save
 from hipdnn_iree.provider.artifacts.artifact import Artifact
 from hipdnn_iree.provider.artifacts.container import Container, pack
+from hipdnn_iree.provider.buckets import BucketPlan
 from hipdnn_iree.provider.engine import engine_id
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,7 +104,7 @@ def test_it_is_a_plain_zip_archive(whole: bytes) -> None:
             at = whole.index(archive.read(name))
             assert at % 64 == 0, name
         manifest = json.loads(archive.read("manifest.json"))
-    assert (manifest["format"], manifest["version"]) == ("hipdnn-iree artifact", 1)
+    assert (manifest["format"], manifest["version"]) == ("hipdnn-iree artifact", 2)
     assert manifest["made_by"]["iree-base-compiler"]
     assert manifest["plans"][0]["key"]["ingredients"]["target"] == "cpu"
 
@@ -152,6 +154,37 @@ def test_an_infinite_scalar_and_dynamic_dims(tmp_path: Path) -> None:
     plan = load_artifact(tmp_path / "b").plan()
     for rows in (1, 4):
         np.testing.assert_array_equal(plan.run({"x": X[:rows]})[y.uid], np.maximum(X[:rows], 0))
+
+
+def test_buckets(tmp_path: Path) -> None:
+    made = Graph("rows", io_data_type="float")
+    n = made.dynamic("n", range=(1, 100), example=5)
+    y = made.relu(made.tensor(dims=(n, 6), name="x")).set_output()
+    save_artifact(tmp_path / "a", made.build("cpu", buckets=(2, 4)))
+    found = load_artifact(tmp_path / "a")
+    found.verify()
+    assert [dict(p.bucket) for p in found.plans] == [{"n": 2}, {"n": 4}]
+    plan = found.plan()
+    for rows in (1, 4, 3):
+        np.testing.assert_array_equal(plan.run({"x": X[:rows]})[y.uid], np.maximum(X[:rows], 0))
+    assert isinstance(plan, BucketPlan)
+    assert [(use.bucket["n"], use.cache) for use in plan.used()] == [
+        (2, "artifact"),
+        (4, "artifact"),
+    ]
+    with pytest.raises(NotSupportedError, match=r"it has: cpu at n = 2 by \S+; cpu at n = 4 by"):
+        found.plan("gfx942")
+    whole = (tmp_path / "a").read_bytes()
+    for change, says in (
+        (lambda m: m["plans"].append(m["plans"][0]), "has it twice"),
+        (lambda m: m["plans"][1]["bucket"].update(n=3), "other arguments"),
+        (lambda m: m["plans"][1]["bucket"].update(n=1000), "its buckets are refused"),
+        (lambda m: m["plans"][1]["bucket"].update(m=3), "its buckets are refused"),
+        (lambda m: m["plans"][1].update(bucket={}), "other arguments"),
+        (lambda m: m["plans"][1].update(bucket={"n": "4"}), "not understood"),
+    ):
+        with pytest.raises(ArtifactError, match=says):
+            opened(changed(whole, change)).verify()
 
 
 def test_what_cannot_be_saved(tmp_path: Path) -> None:
@@ -318,7 +351,7 @@ def test_damage_in_the_directory(whole: bytes) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda m: m.update(version=2), "version 2 of the format; this version .* reads 1"),
+        (lambda m: m.update(version=3), "version 3 of the format; this version .* reads 2"),
         (lambda m: m.update(format="zip of holiday pictures"), "holiday pictures"),
         (lambda m: m.pop("plans"), "not understood: KeyError"),
         (lambda m: m["plans"][0].update(workspace_bytes=-1), "workspace of -1 bytes"),
@@ -414,10 +447,10 @@ def test_two_parts_of_one_name_and_deep_json(whole: bytes) -> None:
 
 def test_a_graph_that_cannot_be_written(tmp_path: Path, monkeypatch) -> None:
     plan = graph().build("cpu")
-    monkeypatch.setattr(module, "_read_graph", lambda *_: graph("again"))
+    monkeypatch.setattr(save, "read_graph", lambda *_: graph("again"))
     save_artifact(tmp_path / "a", plan)  # names are no matter
     other = Graph(io_data_type="float")
     other.relu(other.tensor(dims=(1, 2))).set_output()
-    monkeypatch.setattr(module, "_read_graph", lambda *_: other)
+    monkeypatch.setattr(save, "read_graph", lambda *_: other)
     with pytest.raises(FormatError, match="another one when it is read back"):
         save_artifact(tmp_path / "a", plan)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hipdnn_iree import Graph
-from hipdnn_iree.graph_api.buckets import Buckets, as_buckets, read_buckets
+from hipdnn_iree.graph_api.buckets import Buckets, as_buckets, combinations, read_buckets
 from hipdnn_iree.graph_api.dynamic import DynamicDim, at_sizes
 from hipdnn_iree.graph_api.errors import BindError, GraphError, NotSupportedError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
@@ -503,6 +503,36 @@ def test_the_smallest_bucket_that_holds_a_size(given: Any, size: int, bucket: in
     assert as_buckets([dim], given)["n"].holding(size) == bucket
 
 
+@pytest.mark.parametrize(
+    ("given", "every"),
+    [
+        ("powers", [4, 8, 16, 32, 64, 100]),
+        (40, [40, 80, 100]),
+        ((8, 40), [8, 40]),
+        ((100,), [100]),
+    ],
+)
+def test_every_bucket_of_a_dim(given: Any, every: list[int]) -> None:
+    held = as_buckets([DynamicDim("n", 4, 100, 8)], given)["n"]
+    assert list(held) == every
+    assert [held.holding(size) for size in every] == every
+    assert as_buckets([held.dim], read_buckets([held.spelled]))["n"] == held
+
+
+def test_every_bucket_of_a_graph() -> None:
+    n, m = DynamicDim("n", 1, 1 << 31, 8), DynamicDim("m", 1, 9, 2)
+    assert combinations(as_buckets([n, m], {"n": (4, 8), "m": (9,)})) == [
+        {"n": 4, "m": 9},
+        {"n": 8, "m": 9},
+    ]
+    with pytest.raises(GraphError) as caught:
+        combinations(as_buckets([n, m], {"n": 2, "m": "powers"}))
+    assert [(p.rule, p.port) for p in caught.value.problems] == [
+        ("BUCKET-03", "n"),
+        ("BUCKET-03", "m"),
+    ]
+
+
 def test_a_size_above_all_buckets() -> None:
     plan = graph(mlp).build("cpu", engine="reference", buckets=(8, 16))
     check(plan, {"n": 16})
@@ -531,8 +561,9 @@ def test_what_the_command_line_says() -> None:
     assert read_buckets(["powers"]) == "powers"
     assert read_buckets(["16"]) == 16
     assert read_buckets(["8,32"]) == [8, 32]
+    assert read_buckets(["8,"]) == [8]
     assert read_buckets(["n=powers", "m=1,5"]) == {"n": "powers", "m": [1, 5]}
     assert str(Buckets(DynamicDim("n", 1, 9, 2), step=4)) == "multiples of 4"
-    for texts in (["n=x"], ["8,"], ["-4"], ["4", "n=5"]):
+    for texts in (["n=x"], ["8,,"], [","], ["-4"], ["4", "n=5"]):
         with pytest.raises(ValueError, match=texts[0].lstrip("-")):
             read_buckets(texts)

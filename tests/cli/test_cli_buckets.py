@@ -1,0 +1,93 @@
+"""``--buckets``: code for each bucket in the cache, in files and in an artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hipdnn_iree import Graph
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    g = Graph("rows", io_data_type="float", compute_data_type="float")
+    x = g.tensor(dims=(g.dynamic("n", range=(1, 4096), example=8), 6), name="x")
+    g.output(g.mul(x, g.tensor(dims=(1, 6), name="w")), name="y")
+    path = tmp_path_factory.mktemp("buckets") / "rows.json"
+    g.save(path)
+    return path
+
+
+def test_what_is_compiled_ahead_is_what_runs(
+    cli: Cli, file: Path, tmp_path: Path, own_cache: Path
+) -> None:
+    words = ["compile", file, "--target", "cpu", "--buckets", "n=8,64"]
+    found = cli(*words, "-o", tmp_path / "{graph}-{bucket}.vmfb", "--json")
+    assert found.code == 0, found.err
+    about = found.json()
+    assert [row["bucket"] for row in about["targets"]] == [{"n": 8}, {"n": 64}]
+    assert about["summary"]["pairs"] == about["summary"]["compiled"] == 2
+    assert {p.name for p in tmp_path.glob("*.vmfb")} == {"rows-n8.vmfb", "rows-n64.vmfb"}
+    assert about["graph"]["digest"] == cli("show", file, "--format", "digest").out.strip()
+
+    run = ["run", file, "--require-precompiled", "--json", "--verify", "--buckets", "8,64"]
+    found = cli(*run, "--shape", "n=17")
+    assert found.code == 0, found.err
+    assert (found.json()["cache"], found.json()["bucket"]) == ("hit", {"n": 64})
+    missing = cli(*run[:-1], "powers", "--shape", "n=17")
+    assert missing.code == 3
+    assert "bucket n = 32" in missing.err
+    assert missing.json()["error"]["buckets"] == {"n": "powers"}
+    assert "hipdnn-iree compile GRAPH --target cpu --buckets n=powers" in missing.err
+
+    table = cli(*words)
+    assert table.out.splitlines()[0].split()[:3] == ["target", "bucket", "cache"]
+    assert "rows.json for cpu at n = 64: in the cache" in table.err
+    assert "0 compiled, 2 in the cache" in table.err
+
+
+def test_an_artifact_holds_the_code_of_each_bucket(cli: Cli, file: Path, tmp_path: Path) -> None:
+    path = tmp_path / "rows.hipdnn-iree"
+    words = ["artifact", "create", file, "--target", "cpu", "--buckets", "8,64", "-o", path]
+    found = cli(*words, "--json")
+    assert found.code == 0, found.err
+    assert [plan["bucket"] for plan in found.json()["plans"]] == [{"n": 8}, {"n": 64}]
+    table = cli("artifact", "show", path)
+    assert ["cpu", "n", "=", "8"] in [line.split()[:4] for line in table.out.splitlines()]
+    run = cli("run", path, "--verify", "--json", "--shape", "n=17")
+    assert run.code == 0, run.err
+    assert (run.json()["cache"], run.json()["bucket"]) == ("artifact", {"n": 64})
+    over = cli("run", path, "--shape", "n=65")
+    assert over.code == 2
+    assert "[BUCKET-02] got 65" in over.err
+
+
+def test_buckets_that_do_not_do(cli: Cli, file: Path, tmp_path: Path) -> None:
+    words = ["compile", file, "--target", "cpu", "--buckets"]
+    one = cli(*words, "powers", "-o", tmp_path / "a.vmfb")
+    assert one.code == 2
+    assert "put {bucket} in its name" in one.err
+    many = cli(*words, "2", "--json")
+    assert many.code == 2
+    (problem,) = many.json()["error"]["problems"]
+    assert (problem["rule"], problem["port"]) == ("BUCKET-03", "n")
+    assert "multiples of 2: more than 64" in problem["got"]
+    assert "BUCKET-01" in cli(*words, "m=4").err
+    assert "none of powers" in cli(*words, "some").err
+
+
+def test_a_graph_whose_sizes_cannot_be_rounded_up(cli: Cli, tmp_path: Path) -> None:
+    g = Graph("sum", io_data_type="float")
+    x = g.tensor(dims=(g.dynamic("n", range=(1, 64)), 6), name="x")
+    g.reduction(x, mode="add", axes=[0]).set_output()
+    path = tmp_path / "sum.json"
+    g.save(path)
+    for command in (["compile"], ["artifact", "create", "-o", str(tmp_path / "a")]):
+        found = cli(*command, path, "--target", "cpu", "--buckets", "8", "--json")
+        assert found.code == 3
+        assert found.json()["error"]["declines"][0]["rule"] == "MIX-01"
+    assert list(tmp_path.iterdir()) == [path]
