@@ -57,6 +57,11 @@ class Latest(Generic[V]):
         with self._lock:
             self._slots.pop(key, None)
 
+    def clear(self) -> None:
+        """Let go of all values."""
+        with self._lock:
+            self._slots.clear()
+
     def __len__(self) -> int:
         return len(self._slots)
 

@@ -7,105 +7,41 @@ setting ``foreign.isolate``.
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...graph_api.dynamic import at_sizes
-from ...graph_api.errors import (
-    CompileError,
-    Decline,
-    DeviceError,
-    FormatError,
-    HipdnnIreeError,
-    Problem,
-)
+from ...graph_api.errors import HipdnnIreeError, Problem
 from ...graph_api.frozen import FrozenGraph
-from ...graph_api.ops.pointwise import Pointwise
 from ...hipdnn_plugin.abi import Severity
-from ...hipdnn_plugin.wire.encode import encode, required_api
-from ...hipdnn_plugin.wire.engine import EngineConfig, EngineDetails, encode_config
-from ...hipdnn_plugin.wire.op_table import FORMS_BY_OP
-from ...hipdnn_plugin.wire.schema import Era
+from ...hipdnn_plugin.wire.encode import required_api
+from ...hipdnn_plugin.wire.engine import EngineConfig, encode_config
 from ...jit.knobs import settings
 from ...jit.target import Target
-from ..dynamic import ExactPlan
-from ..engine import Engine, EngineKnob, Plan
-from ..latest import Latest
+from ..engine import EngineKnob
 from . import places
 from .calls import Library, Overrides, device_buffers, version_of
 from .knobs import as_engine_knobs, values
-from .plan import ForeignPlan, Override, Session, release
+from .plan import Override, Session, release
 from .probe import identity, look, try_out
 from .report import Report, Wanted
 from .rules import MisfitError, problem
 from .sink import listening
+from .wire_engine import Answer, WireEngine
 
 if TYPE_CHECKING:
     from .places import Place
 
-__all__ = ["ForeignEngine", "PluginSession", "misplaced", "wire_form"]
+__all__ = ["ForeignEngine", "PluginSession"]
 
-log = logging.getLogger("hipdnn_iree.foreign")
-
-_REMEMBERED = 256  # graphs of which an engine's answer is kept
 _OVERRIDES = "ExecuteOpGraphWithOverrides"
 
 
-def wire_form(graph: FrozenGraph, era: Era) -> bytes:
-    """Return a graph as plugins of an era read it, by the settings for graph files.
-
-    Raises
-    ------
-    FormatError
-        If the era's format cannot hold the graph.
-    """
-    now = settings()
-    if now.graph_backward_operands == "x_dy":
-        nodes = tuple(
-            replace(n, inputs=dict(zip(n.inputs, reversed([*n.inputs.values()]), strict=True)))
-            if isinstance(n.op, Pointwise) and n.op.backward
-            else n
-            for n in graph.nodes
-        )
-        graph = replace(graph, nodes=nodes)
-    return encode(graph, era, inv_variance=now.graph_inv_variance)
-
-
-def misplaced(target: Target) -> list[Problem]:
-    """Return a problem if the target is not where plugins work here."""
-    try:
-        here = places.here().target
-    except DeviceError as error:
-        return [problem("FOREIGN-08", "target", error, "a device that can be used")]
-    if here.backend == target.backend and (here.is_cpu or here.arch == target.arch):
-        return []
-    return [
-        problem(
-            "FOREIGN-08",
-            "target",
-            target,
-            str(here),
-            "plugins run where HIPDNN_IREE_FOREIGN_DEVICE says",
-        )
-    ]
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """What a plugin says of one engine for one graph."""
-
-    reasons: tuple[Problem, ...]
-    details: EngineDetails | None = None
-
-
-class ForeignEngine(Engine):
+class ForeignEngine(WireEngine):
     """One engine id of a plugin.
 
     Parameters
@@ -118,15 +54,10 @@ class ForeignEngine(Engine):
         What it is called here; the plugin's own name for it, if it has one.
     """
 
-    BY_DEFAULT = False
-
     def __init__(self, report: Report, id: int, name: str, alias: str) -> None:
-        self.NAME = name
-        self.ALIAS = alias
-        self.report = report
+        super().__init__(report, name, alias)
         self._id = id
         self._mine: Library | None = None
-        self._answers: Latest[_Answer] = Latest(_REMEMBERED)
         self._versions = {name: report.version, "file": str(identity(Path(report.path))[1:])}
 
     @property
@@ -134,39 +65,11 @@ class ForeignEngine(Engine):
         """hipDNN's id of the engine, which its name need not give."""
         return self._id
 
-    @property
-    def era(self) -> Era:
-        """The wire format that graphs are written in."""
-        chosen = settings().foreign_era
-        return Era(self.report.era if chosen == "auto" else chosen)
-
-    def version(self) -> str:
-        return self.report.version
-
-    def source(self) -> str:
-        return self.report.path
-
     def api_version(self) -> str:
         return self.report.api_version
 
     def versions(self) -> dict[str, str]:
         return self._versions
-
-    def ops(self) -> tuple[str, ...]:
-        """Return every op of hipDNN's graphs: a plugin says only of a graph what it serves."""
-        return tuple(FORMS_BY_OP)
-
-    def targets(self) -> tuple[str, ...]:
-        try:
-            return (str(places.here().target),)
-        except DeviceError:
-            return ()
-
-    def declines(self, graph: FrozenGraph, target: Target) -> list[Decline]:
-        if graph.symbols:
-            graph = at_sizes(graph, {dim.name: dim.example for dim in graph.symbols})
-        found = self._answer(graph, target)
-        return [Decline(engine=self.NAME, problem=p) for p in found.reasons]
 
     def knobs(self, graph: FrozenGraph, target: Target) -> tuple[EngineKnob, ...]:
         if graph.symbols:
@@ -174,61 +77,13 @@ class ForeignEngine(Engine):
         details = self._answer(graph, target).details
         return as_engine_knobs(details.knobs) if details else ()
 
-    def build(
-        self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
-    ) -> Plan:
-        """Return the plan; see `Engine.build`."""
-        if graph.symbols:
-            return ExactPlan(engine=self.NAME, graph=graph, target=target, knobs=dict(knobs or {}))
-        details = self._answer(graph, target).details
-        chosen = values(self.NAME, details.knobs if details else (), knobs or {})
+    def _session(self, answer: Answer, data: bytes, knobs: Mapping[str, str]) -> Session:
+        chosen = values(self.NAME, answer.details.knobs if answer.details else (), knobs)
         config = encode_config(EngineConfig(engine_id=self.id, knobs=chosen))
-        begin = time.perf_counter()
-        try:
-            place = places.here()
-            session = PluginSession(self._library(), place, config, wire_form(graph, self.era))
-        except MisfitError as error:
-            raise CompileError(
-                f"engine {self.NAME} does not build graph {graph.name!r}",
-                stage="compile",
-                diagnostics=(str(error),),
-            ) from None
-        return ForeignPlan(
-            engine=self.NAME,
-            graph=graph,
-            target=target,
-            knobs={name: str(value) for name, value in (knobs or {}).items()},
-            seconds={"build": time.perf_counter() - begin},
-            workspace_bytes=session.workspace_bytes,
-            session=session,
-            server=self,
-            made_by=self.id,
-        )
+        place = places.here()
+        return PluginSession(self._library(), place, config, data)
 
-    # ------------------------------------------------------------------ questions
-
-    def _answer(self, graph: FrozenGraph, target: Target) -> _Answer:
-        now = settings()
-        labels = (*(n.label for n in graph.nodes), *(s.name for s in graph.tensors.values()))
-        choices = now.foreign_device, now.foreign_era, now.foreign_isolate
-        key = graph.digest, graph.name, labels, tuple(graph.tensors), str(target), choices
-        return self._answers.get(key, lambda: self._ask(graph, target))
-
-    def _ask(self, graph: FrozenGraph, target: Target) -> _Answer:
-        reasons = [*misplaced(target), *self._too_old(graph)]
-        data = b""
-        try:
-            data = wire_form(graph, self.era)
-        except FormatError as error:
-            reasons += error.problems
-        if reasons:
-            return _Answer(tuple(reasons))
-        try:
-            return self._asked(graph, data)
-        except MisfitError as error:
-            return _Answer((error.problem,))
-
-    def _asked(self, graph: FrozenGraph, data: bytes) -> _Answer:
+    def _asked(self, graph: FrozenGraph, data: bytes) -> Answer:
         stage = settings().foreign_isolate
         if stage != "load":
             config = encode_config(EngineConfig(engine_id=self.id))
@@ -241,7 +96,7 @@ class ForeignEngine(Engine):
             )
             trial = try_out(Path(self.report.path), wanted)
             if trial.problem is not None:
-                return _Answer((_with_words(trial.problem, trial.said),))
+                return Answer((_with_words(trial.problem, trial.said),))
         library = self._library()
         handle = library.questions()
         library.set_log_level(Severity.INFO)
@@ -253,10 +108,10 @@ class ForeignEngine(Engine):
         if not applicable:
             name = "hipdnnEnginePluginGetApplicableEngineIds"
             found = problem("FOREIGN-10", name, "not applicable", "the engine's id")
-            return _Answer((_with_words(found, said),))
-        return _Answer((), handle.details(self.id, data))
+            return Answer((_with_words(found, said),))
+        return Answer(engine_id=self.id, details=handle.details(self.id, data))
 
-    def _too_old(self, graph: FrozenGraph) -> list[Problem]:
+    def _lacking(self, graph: FrozenGraph) -> list[Problem]:
         needed, have = required_api(graph), version_of(self.report.api_version) or (1, 0, 0)
         if have < needed:
             text = ".".join(map(str, needed))

@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import sys
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...graph_api.errors import HipdnnIreeError, Problem
 from ...jit.knobs import foreign, settings
+from ..latest import Latest
 from .rules import problem
 
 if TYPE_CHECKING:
@@ -139,9 +139,8 @@ def reports(*, again: bool = False) -> list[Report]:
     from .probe import look
     from .report import Report
 
-    global _last  # noqa: PLW0603
     if again:
-        _last = None
+        _made.clear()
     found: list[Report] = []
     owners = _owners()
     for path, wrong in candidates():
@@ -190,8 +189,8 @@ def _without_taken(report: Report, owners: dict[int, str]) -> Report:
 # ------------------------------------------------------------------ engines
 
 
-_lock = threading.Lock()
-_last: tuple[object, tuple[ForeignEngine, ...]] | None = None
+_made: Latest[tuple[ForeignEngine, ...]] = Latest(1)
+"""The engines, by what decides which ones there are."""
 
 
 def engines() -> tuple[ForeignEngine, ...]:
@@ -199,12 +198,7 @@ def engines() -> tuple[ForeignEngine, ...]:
 
     The same objects come back, after a few looks at folders, as long as nothing has changed.
     """
-    global _last  # noqa: PLW0603 - what was found last, for this process
-    with _lock:
-        key = state()
-        if _last is None or _last[0] != key:
-            _last = key, _engines(reports())
-        return _last[1]
+    return _made.get(state(), lambda: _engines(reports()))
 
 
 def state() -> object:
