@@ -106,7 +106,7 @@ ENTRY_POINTS: dict[str, tuple[Any, ...]] = {
 }
 """Entry points that run in Python, without ``hipdnnEnginePlugin``, and their parameters."""
 
-TABLE_VERSION = 1
+TABLE_VERSION = 2
 
 
 class ShimTable(ctypes.Structure):
@@ -121,7 +121,6 @@ class ShimTable(ctypes.Structure):
         ("set_error", ctypes.PYFUNCTYPE(None, c_char_p)),  # holds the GIL: it only copies text
         ("emit", CFUNCTYPE(None, c_int, c_char_p)),
         ("log_level", CFUNCTYPE(c_int)),
-        ("dead", CFUNCTYPE(None)),
         ("exit_early", CFUNCTYPE(None)),
         ("shutdown", CFUNCTYPE(None)),
         ("set_level", CFUNCTYPE(None, c_int)),

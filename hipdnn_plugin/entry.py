@@ -60,8 +60,6 @@ def fill(address: int) -> None:
             _put(table, name, kind(_guarded(body, table.set_error)))
         _put(table, "set_level", ctypes.CFUNCTYPE(None, ctypes.c_int)(_quiet(set_level)))
         _put(table, "shutdown", ctypes.CFUNCTYPE(None)(_quiet(_shutdown)))
-        if not table.owner:
-            atexit.register(table.dead)
         table.started = 1
     log.info("hipdnn-iree %s started in Python %s", __version__, sys.version.split()[0])
 

@@ -33,7 +33,7 @@
 #define ENGINE_NAME "IREE_JIT_ENGINE"
 #define API_VERSION "1.4.0" /* engine names; what lies below it is served or declined by rule */
 #define ENTRY "hipdnn_iree.hipdnn_plugin.entry"
-#define TABLE_VERSION 1 /* raise it with every change of struct table */
+#define TABLE_VERSION 2 /* raise it with every change of struct table */
 #define EXIT_WAIT_MS 2000 /* what running calls are given when the process ends */
 #define API __attribute__((visibility("default")))
 
@@ -83,6 +83,7 @@ static void set_error(const char* text) { fail(0, "%s", text); }
 
 enum { COLD, READY, GONE, FORKED };
 static atomic_int state = COLD; /* of the interpreter */
+static atomic_int inflight;     /* calls inside this library */
 
 static _Atomic(log_sink) sink;
 static atomic_int wanted_level = -1; /* -1: the host has not said; its variable decides then */
@@ -97,17 +98,16 @@ static int log_level(void) {
   return OFF;
 }
 
-static void emit(int severity, const char* text) {
-  if (severity < INFO || severity > FATAL || severity < log_level()) return;
-  if (atomic_load(&state) >= GONE) return; /* what the sink needs may be gone as well */
-  log_sink to = atomic_load(&sink);
-  if (to) to(severity, text);
-  else fprintf(stderr, "[hipdnn-iree] %s\n", text);
-}
-
 /* ------------------------------------------------------------------ CPython, by its stable names */
 
 typedef struct object object;
+struct method { /* PyMethodDef, whose layout is part of the stable ABI */
+  const char* name;
+  object* (*body)(object* self, object* arguments);
+  int flags;
+  const char* text;
+};
+enum { NO_ARGUMENTS = 4 };
 static struct {
   int (*IsInitialized)(void);
   const char* (*GetVersion)(void);
@@ -115,10 +115,13 @@ static struct {
   void (*SetProgramName)(const wchar_t*);
   void (*InitializeEx)(int);
   void* (*SaveThread)(void);
+  void (*RestoreThread)(void*);
   int (*Ensure)(void);
   void (*Release)(int);
   void* (*ThisThreadState)(void);
   int (*IsFinalizing)(void);
+  object* (*NewFunction)(struct method*, object* self, object* module);
+  object* (*FromBool)(long);
   object* (*ImportModule)(const char*);
   object* (*CallMethod)(object*, const char*, const char*, ...);
   void (*ErrFetch)(object**, object**, object**);
@@ -134,6 +137,8 @@ static const char* resolve(void* library) {
       {(void**)&py.IsInitialized, "Py_IsInitialized"}, {(void**)&py.GetVersion, "Py_GetVersion"},
       {(void**)&py.DecodeLocale, "Py_DecodeLocale"}, {(void**)&py.SetProgramName, "Py_SetProgramName"},
       {(void**)&py.InitializeEx, "Py_InitializeEx"}, {(void**)&py.SaveThread, "PyEval_SaveThread"},
+      {(void**)&py.RestoreThread, "PyEval_RestoreThread"}, {(void**)&py.NewFunction, "PyCFunction_NewEx"},
+      {(void**)&py.FromBool, "PyBool_FromLong"},
       {(void**)&py.Ensure, "PyGILState_Ensure"}, {(void**)&py.Release, "PyGILState_Release"},
       {(void**)&py.ThisThreadState, "PyGILState_GetThisThreadState"},
       {(void**)&py.ImportModule, "PyImport_ImportModule"}, {(void**)&py.CallMethod, "PyObject_CallMethod"},
@@ -146,6 +151,20 @@ static const char* resolve(void* library) {
   *(void**)&py.IsFinalizing = dlsym(library, "Py_IsFinalizing"); /* since 3.13 */
   if (!py.IsFinalizing) *(void**)&py.IsFinalizing = dlsym(library, "_Py_IsFinalizing");
   return NULL;
+}
+
+/* Whether the Python of this process is ending or has ended; nobody may use or start it then. */
+static int ended(void) { return py.IsFinalizing && py.IsFinalizing() && !py.IsInitialized(); }
+
+static void emit(int severity, const char* text) {
+  if (severity < INFO || severity > FATAL || severity < log_level()) return;
+  atomic_fetch_add(&inflight, 1); /* so that the end of Python waits for the sink */
+  if (atomic_load(&state) < GONE && !ended()) { /* what the sink needs may be gone as well */
+    log_sink to = atomic_load(&sink);
+    if (to) to(severity, text);
+    else fprintf(stderr, "[hipdnn-iree] %s\n", text);
+  }
+  atomic_fetch_sub(&inflight, 1);
 }
 
 /* ------------------------------------------------------------------ which Python it belongs to */
@@ -370,7 +389,7 @@ static int find_python(void) {
   X(CreateExecutionContextFromSerialized, (void* handle, const const_data* payload, void** context), \
     (handle, payload, context))
 
-static void dead(void), exit_early(void);
+static void exit_early(void);
 static struct table {
   uint32_t version;
   uint32_t size;
@@ -380,7 +399,6 @@ static struct table {
   void (*set_error)(const char* text);
   void (*emit)(int severity, const char* text);
   int (*log_level)(void);
-  void (*dead)(void);
   void (*exit_early)(void);
   /* From here on filled by Python. */
   void (*shutdown)(void);
@@ -389,26 +407,33 @@ static struct table {
   FORWARDED(FIELD)
 } table = {
     .version = TABLE_VERSION, .size = sizeof(struct table), .package = PLUGIN_VERSION,
-    .set_error = set_error, .emit = emit, .log_level = log_level, .dead = dead,
-    .exit_early = exit_early,
+    .set_error = set_error, .emit = emit, .log_level = log_level, .exit_early = exit_early,
 };
 
 /* ------------------------------------------------------------------ start and end */
 
-static atomic_int inflight; /* calls inside this library */
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
 
-/* Refuse new calls and give the running ones time to end.  Called by Python's atexit (with the
- * GIL released) in a Python host, and by the C library's where the interpreter is ours. */
-static void dead(void) {
+/* Refuse new calls and give the running ones, and those that start Python, time to end. */
+static void end(void) {
   atomic_store(&state, GONE);
-  for (int k = 0; k < EXIT_WAIT_MS && atomic_load(&inflight); ++k) usleep(1000);
+  for (int k = 0; k < EXIT_WAIT_MS && atomic_load(&inflight) > 0; ++k) usleep(1000);
+}
+
+/* What Python's atexit calls: before Python takes anything down it waits for calls to end, which
+ * may want the GIL.  Afterwards Python would end the threads that want it, in the middle of C. */
+static object* guard(object* self, object* arguments) {
+  (void)self, (void)arguments;
+  void* thread = py.SaveThread();
+  end();
+  py.RestoreThread(thread);
+  return py.FromBool(1);
 }
 
 static void at_exit(void) {
   int now = atomic_load(&state);
   if (now == GONE || now == FORKED) return;
-  dead(); /* also while another thread is starting Python */
+  end(); /* also while another thread is starting Python */
   if (!atomic_load(&inflight) && table.started && py.IsInitialized()) table.shutdown();
 }
 
@@ -427,12 +452,18 @@ static void exit_early(void) {
   if (table.owner && atomic_exchange(&seen, now) != now) atexit(at_exit);
 }
 
-/* The child of a fork has none of the threads, and the GIL may be held by one of them. */
+/* The child of a fork has none of the threads, whatever they held: the GIL, locks, a part of an
+ * import.  One that was forked before the first call can start the plugin itself. */
 static void in_child(void) {
-  int was = READY;
-  atomic_compare_exchange_strong(&state, &was, FORKED);
+  int was = atomic_load(&state);
+  if (was == READY || (was == COLD && (table.owner || atomic_load(&inflight) > 0))) atomic_store(&state, FORKED);
   atomic_store(&inflight, 0);
+  pthread_mutex_init(&starting, NULL);
 }
+
+static const char* const refusals[] = {
+    [GONE] = "Python has ended in this process, and with it the plugin",
+    [FORKED] = "this process was forked from one that had started the plugin; start it with exec instead"};
 
 static int python_error(const char* what) {
   object *kind = NULL, *value = NULL, *trace = NULL;
@@ -465,7 +496,22 @@ static void initialise(void) {
   py.SaveThread();
   if (locale) setlocale(LC_CTYPE, locale);
   free(locale);
-  pthread_atfork(NULL, NULL, in_child);
+}
+
+/* Register `guard`, once; the caller holds the GIL. */
+static int register_guard(void) {
+  static struct method about = {"hipdnn_iree_end", guard, NO_ARGUMENTS, NULL};
+  static atomic_int registered;
+  if (atomic_load(&registered)) return SUCCESS;
+  object* function = py.NewFunction(&about, NULL, NULL);
+  object* module = function ? py.ImportModule("atexit") : NULL;
+  object* kept = module ? py.CallMethod(module, "register", "O", function) : NULL;
+  int status = kept ? SUCCESS : python_error("cannot register with atexit");
+  if (kept) py.DecRef(kept);
+  if (module) py.DecRef(module);
+  if (function) py.DecRef(function);
+  if (!status) atomic_store(&registered, 1);
+  return status;
 }
 
 /* Import ENTRY and let it fill the table; the caller holds the GIL. */
@@ -473,6 +519,8 @@ static int fill(void) {
   int minor = 0;
   if (sscanf(py.GetVersion(), "3.%d", &minor) != 1 || minor < 11)
     return fail(INTERNAL_ERROR, "hipdnn-iree needs Python 3.11 or newer; this process runs %s", py.GetVersion());
+  int status = register_guard(); /* first, as an import may be long and Python end meanwhile */
+  if (status) return status;
   object* module = py.ImportModule(ENTRY);
   if (!module && *home.path) {
     py.ErrClear();
@@ -485,35 +533,44 @@ static int fill(void) {
   }
   if (!module) return python_error("cannot import " ENTRY);
   object* filled = py.CallMethod(module, "fill", "n", (ssize_t)(intptr_t)&table);
-  int status = filled ? SUCCESS : python_error(ENTRY);
+  status = filled ? SUCCESS : python_error(ENTRY);
   if (filled) py.DecRef(filled);
   py.DecRef(module);
   if (!status && !table.started) status = fail(INTERNAL_ERROR, ENTRY " did not start");
   return status;
 }
 
-static __attribute__((noinline)) int start(void) {
+/* Find Python and start it if nobody has; a Python that has ended is not started again. */
+static int awaken(void) {
   static int found;
-  static const char* const texts[] = {
-      [GONE] = "Python has ended in this process, and with it the plugin",
-      [FORKED] = "this process was forked from one that had started the plugin; start it with exec instead"};
-  int status = SUCCESS, now, cold = COLD;
+  int status = SUCCESS;
+  if (!found) {
+    status = find_python();
+    if (status) return status;
+    found = !pthread_atfork(NULL, NULL, in_child);
+    if (!found) return fail(ALLOC_FAILED, "no memory to start Python");
+  }
+  if (py.IsInitialized()) return SUCCESS;
+  if (ended()) return fail(INTERNAL_ERROR, "%s", refusals[GONE]);
+  initialise();
+  return SUCCESS;
+}
+
+static __attribute__((noinline)) int start(void) {
+  int status = SUCCESS, now;
   pthread_mutex_lock(&starting); /* nothing in here waits for the GIL */
   now = atomic_load(&state);
-  if (now == COLD) {
-    if (!found) found = !(status = find_python());
-    if (!status && !py.IsInitialized()) initialise();
-  }
+  if (now == COLD) status = awaken();
   pthread_mutex_unlock(&starting);
-  if (now == READY) return SUCCESS;
-  if (now != COLD) return fail(INTERNAL_ERROR, "%s", texts[now]);
-  if (!status) {
+  if (now == COLD && !status) {
+    if (!py.IsInitialized()) return fail(INTERNAL_ERROR, "%s", refusals[GONE]);
     int held = py.Ensure(); /* racing threads are ordered by Python's import lock */
     status = fill();
-    if (!status && !atomic_compare_exchange_strong(&state, &cold, READY) && cold != READY)
-      status = fail(INTERNAL_ERROR, "%s", texts[cold]);
+    if (!status && atomic_compare_exchange_strong(&state, &now, READY)) table.set_level(log_level());
     py.Release(held);
+    now = atomic_load(&state);
   }
+  if (now >= GONE) return fail(INTERNAL_ERROR, "%s", refusals[now]);
   if (status) emit(ERROR, last_error);
   return status;
 }
@@ -528,10 +585,13 @@ static _Thread_local int known;
 
 static void forget_thread(void* unused) {
   (void)unused;
-  if (atomic_load(&state) != READY || !py.IsInitialized() || (py.IsFinalizing && py.IsFinalizing())) return;
-  int held = py.Ensure(); /* nested in the one that was kept */
-  py.Release(0);          /* undoes the kept one, and goes on holding the GIL */
-  py.Release(held);       /* the last one: frees the thread state */
+  atomic_fetch_add(&inflight, 1); /* so that the end of Python waits for it */
+  if (atomic_load(&state) == READY && py.IsInitialized()) {
+    int held = py.Ensure(); /* nested in the one that was kept */
+    py.Release(0);          /* undoes the kept one, and goes on holding the GIL */
+    py.Release(held);       /* the last one: frees the thread state */
+  }
+  atomic_fetch_sub(&inflight, 1);
 }
 
 static __attribute__((noinline)) void know_thread(void) {
@@ -543,11 +603,12 @@ static __attribute__((noinline)) void know_thread(void) {
 }
 
 static inline int enter(void) {
-  if (__builtin_expect(atomic_load_explicit(&state, memory_order_acquire) != READY, 0)) {
+  /* In one order with `inflight`: either this sees that Python ends, or the end sees this call. */
+  if (__builtin_expect(atomic_load(&state) != READY, 0)) {
     int status = start();
     if (status) return status;
   }
-  if (__builtin_expect(!py.IsInitialized(), 0)) return fail(INTERNAL_ERROR, "Python has ended in this process");
+  if (__builtin_expect(!py.IsInitialized(), 0)) return fail(INTERNAL_ERROR, "%s", refusals[GONE]);
   if (__builtin_expect(!known, 0)) know_thread();
   return SUCCESS;
 }

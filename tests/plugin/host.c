@@ -614,6 +614,57 @@ static int forked(char** args) {
   return 0;
 }
 
+/* embed LIBPYTHON PYTHON DELAY_MS: Python is the host's, which ends it while threads that Python
+ * does not know start the plugin, call it, and end */
+static atomic_int python_ended;
+
+static void* short_worker(void* unused) {
+  (void)unused;
+  void* handle = NULL;
+  if (!P.Create(&handle)) P.Destroy(handle);
+  return NULL;
+}
+
+static void* embed_worker(void* spawns) {
+  while (1) {
+    void* handle = NULL;
+    pthread_t id;
+    if (spawns && !pthread_create(&id, NULL, short_worker, NULL)) pthread_join(id, NULL);
+    int status = P.Create(&handle);
+    if (!status) status = P.Destroy(handle);
+    if (!status) continue;
+    EXPECT(status == 3 && strstr(last_error(), "Python has ended"));
+    if (atomic_load(&python_ended)) return NULL;
+    usleep(100);
+  }
+}
+
+static int embed(char** args) {
+  void* python = dlopen(args[0], RTLD_NOW | RTLD_GLOBAL);
+  if (!python) { printf("FAILED dlopen %s\n", dlerror()); exit(1); }
+  wchar_t* (*decode)(const char*, size_t*) = dlsym(python, "Py_DecodeLocale");
+  void (*set_name)(const wchar_t*) = dlsym(python, "Py_SetProgramName");
+  void (*initialize)(int) = dlsym(python, "Py_InitializeEx");
+  int (*finalize)(void) = dlsym(python, "Py_FinalizeEx");
+  void* (*save)(void) = dlsym(python, "PyEval_SaveThread");
+  void (*restore)(void*) = dlsym(python, "PyEval_RestoreThread");
+  pthread_t ids[6];
+  void* handle = NULL;
+  set_name(decode(args[1], NULL));
+  initialize(0);
+  void* main_thread = save();
+  load(4);
+  for (int k = 0; k < 6; ++k) pthread_create(&ids[k], NULL, embed_worker, k % 2 ? args : NULL);
+  usleep(atoi(args[2]) * 1000);
+  restore(main_thread);
+  EXPECT(!finalize());
+  atomic_store(&python_ended, 1);
+  for (int k = 0; k < 6; ++k) pthread_join(ids[k], NULL);
+  EXPECT(P.Create(&handle) == 3 && strstr(last_error(), "Python has ended"));
+  printf("ended yes\n");
+  return 0;
+}
+
 /* fuzz CONFIG FILE: buffers of a file (u32 length, bytes) through every call that takes a graph */
 static int fuzz(char** args) {
   load(4);
@@ -706,6 +757,7 @@ int main(int count, char** args) {
       {"run", run, 4}, {"threads", threads, 5}, {"exit", leave, 4}, {"storm", storm, 0}, {"reload", reload, 1},
       {"start", start, 0}, {"errors", errors, 3}, {"serialized", serialized, 4}, {"restore", restore, 2},
       {"fork", forked, 0}, {"fuzz", fuzz, 2}, {"crash", crash, 3}, {"overrides", overrides, 4},
+      {"embed", embed, 3},
   };
   if (count < 4) return 2;
   library_path = args[1];

@@ -62,6 +62,17 @@ def test_exit_with_work_in_flight(host: Any, make_job: Any, delay_ms: int) -> No
     assert host.run("exit", *job.arguments, delay_ms)["left"] == "yes"
 
 
+@pytest.mark.parametrize("delay_ms", [0, 5, 100])
+def test_python_of_the_host_ends_in_the_middle(host: Any, delay_ms: int) -> None:
+    """In a host in C that starts and ends Python itself, with threads that Python never saw."""
+    own = Path(sys.base_prefix, "bin", f"python3.{sys.version_info[1]}")
+    for python in {own.resolve(): own, **{p.resolve(): p for p in pythons()}}.values():
+        shared = shared_library(python)
+        if shared is not None:
+            facts = host.run("embed", shared, python, delay_ms, mode=MODES[delay_ms % 2])
+            assert facts["ended"] == "yes", python
+
+
 def test_fork_after_the_start_is_told(host: Any) -> None:
     assert host.run("fork")["forked"] == "yes"
 
@@ -151,15 +162,16 @@ def test_installed_in_the_site_packages_of_an_environment(
 def pythons() -> list[Path]:
     """Other Pythons of this machine: the system's, and those beside the one that runs this."""
     places = [Path("/usr/bin/python3"), *Path(sys.base_prefix).parent.glob("3.*/bin/python3")]
-    found = []
-    for place in places:
-        version = place.resolve().name.removeprefix("python3.")
-        base = place.resolve().parent.parent
-        shared = [*base.glob(f"lib/libpython3.{version}.so.1.0")]
-        shared += base.glob(f"lib/*-linux-gnu/libpython3.{version}.so.1.0")
-        if version in ("11", "12", "13") and shared:
-            found.append(place)
-    return found
+    return [place for place in places if shared_library(place) is not None]
+
+
+def shared_library(python: Path) -> Path | None:
+    """Return the libpython of a Python that the plugin works with."""
+    version = python.resolve().name.removeprefix("python3.")
+    base = python.resolve().parent.parent
+    shared = [*base.glob(f"lib/libpython3.{version}.so.1.0")]
+    shared += base.glob(f"lib/*-linux-gnu/libpython3.{version}.so.1.0")
+    return shared[0] if version in ("11", "12", "13") and shared else None
 
 
 def test_one_binary_for_every_python(host: Any) -> None:
@@ -245,7 +257,9 @@ def test_table_is_that_of_the_source() -> None:
     from hipdnn_iree.hipdnn_plugin import abi, library
 
     source = library.SOURCE.read_text()
-    block = source[source.index("#define FORWARDED(X)") : source.index("static void dead(void), ")]
+    block = source[
+        source.index("#define FORWARDED(X)") : source.index("static void exit_early(void);")
+    ]
     names = re.findall(r"^\s+X\((\w+),", block, re.M)
     assert names == list(abi.ENTRY_POINTS)
     parameters = re.findall(r"^\s+X\(\w+,\s*\\?\s*\((.*?)\),", block, re.M | re.S)
