@@ -197,7 +197,11 @@ def _parse(reader: _Reader, text: str | bytes) -> Any:
 
     try:
         if isinstance(text, bytes):
+            if text.startswith((b"\xff\xfe", b"\xfe\xff")):
+                raise ValueError("text in UTF-16")
             text = text.decode()
+        if not text.strip():
+            raise ValueError("an empty file")
         # hipDNN's parser skips a byte order mark, too.
         data = json.loads(text.removeprefix("\ufeff"), parse_constant=constant, parse_float=number)
         if _SURROGATE.search(text):

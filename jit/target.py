@@ -164,7 +164,7 @@ def _unknown(text: str) -> SettingError:
     near = get_close_matches(text.strip().lower(), known, 3)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     return SettingError(
-        f"unknown target {text!r}{hint} Known: {', '.join(known)}; "
+        f"unknown target {text!r}{hint}; known: {', '.join(known)}; "
         "cpu:NAME takes any CPU name of LLVM"
     )
 

@@ -103,7 +103,7 @@ class Suite:
     cases: tuple[Case, ...]
 
 
-def read(text: str, *, source: str = "suite", folder: Path | None = None) -> Suite:
+def read(text: str | bytes, *, source: str = "suite", folder: Path | None = None) -> Suite:
     """Read a suite; every graph is described once, so that all mistakes show at once.
 
     Raises
@@ -147,7 +147,7 @@ def _placed(problem: Problem, case: str) -> Problem:
     return _problem(problem.rule, node, problem.port, problem.got, problem.wanted, problem.hint)
 
 
-def _parsed(text: str, source: str) -> Mapping[str, Any]:
+def _parsed(text: str | bytes, source: str) -> Mapping[str, Any]:
     import yaml  # the one place that needs it
 
     try:

@@ -12,8 +12,9 @@ from typing import Any, NoReturn
 import click
 
 from ... import __version__
-from ...graph_api.errors import DeviceError, FormatError, HipdnnIreeError, NotSupportedError
+from ...graph_api.errors import DeviceError, HipdnnIreeError, NotSupportedError
 from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK, exit_code
+from .files import as_file_error
 from .options import Group, State
 from .output import emit, talk
 
@@ -77,6 +78,9 @@ class App(Group):
         except click.exceptions.Exit as event:
             return event.exit_code
         except (KeyboardInterrupt, click.Abort):
+            if state.json:
+                about = {"code": "E000", "error": "KeyboardInterrupt", "message": "interrupted"}
+                emit({"error": {**about, "exit_code": INTERRUPTED}})
             talk("interrupted")
             return INTERRUPTED
         except click.ClickException as error:
@@ -86,7 +90,7 @@ class App(Group):
         except BrokenPipeError:
             raise
         except OSError as error:
-            return _failed(FormatError(str(error)), state)
+            return _failed(as_file_error(error), state)
         except MemoryError as error:
             return _failed(DeviceError(f"not enough memory: {error}"), state)
         except ModuleNotFoundError as error:
@@ -113,15 +117,24 @@ def _lost_output(error: OSError, *, told: bool) -> int:
 
 def _usage(error: click.ClickException, state: State) -> int:
     ctx = getattr(error, "ctx", None)
+    text = error.format_message()
+    if ctx is not None and isinstance(ctx.command, Group) and not _about_an_option(error):
+        known = ", ".join(ctx.command.list_commands(ctx))
+        where = "" if ctx.parent is None else f", in {ctx.info_name}"
+        text = f"{text.rstrip('.')}; there are{where}: {known}"
     if state.json:
-        about = {"code": "E000", "error": type(error).__name__, "message": error.format_message()}
+        about = {"code": "E000", "error": type(error).__name__, "message": text}
         emit({"error": {**about, "exit_code": BAD_INPUT}})
     elif ctx is not None:
         talk(ctx.get_usage())
-    talk(f"error: {error.format_message()}")
+    talk(f"error: {text}")
     if ctx is not None:
         talk(f"'{ctx.command_path} --help' says more")
     return BAD_INPUT
+
+
+def _about_an_option(error: click.ClickException) -> bool:
+    return isinstance(error, click.NoSuchOption | click.BadOptionUsage | click.BadParameter)
 
 
 def _failed(error: HipdnnIreeError, state: State) -> int:

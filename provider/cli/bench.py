@@ -88,9 +88,12 @@ def command(
     from ..bench.contestants import contestant
     from ..bench.run import run
     from ..bench.suite import Suite, read
+    from .files import file_errors
 
     path = Path(suite)
-    found = read(path.read_text(encoding="utf-8"), source=suite, folder=path.parent)
+    with file_errors(path):
+        text = path.read_bytes()
+    found = read(text, source=suite, folder=path.parent)
     names = [name.strip() for name in engines.split(",") if name.strip()]
     if not names or len(set(names)) < len(names):
         raise SettingError(f"--engines is {engines!r}; wanted names, each once")

@@ -53,9 +53,9 @@ def command(state: State, probe: bool) -> None:
                 row["alias"],
                 row["id_hex"],
                 row["version"],
-                "by default" if row["default"] else "when pinned",
+                "by default" if row["default"] else "on request",
                 ", ".join(dict.fromkeys(Target.parse(t).family for t in row["targets"])),
-                ", ".join(row["ops"]),
+                _ops(row["ops"]),
             )
             for row in rows
         ],
@@ -63,7 +63,9 @@ def command(state: State, probe: bool) -> None:
     say()
     for row in rows:
         api = f" (engine API {row['api_version']})" if row["api_version"] else ""
-        say(f"{row['alias']}: {shown(row['source'])}{api}")
+        say(f"{row['alias']}: {shown(row['source']) or 'not installed'}{api}")
+        if row["ops"] and (missing := _missing(row["ops"])):
+            say(f"  serves all ops but {', '.join(missing)}")
     if backend is not None:
         say()
         say(bold(count(len(plugins), "plugin file", "plugin files")))
@@ -72,6 +74,16 @@ def command(state: State, probe: bool) -> None:
         say()
         say(bold("hipDNN"))
         _print(backend)
+
+
+def _ops(served: list[str]) -> str:
+    return f"{len(served)} of {len(_missing([]))}" if served else "-"
+
+
+def _missing(served: list[str]) -> list[str]:
+    from ...graph_api.ops import OPS
+
+    return sorted(set(OPS) - set(served))
 
 
 def _probed() -> tuple[list[Report], Report]:

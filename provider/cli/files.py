@@ -7,6 +7,7 @@ element of these types is raw bytes (``|V2``, ``|V1``), taken back as what the t
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RULES",
+    "as_file_error",
     "file_errors",
     "read_file",
     "read_graph",
@@ -51,18 +53,30 @@ def file_errors(path: str | Path, verb: str = "read") -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        problem = Problem(
-            rule="FILE-01",
-            port=str(path),
-            got=error.strerror or str(error),
-            wanted=f"a file that can be {'read' if verb == 'read' else 'written'}",
-        )
-        raise FormatError(f"cannot {verb} {path}", [problem]) from None
+        raise _refused(error, str(path), verb) from None
     except ValueError as error:  # a null character in the name
         if "null" not in str(error):
             raise
         problem = Problem(rule="FILE-01", got=repr(str(path)), wanted="the name of a file")
         raise FormatError(f"cannot {verb} {str(path)!r}", [problem]) from None
+
+
+def _refused(error: OSError, path: str, verb: str) -> FormatError:
+    problem = Problem(
+        rule="FILE-01",
+        port=path,
+        got=error.strerror or str(error),
+        wanted=f"a file that can be {'read' if verb == 'read' else 'written'}",
+    )
+    return FormatError(f"cannot {verb} {path}", [problem])
+
+
+def as_file_error(error: OSError) -> FormatError:
+    """Return what is said of an ``OSError`` that nobody has explained."""
+    if not isinstance(error.filename, str | bytes):
+        return FormatError(error.strerror or str(error))
+    verb = "read" if isinstance(error, FileNotFoundError | IsADirectoryError) else "use"
+    return _refused(error, os.fsdecode(error.filename), verb)
 
 
 def read_graph(path: str) -> Graph:

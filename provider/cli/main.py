@@ -16,6 +16,9 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and end the process with its exit code."""
     try:
         from .app import app
+    except KeyboardInterrupt:  # while it is being imported
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
     except ModuleNotFoundError as error:
         if error.name != "click":
             raise

@@ -101,6 +101,17 @@ class Group(click.Group):
         super().__init__(*args, **{"no_args_is_help": False, **kwargs})
         self.params += _shared()
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0].lower(), self.list_commands(ctx), 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise click.UsageError(f"No such command {args[0]!r}{hint}", ctx=ctx)
+        return super().resolve_command(ctx, args)
+
 
 @contextmanager
 def _no_settings() -> Iterator[None]:

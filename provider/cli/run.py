@@ -155,6 +155,7 @@ def command(
             report = clock("verify", lambda: _compare(frozen, arrays, results))
     if outputs is not None:
         write_outputs(outputs, frozen, results)
+        talk(f"wrote {outputs}")
     about = _about(plan, engine, report, times, clock.seconds)
     if state.json:
         emit(about)

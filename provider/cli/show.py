@@ -9,7 +9,7 @@ import click
 
 from ...jit.emit.dialects import DIALECTS
 from .options import Command, State, graph_argument, output_option, target_option
-from .output import working
+from .output import talk, working
 
 if TYPE_CHECKING:
     from ...jit.target import Target
@@ -73,6 +73,7 @@ def command(
         sys.stdout.buffer.flush()
     else:
         write(output, data)
+        talk(f"wrote {output}")
 
 
 def _binary(graph: Graph, era: str) -> bytes:

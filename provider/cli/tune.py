@@ -88,9 +88,13 @@ def command(
         raise click.UsageError("nothing to do: name a graph, --export or --import")
     from ...jit.knobs import settings
     from ..selection.exchange import export, import_file
+    from .files import file_errors
 
     names = engines.replace(",", " ").split() if engines is not None else None
-    imported = import_file(Path(source)) if source is not None else None
+    imported = None
+    if source is not None:
+        with file_errors(source):
+            imported = import_file(Path(source))
     rows: list[dict[str, Any]] = []
     failures: list[tuple[str, Exception]] = []
     for path in graphs:
@@ -103,7 +107,13 @@ def command(
         rows.append({"file": path, **found.as_dict()})
         if not state.json:
             _print(path, found)
-    exported = export(Path(out), form=form) if out is not None else None
+    exported = None
+    if out is not None:
+        try:
+            with file_errors(out, "write"):
+                exported = export(Path(out), form=form)
+        except HipdnnIreeError as error:  # what was measured is told all the same
+            failures.append((out, error))
     about = {
         "graphs": rows,
         "winners": str(settings().engine_winners),

@@ -49,6 +49,79 @@ def process(*words: object, **more: Any) -> subprocess.CompletedProcess[str]:
     )
 
 
+# ---------------------------------------------------------------------------- command lines
+
+
+def test_a_command_that_is_not_there(cli: Cli) -> None:
+    found = cli("rnu")
+    assert found.code == 2
+    assert "No such command 'rnu'; did you mean run?" in found.err
+    assert "cache: clear, info, trim, verify" in cli("cache").err
+    assert "cache: clear, info, trim, verify" in cli("cache", "cleanse").err
+    error = cli("artifact", "--json").json()["error"]
+    assert error["message"] == "Missing command; there are, in artifact: create, show, verify"
+
+
+def test_interrupted_in_json(cli: Cli, graphs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "read_bytes", interrupted)
+    found = cli("show", graphs / "add.json", "--json")
+    assert found.code == found.json()["error"]["exit_code"] == 130
+    assert found.err == "interrupted\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["bench", "{}"],
+        ["tune", "--export", "{}/file/y"],
+        ["tune", "--import", "{}"],
+        ["artifact", "show", "{}"],
+        ["plugin", "install", "{}/file/x"],
+    ],
+)
+def test_every_file_that_fails_is_named(cli: Cli, words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    found = cli(*(word.replace("{}", str(tmp_path)) for word in words), "--json")
+    assert found.code == 2
+    (problem,) = found.json()["error"]["problems"]
+    assert problem["rule"] == "FILE-01"
+    assert problem["port"].startswith(str(tmp_path))
+    assert "Errno" not in found.err
+
+
+def test_a_suite_that_is_no_text(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "suite").write_bytes(b"\xce\x00")
+    found = cli("bench", tmp_path / "suite")
+    assert found.code == 2
+    assert "[BENCH-01]" in found.err
+
+
+@pytest.mark.parametrize(
+    ("data", "got"),
+    [
+        (b"", "an empty file"),
+        (b" \n", "an empty file"),
+        ('{"nodes": []}'.encode("utf-16"), "text in UTF-16"),
+        (b"hello", "Expecting value"),
+        (b"\xce\x80\xff", "'utf-8' codec can't decode"),
+    ],
+)
+def test_what_is_no_json_is_named(cli: Cli, tmp_path: Path, data: bytes, got: str) -> None:
+    (tmp_path / "graph").write_bytes(data)
+    (problem,) = cli("show", tmp_path / "graph", "--json").json()["error"]["problems"]
+    assert problem["rule"] == "JSON-01"
+    assert got in problem["got"]
+    assert problem["wanted"] == "strict JSON in UTF-8"
+
+
+def test_a_target_that_is_empty(cli: Cli, graphs: Path) -> None:
+    found = cli("compile", graphs / "add.json", "--target", "cpu,")
+    assert "unknown target ''; known: cpu, gfx908" in found.err
+
+
 # ---------------------------------------------------------------------------- graph files
 
 
@@ -317,7 +390,7 @@ def test_output_that_cannot_be_written(graphs: Path) -> None:
         with open("/dev/full", "wb") as full:
             found = process(*words, stdout=full)
         assert found.returncode == 2
-        assert found.stderr == "error [E200]: [Errno 28] No space left on device\n"
+        assert found.stderr == "error [E200]: No space left on device\n"
     words = [sys.executable, "-m", "hipdnn_iree", "engines"]
     closed = subprocess.run(
         ["sh", "-c", 'exec "$@" >&-', "sh", *words],

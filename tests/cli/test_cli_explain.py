@@ -140,7 +140,7 @@ def test_formats(cli: Cli, graphs: Path) -> None:
 def test_what_is_shown_can_be_read_again(cli: Cli, graphs: Path, tmp_path: Path) -> None:
     made = tmp_path / "again.json"
     found = cli("show", graphs / "add.json", "--format", "json", "-o", made)
-    assert (found.code, found.out, found.err) == (0, "", "")
+    assert (found.code, found.out, found.err) == (0, "", f"wrote {made}\n")
     first, second = (cli("show", p, "--format", "digest").out for p in (graphs / "add.json", made))
     assert first == second
     assert len(first.strip()) == 64

@@ -43,8 +43,12 @@ def test_engines(cli: Cli) -> None:
     table = cli("engines").out
     assert table.startswith("name ")
     assert iree["id_hex"] in table
-    assert "when pinned" in table
+    assert "on request" in table
     assert iree["source"] in table
+    assert max(map(len, table.partition("\n\n")[0].splitlines())) <= 120
+    assert f"{len(OPS)} of {len(OPS)}" in table
+    missing = sorted(set(OPS) - set(torch["ops"]))
+    assert f"serves all ops but {', '.join(missing)}" in table
 
 
 def test_targets(cli: Cli) -> None:

@@ -434,7 +434,7 @@ def changed(path: tuple[Any, ...], value: Any = ..., base: Json | None = None) -
 N, T = ("nodes", 0), ("tensors", 0)
 
 MISTAKES: list[tuple[str, Any, str, str, str, str]] = [
-    ("JSON-01", "", "graph", "", "Expecting value", "strict JSON"),
+    ("JSON-01", "", "graph", "", "an empty file", "strict JSON"),
     ("JSON-01", "{", "graph", "", "line 1", "strict JSON"),
     ("JSON-01", '{"nodes": [], "tensors": [],}', "graph", "", "line 1", "strict"),
     ("JSON-01", '{"nodes": [], "tensors": [] // x\n}', "graph", "", "line 1", "strict"),
@@ -448,7 +448,7 @@ MISTAKES: list[tuple[str, Any, str, str, str, str]] = [
     ("JSON-01", '{"name": "\\ud800"}', "graph", "", "surrogates", "UTF-8"),
     ("JSON-01", '{"name": "\ud800"}', "graph", "", "surrogates", "UTF-8"),
     ("JSON-01", b'{"name": "\xff"}', "graph", "", "utf-8", "UTF-8"),
-    ("JSON-01", '{"name": "x"}'.encode("utf-16"), "graph", "", "utf-8", "UTF-8"),
+    ("JSON-01", '{"name": "x"}'.encode("utf-16"), "graph", "", "UTF-16", "UTF-8"),
     ("JSON-01", f'{{"nodes": [{"9" * 5000}]}}', "graph", "", "digits", "strict"),
     ("JSON-01", "[" * 100_000, "graph", "", "recursion", "strict"),
     ("JSON-01", '{"a":' * 100_000, "graph", "", "recursion", "strict"),
