@@ -318,7 +318,7 @@ class Executable:
     ) -> BoundPlan:
         """Import or stage every buffer and build the plan."""
         held: list[object] = [*owners, self.device]
-        stages: dict[str, Stage] = {}
+        stages: list[tuple[str, Stage]] = []  # names need not be unique
         refs: list[Any] = []
         for position, (uid, label, spec) in enumerate(self._arguments):
             if spec.scalar:
@@ -329,10 +329,11 @@ class Executable:
                 buffer = adopt(self.device, given.address, spec.nbytes)
             else:
                 owner = owners[position] if owners else None
-                stages[label] = Stage(self.device, spec, given, owner)
-                buffer = stages[label].buffer
+                stage = Stage(self.device, spec, given, owner)
+                stages.append((label, stage))
+                buffer = stage.buffer
             refs.append(as_view(buffer, spec))
-        held += stages.values()
+        held += [stage for _, stage in stages]
         parts = Parts(
             module=self.module,
             refs=tuple(refs),
@@ -340,9 +341,9 @@ class Executable:
             readers=readers,
             home=self._workspace(givens.get("workspace")),
             held=held,
-            before=[step for stage in stages.values() for step in stage.before],
-            after=[step for stage in stages.values() for step in stage.after],
-            staged=tuple(stages),
+            before=[step for _, stage in stages for step in stage.before],
+            after=[step for _, stage in stages for step in stage.after],
+            staged=tuple(label for label, _ in stages),
         )
         space = parts.home.take()  # memory runs out now rather than in a call
         if not readers:

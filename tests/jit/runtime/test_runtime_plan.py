@@ -6,6 +6,7 @@ import ctypes
 import gc
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -243,6 +244,20 @@ def test_copy_takes_any_strides(layouts: Executable, kind: str) -> None:
     wanted = layouts.run({uid: buffers[uid] for uid in (5, 6, 7)} | {4: x}, copy=True)
     np.testing.assert_array_equal(wanted[1], np.maximum(x, 0))
     assert wanted[1].strides == buffers[1].strides
+
+
+def test_copied_tensors_may_have_one_name(layout_case: Any) -> None:
+    """Names are labels: of two copied operands with the same one, each is copied."""
+    case = replace(layout_case, names=("same",) * len(layout_case.args))
+    layouts = case.load()
+    buffers, _ = layout_arrays()
+    x, a, q = floats(2, 3, 4, 5), floats(4, 6)[::-1], floats(2, 6)  # NCHW where NHWC is wanted
+    plan = layouts.bind({**buffers, 4: x, 5: a, 7: q}, copy=True)
+    assert plan.staged[:2] == ("same", "same")
+    plan()
+    np.testing.assert_array_equal(buffers[1], np.maximum(x, 0))
+    np.testing.assert_array_equal(buffers[2], a + buffers[6])
+    np.testing.assert_array_equal(buffers[3], np.maximum(q, 0))
 
 
 # --- DLPack and addresses ---------------------------------------------------------------------
