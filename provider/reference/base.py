@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -25,6 +25,8 @@ __all__ = [
     "Domain",
     "Reference",
     "Sample",
+    "Sampler",
+    "sampler",
 ]
 
 Arrays = Mapping[str, Array]
@@ -143,6 +145,33 @@ class Sample:
         graph = self.build(data_type)
         graph.name = graph.name or f"{self.name} {data_type.json}"
         return graph
+
+
+class Sampler(Protocol):
+    """Make a sample of one op; ``tags`` are words, separated by spaces."""
+
+    def __call__(
+        self,
+        name: str,
+        build: Callable[[DataType], Graph],
+        tags: str = "",
+        dtypes: Sequence[DataType] = (),
+    ) -> Sample: ...
+
+
+def sampler(op: str, usual: Sequence[DataType] = FLOATS) -> Sampler:
+    """Return what makes samples of an op, in the ``usual`` types unless others are given."""
+
+    def sample(
+        name: str,
+        build: Callable[[DataType], Graph],
+        tags: str = "",
+        dtypes: Sequence[DataType] = (),
+    ) -> Sample:
+        words = frozenset(tags.split())
+        return Sample(name=f"{op}.{name}", build=build, tags=words, dtypes=tuple(dtypes or usual))
+
+    return sample
 
 
 class Evaluate(Protocol):

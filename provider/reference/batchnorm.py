@@ -14,7 +14,7 @@ from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides
 from ...graph_api.ops.batchnorm import Batchnorm
 from ...graph_api.tensor import Tensor
-from .base import FLOATS, Arrays, Context, Reference, Sample
+from .base import Arrays, Context, Reference, Sample, sampler
 from .building import sample_graph
 from .channel_norms import domain, normalised, one, per_channel, samples_of, statistics
 from .running import Running, running
@@ -142,19 +142,14 @@ def _conv_relu(data_type: DataType) -> Graph:
 
 def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of training."""
+    sample = sampler("batchnorm")
     more = {
         "only_y": (_only_y, "chain"),
         "saved_only": (_saved_only, "nhwc alias"),
         "one_running": (_one_running, ""),
         "conv_relu": (_conv_relu, "chain mixed"),
     }
-    return (
-        *samples_of("batchnorm", _build),
-        *(
-            Sample(name=f"batchnorm.{n}", build=b, tags=frozenset(t.split()), dtypes=FLOATS)
-            for n, (b, t) in more.items()
-        ),
-    )
+    return (*samples_of("batchnorm", _build), *(sample(n, b, t) for n, (b, t) in more.items()))
 
 
 REFERENCE = Reference(evaluate=evaluate, bound=bound, domain=domain, samples=sample_problems)

@@ -14,7 +14,7 @@ from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides
 from ...graph_api.ops.batchnorm_backward import DEFAULT_EPSILON, BatchnormBackward
 from ...graph_api.tensor import Tensor
-from .base import FLOATS, Arrays, Context, Reference, Sample
+from .base import Arrays, Context, Reference, Sample, sampler
 from .building import sample_graph
 from .channel_norms import CASES, axes, domain, per_channel, samples_of, statistics
 from .running import Running, running
@@ -115,6 +115,7 @@ def sample_problems() -> tuple[Sample, ...]:
     names = ("rank3", "rank4", "nhwc", "permuted", "broadcast")
     few = [(f"computed_{c[0]}", *c[1:]) for c in CASES if c[0] in names]
     computed = samples_of("batchnorm_backward", _computed, few)[: len(few)]
+    sample = sampler("batchnorm_backward")
     more = {
         "mixed_layouts": (_mixed_layouts, "chain nhwc mixed_layout"),
         "same_tensor": (_same_tensor, "alias"),
@@ -122,12 +123,7 @@ def sample_problems() -> tuple[Sample, ...]:
     return (
         *samples_of("batchnorm_backward", _saved),
         *computed,
-        *(
-            Sample(
-                name=f"batchnorm_backward.{n}", build=b, tags=frozenset(t.split()), dtypes=FLOATS
-            )
-            for n, (b, t) in more.items()
-        ),
+        *(sample(n, b, t) for n, (b, t) in more.items()),
     )
 
 

@@ -8,7 +8,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.graph import Graph
 from ...graph_api.ops.batchnorm_inference import BatchnormInference
 from ...graph_api.tensor import Tensor
-from .base import FLOATS, Arrays, Context, Reference, Sample
+from .base import Arrays, Context, Reference, Sample, sampler
 from .building import sample_graph
 from .channel_norms import domain, normalised, per_channel, samples_of
 from .running import running
@@ -57,20 +57,11 @@ def _conv_relu(data_type: DataType) -> Graph:
 
 def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of inference."""
+    sample = sampler("batchnorm_inference")
     return (
         *samples_of("batchnorm_inference", _build),
-        Sample(
-            name="batchnorm_inference.same_tensor",
-            build=_same_tensor,
-            tags=frozenset({"alias"}),
-            dtypes=FLOATS,
-        ),
-        Sample(
-            name="batchnorm_inference.conv_relu",
-            build=_conv_relu,
-            tags=frozenset({"chain"}),
-            dtypes=FLOATS,
-        ),
+        sample("same_tensor", _same_tensor, "alias"),
+        sample("conv_relu", _conv_relu, "chain"),
     )
 
 

@@ -10,7 +10,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.graph import Graph
 from ...graph_api.ops.batchnorm_inference_variance_ext import BatchnormInferenceVarianceExt
 from ...graph_api.tensor import Tensor
-from .base import FLOATS, Arrays, Context, Reference, Sample
+from .base import Arrays, Context, Reference, Sample, sampler
 from .building import sample_graph
 from .channel_norms import CASES, domain, normalised, one, per_channel, samples_of
 from .running import Running, running
@@ -61,12 +61,7 @@ def sample_problems() -> tuple[Sample, ...]:
     few = [c for c in CASES if c[0] in ("ones", "rank2", "rank4", "rank5", "nhwc", "permuted")]
     return (
         *samples_of("batchnorm_inference_variance_ext", _build, few),
-        Sample(
-            name="batchnorm_inference_variance_ext.epsilon_tensor",
-            build=_epsilon_tensor,
-            tags=frozenset({"chain"}),
-            dtypes=FLOATS,
-        ),
+        sampler("batchnorm_inference_variance_ext")("epsilon_tensor", _epsilon_tensor, "chain"),
     )
 
 

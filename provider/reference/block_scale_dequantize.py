@@ -14,7 +14,7 @@ from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides
 from ...graph_api.ops.block_scale_dequantize import BlockScaleDequantize
 from .analysis import rounding
-from .base import NARROW, Arrays, Context, Domain, Reference, Sample
+from .base import NARROW, Arrays, Context, Domain, Reference, Sample, sampler
 from .convert import Array
 
 __all__ = ["REFERENCE", "sample_problems"]
@@ -104,14 +104,8 @@ def sample_problems() -> tuple[Sample, ...]:
         ),
         "matmul": _matmul,
     }
-    return tuple(
-        Sample(
-            name=f"block_scale_dequantize.{name}",
-            build=build,
-            dtypes=(*NARROW, t.FLOAT, t.HALF, t.INT8),
-        )
-        for name, build in built.items()
-    )
+    sample = sampler("block_scale_dequantize", (*NARROW, t.FLOAT, t.HALF, t.INT8))
+    return tuple(sample(name, build) for name, build in built.items())
 
 
 REFERENCE = Reference(

@@ -13,7 +13,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides
 from ...graph_api.ops.block_scale_quantize import BlockScaleQuantize
-from .base import FLOATS, Arrays, Context, Domain, Reference, Sample
+from .base import Arrays, Context, Domain, Reference, Sample, sampler
 from .building import sample_graph
 from .convert import Array, to_dtype, widen
 
@@ -170,16 +170,10 @@ def sample_problems() -> tuple[Sample, ...]:
         "after_relu": _after_relu,
         "there_and_back": _there_and_back,
     }
+    sample = sampler("block_scale_quantize")
     return (
-        *(
-            Sample(name=f"block_scale_quantize.{name}", build=build, dtypes=FLOATS)
-            for name, build in built.items()
-        ),
-        Sample(
-            name="block_scale_quantize.compute_half",
-            build=_quantise((4, 32), 16, compute=t.HALF),
-            dtypes=(t.HALF,),
-        ),
+        *(sample(name, build) for name, build in built.items()),
+        sample("compute_half", _quantise((4, 32), 16, compute=t.HALF), dtypes=(t.HALF,)),
     )
 
 

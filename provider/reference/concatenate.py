@@ -10,10 +10,10 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides, strides_in_order
 from ...graph_api.ops.concatenate import Concatenate
-from .base import FLOATS, Arrays, Context, Sample
+from .base import FLOATS, Arrays, Context, Sample, sampler
 from .building import padded_strides, sample_graph
 from .convert import Array
-from .movement import moving, tagged
+from .movement import ALL, moving
 
 __all__ = ["REFERENCE", "sample_problems"]
 
@@ -88,7 +88,7 @@ def _skip(nhwc: bool) -> Callable[[DataType], Graph]:
 
 def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of concatenate."""
-    sample = tagged("concatenate")
+    sample = sampler("concatenate", ALL)
     a, b = (2, 6, 5, 7), (2, 3, 5, 7)
     last, odd = channels_last_strides, strides_in_order(b, (2, 0, 3, 1))
     gaps = tuple(padded_strides(a, range(4), (0, 1, 0, 2)))

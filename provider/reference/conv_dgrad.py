@@ -14,7 +14,7 @@ from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides, strides_in_order
 from ...graph_api.ops.conv_dgrad import ConvDgrad
 from .analysis import bilinear_bound, product, scaled_domain
-from .base import FLOATS, INTEGERS, NUMBERS, Arrays, Context, Domain, Reference, Sample
+from .base import FLOATS, INTEGERS, NUMBERS, Arrays, Context, Domain, Reference, Sample, sampler
 from .building import padded_strides, sample_graph
 from .convert import Array
 from .gradient_samples import CASES, Case, Dims, forward_extents, result_type
@@ -194,11 +194,7 @@ def _half_filter(data_type: DataType) -> Graph:
 
 def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of the data gradient."""
-
-    def sample(name: str, build: Any, tags: str, dtypes: tuple[DataType, ...] = FLOATS) -> Sample:
-        tagged = frozenset(tags.split())
-        return Sample(name=f"conv_dgrad.{name}", build=build, tags=tagged, dtypes=dtypes)
-
+    sample = sampler("conv_dgrad")
     return (
         *(sample(n, _plain(x, w, p), tags, NUMBERS) for n, x, w, p, tags in _CASES),
         *(sample(n, _plain(_X, _W, {"padding": 1}, at), tags) for n, at, tags in _LAYOUTS),

@@ -13,7 +13,7 @@ from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides, strides_in_order
 from ...graph_api.ops.conv_fprop import ConvFprop
 from .analysis import bilinear_bound, product, scaled_domain
-from .base import FLOATS, INTEGERS, NUMBERS, Arrays, Context, Domain, Reference, Sample
+from .base import FLOATS, INTEGERS, NUMBERS, Arrays, Context, Domain, Reference, Sample, sampler
 from .building import padded_strides, sample_graph, wide_type
 from .convert import Array
 
@@ -255,11 +255,7 @@ def _typed(result: DataType, compute: DataType | None = None) -> Callable[[DataT
 def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of forward convolution."""
     half, float_, int8 = DataType.HALF, DataType.FLOAT, DataType.INT8
-
-    def sample(name: str, build: Any, tags: str, dtypes: tuple[DataType, ...] = FLOATS) -> Sample:
-        tagged = frozenset(tags.split())
-        return Sample(name=f"conv_fprop.{name}", build=build, tags=tagged, dtypes=dtypes)
-
+    sample = sampler("conv_fprop")
     low = (half, DataType.BFLOAT16)
     return (
         *(sample(c[0], _plain(c), c[4], NUMBERS) for c in _CASES),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ...graph_api.errors import GraphError, Problem
 from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides
 from ...graph_api.ops.custom_op import CustomOp
-from .base import FLOATS, Arrays, Context, Domain, Reference, Sample
+from .base import Arrays, Context, Domain, Reference, Sample, sampler
 from .convert import Array, unit_roundoff
 
 __all__ = ["REFERENCE", "RULES"]
@@ -162,10 +163,7 @@ def samples() -> tuple[Sample, ...]:
             "nhwc",
         ),
     )
-    return tuple(
-        Sample(name=f"custom_op.{name}", build=build, tags=frozenset(tags.split()), dtypes=FLOATS)
-        for name, build, tags in rows
-    )
+    return tuple(starmap(sampler("custom_op"), rows))
 
 
 REFERENCE = Reference(

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides, strides_in_order
 from ...graph_api.ops.layernorm import Layernorm
-from .base import FLOATS, Arrays, Context, Domain, Reference, Sample
+from .base import Arrays, Context, Domain, Reference, Sample, sampler
 from .building import padded_strides, sample_graph
 from .convert import Array
 from .row_norms import Row, affine, inverse, product, widened
@@ -141,11 +140,7 @@ def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of the layer normalisation."""
     x4 = (2, 6, 5, 7)
     float_, low = DataType.FLOAT, (DataType.HALF, DataType.BFLOAT16)
-
-    def sample(name: str, build: Any, tags: str, dtypes: tuple[DataType, ...] = FLOATS) -> Sample:
-        tagged = frozenset(tags.split())
-        return Sample(name=f"layernorm.{name}", build=build, tags=tagged, dtypes=dtypes)
-
+    sample = sampler("layernorm")
     nhwc = channels_last_strides(x4)
     return (
         sample("rows", _norm((5, 64), (64,)), "tile"),

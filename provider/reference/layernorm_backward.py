@@ -15,7 +15,7 @@ from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides, strides_in_order
 from ...graph_api.ops.layernorm_backward import LayernormBackward
 from ...graph_api.ops.row_norms import normalised_dims, statistics_dims
-from .base import FLOATS, Arrays, Context, Domain, Reference, Sample
+from .base import Arrays, Context, Domain, Reference, Sample, sampler
 from .building import sample_graph
 from .convert import Array
 from .layernorm import normalised
@@ -122,12 +122,7 @@ def sample_problems() -> tuple[Sample, ...]:
     x4 = (2, 6, 5, 7)
     nhwc, odd = channels_last_strides(x4), strides_in_order(x4, (3, 0, 2, 1))
     low = (DataType.HALF, DataType.BFLOAT16)
-
-    def sample(name: str, build: Any, tags: str, dtypes: tuple[DataType, ...] = FLOATS) -> Sample:
-        tagged = frozenset(tags.split())
-        name = f"layernorm_backward.{name}"
-        return Sample(name=name, build=build, tags=tagged, dtypes=dtypes)
-
+    sample = sampler("layernorm_backward")
     return (
         sample("rows", _gradient((5, 64), (64,)), "tile"),
         sample("rows_without_statistics", _gradient((5, 65), (65,), saved=False), "tile"),

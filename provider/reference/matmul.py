@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.graph import Graph
 from ...graph_api.layout import strides_in_order
 from ...graph_api.ops.matmul import Matmul
 from .analysis import bilinear_bound, product, scaled_domain
-from .base import FLOATS, INTEGERS, NUMBERS, Arrays, Context, Domain, Reference, Sample
+from .base import FLOATS, INTEGERS, NUMBERS, Arrays, Context, Domain, Reference, Sample, sampler
 from .building import padded_strides, sample_graph, wide_type
 from .convert import Array
 
@@ -155,11 +154,7 @@ def _typed(result: DataType, compute: DataType | None = None) -> Callable[[DataT
 def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of the matrix product."""
     half, float_, double, int8 = DataType.HALF, DataType.FLOAT, DataType.DOUBLE, DataType.INT8
-
-    def sample(name: str, build: Any, tags: str, dtypes: tuple[DataType, ...] = FLOATS) -> Sample:
-        tagged = frozenset(tags.split())
-        return Sample(name=f"matmul.{name}", build=build, tags=tagged, dtypes=dtypes)
-
+    sample = sampler("matmul")
     low, bytes_ = (half, DataType.BFLOAT16), INTEGERS[:2]
     return (
         *(sample(name, _laid_out(a, b, {}), tags, NUMBERS) for name, a, b, tags in _CASES),

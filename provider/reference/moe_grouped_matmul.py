@@ -12,7 +12,7 @@ from ...graph_api.enums import MoeGroupedMatmulMode as Mode
 from ...graph_api.graph import Graph
 from ...graph_api.ops.moe_grouped_matmul import MoeGroupedMatmul
 from .analysis import bilinear_bound, product, scaled_domain
-from .base import FLOATS, INTEGERS, Arrays, Context, Domain, Reference, Sample
+from .base import FLOATS, INTEGERS, Arrays, Context, Domain, Reference, Sample, sampler
 from .building import padded_strides, sample_graph, wide_type
 from .convert import Array
 
@@ -149,11 +149,7 @@ def _feed_forward(data_type: DataType) -> Graph:
 
 def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems."""
-
-    def sample(name: str, build: Any, tags: str, dtypes: tuple[DataType, ...] = FLOATS) -> Sample:
-        tagged = frozenset(tags.split())
-        return Sample(name=f"moe_grouped_matmul.{name}", build=build, tags=tagged, dtypes=dtypes)
-
+    sample = sampler("moe_grouped_matmul")
     t, w = (1, 9, 12), (3, 12, 10)
     columns = {"weight": (120, 1, 12)}
     padded = {"token": padded_strides(t, range(3), (0, 0, 4))}

@@ -11,7 +11,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.graph import Graph
 from ...graph_api.ops.moe_grouped_matmul_bwd import MoeGroupedMatmulBwd
 from .analysis import bilinear_bound, scaled_domain
-from .base import FLOATS, Arrays, Context, Domain, Reference, Sample
+from .base import Arrays, Context, Domain, Reference, Sample, sampler
 from .building import padded_strides, sample_graph
 from .convert import Array
 from .moe_grouped_matmul import expert_of
@@ -87,11 +87,7 @@ def _plain(
 
 def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of the weight gradient."""
-
-    def sample(name: str, build: Any, tags: str) -> Sample:
-        full = f"moe_grouped_matmul_bwd.{name}"
-        return Sample(name=full, build=build, tags=frozenset(tags.split()), dtypes=FLOATS)
-
+    sample = sampler("moe_grouped_matmul_bwd")
     padded = {"doutput": padded_strides((1, 9, 10), range(3), (0, 0, 6))}
     return (
         sample("ones", _plain(1, (1, 1, 1)), "size1"),

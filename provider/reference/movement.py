@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from .base import NUMBERS, Arrays, Context, Domain, Reference, Sample
 from .building import padded_strides
 from .convert import Array
 
-__all__ = ["ALL", "LAYOUTS", "moving", "one", "tagged"]
+__all__ = ["ALL", "LAYOUTS", "moving", "one"]
 
 Move = Callable[[Any, Arrays, Context, bool], Array]
 """From op, inputs, context and "these are errors" to y."""
@@ -67,18 +67,3 @@ def one(
         return g
 
     return build
-
-
-def tagged(op: str) -> Callable[..., Sample]:
-    """Return the function that makes an op's samples."""
-
-    def sample(
-        name: str,
-        build: Callable[[DataType], Graph],
-        tags: str = "",
-        dtypes: Iterable[DataType] = ALL,
-    ) -> Sample:
-        tag_set = frozenset(tags.split())
-        return Sample(name=f"{op}.{name}", build=build, tags=tag_set, dtypes=tuple(dtypes))
-
-    return sample

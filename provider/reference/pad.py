@@ -11,10 +11,10 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides
 from ...graph_api.ops.pad import Pad
-from .base import FLOATS, Arrays, Context, Sample
+from .base import FLOATS, Arrays, Context, Sample, sampler
 from .building import sample_graph
 from .convert import Array, scalar
-from .movement import LAYOUTS, moving, one, tagged
+from .movement import ALL, LAYOUTS, moving, one
 
 __all__ = ["REFERENCE", "sample_problems"]
 
@@ -66,7 +66,7 @@ def _there_and_back(data_type: DataType) -> Graph:
 
 def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of pad."""
-    sample = tagged("pad")
+    sample = sampler("pad", ALL)
     frame = ((0, 1, 2, 0), (0, 0, 1, 3))
     return (
         sample("nothing", _framed(0, 0, dims=(5, 7)), "alias"),

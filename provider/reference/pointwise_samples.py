@@ -9,7 +9,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.enums import PointwiseMode
 from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides, strides_in_order
-from .base import FLOATS, INTEGERS, NUMBERS, Sample
+from .base import FLOATS, INTEGERS, NUMBERS, Sample, sampler
 from .building import padded_strides, sample_graph, wide_type
 
 __all__ = ["BACKWARD", "FORWARD", "WHOLE", "sample_problems"]
@@ -226,12 +226,7 @@ def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of the pointwise modes."""
     half, float_, double, int8 = DataType.HALF, DataType.FLOAT, DataType.DOUBLE, DataType.INT8
     int32, boolean = DataType.INT32, DataType.BOOLEAN
-
-    def sample(
-        name: str, build: Build, tags: str, dtypes: tuple[DataType, ...] = NUMBERS
-    ) -> Sample:
-        tagged = frozenset(tags.split())
-        return Sample(name=f"pointwise.{name}", build=build, tags=tagged, dtypes=dtypes)
+    sample = sampler("pointwise", NUMBERS)
 
     def convert(name: str, result: DataType, dtypes: tuple[DataType, ...]) -> Sample:
         wide = max((float_, *dtypes), key=lambda t: t.bits if t.is_float else 0)

@@ -16,7 +16,7 @@ from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides, strides_in_order
 from ...graph_api.ops.reduction import Reduction
 from .analysis import accumulated, sum_range
-from .base import FLOATS, INTEGERS, NUMBERS, Arrays, Context, Domain, Reference, Sample
+from .base import FLOATS, INTEGERS, NUMBERS, Arrays, Context, Domain, Reference, Sample, sampler
 from .building import padded_strides, sample_graph, wide_type
 from .convert import Array, wrap
 
@@ -225,11 +225,7 @@ def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of the reductions."""
     half, float_, double = DataType.HALF, DataType.FLOAT, DataType.DOUBLE
     int32 = DataType.INT32
-
-    def sample(name: str, build: Any, tags: str, dtypes: tuple[DataType, ...] = NUMBERS) -> Sample:
-        tagged = frozenset(tags.split())
-        return Sample(name=f"reduction.{name}", build=build, tags=tagged, dtypes=dtypes)
-
+    sample = sampler("reduction", NUMBERS)
     modes: dict[ReductionMode, tuple[DataType, ...]] = {
         m: NUMBERS for m in _M if m is not _M.NOT_SET
     }

@@ -16,7 +16,7 @@ from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides
 from ...graph_api.ops.resample_bwd import ResampleBwd
 from .analysis import accumulated, growth
-from .base import FLOATS, Arrays, Context, Domain, Reference, Sample
+from .base import Arrays, Context, Domain, Reference, Sample, sampler
 from .building import sample_graph
 from .convert import Array
 from .resample_fwd import counts
@@ -138,13 +138,7 @@ def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of the gradient of pooling."""
     largest, inside, over = Mode.MAXPOOL, Mode.AVGPOOL_EXCLUDE_PADDING, Mode.AVGPOOL_INCLUDE_PADDING
     half, double = DataType.HALF, DataType.DOUBLE
-
-    def sample(
-        name: str, build: Any, tags: str = "", dtypes: tuple[DataType, ...] = FLOATS
-    ) -> Sample:
-        tagged = frozenset(tags.split())
-        return Sample(name=f"resample_bwd.{name}", build=build, tags=tagged, dtypes=dtypes)
-
+    sample = sampler("resample_bwd")
     return (
         *(
             sample(f"max_{c[0]}", _gradient(largest, c[1], c[2]), c[3] + " chain")

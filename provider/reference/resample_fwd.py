@@ -17,7 +17,7 @@ from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides, strides_in_order
 from ...graph_api.ops.resample_fwd import ResampleFwd, ResampleOp
 from .analysis import accumulated
-from .base import FLOATS, NUMBERS, Arrays, Context, Domain, Reference, Sample
+from .base import NUMBERS, Arrays, Context, Domain, Reference, Sample, sampler
 from .building import padded_strides, sample_graph
 from .convert import Array, int_range
 
@@ -165,13 +165,7 @@ def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of pooling."""
     largest, inside, over = Mode.MAXPOOL, Mode.AVGPOOL_EXCLUDE_PADDING, Mode.AVGPOOL_INCLUDE_PADDING
     half, double = DataType.HALF, DataType.DOUBLE
-
-    def sample(
-        name: str, build: Any, tags: str = "", dtypes: tuple[DataType, ...] = FLOATS
-    ) -> Sample:
-        tagged = frozenset(tags.split())
-        return Sample(name=f"resample_fwd.{name}", build=build, tags=tagged, dtypes=dtypes)
-
+    sample = sampler("resample_fwd")
     zero = {"padding_mode": "zero_pad"}
     return (
         *(sample(f"max_{c[0]}", _pool(largest, c[1], c[2]), c[3], NUMBERS) for c in _CASES),

@@ -8,10 +8,10 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.graph import Graph
 from ...graph_api.layout import strides_in_order
 from ...graph_api.ops.reshape import Reshape
-from .base import FLOATS, Arrays, Context, Sample
+from .base import FLOATS, Arrays, Context, Sample, sampler
 from .building import sample_graph
 from .convert import Array
-from .movement import LAYOUTS, moving, one, tagged
+from .movement import ALL, LAYOUTS, moving, one
 
 __all__ = ["REFERENCE", "sample_problems"]
 
@@ -53,7 +53,7 @@ def _shared(data_type: DataType) -> Graph:
 
 def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of reshape."""
-    sample = tagged("reshape")
+    sample = sampler("reshape", ALL)
     result = strides_in_order((10, 42), (1, 0))
     return (
         sample("flatten", one(lambda g, x: g.reshape(x, dim=-1), (4, 5, 6))),

@@ -14,7 +14,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides, strides_in_order
 from ...graph_api.ops.rmsnorm import Rmsnorm
-from .base import FLOATS, Arrays, Context, Domain, Reference, Sample
+from .base import Arrays, Context, Domain, Reference, Sample, sampler
 from .building import padded_strides, sample_graph
 from .row_norms import Row, affine, inverse, product, widened
 from .row_norms import domain as row_domain
@@ -112,11 +112,7 @@ def _gated(data_type: DataType) -> Graph:
 def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of the normalisation by the root mean square."""
     x4 = (2, 6, 5, 7)
-
-    def sample(name: str, build: Any, tags: str, dtypes: tuple[DataType, ...] = FLOATS) -> Sample:
-        tagged = frozenset(tags.split())
-        return Sample(name=f"rmsnorm.{name}", build=build, tags=tagged, dtypes=dtypes)
-
+    sample = sampler("rmsnorm")
     nhwc = channels_last_strides(x4)
     low = (DataType.HALF, DataType.BFLOAT16)
     return (

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides, strides_in_order
 from ...graph_api.ops.rmsnorm_backward import RmsnormBackward
 from ...graph_api.ops.row_norms import normalised_dims, statistics_dims
-from .base import FLOATS, Arrays, Context, Domain, Reference, Sample
+from .base import Arrays, Context, Domain, Reference, Sample, sampler
 from .building import sample_graph
 from .row_norms import Row, gradient_bounds, gradient_sums, product, widened
 from .row_norms import domain as row_domain
@@ -96,12 +95,7 @@ def sample_problems() -> tuple[Sample, ...]:
     x4 = (2, 6, 5, 7)
     nhwc, odd = channels_last_strides(x4), strides_in_order(x4, (3, 0, 2, 1))
     low = (DataType.HALF, DataType.BFLOAT16)
-
-    def sample(name: str, build: Any, tags: str, dtypes: tuple[DataType, ...] = FLOATS) -> Sample:
-        tagged = frozenset(tags.split())
-        name = f"rmsnorm_backward.{name}"
-        return Sample(name=name, build=build, tags=tagged, dtypes=dtypes)
-
+    sample = sampler("rmsnorm_backward")
     return (
         sample("rows", _gradient((5, 64), (64,)), "tile"),
         sample("bias", _gradient((5, 65), (65,), bias=True), "tile"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import starmap
 from typing import Any
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.graph import Graph
 from ...graph_api.layout import strides_in_order
-from .base import FLOATS, Sample
+from .base import Sample, sampler
 from .building import padded_strides, sample_graph
 from .sdpa_samples import attention_inputs
 
@@ -143,12 +144,4 @@ _CASES: tuple[tuple[str, Callable[[DataType], Graph], str], ...] = (
 
 def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of the gradient of attention."""
-    return tuple(
-        Sample(
-            name=f"sdpa_backward.{name}",
-            build=build,
-            tags=frozenset(tags.split()),
-            dtypes=FLOATS,
-        )
-        for name, build, tags in _CASES
-    )
+    return tuple(starmap(sampler("sdpa_backward"), _CASES))

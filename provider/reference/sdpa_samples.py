@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import starmap
 from typing import Any
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.graph import Graph
 from ...graph_api.layout import strides_in_order
-from .base import FLOATS, Sample
+from .base import Sample, sampler
 from .building import padded_strides, sample_graph
 
 __all__ = ["attention_inputs", "sample_problems"]
@@ -159,8 +160,4 @@ def _paged(data_type: DataType) -> Graph:
 
 def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of attention."""
-    cases = (*_CASES, ("paged", _paged, "gather"))
-    return tuple(
-        Sample(name=f"sdpa.{name}", build=build, tags=frozenset(tags.split()), dtypes=FLOATS)
-        for name, build, tags in cases
-    )
+    return tuple(starmap(sampler("sdpa"), (*_CASES, ("paged", _paged, "gather"))))

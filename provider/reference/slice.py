@@ -9,10 +9,10 @@ from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides
 from ...graph_api.ops.slice import Slice
 from ...graph_api.tensor import Tensor
-from .base import FLOATS, Arrays, Context, Sample
+from .base import FLOATS, Arrays, Context, Sample, sampler
 from .building import sample_graph
 from .convert import Array
-from .movement import LAYOUTS, moving, one, tagged
+from .movement import ALL, LAYOUTS, moving, one
 
 __all__ = ["REFERENCE", "sample_problems"]
 
@@ -68,7 +68,7 @@ def _of_slice(data_type: DataType) -> Graph:
 
 def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of slice."""
-    sample = tagged("slice")
+    sample = sampler("slice", ALL)
     whole = one(lambda g, x: g.slice(x, starts=(0, 0), limits=(5, 7)), (5, 7))
     step = one(lambda g, x: g.slice(x, starts=1, limits=33, strides=5), (33,))
     return (

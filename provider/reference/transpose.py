@@ -8,10 +8,10 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides
 from ...graph_api.ops.transpose import Transpose
-from .base import FLOATS, Arrays, Context, Sample
+from .base import FLOATS, Arrays, Context, Sample, sampler
 from .building import sample_graph
 from .convert import Array
-from .movement import LAYOUTS, moving, one, tagged
+from .movement import ALL, LAYOUTS, moving, one
 
 __all__ = ["REFERENCE", "sample_problems"]
 
@@ -69,7 +69,7 @@ def _symmetric(data_type: DataType) -> Graph:
 
 def sample_problems() -> tuple[Sample, ...]:
     """Return the sample problems of transpose."""
-    sample = tagged("transpose")
+    sample = sampler("transpose", ALL)
     return (
         sample("matrix", one(lambda g, x: g.transpose(x, permutation=(1, 0)), (17, 33)), "prime"),
         sample("vector", one(lambda g, x: g.transpose(x, permutation=(0,)), (7,)), "alias"),
