@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 _RUN_DIR = pytest.StashKey[Path]()
@@ -45,6 +46,10 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [n for n in os.environ if n.startswith(("HIPDNN_IREE_", "HIPDNN_HEUR_"))]:
         del os.environ[name]
     os.environ["HIPDNN_IREE_CACHE_DIR"] = str(run_dir / "cache")
+    # Other work on the machine is no reason to fail.
+    slow = [hypothesis.HealthCheck.too_slow]
+    hypothesis.settings.register_profile("any_speed", deadline=None, suppress_health_check=slow)
+    hypothesis.settings.load_profile("any_speed")
 
 
 @pytest.hookimpl(optionalhook=True)

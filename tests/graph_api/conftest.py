@@ -15,12 +15,7 @@ import pytest
 from hipdnn_iree.graph_api.enums import PointwiseMode, ReductionMode
 from hipdnn_iree.graph_api.graph import Graph
 from hipdnn_iree.graph_api.tensor import Tensor
-from hypothesis import settings
 from hypothesis import strategies as st
-
-# A busy machine is no bug of a graph.
-settings.register_profile("graph_api", deadline=None)
-settings.load_profile("graph_api")
 
 Ints = tuple[int, ...]
 Draw = Callable[..., Any]

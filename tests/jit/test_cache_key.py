@@ -19,7 +19,7 @@ from hipdnn_iree.jit.cache import (
     source_digest,
     versions,
 )
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,8 +27,6 @@ ROOT = Path(__file__).resolve().parents[2]
 # The second kind lies about the length beyond which only a digest is shown.
 texts = st.text(max_size=8) | st.integers(198, 203).map("x".__mul__)
 values = texts | st.binary(max_size=8) | st.lists(texts, max_size=4).map(tuple)
-# Other work on the machine is no reason to fail.
-at_any_speed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 mappings = st.dictionaries(st.text(min_size=1, max_size=5), values, min_size=1, max_size=5)
 
 
@@ -90,7 +88,6 @@ def test_key_ambiguous_looking_pairs_differ(a, b) -> None:
     assert explain_difference(key_a, key_b)
 
 
-@at_any_speed
 @given(mappings, mappings)
 def test_key_same_digest_exactly_for_same_ingredients(a, b) -> None:
     same = a == b
@@ -99,7 +96,6 @@ def test_key_same_digest_exactly_for_same_ingredients(a, b) -> None:
     assert (explain_difference(CacheKey(a), CacheKey(b)) == ()) is same
 
 
-@at_any_speed
 @given(mappings, st.data())
 def test_key_one_changed_ingredient_is_found_and_named(a, data) -> None:
     label = data.draw(st.sampled_from(sorted(a)))
@@ -114,7 +110,6 @@ def test_key_one_changed_ingredient_is_found_and_named(a, data) -> None:
         assert str(lost)
 
 
-@at_any_speed
 @given(mappings)
 def test_key_digest_is_the_documented_encoding_in_any_order(a) -> None:
     backwards = dict(reversed(a.items()))

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 from hipdnn_iree.jit.cache import MemoryCache
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +45,6 @@ def test_first_value_stays_and_too_large_ones_are_not_kept() -> None:
     assert none.get("a") is None
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(st.sampled_from("pgd"), st.integers(0, 6), st.integers(0, 50)), max_size=60)
 )
