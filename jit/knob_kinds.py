@@ -1,4 +1,4 @@
-"""How the text of an environment variable becomes the value of a knob.
+"""How the text of an environment variable becomes the value of a knob, and back.
 
 Each parser takes stripped text and raises ValueError for what it does not take; the caller adds
 the name of the variable and what is allowed.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 __all__ = [
     "choice",
@@ -19,6 +20,7 @@ __all__ = [
     "path",
     "paths",
     "seconds",
+    "spell",
     "switch",
     "words",
 ]
@@ -119,3 +121,16 @@ def forms(text: str) -> tuple[str, ...]:
             raise ValueError
         found[op] = form
     return tuple(f"{op}={form}" for op, form in sorted(found.items()))
+
+
+def spell(value: Any) -> str:
+    """Return a value in the spelling of its variable; the parser of its knob reads it back."""
+    if value is None:
+        return ""
+    if isinstance(value, tuple | list):
+        if value and all(isinstance(item, Path) for item in value):
+            return os.pathsep.join(map(str, value))
+        import shlex
+
+        return shlex.join(map(str, value))
+    return str(value)

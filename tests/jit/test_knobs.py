@@ -233,6 +233,19 @@ def test_settings_follow_the_environment_and_are_frozen(monkeypatch: pytest.Monk
         before.runtime_threads = 3  # type: ignore[misc]
 
 
+def test_any_mapping_may_stand_in_for_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIPDNN_IREE_EXTRA_FLAGS", "--a=\udcff")
+    monkeypatch.setenv("HIPDNN_IREE_THREADS", "3")
+    usual = settings()
+    assert (usual.compiler_extra_flags, usual.runtime_threads) == (("--a=\udcff",), 3)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    assert settings() == usual
+    os.environ["HIPDNN_IREE_THREADS"] = "4"
+    assert settings().runtime_threads == 4
+    del os.environ["HIPDNN_IREE_THREADS"]
+    assert settings().runtime_threads == 0
+
+
 def test_import_is_light() -> None:
     code = "import sys, hipdnn_iree.jit.knobs, hipdnn_iree.jit.target; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
