@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ...graph_api.errors import SettingError
 from ...graph_api.frozen import FrozenGraph
 from ..target import Target
-from . import forms_conv, forms_other
+from . import forms_conv, forms_moe, forms_other
 from .form import Form, Site
 
 __all__ = [
@@ -58,6 +58,8 @@ FORMS: Mapping[str, Forms] = {
     "conv_fprop": Forms(forms_conv.FPROP, forms_conv.fprop_rule),
     "conv_wgrad": Forms(forms_conv.WGRAD, forms_conv.wgrad_rule),
     "matmul": Forms(forms_other.MATMUL, forms_other.matmul_rule),
+    "moe_grouped_matmul": Forms(forms_moe.MOE, forms_moe.moe_rule),
+    "moe_grouped_matmul_bwd": Forms(forms_moe.MOE_BWD, forms_moe.moe_bwd_rule),
     "sdpa": Forms(forms_other.SDPA, forms_other.sdpa_rule),
 }
 """The ops that have more than one form, by name."""

@@ -1,7 +1,9 @@
-"""Rows times the weights of their experts: a product per expert, of which each row takes one.
+"""Rows times the weights of their experts, all of them at once or in blocks of one expert.
 
-Shapes are fixed before the groups are known, so that each expert multiplies all rows: E times
-the work of a grouped kernel, but in plain matrix products, whose epilogue takes what is wanted.
+Shapes are fixed before the groups are known.  In the form ``plain`` each expert multiplies all
+rows: E times the work of a grouped kernel, but in plain matrix products, whose epilogue takes what
+is wanted.  In the form ``blocks`` rows and weights are gathered into blocks for one batch of
+products.
 """
 
 from __future__ import annotations
@@ -14,9 +16,12 @@ from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.moe_grouped_matmul import MoeGroupedMatmul
 from ..emit.builder import Builder, T, Value
 from .accumulate import operands
+from .forms_moe import BLOCKS, block_rows
+from .moe_blocks import gathered, share_out
+from .moe_rows import experts_of_rows, line, taken
 from .products import products
 
-__all__ = ["experts_of_rows", "lower"]
+__all__ = ["lower"]
 
 I32, I64 = DataType.INT32, DataType.INT64
 
@@ -30,6 +35,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     )
     _, tokens, _ = token.shape
     count, _, n = weight.shape
+    if b.form == BLOCKS:
+        return {"output": _in_blocks(b, op, inputs, token, weight, accumulate)}
     if op.mode is Mode.GATHER:
         index = inputs["token_index"]
         rows = index.shape[1]
@@ -50,34 +57,49 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     return {"output": result}
 
 
-def experts_of_rows(b: Builder, offsets: Value, rows: int, experts: int) -> Value:
-    """Return each row's expert as int32, -1 for rows before the first group."""
-    groups = offsets.shape[0]
-    starts = b.reshape(offsets, (1, groups))
-    begun = b.compare(T.AtenLeTensorOp, starts, b.reshape(line(b, rows), (rows, 1)))
-    # Counted rather than looked for among the groups' numbers: those would be a table in memory,
-    # which the emulator of gfx9 cannot read.
-    ones = b.cast(begun, I32)
-    count = b.call(T.AtenSumDimIntListOp, (rows, 1), I32, ones, [1], True, I32.value.torch_code)
-    group = b.sub(b.reshape(count, (rows,)), b.literal(1, I32, ()))
-    if groups == experts:
-        return group
-    wrapped = b.unary(T.AtenRemainderScalarOp, group, experts)
-    return b.where(b.compare(T.AtenLtTensorOp, group, b.literal(0, I32, ())), group, wrapped)
+def _in_blocks(
+    b: Builder,
+    op: MoeGroupedMatmul,
+    inputs: Mapping[str, Value],
+    token: Value,
+    weight: Value,
+    accumulate: DataType,
+) -> Value:
+    """Return the result from one batch of products, each of a block of rows and its weights."""
+    (_, tokens, k), (experts, _, n) = token.shape, weight.shape
+    offsets = inputs["first_token_offset"]
+    rows = inputs["token_index"].shape[1] if op.mode is Mode.GATHER else tokens
+    size = block_rows(rows, offsets.shape[0], k, n)
+    at = share_out(b, offsets, rows, experts, size)
+    source = at.row
+    if op.mode is Mode.GATHER:
+        index = b.reshape(inputs["token_index"], (rows,))
+        index = b.call(T.AtenIndexSelectOp, source.shape, I32, index, 0, source)
+        source = b.cast(b.unary(T.AtenClampOp, index, 0, tokens - 1), I64)
+    # Places that are not used hold the row of another expert, whose result nobody takes.
+    x = gathered(b, b.reshape(token, (tokens, k)), source)
+    blocks = at.expert.shape[0]
+    y = products(b, b.reshape(x, (blocks, size, k)), _matrices(b, weight, at.expert), accumulate)
+    place, owned = at.place, at.owned
+    if op.mode is Mode.SCATTER:
+        row, found = _sources(b, op, inputs, tokens)
+        place = b.call(T.AtenIndexSelectOp, (tokens,), I64, place, 0, row)
+        marks = b.call(T.AtenIndexSelectOp, (tokens,), I32, b.cast(owned, I32), 0, row)
+        owned = b.compare(T.AtenLogicalAndOp, found, b.truth(marks))
+    y = b.reshape(y, (1, blocks * size, n))
+    count = place.shape[0]
+    y = b.call(T.AtenIndexSelectOp, (1, count, n), accumulate, y, 1, place)
+    return b.where(b.reshape(owned, (1, count, 1)), y, b.literal(0, accumulate, ()))
 
 
-def line(b: Builder, n: int) -> Value:
-    """Return 0, 1, ... n - 1 as int32."""
-    code = I32.value.torch_code
-    return b.call(T.AtenArangeStartStepOp, (n,), I32, 0, n, 1, code, None, None, None)
-
-
-def taken(b: Builder, x: Value, index: Value) -> Value:
-    """Return rows of x (dims 1, rows, width); an index out of range takes the nearest row."""
-    _, rows, width = x.shape
-    inside = b.cast(b.unary(T.AtenClampOp, index, 0, rows - 1), I64)
-    shape = (1, index.shape[0], width)
-    return b.call(T.AtenIndexSelectOp, shape, x.dtype, x, 1, inside)
+def _matrices(b: Builder, weight: Value, expert: Value) -> Value:
+    """Return the weights of each block, gathered as they lie, a matrix at a time."""
+    columns = weight.order == (0, 2, 1)
+    lying = b.permute(weight, (0, 2, 1)) if columns else weight
+    experts, outer, inner = lying.shape
+    found = gathered(b, b.reshape(lying, (experts, outer * inner)), expert)
+    found = b.reshape(found, (expert.shape[0], outer, inner))
+    return b.permute(found, (0, 2, 1)) if columns else found
 
 
 def _sources(
@@ -86,11 +108,13 @@ def _sources(
     """Return the row that each row of the output comes from, and whether there is one."""
     offsets = inputs["first_token_offset"]
     routed = min(inputs["token_index"].shape[1], tokens)
+    # In 64 bits: what is far outside must not come back in by an overflow.
     index, ks = (
-        b.reshape(b.slice(inputs[port], 1, 0, routed), (1, routed))
+        b.cast(b.reshape(b.slice(inputs[port], 1, 0, routed), (1, routed)), I64)
         for port in ("token_index", "token_ks")
     )
     target = b.add(b.unary(T.AtenMulScalarOp, index, op.top_k), ks)
+    target = b.cast(b.unary(T.AtenClampOp, target, -1, tokens), I32)
     first = b.call(T.AtenAminOp, (1, 1), I32, b.reshape(offsets, (1, offsets.shape[0])), [1], True)
     numbers = b.reshape(line(b, routed), (1, routed))
     here = b.compare(T.AtenEqTensorOp, target, b.reshape(line(b, tokens), (tokens, 1)))

@@ -74,6 +74,26 @@ def attention(*, heads: int = 1) -> FrozenGraph:
     return graph.freeze()
 
 
+def experts(mode: str = "none") -> FrozenGraph:
+    """Rows of 37 tokens for three experts: with 16 rows to a block, up to five blocks."""
+    graph = Graph("experts", io_data_type="float")
+    x, w = graph.tensor(dims=(1, 37, 20), name="x"), graph.tensor(dims=(3, 20, 12), name="w")
+    offsets = graph.tensor(dims=(6, 1, 1), data_type="int32", name="offsets")
+    tables = ("token_index", "token_ks")[: ("none", "gather", "scatter").index(mode)]
+    routes = {n: graph.tensor(dims=(1, 37, 1), data_type="int32", name=n) for n in tables}
+    top_k = 2 if mode == "scatter" else 0
+    graph.moe_grouped_matmul(x, w, offsets, mode=mode, top_k=top_k, **routes).set_output()
+    return graph.freeze()
+
+
+def experts_gradient() -> FrozenGraph:
+    graph = Graph("gradient", io_data_type="float")
+    dy, x = graph.tensor(dims=(1, 37, 12), name="dy"), graph.tensor(dims=(1, 37, 20), name="x")
+    offsets = graph.tensor(dims=(6, 1, 1), data_type="int32", name="offsets")
+    graph.moe_grouped_matmul_bwd(dy, x, offsets, dweight_dims=(3, 20, 12)).set_output()
+    return graph.freeze()
+
+
 CASES: dict[tuple[str, str], list[FrozenGraph]] = {
     ("conv_fprop", "direct"): [conv("half", padding=1, stride=(2, 1))],
     ("conv_fprop", "shifted"): [
@@ -105,6 +125,10 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
     ("conv_wgrad", "plain"): [wgrad()],
     ("matmul", "products"): [matmul()],
     ("matmul", "plain"): [matmul()],
+    ("moe_grouped_matmul", "plain"): [experts(), experts("scatter")],
+    ("moe_grouped_matmul", "blocks"): [experts("scatter"), experts("gather")],
+    ("moe_grouped_matmul_bwd", "plain"): [experts_gradient()],
+    ("moe_grouped_matmul_bwd", "blocks"): [experts_gradient()],
     ("sdpa", "composite"): [attention()],
     ("sdpa", "per_head"): [attention(heads=3), attention()],
     ("sdpa", "fused"): [attention()],
