@@ -12,7 +12,7 @@ from hipdnn_iree.provider.reference import expect
 def main(build: Callable[..., Graph]) -> None:
     """Run an example; arguments are targets to compile for, or ``--json`` to rewrite the JSON."""
     graph = build()
-    print(graph)
+    print(graph.freeze())  # checked, with all that was inferred
     if "--json" in sys.argv:
         path = Path(sys.argv[0]).with_suffix(".json")
         graph.save(path)

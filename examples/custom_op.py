@@ -55,7 +55,7 @@ def build(heads: int = 8, tokens: int = 64, width: int = 32) -> Graph:
 def main() -> None:
     """Run it, check it with NumPy (a custom op has no float64 reference), compile for targets."""
     graph = build()
-    print(graph)
+    print(graph.freeze())  # checked, with all that was inferred
     if "--json" in sys.argv:
         path = Path(sys.argv[0]).with_suffix(".json")
         graph.save(path)

@@ -65,7 +65,7 @@ def run_on_cpu(talk: Console, folder: Path) -> dict[str, Any]:
     import numpy as np
 
     graph = build()
-    talk.print(str(graph), highlight=False, soft_wrap=True)
+    talk.print(str(graph.freeze()), highlight=False, soft_wrap=True)
     begin = time.perf_counter()
     with talk.status("compiling for the CPU"):
         plan = graph.build("cpu")
@@ -157,6 +157,7 @@ def main() -> int:
         f"  second, new process  {cpu['second']['build_and_run_s']:6.3f} s   cache "
         f"{cpu['second']['cache']} (no compiler loaded)",
         highlight=False,
+        soft_wrap=True,
     )
     table = Table(title="compiled, not run: there is no gfx9 GPU here", title_justify="left")
     for head in ("target", "compile", "dispatches", "transient", "VGPRs", "LDS", "spills", "MFMA"):

@@ -55,7 +55,7 @@ def describe(graph: Graph | FrozenGraph) -> str:
         f"{graph.intermediate_data_type.json}, compute {graph.compute_data_type.json})"
     ]
     if isinstance(graph, FrozenGraph):
-        specs = {uid: _operand(t, _shown(t.name) or f"#{uid}") for uid, t in graph.tensors.items()}
+        specs = {uid: operand(t, _shown(t.name) or f"#{uid}") for uid, t in graph.tensors.items()}
         for node in graph.nodes:
             results = [(specs[u], graph.tensors[u].virtual) for u in node.outputs.values()]
             operands = [(p, specs[u]) for p, u in node.inputs.items()]
@@ -69,7 +69,7 @@ def describe(graph: Graph | FrozenGraph) -> str:
         if not name:
             uid = tensor.given_uid
             name = f"#{uid}" if uid is not None else f"%{numbers.get(id(tensor), '?')}"
-        return _operand(tensor, name)
+        return operand(tensor, name)
 
     for i, built in enumerate(graph.nodes):
         label = built.name or f"{built.op.NAME}_{i}"
@@ -79,7 +79,8 @@ def describe(graph: Graph | FrozenGraph) -> str:
     return "\n".join(lines)
 
 
-def _operand(tensor: Tensor | TensorSpec, name: str) -> str:
+def operand(tensor: Tensor | TensorSpec, name: str) -> str:
+    """Return a tensor in one line: its name, type and dims, or its value."""
     if tensor.value is not None:
         return shown(tensor.value)
     dims = "?" if tensor.dims is None else ",".join(map(str, tensor.dims))

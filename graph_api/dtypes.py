@@ -153,6 +153,9 @@ class DataType(Enum):
     def parse(cls, value: DataType | str) -> DataType:
         """Return the type for a member, a hipDNN name or a common short name.
 
+        What NumPy, ml_dtypes and PyTorch call their types counts, and so do the types themselves
+        (``np.float16``, ``np.dtype("int8")``, ``torch.bfloat16``).
+
         Raises
         ------
         ValueError
@@ -160,7 +163,7 @@ class DataType(Enum):
         """
         if isinstance(value, cls):
             return value
-        found = _BY_NAME.get(value.lower()) if isinstance(value, str) else None
+        found = _BY_NAME.get(_spelling(value).lower())
         if found is None:
             known = ", ".join(t.json for t in cls)
             raise ValueError(f"unknown data type {value!r}; known: {known}")
@@ -173,6 +176,16 @@ class DataType(Enum):
 
     def __repr__(self) -> str:
         return f"DataType.{self.name}"
+
+
+def _spelling(value: object) -> str:
+    """Return the name of a data type; those of NumPy and PyTorch are known without importing."""
+    if isinstance(value, str):
+        return value
+    if type(value).__module__ == "torch":
+        return str(value).removeprefix("torch.")
+    name = getattr(value, "__name__" if isinstance(value, type) else "name", "")
+    return name if isinstance(name, str) else ""
 
 
 # Exponent of the smallest positive number (a subnormal one where the type has them), and the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from . import arguments
 from .dtypes import DataType
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from .frozen import FrozenGraph
 
 __all__ = ["Graph", "Node"]
+
+S = TypeVar("S")
 
 
 @dataclass(slots=True, eq=False)
@@ -191,6 +193,8 @@ class Graph(PointwiseMethods):
         name: str = "",
         uid: int | None = None,
         virtual: bool = False,
+        dim: Sequence[int | DynamicDim] | None = None,
+        stride: Sequence[int] | None = None,
     ) -> Tensor:
         """Add a tensor.
 
@@ -209,12 +213,15 @@ class Graph(PointwiseMethods):
             What buffers are bound by; a free one is taken when not given.
         virtual : bool
             An intermediate value without a buffer.
+        dim, stride : sequence of int, optional
+            What hipDNN and cuDNN call ``dims`` and ``strides``; the same.
 
         Returns
         -------
         Tensor
         """
         self.must_be_open()
+        dims, strides = _one_of(dims, dim, "dims"), _one_of(strides, stride, "strides")
         examples, marks = split_dims(dims)
         tensor = Tensor(
             graph=self,
@@ -486,6 +493,13 @@ class Graph(PointwiseMethods):
         from .draw import describe
 
         return describe(self)
+
+
+def _one_of(value: S | None, other: S | None, port: str) -> S | None:
+    if value is not None and other is not None:
+        problem = Problem(rule="PARAM-01", port=port, got=f"{port} and {port[:-1]}", wanted="one")
+        raise GraphError("an argument is given twice", [problem])
+    return other if value is None else value
 
 
 def _no_operand(label: str, port: str, value: object, wanted: str) -> GraphError:

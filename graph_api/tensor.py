@@ -70,7 +70,7 @@ class TensorSpec:
         return f"{self.name!r} (uid {self.uid})" if self.name else f"uid {self.uid}"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Tensor:
     """Handle of a tensor while a graph is built; made by ``Graph.tensor`` and by the op methods.
 
@@ -90,6 +90,12 @@ class Tensor:
     ragged_offset_uid: int | None = None
     given_uid: int | None = None
     dynamic: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        from .draw import operand
+
+        uid = "" if self.given_uid is None else f" uid {self.given_uid}"
+        return f"<Tensor{uid} {operand(self, repr(self.name))}>"
 
     @property
     def uid(self) -> int:

@@ -75,7 +75,8 @@ def check_tensor(graph: Graph, tensor: Tensor) -> Iterator[Problem]:
         yield problem("TENSOR-04", f"rank {len(tensor.dims)}", f"rank 1 to {MAX_RANK}")
         return
     if not fits(tensor.dims):
-        yield problem("TENSOR-05", f"dims {list(tensor.dims)}", EXTENTS)
+        hint = "graph.dynamic(...) is a size given at execution" if -1 in tensor.dims else ""
+        yield problem("TENSOR-05", f"dims {list(tensor.dims)}", EXTENTS, hint)
         return
     if tensor.strides is None:
         return

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["BindingPlan"]
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class BindingPlan(Plan):
     """A plan that says how it binds, and leaves the rest to this class."""
 

@@ -106,7 +106,7 @@ class BucketUse(NamedTuple):
     cache: str
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class BucketPlan(DynamicPlan):
     """A graph whose sizes are rounded up; ``with_sizes`` gives the plan for some sizes."""
 
@@ -194,7 +194,7 @@ _Padded = dict[tuple[int, bool], Any]
 """Stand-ins by uid, and whether they are host memory."""
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class PaddedPlan(BindingPlan):
     """The code of a bucket for smaller sizes.
 

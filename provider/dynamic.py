@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["DynamicPlan", "ExactPlan"]
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class DynamicPlan(Plan):
     """A graph with dynamic dims; ``graph`` has the examples as dims.
 
@@ -90,7 +90,7 @@ class DynamicPlan(Plan):
         return self._for(buffers)._bind(buffers, workspace, copy)
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class ExactPlan(DynamicPlan):
     """Each combination of sizes is built by itself, as a graph with fixed dims.
 

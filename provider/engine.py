@@ -22,6 +22,7 @@ from ..graph_api.specialise import Shape, ShapeLike, as_shapes, specialise
 from ..graph_api.tensor import Tensor
 from ..jit.target import Target
 from .latest import Latest
+from .results import Results
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "Engine", "EngineKnob", "Plan", "checked_knobs", "engine_id"]
 
 RULES: dict[str, str] = {
-    "PLAN-01": "a name given for a buffer is that of exactly one input or output",
+    "PLAN-01": "buffers come by tensor, uid, or a name of exactly one input or output",
 }
 
 TensorKey = Tensor | int | str
@@ -92,7 +93,7 @@ class EngineKnob:
         }
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class Plan(ABC):
     """A graph that one engine has prepared for one target.
 
@@ -136,6 +137,13 @@ class Plan(ABC):
     _streams: Latest[Plan] = field(
         default_factory=lambda: Latest(_KEPT_STREAMS), init=False, repr=False, compare=False
     )
+
+    def __repr__(self) -> str:
+        knobs = "".join(f", {name}={choice}" for name, choice in self.knobs.items())
+        return (
+            f"<{type(self).__name__} of graph {self.graph.name!r} for {self.target} by "
+            f"{self.engine} (cache {self.cache}{knobs})>"
+        )
 
     @property
     def engine_id(self) -> int:
@@ -329,14 +337,13 @@ class Plan(ABC):
             "leave it out: results are there when execute returns"
         )
 
-    def run(
-        self, inputs: Mapping[TensorKey, Any], *, copy: bool = False
-    ) -> dict[int, np.ndarray[Any, Any]]:
-        """Run on the inputs and return new arrays by uid, in logical dims and the right layout.
+    def run(self, inputs: Mapping[TensorKey, Any], *, copy: bool = False) -> Results:
+        """Run on the inputs and return new arrays, in logical dims and the right layout.
 
-        With ``copy`` inputs in other strides are copied; without it they are a ``BindError``.
+        They are found by uid, tensor or name: ``results[y]``, ``results["y"]``.  With ``copy``
+        inputs in other strides are copied; without it they are a ``BindError``.
         """
-        return self._run(self._by_uid(inputs), copy)
+        return Results(self._run(self._by_uid(inputs), copy), self.graph)
 
     def bind(
         self, buffers: Mapping[TensorKey, Any], workspace: Any = None, *, copy: bool = False
@@ -376,6 +383,20 @@ class Plan(ABC):
     def _by_uid(self, buffers: Mapping[TensorKey, Any]) -> dict[int, Any]:
         found: dict[int, Any] = {}
         problems = []
+        if not hasattr(buffers, "items"):
+            inputs = ", ".join(self.graph.tensors[uid].label for uid in self.graph.inputs)
+            raise BindError(
+                "the buffers have no names",
+                [
+                    Problem(
+                        rule="PLAN-01",
+                        port="buffers",
+                        got=type(buffers).__name__,
+                        wanted="a dict, by tensor, uid or name",
+                        hint=f"inputs: {inputs}",
+                    )
+                ],
+            )
         for key, buffer in buffers.items():
             if isinstance(key, Tensor):
                 found[key.uid] = buffer

@@ -11,7 +11,7 @@ from ..engine import Plan
 __all__ = ["ArtifactBucketPlan"]
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class ArtifactBucketPlan(BucketPlan):
     """Sizes are rounded up to the buckets that the artifact has code for.
 

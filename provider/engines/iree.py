@@ -207,7 +207,7 @@ def load(
     return module
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class IreePlan(Plan):
     """Compiled code, loaded on first use (so that a plan for another machine can be made).
 

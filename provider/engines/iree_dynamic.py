@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["DynamicIreePlan", "SizedPlan"]
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class DynamicIreePlan(DynamicPlan):
     """Code that was compiled once and runs at every size."""
 
@@ -70,7 +70,7 @@ class DynamicIreePlan(DynamicPlan):
         )
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class SizedPlan(IreePlan):
     """The code of a `DynamicIreePlan` for fixed sizes."""
 

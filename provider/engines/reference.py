@@ -63,7 +63,7 @@ class ReferenceEngine(Engine):
         return ReferencePlan(engine=self.NAME, graph=graph, target=target)
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class ReferencePlan(BindingPlan):
     """A graph that is evaluated in float64 and rounded once to the type of each output.
 

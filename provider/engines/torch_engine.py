@@ -142,7 +142,7 @@ def _roundings(n: Around) -> Iterator[Problem]:
             yield n.problem("TORCH-ENG-08", port, got, "float as the type between")
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class TorchPlan(BindingPlan):
     """A graph as calls of PyTorch, in inference mode.
 

@@ -80,7 +80,7 @@ def release(steps: Sequence[Callable[[], object]]) -> None:
             log.warning("a plugin does not let go: %s", error)
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class ForeignPlan(BindingPlan):
     """A plan of others; it returns when the results are there.
 

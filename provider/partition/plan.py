@@ -15,7 +15,7 @@ from ..engines.host_memory import arguments_of, host_memory
 __all__ = ["PartitionedPlan"]
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class PartitionedPlan(BindingPlan):
     """A graph whose parts several engines run, in host memory.
 
