@@ -15,7 +15,7 @@ from types import MappingProxyType
 from ..graph_api.errors import SettingError
 from .engine import Engine
 
-__all__ = ["DISCOVERERS", "ENGINES", "Entry", "engine", "engine_names", "engines", "own_engines"]
+__all__ = ["DISCOVERERS", "ENGINES", "Entry", "engine", "engines", "own_engines"]
 
 # alias -> (name, module, class, its BY_DEFAULT); in the order in which a default is looked for.
 # The last stands here too so that a default is chosen without importing the others.
@@ -62,11 +62,6 @@ def engines() -> Mapping[str, Entry]:
     if not DISCOVERERS:
         return own_engines()
     return _table(tuple(map(_discovered, DISCOVERERS)))
-
-
-def engine_names() -> list[str]:
-    """Return the full names."""
-    return [entry.name for entry in engines().values()]
 
 
 def engine(name: str) -> Engine:

@@ -40,7 +40,7 @@ from .selection.files import stamp
 from .selection.order import id_of, in_order
 from .selection.policies import Asked, policy_names, rank
 
-__all__ = ["build", "candidates", "choose", "default_engines", "ranking"]
+__all__ = ["build", "candidates", "choose", "ranking"]
 
 log = logging.getLogger("hipdnn_iree.selection")
 
@@ -49,15 +49,6 @@ _KEPT = 512
 # Policies that say how an engine builds a graph, and not only which engine does.
 _KNOW_KNOBS = ("config", "tuned", "autotune")
 _remembered: Latest[tuple[Candidate, ...]] = Latest(_KEPT)
-
-
-def default_engines() -> tuple[str, ...]:
-    """Return the aliases of the engines that may be chosen when no times are known.
-
-    They are engines of our own: those that are discovered are for policies and for who names one.
-    """
-    own = manifest.own_engines()
-    return tuple(alias for alias, entry in own.items() if entry.by_default)
 
 
 def candidates(

@@ -22,7 +22,6 @@ __all__ = [
     "choices",
     "choose",
     "flags_of",
-    "forms_of",
     "merged",
 ]
 
@@ -82,12 +81,6 @@ class Choice:
     names: tuple[str, ...]
     default: str
     tried: tuple[str, ...]
-
-
-def forms_of(site: Site) -> tuple[Form, ...]:
-    """Return the forms that fit a node; nothing for an op with one form only."""
-    known = FORMS.get(site.node.op.NAME)
-    return tuple(form for form in known.table if form.fits(site)) if known else ()
 
 
 def choices(graph: FrozenGraph, target: Target) -> dict[str, Choice]:

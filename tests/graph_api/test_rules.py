@@ -154,8 +154,6 @@ def given_result(g: Graph, dims: Any = None, strides: Any = None) -> None:
         y.set_stride(strides)
 
 
-UNTYPED = "no data type"
-
 TABLE = [
     # graphs
     Row("GRAPH-01", x, "", "", "no nodes", "at least one"),

@@ -12,9 +12,9 @@ from hipdnn_iree.graph_api.errors import Decline, NotSupportedError
 from hipdnn_iree.provider.engines import torch_engine
 from hipdnn_iree.provider.engines.torch_ops import SERVED, torch_op
 from hipdnn_iree.provider.engines.torch_ops.base import RULES
-from hipdnn_iree.provider.manifest import engine
+from hipdnn_iree.provider.manifest import engine, own_engines
 from hipdnn_iree.provider.reference import sample_problems
-from hipdnn_iree.provider.select import choose, default_engines
+from hipdnn_iree.provider.select import choose
 
 
 def relu(data_type: str = "float", compute: str = "float") -> Graph:
@@ -98,7 +98,7 @@ def test_compute_types_and_modes() -> None:
 
 
 def test_it_is_chosen_by_name_only() -> None:
-    assert "torch" not in default_engines()
+    assert not own_engines()["torch"].by_default
     assert choose(relu().freeze(), "cpu").name == "IREE_JIT_ENGINE"
     assert choose(relu().freeze(), "cpu", engine_name="torch").name == "TORCH_CPU_ENGINE"
     assert engine("torch").ops() == tuple(SERVED)
@@ -124,7 +124,7 @@ from hipdnn_iree import Graph
 g = Graph(io_data_type="float")
 g.relu(g.tensor(dims=(4,))).set_output()
 from hipdnn_iree import Target
-from hipdnn_iree.provider.manifest import engine
+from hipdnn_iree.provider.manifest import engine, own_engines
 engine("torch").declines(g.freeze(), Target.parse("cpu"))
 assert not {"torch", "iree", "torch_mlir", "numpy"} & set(sys.modules)
 """

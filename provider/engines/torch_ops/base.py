@@ -125,13 +125,10 @@ class TorchOp:
         From the node to the reasons to decline it; without importing PyTorch.
     kernel : callable
         From the node and the module ``torch`` to the function that computes it.
-    moves : bool
-        Whether results are operands in another place: they keep the type of the first input.
     """
 
     problems: Callable[[Around], Iterator[Problem]]
     kernel: Callable[[Around, Any], Kernel]
-    moves: bool = False
 
 
 def loads(n: Around, torch: Any, *, own: tuple[str, ...] = ()) -> tuple[Any, ...]:

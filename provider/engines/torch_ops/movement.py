@@ -67,8 +67,8 @@ def _pad(n: Around, torch: Any) -> Kernel:
     return Kernel(run=lambda x: pad(x, frame, value=fill), loads=loads)
 
 
-CONCATENATE = TorchOp(problems=_served, kernel=_concatenate, moves=True)
-PAD = TorchOp(problems=_served, kernel=_pad, moves=True)
-RESHAPE = TorchOp(problems=_served, kernel=_reshape, moves=True)
-SLICE = TorchOp(problems=_served, kernel=_slice, moves=True)
-TRANSPOSE = TorchOp(problems=_served, kernel=_transpose, moves=True)
+CONCATENATE = TorchOp(problems=_served, kernel=_concatenate)
+PAD = TorchOp(problems=_served, kernel=_pad)
+RESHAPE = TorchOp(problems=_served, kernel=_reshape)
+SLICE = TorchOp(problems=_served, kernel=_slice)
+TRANSPOSE = TorchOp(problems=_served, kernel=_transpose)
