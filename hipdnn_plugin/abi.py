@@ -26,6 +26,7 @@ from ..graph_api.errors import (
 
 __all__ = [
     "ENTRY_POINTS",
+    "MOST_ITEMS",
     "TABLE_VERSION",
     "BehaviorNote",
     "ConstData",
@@ -157,19 +158,26 @@ def status_of(error: BaseException) -> Status:
     return next((s for kind, s in _STATUSES if isinstance(error, kind)), Status.INTERNAL_ERROR)
 
 
+MOST_ITEMS = 1 << 20
+"""Of an array of buffers or overrides; a count above it is no count, and is not followed."""
+
+_MOST_BYTES = (1 << 31) - 1  # of a FlatBuffer, and of what `ctypes.string_at` takes
+
+
 def read_bytes(address: int | None) -> bytes:
     """Return a copy of the bytes behind a ``const ConstData*``.
 
     Raises
     ------
     PluginError
-        If the pointer, or the one in it, is null, or the size is 0 or impossible.
+        If the pointer, or the one in it, is null, or the size is 0 or that of no message.
     """
     if not address:
         raise PluginError(Status.BAD_PARAM, "null pointer for data")
     data = ConstData.from_address(address)
-    if not data.ptr or not 0 < data.size < 1 << 40:
+    if not data.ptr or not 0 < data.size <= _MOST_BYTES:
         raise PluginError(
-            Status.BAD_PARAM, f"data of {data.size} bytes at {data.ptr or 0:#x}; wanted some"
+            Status.BAD_PARAM,
+            f"data of {data.size} bytes at {data.ptr or 0:#x}; wanted 1 to {_MOST_BYTES}",
         )
     return ctypes.string_at(data.ptr, data.size)

@@ -68,7 +68,8 @@ if sys.argv[2] == "start":
     about["error"] = (error.value or b"").decode(errors="replace")
     if not about["status"]:
         lib.hipdnnEnginePluginDestroy(handle)
-print(json.dumps(about))
+print("\\n" + json.dumps(about), flush=True)
+os._exit(0)  # what it does at the end of a process is not asked
 """
 
 
@@ -82,8 +83,12 @@ def _ask(library: Path, how: str = "look") -> dict[str, object] | str:
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"status {done.returncode}"]
         return last[0]
-    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    last = done.stdout.splitlines()[-1:] or ["nothing"]
+    try:
+        found = json.loads(last[0])
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else f"it answers {last[0][:200]!r}"
 
 
 def folders() -> list[Path]:
@@ -150,9 +155,20 @@ def _libpython() -> Iterator[Finding]:
     if there is not None:
         yield Finding("libpython", "ok", f"{there}, for programs without Python")
         return
+    if not chosen and _opens(name):
+        yield Finding("libpython", "ok", f"{name} of the system, for programs without Python")
+        return
     hint = f"install it (Debian: apt install libpython{version}), or set HIPDNN_IREE_LIBPYTHON"
+    if chosen:
+        name, hint = chosen, "HIPDNN_IREE_LIBPYTHON names it"
     text = f"no {name} for {sys.executable}: only programs with Python can use the plugin; {hint}"
     yield Finding("libpython", "problem", text)
+
+
+def _opens(library: str) -> bool:
+    """Whether the system's loader finds a library."""
+    words = [sys.executable, "-I", "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", library]
+    return not subprocess.run(words, capture_output=True, timeout=60, check=False).returncode
 
 
 def _rocm() -> Iterator[Finding]:

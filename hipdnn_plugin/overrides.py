@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..graph_api.errors import FormatError
 from ..jit.knobs import scope
 from ..jit.target import Target
-from .abi import PluginError, Status
+from .abi import MOST_ITEMS, PluginError, Status
 
 if TYPE_CHECKING:
     from ..graph_api.specialise import ShapeLike
@@ -39,8 +39,10 @@ def read_shapes(
     Raises
     ------
     PluginError
-        If a pointer is null, or a rank is none.
+        If a pointer is null, a count or a rank is none, or a tensor is named twice.
     """
+    if count > MOST_ITEMS:
+        raise PluginError(Status.BAD_PARAM, f"{count} overrides; allowed: up to {MOST_ITEMS}")
     if not (uids and lengths and dims and strides):
         raise PluginError(Status.BAD_PARAM, f"null pointer for {count} overrides")
     ranks = (ctypes.c_uint32 * count).from_address(lengths)[:]
@@ -57,7 +59,11 @@ def read_shapes(
                 for rank, pointer in zip(ranks, pointers, strict=True)
             )
         )
-    return Shapes(tuple((ctypes.c_int64 * count).from_address(uids)[:]), found[0], found[1])
+    named = tuple((ctypes.c_int64 * count).from_address(uids)[:])
+    if len(set(named)) < count:
+        twice = next(uid for uid in named if named.count(uid) > 1)
+        raise PluginError(Status.BAD_PARAM, f"uid {twice} has two overrides")
+    return Shapes(named, found[0], found[1])
 
 
 class Overrides:

@@ -11,7 +11,7 @@ import struct
 from hashlib import sha256
 from typing import Any
 
-from ..graph_api.errors import ArtifactError, NotSupportedError, SettingError
+from ..graph_api.errors import ArtifactError, NotSupportedError
 from ..jit.signature import Signature
 from ..jit.target import Target, cpu_features
 from .overrides import Overrides
@@ -64,8 +64,12 @@ def load(data: bytes, target: Target) -> Program:
         raise ArtifactError("the plan is damaged: its checksum is wrong")
     try:
         return _program(json.loads(bytes(body[:length])), bytes(body[length:]), target)
-    except (KeyError, TypeError, ValueError, SettingError) as error:
+    except _NONSENSE as error:
         raise ArtifactError(f"the plan's manifest is not understood: {error!r}") from error
+
+
+# What JSON that somebody else has written can lead to.
+_NONSENSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 def _program(manifest: dict[str, Any], vmfb: bytes, target: Target) -> Program:
@@ -78,6 +82,16 @@ def _program(manifest: dict[str, Any], vmfb: bytes, target: Target) -> Program:
         raise NotSupportedError(
             f"the plan was made with IREE {manifest['iree']}; here is {_runtime_version()}"
         )
+    signature = Signature.from_dict(manifest["signature"])
+    uids, names, driver = manifest["uids"], manifest["names"], manifest["driver"]
+    if not len(uids) == len(names) == len(signature.args):
+        raise ValueError(f"{len(uids)} uids, {len(names)} names, {len(signature.args)} arguments")
+    if any(type(uid) is not int or not -(2**63) <= uid < 2**63 for uid in uids):
+        raise ValueError(f"uids {uids}")
+    if any(not isinstance(text, str) for text in (*names, manifest["sha256"])):
+        raise TypeError("a name or the digest is no text")
+    if driver not in target.drivers:
+        raise ValueError(f"driver {driver!r} for {target}")
     again = None
     if "graph" in manifest:
         again = Overrides(manifest["settings"], graph=manifest["graph"], target=target)
@@ -85,11 +99,11 @@ def _program(manifest: dict[str, Any], vmfb: bytes, target: Target) -> Program:
         overrides=again,
         vmfb=vmfb,
         sha256=manifest["sha256"],
-        signature=Signature.from_dict(manifest["signature"]),
-        uids=tuple(int(uid) for uid in manifest["uids"]),
-        names=tuple(str(name) for name in manifest["names"]),
+        signature=signature,
+        uids=tuple(uids),
+        names=tuple(names),
         target=Target.parse(made_for),
-        driver=str(manifest["driver"]),
+        driver=driver,
     )
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from ctypes import c_int64, c_size_t, c_uint32, c_void_p
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..graph_api.errors import DeviceError
+from ..graph_api.errors import DeviceError, SettingError
 from .abi import ConstData, PluginError, Status, read_bytes
 from .devices import Place, place_of
 
@@ -142,8 +142,7 @@ class Plugin:
 
     def destroy(self, handle: int | None) -> None:
         """``hipdnnEnginePluginDestroy``: contexts that were left over go too."""
-        own = self._handle(handle)
-        del self._handles[own.address]
+        own = _known(self._handles, handle, "handle", take=True)
         for context in [c for c in list(self._contexts.values()) if c.handle == own.address]:
             self._contexts.pop(context.address, None)
 
@@ -162,14 +161,13 @@ class Plugin:
         if most and not ids:
             raise PluginError(Status.BAD_PARAM, "null pointer for the engine ids")
         data = read_bytes(graph)
-        try:
-            place = own.place
-        except DeviceError as error:
-            log.error("no graph can be served: %s", error)
-            return
         from . import serving
 
-        reasons = serving.reasons(data, place.target)
+        try:
+            reasons = serving.reasons(data, own.place.target)
+        except (DeviceError, SettingError) as error:  # not of the graph; others may serve it
+            log.error("no graph can be served: %s", error)
+            return
         if reasons:
             log.info("the graph is not served: %s", "; ".join(map(str, reasons)))
             return
@@ -218,7 +216,7 @@ class Plugin:
     def destroy_execution_context(self, handle: int | None, context: int | None) -> None:
         """``hipdnnEnginePluginDestroyExecutionContext``."""
         self._handle(handle)
-        del self._contexts[self._context(context).address]
+        _known(self._contexts, context, "execution context", take=True)
 
     def get_workspace_size_from_execution_context(
         self, handle: int | None, context: int | None, out: int | None
@@ -316,6 +314,9 @@ class Plugin:
     def _open(self, handle: Handle, program: Program) -> int:
         context = Context(handle, program)
         self._contexts[context.address] = context
+        if handle.address not in self._handles:
+            self._contexts.pop(context.address, None)
+            raise PluginError(Status.BAD_PARAM, "the handle was destroyed meanwhile")
         return context.address
 
     def _give(self, out: int | None, make: Callable[[], bytes]) -> None:
@@ -339,8 +340,9 @@ class Plugin:
         slot.ptr, slot.size = None, 0
 
 
-def _known(table: dict[int, _T], address: int | None, what: str) -> _T:
-    found = table.get(address or 0)
+def _known(table: dict[int, _T], address: int | None, what: str, *, take: bool = False) -> _T:
+    """Return what has an address; ``take`` removes it, for one of several that want to."""
+    found = (table.pop if take else table.get)(address or 0, None)
     if found is None:
         got = f"{address:#x}, which is none of this plugin's" if address else "null"
         raise PluginError(Status.BAD_PARAM, f"the {what} is {got} (destroyed already?)")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..graph_api.errors import BindError
 from ..jit.signature import Signature
 from ..jit.target import Target
-from .abi import DeviceBuffer, PluginError, Status
+from .abi import MOST_ITEMS, DeviceBuffer, PluginError, Status
 from .devices import Place, synchronize
 
 if TYPE_CHECKING:
@@ -151,6 +151,8 @@ class Run:
         """
         if not self._workspace_bytes:
             workspace = None  # whatever the host passes for a plan that wants none
+        if count > MOST_ITEMS:
+            raise PluginError(Status.BAD_PARAM, f"{count} buffers; allowed: up to {MOST_ITEMS}")
         key = (workspace, ctypes.string_at(buffers, count * _PAIR) if buffers else b"")
         try:
             plan = self._bound[key]

@@ -60,14 +60,25 @@ class ArgSpec:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ArgSpec:
         """Read the JSON form; raises KeyError, TypeError or ValueError when it is damaged."""
+        dims, strides = _numbers(data["dims"]), _numbers(data["strides"])
+        flags = data["output"], data.get("scalar", False)
+        if len(dims) != len(strides) or not all(type(flag) is bool for flag in flags):
+            raise ValueError(f"dims {dims}, strides {strides}, flags {flags}")
         return cls(
-            output=bool(data["output"]),
+            output=flags[0],
             data_type=DataType.parse(data["data_type"]),
-            dims=tuple(int(d) for d in data["dims"]),
-            strides=tuple(int(s) for s in data["strides"]),
-            shape=tuple(int(d) for d in data["shape"]),
-            scalar=bool(data.get("scalar", False)),
+            dims=dims,
+            strides=strides,
+            shape=_numbers(data["shape"]),
+            scalar=flags[1],
         )
+
+
+def _numbers(values: list[int]) -> tuple[int, ...]:
+    """Return extents or strides; raises TypeError or ValueError when they are none."""
+    if any(type(value) is not int or not 0 <= value < 2**63 for value in values):
+        raise ValueError(f"{values}; wanted numbers from 0")
+    return tuple(values)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,5 +100,5 @@ class Signature:
         """Read the JSON form; raises KeyError, TypeError or ValueError when it is damaged."""
         return cls(
             args=tuple(ArgSpec.from_dict(a) for a in data["args"]),
-            workspace_bytes=int(data["workspace_bytes"]),
+            workspace_bytes=_numbers([data["workspace_bytes"]])[0],
         )

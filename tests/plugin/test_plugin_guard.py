@@ -95,6 +95,23 @@ def test_python_ends_while_threads_start_the_plugin(library: Path, seconds: floa
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_call_that_does_not_end_is_given_up(library: Path) -> None:
+    """After the wait CPython ends its thread, when it next wants the GIL."""
+    done = python(
+        library,
+        """
+from hipdnn_iree.hipdnn_plugin.plugin import Plugin
+def busy(self, out):
+    while True:
+        time.sleep(0.01)
+Plugin.create = busy
+threading.Thread(target=create, daemon=True).start()
+time.sleep(0.3)
+""",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_threads_log_while_python_ends(library: Path) -> None:
     """The host's log function is Python, which must not be called any more."""
     done = python(

@@ -1,0 +1,250 @@
+"""What a careless host does: statuses and texts of the plugin's calls, without the C library."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import logging
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hipdnn_iree.graph_api.errors import ArtifactError
+from hipdnn_iree.hipdnn_plugin import doctor, payload, serving
+from hipdnn_iree.hipdnn_plugin.abi import ConstData, PluginError, Status, read_bytes, status_of
+from hipdnn_iree.hipdnn_plugin.overrides import read_shapes
+from hipdnn_iree.hipdnn_plugin.plugin import Plugin
+from hipdnn_iree.hipdnn_plugin.wire.engine import EngineConfig, encode_config
+from hipdnn_iree.jit.target import Target
+
+GRAPHS = Path(__file__).parents[1] / "data" / "opgraphs"
+SIMPLE = (GRAPHS / "pw_relu_all.bin").read_bytes()
+CONFIG = encode_config(EngineConfig(engine_id=serving.ENGINE_ID))
+
+
+def status(call: Callable[..., None], *arguments: Any) -> Status:
+    """Return what the host gets for a call."""
+    try:
+        call(*arguments)
+    except BaseException as error:
+        return status_of(error)
+    return Status.SUCCESS
+
+
+class Const:
+    """Bytes as a host hands them over."""
+
+    def __init__(self, data: bytes, size: int | None = None) -> None:
+        self.memory = ctypes.create_string_buffer(data, len(data))
+        at = ctypes.addressof(self.memory)
+        self.data = ConstData(at, len(data) if size is None else size)
+        self.address = ctypes.addressof(self.data)
+
+
+@pytest.fixture
+def plugin() -> Plugin:
+    return Plugin()
+
+
+def new(call: Callable[..., None], *arguments: Any) -> int:
+    """Return the handle or context that a call makes."""
+    out = ctypes.c_void_p()
+    call(*arguments, ctypes.addressof(out))
+    assert out.value
+    return out.value
+
+
+class Raced(dict[int, Any]):
+    """A table from which another thread removes what this one has just looked up."""
+
+    def get(self, key: int, default: Any = None) -> Any:
+        return super().pop(key, default)
+
+
+def test_destroyed_by_two_threads_at_once(plugin: Plugin) -> None:
+    """One of them does it and the other is told so; it is no internal error."""
+    graph, config = Const(SIMPLE), Const(CONFIG)
+    handle = new(plugin.create)
+    context = new(plugin.create_execution_context, handle, config.address, graph.address)
+    plugin._contexts = Raced(plugin._contexts)
+    assert status(plugin.destroy_execution_context, handle, context) is Status.SUCCESS
+    assert status(plugin.destroy_execution_context, handle, context) is Status.BAD_PARAM
+    plugin._handles = Raced(plugin._handles)
+    assert status(plugin.destroy, handle) is Status.SUCCESS
+    assert status(plugin.destroy, handle) is Status.BAD_PARAM
+
+
+def test_context_whose_handle_is_destroyed_while_it_is_built(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not outlive the handle, which would have been the one to free it."""
+    graph, config = Const(SIMPLE), Const(CONFIG)
+    handle = new(plugin.create)
+    build = serving.build
+
+    def slow(*arguments: Any) -> Any:
+        plugin.destroy(handle)
+        return build(*arguments)
+
+    monkeypatch.setattr(serving, "build", slow)
+    out = ctypes.c_void_p(1)
+    call = plugin.create_execution_context
+    got = status(call, handle, config.address, graph.address, ctypes.addressof(out))
+    assert got is Status.BAD_PARAM
+    assert out.value is None
+    assert not plugin._contexts
+
+
+def test_sizes_that_no_buffer_has(plugin: Plugin) -> None:
+    """They used to be cut to 32 bits on the way to ctypes."""
+    for size in (0, 2**31, 2**32 + 8, 2**40, 2**63, 2**64 - 1):
+        with pytest.raises(PluginError, match="wanted") as caught:
+            read_bytes(Const(SIMPLE, size).address)
+        assert caught.value.status is Status.BAD_PARAM
+        assert str(size) in str(caught.value)
+    graph, config = Const(SIMPLE), Const(CONFIG)
+    handle = new(plugin.create)
+    context = new(plugin.create_execution_context, handle, config.address, graph.address)
+    array = ctypes.addressof(ctypes.create_string_buffer(64))
+    for count in (2**20 + 1, 2**27, 2**28, 2**32 - 1):
+        with pytest.raises(PluginError, match=f"{count} buffers") as caught:
+            plugin.execute_op_graph(handle, context, None, array, count)
+        assert caught.value.status is Status.BAD_PARAM
+        with pytest.raises(PluginError, match=f"{count} overrides") as caught:
+            read_shapes(count, array, array, array, array)
+        assert caught.value.status is Status.BAD_PARAM
+
+
+def test_override_of_one_tensor_twice() -> None:
+    uids, ranks = (ctypes.c_int64 * 3)(7, 8, 7), (ctypes.c_uint32 * 3)(1, 1, 1)
+    row = (ctypes.c_int64 * 1)(4)
+    rows = (ctypes.c_void_p * 3)(*[ctypes.addressof(row)] * 3)
+    places = [ctypes.addressof(array) for array in (uids, ranks, rows, rows)]
+    with pytest.raises(PluginError, match="uid 7 has two overrides") as caught:
+        read_shapes(3, *places)
+    assert caught.value.status is Status.BAD_PARAM
+
+
+def test_a_wrong_setting_leaves_graphs_to_other_engines(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """hipDNN of November 2025 gives up all engines for an error of one here."""
+    graph, config = Const(SIMPLE), Const(CONFIG)
+    handle, count = new(plugin.create), ctypes.c_uint32(9)
+    monkeypatch.setenv("HIPDNN_IREE_OPT_LEVEL", "O9")
+    with caplog.at_level(logging.ERROR, "hipdnn_iree.plugin"):
+        where = ctypes.addressof(count)
+        plugin.get_applicable_engine_ids(handle, graph.address, None, 0, where)
+    assert count.value == 0
+    assert "HIPDNN_IREE_OPT_LEVEL" in caplog.text
+    out = ctypes.c_void_p()
+    where = ctypes.addressof(out)
+    call = plugin.create_execution_context
+    assert status(call, handle, config.address, graph.address, where) is Status.INVALID_VALUE
+
+
+def rewritten(data: bytes, manifest: bytes) -> bytes:
+    """Return a plan with another manifest and a checksum that fits."""
+    _, _, length, _ = payload._HEAD.unpack_from(data)
+    body = manifest + data[payload._HEAD.size + length :]
+    digest = sha256(body).digest()
+    return payload._HEAD.pack(payload.MAGIC, payload.VERSION, len(manifest), digest) + body
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("sha256",), 5),
+        (("sha256",), None),
+        (("sha256",), "0" * 64),
+        (("target",), 5),
+        (("uids",), []),
+        (("uids", 0), 1.5),
+        (("uids", 0), 2**70),
+        (("names",), ["a"]),
+        (("names", 0), {}),
+        (("driver",), "gpu"),
+        (("driver",), 5),
+        (("signature", "args"), []),
+        (("signature", "args", 0, "dims"), ""),
+        (("signature", "args", 0, "dims"), [2**70]),
+        (("signature", "args", 0, "output"), "yes"),
+        (("signature", "workspace_bytes"), -1),
+        (("signature", "workspace_bytes"), 2**70),
+        ((), []),
+        ((), 5),
+    ],
+)
+def test_plan_whose_manifest_is_wrong(
+    plugin: Plugin, path: tuple[str | int, ...], value: object
+) -> None:
+    """The checksum is right: somebody else has written it."""
+    data = payload.save(serving.build(CONFIG, SIMPLE, Target.parse("cpu")))
+    _, _, length, _ = payload._HEAD.unpack_from(data)
+    manifest: Any = json.loads(data[payload._HEAD.size :][:length])
+    slot = manifest
+    for key in path[:-1]:
+        slot = slot[key]
+    if path:
+        slot[path[-1]] = value
+    else:
+        manifest = value
+    refused(plugin, rewritten(data, json.dumps(manifest).encode()))
+
+
+def test_plan_whose_manifest_is_no_json(plugin: Plugin) -> None:
+    data = payload.save(serving.build(CONFIG, SIMPLE, Target.parse("cpu")))
+    for text in (b"{", b"\xff", b"[" * 100_000):
+        refused(plugin, rewritten(data, text))
+
+
+def refused(plugin: Plugin, data: bytes) -> None:
+    handle, bytes_, out = new(plugin.create), Const(data), ctypes.c_void_p(1)
+    with pytest.raises(ArtifactError):
+        plugin.create_execution_context_from_serialized(
+            handle, bytes_.address, ctypes.addressof(out)
+        )
+    assert out.value is None
+
+
+@pytest.mark.parametrize(
+    ("program", "text"),
+    [
+        ("print('no JSON')", "no JSON"),
+        ("", "nothing"),
+        ("print('[1]')", "[1]"),
+        ("import os, sys; print('gone', file=sys.stderr); os._exit(3)", "gone"),
+        ("import os; os.kill(os.getpid(), 9)", "status -9"),
+    ],
+)
+def test_doctor_of_a_plugin_that_answers_nonsense(
+    monkeypatch: pytest.MonkeyPatch, program: str, text: str
+) -> None:
+    """As one does whose static destructors print, or that ends the process."""
+    monkeypatch.setattr(doctor, "_LOAD", program)
+    found = doctor._ask(Path("some.so"))
+    assert isinstance(found, str)
+    assert text in found
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_doctor_asks_the_loader_for_libpython(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, there: bool
+) -> None:
+    """As the library does where the installation has no file of that name."""
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
+    monkeypatch.setattr(doctor, "_opens", lambda name: there)
+    (found,) = doctor._libpython()
+    assert found.state == ("ok" if there else "problem")
+
+
+def test_doctor_names_a_libpython_that_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HIPDNN_IREE_LIBPYTHON", str(tmp_path / "none.so"))
+    (found,) = doctor._libpython()
+    assert found.state == "problem"
+    assert str(tmp_path / "none.so") in found.text
