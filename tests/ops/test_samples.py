@@ -1,7 +1,10 @@
 """Every sample problem of every op, in every data type it is for, against the reference.
 
 The default run takes each problem in one type, chosen by its name so that all types occur, and
-every third one in float32 as well; ``--full`` takes all.
+every third one in float32 as well.  Most of the time of compiling a small module does not depend
+on what is in it, so these problems are compiled together, as one graph of unconnected parts; those
+whose point is what a whole graph is like are compiled alone.  ``--full`` compiles all problems in
+all types alone.
 
 What is claimed for gfx9 is compiled: a dozen problems by default, all of them with ``--full``;
 what is not claimed has a reason, for every problem and target.
@@ -9,65 +12,174 @@ what is not claimed has a reason, for every problem and target.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import pytest
 from hipdnn_iree.graph_api.dtypes import DataType
-from hipdnn_iree.jit import support
+from hipdnn_iree.graph_api.errors import CompileError
+from hipdnn_iree.graph_api.frozen import FrozenGraph
+from hipdnn_iree.jit import pipeline, support
+from hipdnn_iree.jit.knobs import settings
 from hipdnn_iree.jit.pipeline import dump
 from hipdnn_iree.jit.target import GFX9_ARCHS, Target
-from hipdnn_iree.provider.reference import Sample, sample_problems
+from hipdnn_iree.provider import verify
+from hipdnn_iree.provider.manifest import engine
+from hipdnn_iree.provider.reference import Sample, expect, sample_problems
 from hipdnn_iree.provider.survey.cases import Case
 from hipdnn_iree.provider.survey.serving import rule_texts
 
+CPU = Target.parse("cpu")
+Problem = tuple[Sample, DataType]
+# Buffers that are one, results that are operands, results that nothing else is computed from.
+WHOLE = {"alias", "passthrough", "shared_output"}
+TOGETHER = 12
 
-def cases() -> list[Any]:
-    found = []
+
+def label(problem: Problem) -> str:
+    sample, data_type = problem
+    return f"{sample.name}-{data_type.json}"
+
+
+def chosen() -> Iterator[Problem]:
+    """Yield what the default run takes."""
     for sample in sample_problems():
         draw = crc32(sample.name.encode())
-        chosen = {sample.dtypes[draw % len(sample.dtypes)]}
+        types = {sample.dtypes[draw % len(sample.dtypes)]}
         if draw % 3 == 0 and DataType.FLOAT in sample.dtypes:
-            chosen.add(DataType.FLOAT)
-        for data_type in sample.dtypes:
-            marks = [] if data_type in chosen else [pytest.mark.full]
-            found.append(
-                pytest.param(sample, data_type, id=f"{sample.name}-{data_type.json}", marks=marks)
+            types.add(DataType.FLOAT)
+        yield from ((sample, data_type) for data_type in sample.dtypes if data_type in types)
+
+
+def packs() -> list[list[Problem]]:
+    """Return what is compiled together: up to a dozen problems of one op."""
+    by_op = defaultdict(list)
+    for sample, data_type in chosen():
+        if not sample.tags & WHOLE:
+            by_op[sample.name.partition(".")[0]].append((sample, data_type))
+    return [
+        problems[start : start + TOGETHER]
+        for problems in by_op.values()
+        for start in range(0, len(problems), TOGETHER)
+    ]
+
+
+def together(graphs: Sequence[FrozenGraph]) -> tuple[FrozenGraph, list[int]]:
+    """Return one graph of unconnected parts, and what was added to the uids of each part."""
+    nodes, tensors, inputs, outputs, shifts = [], {}, [], [], []
+    shift = 0
+    for graph in graphs:
+        # Else it would not be the same problem as a part of something.
+        assert not graph.symbols
+        assert not graph.is_override_shape_enabled
+        shift += 1 - min(graph.tensors)
+        for node in graph.nodes:
+            moved = {
+                side: {port: uid + shift for port, uid in getattr(node, side).items()}
+                for side in ("inputs", "outputs")
+            }
+            nodes.append(replace(node, label=f"{graph.name}: {node.label}", **moved))
+        for uid, spec in graph.tensors.items():
+            ragged = spec.ragged_offset_uid
+            tensors[uid + shift] = replace(
+                spec,
+                uid=uid + shift,
+                ragged_offset_uid=None if ragged is None else ragged + shift,
             )
-    return found
+        inputs += [uid + shift for uid in graph.inputs]
+        outputs += [uid + shift for uid in graph.outputs]
+        shifts.append(shift)
+        shift += max(graph.tensors)
+    graph = replace(
+        graphs[0],
+        name="; ".join(graph.name for graph in graphs),
+        nodes=tuple(nodes),
+        tensors=tensors,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+    )
+    return graph, shifts
 
 
-@pytest.mark.parametrize(("sample", "data_type"), cases())
-def test_sample_matches_the_reference(
-    sample: Sample, data_type: DataType, check: Callable[..., Any]
-) -> None:
-    check(sample.graph(data_type).freeze())
+def run_together(graphs: Sequence[FrozenGraph], check: Callable[..., Any]) -> None:
+    """Run graphs as parts of one; every element of every result must be as expected."""
+    graph, shifts = together(graphs)
+    iree = engine("iree")
+    assert not iree.declines(graph, CPU)
+    try:
+        plan = iree.build(graph, CPU)
+    except CompileError:
+        for part in graphs:
+            check(part)  # which of them it is
+        raise
+    parts = [
+        (part, shift, verify.random_inputs(part, seed=1), verify.poisoned_outputs(part))
+        for part, shift in zip(graphs, shifts, strict=True)
+    ]
+    buffers = {
+        uid + shift: array
+        for _, shift, inputs, outputs in parts
+        for uid, array in {**inputs, **outputs}.items()
+    }
+    plan.execute(buffers)
+    reports = {
+        part.name: verify.compare(part, outputs, expect(part, inputs))
+        for part, _, inputs, outputs in parts
+    }
+    wrong = [f"{name}: {report}" for name, report in reports.items() if not report.ok]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("pack", packs(), ids=lambda p: f"{label(p[0])}..{label(p[-1])}")
+def test_samples_match_the_reference(pack: list[Problem], check: Callable[..., Any]) -> None:
+    by_flags = defaultdict(list)
+    for sample, data_type in pack:
+        graph = replace(sample.graph(data_type).freeze(), name=label((sample, data_type)))
+        by_flags[pipeline.flags(graph, CPU, settings())].append(graph)
+    for flags, graphs in by_flags.items():
+        assert pipeline.flags(together(graphs)[0], CPU, settings()) == flags
+        run_together(graphs, check)
+
+
+def every_problem() -> list[Problem]:
+    return [(sample, data_type) for sample in sample_problems() for data_type in sample.dtypes]
 
 
 # Of this many parts of all problems, one is compiled for gfx9 by default: about a dozen.
 _PARTS = 300
 
 
-def gfx9_cases() -> list[Any]:
-    found = []
-    for sample in sample_problems():
-        for data_type in sample.dtypes:
-            name = f"{sample.name}-{data_type.json}"
-            chosen = crc32(name.encode()) % _PARTS == 0
-            marks = [] if chosen else [pytest.mark.full]
-            arch = list(GFX9_ARCHS)[crc32(name.encode()) % len(GFX9_ARCHS)]
-            target = "gfx942" if chosen else arch
-            found.append(pytest.param(sample, data_type, target, id=name, marks=marks))
-    return found
+def for_gfx9(problem: Problem) -> bool:
+    return crc32(label(problem).encode()) % _PARTS == 0
 
 
-@pytest.mark.parametrize(("sample", "data_type", "target"), gfx9_cases())
-def test_what_is_claimed_compiles(
-    sample: Sample, data_type: DataType, target: str, tmp_path: Path
-) -> None:
-    case = Case(sample, data_type, Target.parse(target))
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make cases of the problems that are compiled alone: with ``--full`` of all, some else."""
+    which: dict[str, Callable[[Problem], bool]] = {
+        "alone": lambda problem: bool(problem[0].tags & WHOLE),
+        "on_gfx9": for_gfx9,
+    }
+    for name in which.keys() & set(metafunc.fixturenames):
+        if metafunc.config.getoption("--full"):
+            problems = every_problem()
+        else:
+            problems = list(filter(which[name], chosen() if name == "alone" else every_problem()))
+        metafunc.parametrize(name, problems, ids=label)
+
+
+def test_sample_matches_the_reference(alone: Problem, check: Callable[..., Any]) -> None:
+    sample, data_type = alone
+    check(sample.graph(data_type).freeze())
+
+
+def test_what_is_claimed_compiles(on_gfx9: Problem, tmp_path: Path) -> None:
+    archs = list(GFX9_ARCHS)
+    arch = archs[crc32(label(on_gfx9).encode()) % len(archs)]
+    case = Case(*on_gfx9, Target.parse("gfx942" if for_gfx9(on_gfx9) else arch))
     if case.declines:
         pytest.skip(f"declined by {case.declines[0].rule}")
     found = dump(case.graph, case.target, tmp_path)
