@@ -204,7 +204,7 @@ def _backend() -> Iterator[Finding]:
 
 
 def _folders(places: list[Path]) -> Iterator[Finding]:
-    from ..provider.engine import engine_id
+    from ..provider.engine_ids import engine_id
     from ..provider.engines.iree import IreeEngine
 
     own = engine_id(IreeEngine.NAME)

@@ -11,7 +11,7 @@ from ..jit import support
 from ..jit.knobs import scope, settings
 from ..jit.lowering.forms import choices
 from ..jit.target import Target
-from ..provider.engine import engine_id
+from ..provider.engine_ids import engine_id
 from ..provider.engines.iree import IreeEngine
 from . import messages
 from .abi import PluginError, Status

@@ -285,7 +285,7 @@ class PaddedPlan(BindingPlan):
         from ..jit.runtime.device import Device
 
         if self.target.is_cpu:
-            return Device("local-sync", 0, None, None, None)  # a description: nothing is opened
+            return Device.described("local-sync")
         executable = getattr(self.code.plan, "executable", None)
         assert executable is not None, "engines for GPUs have loaded code"
         found: Device = executable.device

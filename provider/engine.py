@@ -21,6 +21,7 @@ from ..graph_api.frozen import FrozenGraph
 from ..graph_api.specialise import Shape, ShapeLike, as_shapes, specialise
 from ..graph_api.tensor import Tensor
 from ..jit.target import Target
+from .engine_ids import engine_id
 from .latest import Latest
 from .results import Results
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from ..jit.runtime.pending import Pending
 
-__all__ = ["RULES", "Engine", "EngineKnob", "Plan", "checked_knobs", "engine_id"]
+__all__ = ["RULES", "Engine", "EngineKnob", "Plan", "checked_knobs"]
 
 RULES: dict[str, str] = {
     "PLAN-01": "buffers come by tensor, uid, or a name of exactly one input or output",
@@ -40,20 +41,6 @@ TensorKey = Tensor | int | str
 # Plans for other shapes that a plan keeps; a server meets a few dozen sizes, each of some 15 KiB.
 _KEPT_SHAPES = 64
 _KEPT_STREAMS = 16
-
-
-def engine_id(name: str) -> int:
-    """Return hipDNN's id of an engine: FNV-1a 64 of its name, as a signed integer.
-
-    Source: hipDNN's EngineIdDesign document; ``engine_id("FUSILLI_ENGINE")`` is
-    -3193037706610614382.
-    """
-    value = 0xCBF29CE484222325
-    for byte in name.encode():
-        value = ((value ^ byte) * 0x100000001B3) % 2**64
-    if not name:
-        return 0
-    return value - 2**64 if value >= 2**63 else value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

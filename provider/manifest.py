@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from ..graph_api.errors import SettingError
 from .engine import Engine
+from .engine_ids import as_id
 
 __all__ = ["DISCOVERERS", "ENGINES", "Entry", "engine", "engines", "own_engines"]
 
@@ -78,7 +79,7 @@ def engine(name: str) -> Engine:
     if entry is None:
         table = engines()
         entry = _named(table, name)
-    if entry is None and (number := _number(name)) is not None:
+    if entry is None and (number := as_id(name)) is not None:
         found = (e.load() for e in table.values())
         if (by_id := next((e for e in found if e.id == number), None)) is not None:
             return by_id
@@ -141,12 +142,3 @@ class _Constant:
 
     def __call__(self) -> Engine:
         return self._engine
-
-
-def _number(text: str) -> int | None:
-    """Return an id as a signed number, or None for what is no number."""
-    try:
-        value = int(text, 0)
-    except ValueError:
-        return None
-    return value - 2**64 if 2**63 <= value < 2**64 else value

@@ -20,7 +20,8 @@ from typing import Any
 from ...graph_api.errors import CompileError
 from ..knobs import Settings, settings
 from . import failure
-from .process import Answer, WorkerEnded, WorkerProcess, WorkerTimeout, interpreter
+from .process import Answer, WorkerEnded, WorkerProcess, WorkerTimeout
+from .python import interpreter
 from .request import CompileRequest, CompileResult
 from .wire import IDLE_EXIT
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import re
 import select
 import shutil
 import signal
@@ -18,10 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...graph_api.errors import CompileError
+from .python import import_folder
 from .wire import Unframer, frame
 
-__all__ = ["Answer", "WorkerEnded", "WorkerProcess", "WorkerTimeout", "interpreter"]
+__all__ = ["Answer", "WorkerEnded", "WorkerProcess", "WorkerTimeout"]
 
 log = logging.getLogger("hipdnn_iree.compiler")
 
@@ -39,7 +38,6 @@ main(int(parent), scratch, float(idle), warm == "warm")
 
 _LOG_TAIL = 64 << 10  # bytes of the worker's stderr that are kept for an error
 _CHUNK = 1 << 18
-_PYTHON = re.compile(r"python(\d+(\.\d+)?)?[dt]*")
 
 
 Diagnostics = list[tuple[str, str]]  # severity and text, as they came
@@ -70,34 +68,6 @@ class WorkerTimeout(Exception):  # noqa: N818
         self.diagnostics = diagnostics
 
 
-def interpreter(chosen: Path | None) -> str:
-    """Return the Python executable that runs the worker.
-
-    ``chosen`` if given, else the one that runs this code.  In a program that embeds Python,
-    ``sys.executable`` may be that program: then one is looked for under ``sys.prefix``.
-
-    Raises
-    ------
-    CompileError
-        If there is none.
-    """
-    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    prefixes = dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix))
-    guesses = [f"{p}/bin/{n}" for p in prefixes for n in (f"python{version}", "python3")]
-    if _PYTHON.fullmatch(os.path.basename(sys.executable or "")):
-        guesses.insert(0, sys.executable)
-    if chosen is not None:
-        guesses = [str(chosen)]
-    for path in guesses:
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    raise CompileError(
-        f"no Python to run the compiler in: tried {', '.join(guesses)}; "
-        "set HIPDNN_IREE_PYTHON to the interpreter that has hipdnn-iree installed",
-        stage="crash",
-    )
-
-
 def _search_path() -> list[str]:
     """Return ``sys.path`` for the worker, without the folder of the user's script.
 
@@ -123,7 +93,7 @@ class WorkerProcess:
     Parameters
     ----------
     python : str
-        Interpreter, see `interpreter`.
+        Interpreter, see `python.interpreter`.
     warm : bool
         Whether the worker loads the compiler at once.
     idle_s : float
@@ -145,8 +115,6 @@ class WorkerProcess:
     """
 
     def __init__(self, python: str, *, warm: bool, idle_s: float) -> None:
-        package = sys.modules[__name__.partition(".")[0]]
-        root = os.path.dirname(os.path.dirname(os.path.abspath(str(package.__file__))))
         self._owner = os.getpid()
         self._stderr = tempfile.TemporaryFile(prefix="hipdnn-iree-")  # noqa: SIM115
         # Appending, so that the file can be emptied between jobs.
@@ -156,7 +124,7 @@ class WorkerProcess:
         self._socket, theirs = socket.socketpair()
         # Temporary files of the compiler, which it leaves behind when it crashes.
         self._scratch = tempfile.mkdtemp(prefix="hipdnn-iree-", dir=_folder_without_blanks())
-        arguments = [root, str(self._owner), self._scratch, repr(idle_s)]
+        arguments = [import_folder(), str(self._owner), self._scratch, repr(idle_s)]
         arguments += ["warm" if warm else "cold", *_search_path()]
         try:
             # A session of its own: Ctrl-C in the terminal stops the host, not the compiler.

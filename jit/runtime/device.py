@@ -87,7 +87,7 @@ DRIVERS = {
 
 
 class Device:
-    """One HAL device; made by `open`, shared by the whole process.
+    """One HAL device; made by `open`, shared by the whole process (or only `described`).
 
     Attributes
     ----------
@@ -184,6 +184,11 @@ class Device:
                 _process.devices[key] = device
                 _process.opened.add(device)
             return device
+
+    @classmethod
+    def described(cls, driver: str, device_id: int = 0) -> Device:
+        """Return a device that is not open: enough to judge buffers by its rules."""
+        return cls(driver, device_id, None, None, None)
 
     @property
     def on_host(self) -> bool:

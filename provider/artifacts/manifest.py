@@ -23,7 +23,7 @@ from ...graph_api.errors import ArtifactError, SettingError
 from ...jit.cache import CacheKey
 from ...jit.signature import Signature
 from ...jit.target import Target
-from ..engine import engine_id
+from ..engine_ids import engine_id
 
 __all__ = ["FORMAT", "MANIFEST", "VERSION", "Manifest", "PlanRecord"]
 

@@ -159,8 +159,7 @@ def host_memory(
     """
     from ...jit.runtime.device import Device
 
-    host = Device("local-sync", 0, None, None, None)  # a description only: nothing is opened
-    found = describe_buffers(graph, arguments, buffers, host, copy)
+    found = describe_buffers(graph, arguments, buffers, Device.described("local-sync"), copy)
     found.check()
     return HostMemory(
         arrays={uid: _array(arguments[uid], given) for uid, (given, _) in found.givens.items()},

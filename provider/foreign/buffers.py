@@ -66,7 +66,7 @@ def bind(
     from ...jit.runtime.rules import judge_workspace
 
     graph, arguments = plan.graph, plan.arguments
-    device = Device(place.driver, place.device_id, None, None, None)  # described, not opened
+    device = Device.described(place.driver, place.device_id)
     found = describe_buffers(graph, arguments, buffers, device, copy)
     for uid, (given, _) in found.givens.items():
         tensor = graph.tensors[uid]

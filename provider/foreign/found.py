@@ -158,7 +158,7 @@ def reports(*, again: bool = False) -> list[Report]:
 
 def _owners() -> dict[int, str]:
     """Return who has which engine id before any plugin is met: our own engines."""
-    from ..engine import engine_id
+    from ..engine_ids import engine_id
     from ..manifest import own_engines
 
     names = (entry.name for entry in own_engines().values())
@@ -262,7 +262,7 @@ def _of_report(report: Report, taken: dict[str, None]) -> list[ForeignEngine]:
 
 @cache
 def _known() -> Mapping[int, str]:
-    from ..engine import engine_id
+    from ..engine_ids import engine_id
 
     return {engine_id(name): name for name in _KNOWN}
 

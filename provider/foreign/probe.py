@@ -25,9 +25,9 @@ from typing import Any
 
 from ...graph_api.errors import Problem
 from ...graph_api.files import replace_file
-from ...jit.compiler.process import interpreter
+from ...jit.compiler.python import import_folder, interpreter
 from ...jit.knobs import foreign, settings
-from ..engine import engine_id
+from ..engine_ids import engine_id
 from .report import Report, Trial, Wanted
 from .rules import problem
 
@@ -168,15 +168,13 @@ def _converse(
     request: dict[str, Any],
 ) -> tuple[dict[str, Any] | None, list[Problem], tuple[str, ...]]:
     """Start a probe process; return its answer, what it did wrong, and what it printed."""
-    package = sys.modules[__name__.partition(".")[0]]
-    root = os.path.dirname(os.path.dirname(os.path.abspath(str(package.__file__))))
     limit = settings().foreign_timeout_s
     log.info("asking %s in a process of its own", request["path"])
     ours, theirs = os.pipe()
     with tempfile.TemporaryFile(prefix="hipdnn-iree-") as printed:
         try:
             python = interpreter(settings().compiler_python)
-            words = [root, str(theirs), str(os.getpid()), *filter(None, sys.path)]
+            words = [import_folder(), str(theirs), str(os.getpid()), *filter(None, sys.path)]
             # A session of its own, to end it with all that the plugin may start.
             process = subprocess.Popen(
                 [python, "-P", "-W", "ignore", "-c", _BOOT, *words],

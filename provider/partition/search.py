@@ -10,7 +10,7 @@ add up, changing engines costs something, and parts that are not served as a who
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...graph_api.errors import Problem
@@ -26,6 +26,10 @@ _KEPT = 3  # splits that are offered
 _BOUNDARY_US = 5.0
 _SHORT = 24  # nodes; every run of them takes a few hundred questions
 _CHANGES_US = (5.0, 100.0, 2000.0)  # what changing engines costs in a long graph: one split each
+
+
+_Run = Callable[[int, int], Mapping[str, float]]
+"""From the ends of a run to the microseconds of each engine that serves it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +184,10 @@ def _served(
     ]
 
 
-def _could_join(before: Split, alias: str, last: int, run: object) -> bool:
+def _could_join(before: Split, alias: str, last: int, run: _Run) -> bool:
     """Whether the engine serves its neighbour's nodes together with these."""
     if not before.parts or before.parts[-1].engine != alias:
         return False
-    assert callable(run)
     return alias in run(before.parts[-1].first, last)
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from math import prod
 from typing import Any
 
 from ...graph_api.errors import Decline, HipdnnIreeError, NotSupportedError
@@ -128,9 +129,7 @@ def variants(candidate: Candidate) -> Iterator[dict[str, str]]:
         for k in open_knobs
     }
     defaults = {k.name: k.default for k in open_knobs}
-    count = 1
-    for choices in tried.values():
-        count *= len(choices)
+    count = prod(map(len, tried.values()))
     all_of = (dict(zip(tried, combo, strict=True)) for combo in product(*tried.values()))
     one_by_one = [{n: c} for n, choices in tried.items() for c in choices[1:]]
     for choice in all_of if count <= _MOST_VARIANTS else [{}, *one_by_one]:

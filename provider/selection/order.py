@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...graph_api.errors import Decline, NotSupportedError, Problem
 from ...jit.knobs import settings
-from ..engine import engine_id
+from ..engine_ids import as_id, engine_id
 from .candidate import Candidate
 
 if TYPE_CHECKING:
@@ -35,12 +35,11 @@ def id_of(word: str) -> int:
     """Return the id that a word stands for: an id in any spelling, an alias, or a name."""
     from ..manifest import engines
 
-    try:
-        value = int(word, 0)
-    except ValueError:
-        entry = engines().get(word)
-        return entry.load().id if entry is not None else engine_id(word)
-    return value - 2**64 if 2**63 <= value < 2**64 else value
+    number = as_id(word)
+    if number is not None:
+        return number
+    entry = engines().get(word)
+    return entry.load().id if entry is not None else engine_id(word)
 
 
 def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:

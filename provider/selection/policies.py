@@ -16,7 +16,7 @@ from ...graph_api.errors import NotSupportedError, SettingError
 from ...graph_api.frozen import FrozenGraph
 from ...jit.knobs import Settings, settings
 from ...jit.target import Target
-from ..engine import engine_id
+from ..engine_ids import engine_id
 from .candidate import Candidate
 
 __all__ = ["DEFAULT", "HIPDNN_NAMES", "POLICIES", "Asked", "policy_names", "rank"]

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import CompileError
+from ...jit.compiler.python import import_folder
 from ...jit.target import Target
 from .cases import Case, cases
 from .emulation import brief
@@ -99,9 +99,8 @@ def run_samples(
 
 def _in_a_process(target: Target, names: Sequence[Name], limit_s: float) -> list[Row]:
     """Return a row for each case, of those that the process did not get to, too."""
-    package = sys.modules[__name__.partition(".")[0]]
-    root = str(Path(str(package.__file__)).resolve().parent.parent)
-    command = [sys.executable, "-c", _CHILD, root, str(target), str(limit_s), json.dumps(names)]
+    words = [import_folder(), str(target), str(limit_s), json.dumps(names)]
+    command = [sys.executable, "-c", _CHILD, *words]
     try:
         ran = subprocess.run(
             command, capture_output=True, text=True, timeout=60 + limit_s * len(names), check=False

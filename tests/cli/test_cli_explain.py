@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hipdnn_iree import Graph, load
 from hipdnn_iree.provider.cli import explain as explain_module
-from hipdnn_iree.provider.engine import engine_id
+from hipdnn_iree.provider.engine_ids import engine_id
 from hipdnn_iree.provider.select import build
 
 Cli = Callable[..., Any]

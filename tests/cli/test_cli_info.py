@@ -15,7 +15,7 @@ from hipdnn_iree.jit.knobs import KNOBS
 from hipdnn_iree.provider.cli import cache as cache_module
 from hipdnn_iree.provider.cli import env as env_module
 from hipdnn_iree.provider.cli import probes
-from hipdnn_iree.provider.engine import engine_id
+from hipdnn_iree.provider.engine_ids import engine_id
 
 Cli = Callable[..., Any]
 

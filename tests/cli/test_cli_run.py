@@ -13,7 +13,7 @@ import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import CompileError
 from hipdnn_iree.provider.cli import run as run_module
-from hipdnn_iree.provider.engine import engine_id
+from hipdnn_iree.provider.engine_ids import engine_id
 from hipdnn_iree.provider.engines.iree import IreePlan
 from hipdnn_iree.provider.engines.reference import ReferencePlan
 from hipdnn_iree.provider.manifest import own_engines

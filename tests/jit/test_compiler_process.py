@@ -18,7 +18,8 @@ import pytest
 from hipdnn_iree.graph_api.errors import CompileError
 from hipdnn_iree.jit.compiler.client import Compiler, CompileRequest, default_compiler
 from hipdnn_iree.jit.compiler.flags import target_flags
-from hipdnn_iree.jit.compiler.process import WorkerEnded, WorkerProcess, interpreter
+from hipdnn_iree.jit.compiler.process import WorkerEnded, WorkerProcess
+from hipdnn_iree.jit.compiler.python import interpreter
 from hipdnn_iree.jit.compiler.wire import IDLE_EXIT
 from hipdnn_iree.jit.knobs import scope, settings
 from hipdnn_iree.jit.target import Target

@@ -15,7 +15,7 @@ import pytest
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import CompileError, GraphError, NotSupportedError, SettingError
 from hipdnn_iree.jit.knobs import scope, settings
-from hipdnn_iree.provider.engine import engine_id
+from hipdnn_iree.provider.engine_ids import engine_id
 from hipdnn_iree.provider.manifest import engine, own_engines
 from hipdnn_iree.provider.select import choose, ranking
 from hipdnn_iree.provider.selection.config import read_rules
