@@ -331,7 +331,8 @@ static int find_python(void) {
   }
   given = getenv("HIPDNN_IREE_PYTHON");
   if (given && *given) {
-    put(home.python, sizeof home.python, "%s", given);
+    if (!put(home.python, sizeof home.python, "%s", given) || access(home.python, X_OK))
+      return fail(INTERNAL_ERROR, "HIPDNN_IREE_PYTHON: there is no Python at %s", given);
     *home.version = 0;
   }
   if (!*home.python)

@@ -105,6 +105,14 @@ def test_variable_names_the_python(host: Any, library: Path, tmp_path: Path) -> 
     )
 
 
+@pytest.mark.parametrize("python", ["/nowhere/python3.11", "/" + "long/" * 1000])
+def test_variable_that_names_no_python(host: Any, python: str) -> None:
+    """The text blames the variable, and not the record or the place of the library."""
+    facts = host.run("start", env={"HIPDNN_IREE_PYTHON": python})
+    assert facts["status"] == "3"
+    assert facts["error"].startswith("HIPDNN_IREE_PYTHON: ")
+
+
 @pytest.mark.parametrize(
     ("record", "text"),
     [
