@@ -101,14 +101,16 @@ def test_context_whose_handle_is_destroyed_while_it_is_built(
 def test_sizes_that_no_buffer_has(plugin: Plugin) -> None:
     """They used to be cut to 32 bits on the way to ctypes."""
     for size in (0, 2**31, 2**32 + 8, 2**40, 2**63, 2**64 - 1):
+        given = Const(SIMPLE, size)
         with pytest.raises(PluginError, match="wanted") as caught:
-            read_bytes(Const(SIMPLE, size).address)
+            read_bytes(given.address)
         assert caught.value.status is Status.BAD_PARAM
         assert str(size) in str(caught.value)
     graph, config = Const(SIMPLE), Const(CONFIG)
     handle = new(plugin.create)
     context = new(plugin.create_execution_context, handle, config.address, graph.address)
-    array = ctypes.addressof(ctypes.create_string_buffer(64))
+    some = ctypes.create_string_buffer(64)
+    array = ctypes.addressof(some)
     for count in (2**20 + 1, 2**27, 2**28, 2**32 - 1):
         with pytest.raises(PluginError, match=f"{count} buffers") as caught:
             plugin.execute_op_graph(handle, context, None, array, count)
