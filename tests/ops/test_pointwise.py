@@ -14,26 +14,26 @@ from hipdnn_iree.jit.knobs import scope
 Run = Callable[..., Any]
 
 
-@pytest.mark.parametrize(
-    ("options", "function"),
-    [
-        ({}, lambda x: np.maximum(x, 0)),
-        ({"lower_clip": -1.0}, lambda x: np.maximum(x, -1)),
-        ({"upper_clip": 2.0}, lambda x: np.clip(x, 0, 2)),
-        ({"lower_clip_slope": 0.25}, lambda x: np.where(x > 0, x, 0.25 * x)),
-        (
-            {"lower_clip": -1.0, "upper_clip": 2.0, "lower_clip_slope": 0.5},
-            lambda x: np.minimum(np.where(x > -1, x, -1 + 0.5 * (x + 1)), 2),
-        ),
-    ],
-)
-def test_relu_clips_and_slope(options: dict[str, float], function: Any, run: Run) -> None:
+CLIPS: list[tuple[dict[str, float], Any]] = [
+    ({}, lambda x: np.maximum(x, 0)),
+    ({"lower_clip": -1.0}, lambda x: np.maximum(x, -1)),
+    ({"upper_clip": 2.0}, lambda x: np.clip(x, 0, 2)),
+    ({"lower_clip_slope": 0.25}, lambda x: np.where(x > 0, x, 0.25 * x)),
+    (
+        {"lower_clip": -1.0, "upper_clip": 2.0, "lower_clip_slope": 0.5},
+        lambda x: np.minimum(np.where(x > -1, x, -1 + 0.5 * (x + 1)), 2),
+    ),
+]
+
+
+def test_relu_clips_and_slope(run: Run) -> None:
     graph = Graph(io_data_type="float")
-    t = graph.tensor(dims=(17,))
-    graph.relu(t, **options).set_output()
+    given = [graph.tensor(dims=(17,)) for _ in CLIPS]
+    for t, (options, _) in zip(given, CLIPS, strict=True):
+        graph.relu(t, **options).set_output()  # type: ignore[arg-type]
     x = np.linspace(-4, 4, 17, dtype=np.float32)
-    (y,) = run(graph, {t: x})
-    np.testing.assert_array_equal(y, function(x).astype(np.float32))
+    for y, (options, function) in zip(run(graph, dict.fromkeys(given, x)), CLIPS, strict=True):
+        np.testing.assert_array_equal(y, function(x).astype(np.float32), str(options))
 
 
 def test_the_same_tensor_twice(check: Run) -> None:
@@ -100,24 +100,24 @@ def test_a_graph_of_scalars_only(run: Run) -> None:
     assert y.tolist() == [-3.0]
 
 
-@pytest.mark.parametrize(
-    ("target", "values", "stored"),
-    [
-        ("int8", [1.9, -1.9, 300.0, -300.0, np.inf, -np.inf], [1, -1, 127, -128, 127, -128]),
-        ("uint8", [1.9, -1.9, 300.0], [1, 0, 255]),
-        ("int32", [2.0**31, -(2.0**31), 3e9, 16777217.0], [2**31 - 1, -(2**31), 2**31 - 1, 2**24]),
-        ("int64", [2.0**63, -1e30, 2.0**40], [2**63 - 1, -(2**63), 2**40]),
-        ("boolean", [0.0, -0.0, 0.5, np.inf], [False, False, True, True]),
-    ],
-)
-def test_stores_truncate_and_saturate(
-    target: str, values: list[float], stored: list[int], run: Run
-) -> None:
+STORED: dict[str, tuple[list[float], list[int]]] = {
+    "int8": ([1.9, -1.9, 300.0, -300.0, np.inf, -np.inf], [1, -1, 127, -128, 127, -128]),
+    "uint8": ([1.9, -1.9, 300.0], [1, 0, 255]),
+    "int32": ([2.0**31, -(2.0**31), 3e9, 16777217.0], [2**31 - 1, -(2**31), 2**31 - 1, 2**24]),
+    "int64": ([2.0**63, -1e30, 2.0**40], [2**63 - 1, -(2**63), 2**40]),
+    "boolean": ([0.0, -0.0, 0.5, np.inf], [False, False, True, True]),
+}
+
+
+def test_stores_truncate_and_saturate(run: Run) -> None:
     graph = Graph(io_data_type="float")
-    x = graph.tensor(dims=(len(values),))
-    graph.identity(x).set_output().set_data_type(target)
-    (y,) = run(graph, {x: np.array(values, np.float32)})
-    assert y.tolist() == stored
+    given = {}
+    for target, (values, _) in STORED.items():
+        x = graph.tensor(dims=(len(values),))
+        graph.identity(x).set_output().set_data_type(target)
+        given[x] = np.array(values, np.float32)
+    found = dict(zip(STORED, [y.tolist() for y in run(graph, given)], strict=True))
+    assert found == {target: stored for target, (_, stored) in STORED.items()}
 
 
 def test_comparisons_write_the_type_that_is_asked_for(run: Run) -> None:
