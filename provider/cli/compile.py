@@ -242,6 +242,8 @@ def _rows(
                 raise
             rows += [_Row(path=path, target=target, error=error) for target in targets]
             continue
+        if buckets is not None and not frozen.symbols:
+            talk(f"note: {shown(path)} has no dynamic dims; --buckets changes nothing for it")
         rows += [
             _Row(
                 path=path,

@@ -35,9 +35,12 @@ __all__ = [
     "write_outputs",
 ]
 
+_LARGEST = 1 << 32
+
 RULES: dict[str, str] = {
     "FILE-01": "a file that is named can be read or written",
     "FILE-02": "a file of inputs is an .npz archive without pickled objects",
+    "FILE-03": "a graph file or an artifact has at most 4 GiB",
     "INPUT-01": "a file of inputs has an array for every input, by name or uid",
     "INPUT-02": "every array of it belongs to a tensor of the graph",
     "INPUT-03": "an array has the dims of its tensor",
@@ -97,6 +100,7 @@ def read_file(path: str) -> tuple[Graph, Artifact | None]:
     from ..graph import is_artifact, loads
 
     with file_errors(path):
+        _must_be_bearable(path)
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     source = "standard input" if path == "-" else path
     if is_artifact(data):
@@ -106,6 +110,16 @@ def read_file(path: str) -> tuple[Graph, Artifact | None]:
         artifact = Artifact(Container(data, source))
         return artifact.graph, artifact
     return loads(data, source=source), None
+
+
+def _must_be_bearable(path: str) -> None:
+    """Raise `FormatError` for a file that is too large, before memory is taken."""
+    size = os.stat(path).st_size if path != "-" else 0
+    if size > _LARGEST:
+        problem = Problem(
+            rule="FILE-03", port=path, got=f"{size:,} bytes", wanted=f"at most {_LARGEST:,}"
+        )
+        raise FormatError(f"{path} is too large for a graph or an artifact", [problem])
 
 
 def write(path: str | Path, data: bytes) -> None:

@@ -80,6 +80,12 @@ def test_buckets_that_do_not_do(cli: Cli, file: Path, tmp_path: Path) -> None:
     assert "none of powers" in cli(*words, "some").err
 
 
+def test_a_graph_without_dynamic_dims(cli: Cli, graphs: Path) -> None:
+    found = cli("compile", graphs / "bf16.json", "--target", "cpu", "--buckets", "8", "--json")
+    assert (found.code, found.json()["targets"][0]["bucket"]) == (0, None)
+    assert "bf16.json has no dynamic dims; --buckets changes nothing" in found.err
+
+
 def test_a_graph_whose_sizes_cannot_be_rounded_up(cli: Cli, tmp_path: Path) -> None:
     g = Graph("sum", io_data_type="float")
     x = g.tensor(dims=(g.dynamic("n", range=(1, 64)), 6), name="x")

@@ -117,6 +117,15 @@ def test_what_is_no_json_is_named(cli: Cli, tmp_path: Path, data: bytes, got: st
     assert problem["wanted"] == "strict JSON in UTF-8"
 
 
+def test_a_file_that_is_huge(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "huge.json"
+    with path.open("wb") as file:
+        file.truncate((1 << 32) + 1)  # a hole: no disk is taken
+    found = cli("show", path)
+    assert found.code == 2
+    assert "[FILE-03] got 4,294,967,297 bytes" in found.err
+
+
 def test_a_target_that_is_empty(cli: Cli, graphs: Path) -> None:
     found = cli("compile", graphs / "add.json", "--target", "cpu,")
     assert "unknown target ''; known: cpu, gfx908" in found.err
