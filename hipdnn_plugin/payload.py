@@ -94,7 +94,10 @@ def _program(manifest: dict[str, Any], vmfb: bytes, target: Target) -> Program:
         raise ValueError(f"driver {driver!r} for {target}")
     again = None
     if "graph" in manifest:
-        again = Overrides(manifest["settings"], graph=manifest["graph"], target=target)
+        graph, chosen = manifest["graph"], manifest["settings"]
+        if any(not isinstance(text, str) for text in (graph, *chosen, *chosen.values())):
+            raise TypeError("the graph or a setting is no text")
+        again = Overrides(chosen, graph=graph, target=target)
     return Program(
         overrides=again,
         vmfb=vmfb,

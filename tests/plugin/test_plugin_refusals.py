@@ -197,6 +197,17 @@ def test_plan_whose_manifest_is_wrong(
     refused(plugin, rewritten(data, json.dumps(manifest).encode()))
 
 
+@pytest.mark.parametrize(
+    "more", [{"graph": 5, "settings": {}}, {"graph": "", "settings": {"a": 1}}, {"graph": ""}]
+)
+def test_plan_whose_manifest_has_a_wrong_graph(plugin: Plugin, more: dict[str, object]) -> None:
+    """It would be read by the first call with override shapes only."""
+    data = payload.save(serving.build(CONFIG, SIMPLE, Target.parse("cpu")))
+    _, _, length, _ = payload._HEAD.unpack_from(data)
+    manifest = json.loads(data[payload._HEAD.size :][:length])
+    refused(plugin, rewritten(data, json.dumps({**manifest, **more}).encode()))
+
+
 def test_plan_whose_manifest_is_no_json(plugin: Plugin) -> None:
     data = payload.save(serving.build(CONFIG, SIMPLE, Target.parse("cpu")))
     for text in (b"{", b"\xff", b"[" * 100_000):
