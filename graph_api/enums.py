@@ -20,6 +20,7 @@ __all__ = [
     "PointwiseMode",
     "ReductionMode",
     "ResampleMode",
+    "ResizeCoordinates",
 ]
 
 
@@ -140,6 +141,17 @@ class ResampleMode(ModeEnum):
     AVGPOOL_INCLUDE_PADDING = Mode("avgpool_include_padding", 3)
     BILINEAR = Mode("bilinear", 4)
     NEAREST = Mode("nearest", 5)
+
+
+class ResizeCoordinates(ModeEnum):
+    """Where an element of a resized image lies in the image, by ONNX's names.
+
+    Of our own: hipDNN's format has no place for it, so that the codes are ours.
+    """
+
+    HALF_PIXEL = Mode("half_pixel", 0)
+    ALIGN_CORNERS = Mode("align_corners", 1)
+    ASYMMETRIC = Mode("asymmetric", 2)
 
 
 class PaddingMode(ModeEnum):

@@ -112,7 +112,7 @@ def _write_node(node: FrozenNode) -> dict[str, Any]:
 
 
 def _write_parameter(spec: Field, value: Any) -> Any:
-    if spec.kind is Kind.ENUM:
+    if spec.kind is Kind.ENUM and value is not None:
         return value.wire if spec.as_code else value.json
     if isinstance(value, Sequence) and not isinstance(value, str):
         return list(value)

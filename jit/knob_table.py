@@ -336,6 +336,15 @@ class Settings:
             "What in_0 and in_1 of a pointwise backward mode are in graph files.",
         )
     )
+    graph_resize_coordinates: str = field(
+        metadata=_knob(
+            "RESIZE_COORDINATES",
+            "half_pixel",
+            *kinds.choice("half_pixel", "align_corners", "asymmetric"),
+            "Where elements lie for the resample modes BILINEAR and NEAREST, in graph files that "
+            "do not say it.",
+        )
+    )
     graph_inv_variance: str = field(
         metadata=_knob(
             "INV_VARIANCE",

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from math import prod
 from typing import NamedTuple
 
-from ..graph_api.enums import PointwiseMode
+from ..graph_api.enums import PointwiseMode, ResampleMode
 from ..graph_api.frozen import FrozenGraph, FrozenNode
 from ..graph_api.ops.pointwise import Pointwise
 from ..graph_api.ops.resample_fwd import ResampleOp
@@ -120,10 +120,16 @@ def _experts(rows: str, weight: str) -> Callable[[object, Dims], tuple[int, int]
 
 
 def _windows(port: str) -> Callable[[object, Dims], tuple[int, int]]:
-    """Each element of a window once for each of the pooled positions."""
+    """Each element of a window once for each of the pooled positions.
+
+    Resizing weighs and adds the elements around each position.
+    """
 
     def count(op: object, dims: Dims) -> tuple[int, int]:
         assert isinstance(op, ResampleOp)
+        if op.resizes:
+            linear = op.resample_mode is ResampleMode.BILINEAR
+            return 0, linear * 2 ** (len(dims[port]) - 1) * prod(dims[port])
         return 0, prod(dims[port]) * prod(op.window)
 
     return count

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..graph_api.enums import ResizeCoordinates
 from ..graph_api.errors import FormatError
 from ..graph_api.graph import Graph as ModelGraph
 from ..graph_api.ops.batchnorm_inference import BatchnormInference
 from ..graph_api.ops.pointwise import Pointwise
+from ..graph_api.ops.resample_fwd import ResampleOp
 from ..graph_api.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -259,6 +262,10 @@ def loads(data: bytes, *, source: str = "graph") -> Graph:
         for node in backward:  # a node means (dy, x) here
             values = list(node.inputs.values())
             node.inputs = dict(zip(node.inputs, reversed(values), strict=True))
+    for node in graph.nodes:
+        if isinstance(node.op, ResampleOp) and node.op.resizes and node.op.coordinates is None:
+            coordinates = ResizeCoordinates.parse(settings().graph_resize_coordinates)
+            node.op = replace(node.op, coordinates=coordinates)
     return graph
 
 

@@ -1,4 +1,4 @@
-"""Gradient of pooling."""
+"""Gradients of pooling and of resizing."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import ClassVar, Self
 
 from .. import arguments
 from ..dtypes import DataType
-from ..enums import PaddingMode, ResampleMode
+from ..enums import PaddingMode, ResampleMode, ResizeCoordinates
 from ..errors import Problem
 from ..tensor import Tensor
 from .base import Field, Inferred, JsonForm, OpSink, Port, Ports
-from .resample_fwd import RESAMPLE_RULES, ResampleOp, resample_parameters
+from .resample_fwd import RESAMPLE_RULES, ResampleOp, coordinates_of, resample_parameters
 
 Ints = tuple[int, ...]
 
@@ -24,7 +24,7 @@ BACKWARD_RULES: dict[str, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class ResampleBwd(ResampleOp):
-    """dx = the adjoint of pooling, applied to dy.
+    """dx = the adjoint of pooling or of resizing, applied to dy.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class ResampleBwd(ResampleOp):
         return self.with_spatial_rank(max(len(t.dims("dy")) - 2, 0))
 
     def image_dims(self, t: Ports) -> Ints:
-        """Return dx's dims: those given, else the smallest image that has so many windows."""
+        """Return dx's dims: those given, else of the smallest image that has so many windows."""
         if (given := t.given("dx")) is not None:
             return given
         dy = t.dims("dy")
@@ -60,7 +60,30 @@ class ResampleBwd(ResampleOp):
         )
         return (*dy[:2], *spatial)
 
+    def at(
+        self, before: Mapping[str, Ints], after: Mapping[str, Ints]
+    ) -> tuple[Self, Mapping[str, Ints]]:
+        if not self.resizes or before["dy"][2:] != after["dy"][2:]:
+            return self, {}
+        dims = (*after["dy"][:2], *before["dx"][2:])
+        return replace(self, dx_dims=dims if self.dx_dims else ()), {"dx": dims}
+
+    def _check_resize(self, t: Ports) -> Iterator[Problem]:
+        dy, dx = t.dims("dy"), t.given("dx")
+        yield from self.check_windows(t, "dy", dy)
+        if dx is None:
+            hint = "give dx_dims, or set_dim on the result"
+            yield t.problem("RESAMPLE-11", "dx", "no dims", "the image's dims", hint)
+        elif len(dx) != len(dy) or dx[:2] != dy[:2]:
+            wanted = f"rank {len(dy)} and [N, C] = {list(dy[:2])}, as dy"
+            yield t.problem("RESAMPLE-11", "dx", f"dims {list(dx)}", wanted)
+        else:
+            yield from self.check_index(t, dx)
+
     def check(self, t: Ports) -> Iterator[Problem]:
+        if self.resizes:
+            yield from self._check_resize(t)
+            return
         dy = t.dims("dy")
         if t.given("dx") is None and any(
             len(v) != len(dy) - 2
@@ -103,34 +126,38 @@ def resample_bwd(
     dy: Tensor,
     *,
     resample_mode: ResampleMode | str,
-    window: Sequence[int] | int,
+    window: Sequence[int] | int = (),
     index: Tensor | None = None,
     dx_dims: Sequence[int] | None = None,
     stride: Sequence[int] | int = (),
     pre_padding: Sequence[int] | int = (),
     post_padding: Sequence[int] | int = (),
     padding_mode: PaddingMode | str = PaddingMode.NOT_SET,
+    coordinates: ResizeCoordinates | str | None = None,
     compute_data_type: DataType | str = DataType.UNSET,
     name: str = "",
 ) -> Tensor:
-    """Return the gradient of the image that ``resample_fwd`` pooled.
+    """Return the gradient of the image that ``resample_fwd`` pooled or resized.
 
     MAXPOOL gives each element of dy to the element of dx that the index names (to none for -1,
     and none outside of its window); averages spread it evenly over the window, over all of it
     (INCLUDE) or over the part inside the image (EXCLUDE).  Contributions add up where windows
     overlap.  The formulas are those of hipDNN's CPU reference.
 
+    BILINEAR and NEAREST are linear maps of the image; their gradient is the transposed map.
+
     Parameters
     ----------
     dy : Tensor
         Gradient of the result, dims (N, C, ...) of the forward result, any layout.
-    resample_mode, window, stride, pre_padding, post_padding, padding_mode
+    resample_mode, window, stride, pre_padding, post_padding, padding_mode, coordinates
         Those of the forward op; see ``resample_fwd``.
     index : Tensor, optional
         What ``resample_fwd`` chose; MAXPOOL needs it.
     dx_dims : sequence of int, optional
         The image's dims; ``set_dim`` on the result does the same.  Without them, the smallest
         image that has so many windows: ``(out - 1) · stride + window - pre - post`` in each dim.
+        BILINEAR and NEAREST need them.
     compute_data_type : DataType or str
         Type to add in; the graph's when unset.
     name : str
@@ -155,6 +182,7 @@ def resample_bwd(
         stride=arguments.integers(stride, port="stride", node=node),
         pre_padding=arguments.integers(pre_padding, port="pre_padding", node=node),
         post_padding=arguments.integers(post_padding, port="post_padding", node=node),
+        coordinates=coordinates_of(coordinates, node),
     )
     inputs = {"dy": dy} | ({} if index is None else {"index": index})
     result = graph.add_node(op, inputs, compute=compute_data_type, name=name)["dx"]

@@ -1,4 +1,4 @@
-"""Pooling: every window of an image becomes one element."""
+"""Pooling and resizing: an image with other spatial dims."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple, Self
 
 from .. import arguments
 from ..dtypes import DataType
-from ..enums import PaddingMode, ResampleMode
+from ..enums import PaddingMode, ResampleMode, ResizeCoordinates
 from ..errors import Problem
 from ..tensor import Tensor
 from .base import Absent, Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports, filled
@@ -18,6 +18,7 @@ Ints = tuple[int, ...]
 
 AVERAGES = (ResampleMode.AVGPOOL_EXCLUDE_PADDING, ResampleMode.AVGPOOL_INCLUDE_PADDING)
 POOLING = (ResampleMode.MAXPOOL, *AVERAGES)
+RESIZES = (ResampleMode.BILINEAR, ResampleMode.NEAREST)
 
 RESAMPLE_RULES: dict[str, str] = {
     "RESAMPLE-01": "the image has rank 3, 4 or 5: (N, C, spatial...)",
@@ -25,11 +26,15 @@ RESAMPLE_RULES: dict[str, str] = {
     "RESAMPLE-03": "paddings have one value of at least 0 per spatial dim",
     "RESAMPLE-04": "paddings are smaller than the window, so that each window holds an element",
     "RESAMPLE-05": "the window fits into the padded image",
-    "RESAMPLE-06": "the mode is MAXPOOL or one of the averages "
-    "(hipDNN defines no numbers for the others, whose factors its integers cannot express)",
+    "RESAMPLE-06": "the mode is MAXPOOL, one of the averages, BILINEAR or NEAREST",
     "RESAMPLE-07": "padding is NEG_INF_PAD or ZERO_PAD for MAXPOOL, ZERO_PAD for averages",
-    "RESAMPLE-08": "averages have a floating compute type",
+    "RESAMPLE-08": "averages and BILINEAR have a floating compute type",
     "RESAMPLE-09": "an index belongs to MAXPOOL and is an integer that holds all positions",
+    "RESAMPLE-10": "BILINEAR and NEAREST have windows and strides of 1 and no padding "
+    "(hipDNN publishes no formula for others)",
+    "RESAMPLE-11": "the dims of both images of BILINEAR and NEAREST are known, "
+    "with one N, one C and one rank",
+    "RESAMPLE-12": "coordinates and size belong to BILINEAR and NEAREST",
 }
 
 
@@ -41,12 +46,20 @@ def resample_parameters() -> tuple[Field, ...]:
         *(Field(name=n, kind=Kind.INTS) for n in ("stride", "window")),
         Field(name="resample_mode", kind=Kind.ENUM, enum=ResampleMode),
         Field(name="padding_mode", kind=Kind.ENUM, enum=PaddingMode),
+        Field(name="coordinates", kind=Kind.ENUM, enum=ResizeCoordinates, absent=Absent.OMITTED),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResampleOp(Op):
-    """Parameters and rules of both directions."""
+    """Parameters and rules of both directions.
+
+    Attributes
+    ----------
+    coordinates : ResizeCoordinates, optional
+        Where elements lie, for BILINEAR and NEAREST; None means HALF_PIXEL, which ``resolve``
+        writes out.
+    """
 
     resample_mode: ResampleMode
     padding_mode: PaddingMode = PaddingMode.NOT_SET
@@ -54,6 +67,12 @@ class ResampleOp(Op):
     stride: Ints = ()
     pre_padding: Ints = ()
     post_padding: Ints = ()
+    coordinates: ResizeCoordinates | None = None
+
+    @property
+    def resizes(self) -> bool:
+        """Whether the image is resized, to any size, rather than pooled by windows."""
+        return self.resample_mode in RESIZES
 
     @property
     def averages(self) -> bool:
@@ -67,9 +86,15 @@ class ResampleOp(Op):
 
     def with_spatial_rank(self, rank: int) -> Self:
         """Return the op with shorthands written out, and what padding is without meaning."""
+        coordinates = self.coordinates
+        if self.resizes and coordinates is None:
+            coordinates = ResizeCoordinates.HALF_PIXEL
+        # Pooling without a window would be no pooling.
+        window = filled(self.window, rank, 1) if self.window or self.resizes else ()
         return replace(
             self,
-            window=filled(self.window, rank, 1),
+            coordinates=coordinates,
+            window=window,
             stride=filled(self.stride, rank, 1),
             pre_padding=filled(self.pre_padding, rank, 0),
             post_padding=filled(self.post_padding, rank, 0),
@@ -103,6 +128,9 @@ class ResampleOp(Op):
                     broken = True
         if broken:
             return
+        if self.resizes:
+            yield from self._check_neutral(t)
+            return
         for name in ("pre_padding", "post_padding"):
             values = getattr(self, name)
             if any(p >= w for p, w in zip(values, self.window, strict=True)):
@@ -117,24 +145,47 @@ class ResampleOp(Op):
                 f"a window that fits into {port}'s {list(dims[2:])} with its padding",
             )
 
+    def _check_neutral(self, t: Ports) -> Iterator[Problem]:
+        for name, neutral in (
+            ("window", 1),
+            ("stride", 1),
+            ("pre_padding", 0),
+            ("post_padding", 0),
+        ):
+            values = getattr(self, name)
+            if any(v != neutral for v in values):
+                wanted = f"{neutral} in each dim: the dims of the images alone say what is done"
+                yield t.problem("RESAMPLE-10", name, list(values), wanted, "leave it out")
+
     def _check_modes(self, t: Ports) -> Iterator[Problem]:
         mode, padding = self.resample_mode, self.padding_mode
-        if mode not in POOLING:
-            wanted = "one of " + ", ".join(m.json for m in POOLING)
+        if mode not in POOLING + RESIZES:
+            wanted = "one of " + ", ".join(m.json for m in POOLING + RESIZES)
             yield t.problem("RESAMPLE-06", "resample_mode", mode.json, wanted)
             return
+        if self.resizes:
+            if mode is ResampleMode.BILINEAR:
+                yield from self._check_compute(t)
+            return
+        if self.coordinates is not None:
+            wanted = "none: windows tell which elements are pooled"
+            yield t.problem("RESAMPLE-12", "coordinates", self.coordinates.json, wanted)
         suits = [PaddingMode.ZERO_PAD] + [PaddingMode.NEG_INF_PAD] * (not self.averages)
         # An average that leaves padding out does not see what it would be.
         blind = mode is ResampleMode.AVGPOOL_EXCLUDE_PADDING
         if self.padded and padding not in suits and not blind:
             wanted = "one of " + ", ".join(m.json for m in suits)
             yield t.problem("RESAMPLE-07", "padding_mode", padding.json, wanted)
-        if self.averages and not t.compute.is_float:
+        if self.averages:
+            yield from self._check_compute(t)
+
+    def _check_compute(self, t: Ports) -> Iterator[Problem]:
+        if not t.compute.is_float:
             yield t.problem(
                 "RESAMPLE-08",
                 "compute_data_type",
                 t.compute.json,
-                f"a floating type for {mode.name}",
+                f"a floating type for {self.resample_mode.name}",
                 'pass compute_data_type="float"',
             )
 
@@ -142,7 +193,7 @@ class ResampleOp(Op):
         """Yield the problems of the index, if there is one."""
         if "index" not in t:
             return
-        if self.resample_mode in AVERAGES:
+        if self.resample_mode is not ResampleMode.MAXPOOL:
             yield t.problem("RESAMPLE-09", "index", "a tensor", "none: only MAXPOOL chooses")
             return
         kind, last = t["index"].data_type, prod(image[2:]) - 1
@@ -158,15 +209,19 @@ class ResampleOp(Op):
 
 @dataclass(frozen=True, kw_only=True)
 class ResampleFwd(ResampleOp):
-    """y = the largest or the average element of each window.
+    """y = the largest or the average element of each window, or the image resized.
 
     Attributes
     ----------
+    size : tuple of int
+        The result's spatial dims, for BILINEAR and NEAREST; ``resolve`` takes them from y where
+        they are not given.
     generate_index : bool
         Whether the index is an output; follows from the connections.
     """
 
     generate_index: bool = False
+    size: Ints = ()
 
     NAME: ClassVar[str] = "resample_fwd"
     INPUTS: ClassVar[tuple[Port, ...]] = (Port("x"),)
@@ -183,12 +238,39 @@ class ResampleFwd(ResampleOp):
         ),
     )
 
+    def computes(self) -> bool:
+        return self.resample_mode is not ResampleMode.NEAREST
+
     def resolve(self, t: Ports) -> Self:
-        op = self.with_spatial_rank(max(len(t.dims("x")) - 2, 0))
-        return replace(op, generate_index="index" in t)
+        rank = max(len(t.dims("x")) - 2, 0)
+        size = self.size
+        if self.resizes:
+            size = filled(size, rank, 1) if size else (t.given("y") or ())[2:]
+        return replace(self.with_spatial_rank(rank), generate_index="index" in t, size=size)
+
+    def at(
+        self, before: Mapping[str, Ints], after: Mapping[str, Ints]
+    ) -> tuple[Self, Mapping[str, Ints]]:
+        same = before["x"][2:] == after["x"][2:]
+        if not self.resizes or self.size or not same:
+            return self, {}
+        return self, {"y": (*after["x"][:2], *before["y"][2:])}
 
     def check(self, t: Ports) -> Iterator[Problem]:
-        yield from self.check_windows(t, "x", t.dims("x"))
+        x = t.dims("x")
+        yield from self.check_windows(t, "x", x)
+        if not self.resizes:
+            if self.size:
+                wanted = "none: windows and strides tell the result's dims"
+                yield t.problem("RESAMPLE-12", "size", list(self.size), wanted)
+        elif len(x) < 3:
+            return
+        elif not self.size:
+            hint = "pass size=..., or set_dim on the result"
+            yield t.problem("RESAMPLE-11", "y", "no dims", "the result's dims", hint)
+        elif len(self.size) != len(x) - 2 or any(n < 1 for n in self.size):
+            wanted = f"{len(x) - 2} extent(s) of at least 1, as x {list(x)} has spatial dims"
+            yield t.problem("RESAMPLE-11", "size", list(self.size), wanted)
 
     def check_outputs(self, t: Ports) -> Iterator[Problem]:
         yield from self.check_index(t, t.dims("x"))
@@ -198,11 +280,18 @@ class ResampleFwd(ResampleOp):
 
     def infer(self, t: Ports) -> Mapping[str, Inferred]:
         x = t.dims("x")
-        dims = (*x[:2], *self.extents(x[2:]))
+        dims = (*x[:2], *(self.size if self.resizes else self.extents(x[2:])))
         found = {"y": Inferred(dims=dims)}
         if "index" in t:
             found["index"] = Inferred(dims=dims, data_type=DataType.INT32)
         return found
+
+
+def coordinates_of(value: ResizeCoordinates | str | None, node: str) -> ResizeCoordinates | None:
+    """Return coordinates given as an argument; None stays."""
+    if value is None:
+        return None
+    return arguments.mode(ResizeCoordinates, value, port="coordinates", node=node)
 
 
 class Resampled(NamedTuple):
@@ -217,19 +306,38 @@ def resample_fwd(
     x: Tensor,
     *,
     resample_mode: ResampleMode | str,
-    window: Sequence[int] | int,
+    window: Sequence[int] | int = (),
+    size: Sequence[int] | int = (),
     stride: Sequence[int] | int = (),
     pre_padding: Sequence[int] | int = (),
     post_padding: Sequence[int] | int = (),
     padding_mode: PaddingMode | str = PaddingMode.NOT_SET,
+    coordinates: ResizeCoordinates | str | None = None,
     generate_index: bool = False,
     compute_data_type: DataType | str = DataType.UNSET,
     name: str = "",
 ) -> Resampled:
-    """Pool an image: reduce each window to its largest element or to its average.
+    """Pool an image, reducing each window to one element, or resize it.
 
     Window o of a spatial dim covers the positions ``o · stride - pre_padding`` and the
     ``window - 1`` after it.  The formulas are those of hipDNN's CPU reference.
+
+    BILINEAR and NEAREST have neither windows nor padding: the image's and the result's dims tell
+    which elements they take.  hipDNN and cuDNN name these modes and publish no formula.  Here
+    element o of a result's dim of ``out`` elements lies at position p of the image's ``n``:
+
+    =============  ==================================  ==============  ==========================
+    coordinates    p                                   NEAREST takes   as PyTorch's
+    =============  ==================================  ==============  ==========================
+    HALF_PIXEL     ``(o + 1/2) · n / out - 1/2``       ``⌊p + 1/2⌋``   ``align_corners=False``,
+                                                                       ``nearest-exact``
+    ALIGN_CORNERS  ``o · (n - 1) / (out - 1)``,        ``⌊p + 1/2⌋``   ``align_corners=True``
+                   0 for one element
+    ASYMMETRIC     ``o · n / out``                     ``⌊p⌋``         ``nearest``
+    =============  ==================================  ==============  ==========================
+
+    BILINEAR (linear in one dim, trilinear in three) weighs the elements on both sides of p, the
+    nearer one more, after p was moved into the image.  Nothing is smoothed where images shrink.
 
     Parameters
     ----------
@@ -237,18 +345,23 @@ def resample_fwd(
         Image, dims (N, C, spatial...), one to three spatial dims, any layout.
     resample_mode : ResampleMode or str
         MAXPOOL; AVGPOOL_INCLUDE_PADDING, the sum over the window divided by its size; or
-        AVGPOOL_EXCLUDE_PADDING, divided by how many elements of x it covers.
+        AVGPOOL_EXCLUDE_PADDING, divided by how many elements of x it covers; BILINEAR; NEAREST.
     window, stride : int or sequence of int
         Extent and step of the windows; one value counts for all spatial dims, strides are 1
-        when not given.
+        when not given.  To be left out (or 1) for BILINEAR and NEAREST.
+    size : int or sequence of int
+        The result's spatial dims for BILINEAR and NEAREST; one value counts for all.  ``set_dim``
+        on the result does the same.
     pre_padding, post_padding : int or sequence of int
         Positions before and behind the image that windows may cover; less than the window.
     padding_mode : PaddingMode or str
         What is seen there: ZERO_PAD, or for MAXPOOL also NEG_INF_PAD, so that it is never chosen.
+    coordinates : ResizeCoordinates or str, optional
+        Where elements lie, for BILINEAR and NEAREST: HALF_PIXEL when not given.
     generate_index : bool
         Whether to return which element MAXPOOL chose.
     compute_data_type : DataType or str
-        Type to compare and to add in; the graph's when unset.
+        Type to compare and to add in; the graph's when unset.  NEAREST computes nothing.
     name : str
         Label of the node.
 
@@ -256,14 +369,25 @@ def resample_fwd(
     -------
     Resampled
         y, dims (N, C, ...) with ``(in + pre + post - window) // stride + 1`` in each spatial dim,
-        and, if asked for, the index (INT32 unless another type is set; y's dims): the position of
-        the chosen element in x's spatial dims, counted row by row; the first of several equal
-        ones, -1 for padding.  Both in the layout of ``x`` unless strides are set.
+        or the size, and, if asked for, the index (INT32 unless another type is set; y's dims):
+        the position of the chosen element in x's spatial dims, counted row by row; the first of
+        several equal ones, -1 for padding.  Both in the layout of ``x`` unless strides are set.
 
     Raises
     ------
     GraphError
         At once for an argument of the wrong type; at ``validate`` for broken rules (RESAMPLE-…).
+
+    Examples
+    --------
+    >>> from hipdnn_iree.graph_api.graph import Graph
+    >>> g = Graph(io_data_type="half", compute_data_type="float")
+    >>> x = g.tensor(dims=(1, 64, 28, 28), name="x")
+    >>> y = g.resample_fwd(x, resample_mode="bilinear", size=(56, 56)).y.set_output()
+    >>> pooled = g.resample_fwd(x, resample_mode="maxpool", window=2, stride=2).y.set_output()
+    >>> frozen = g.freeze()
+    >>> frozen.tensors[y.uid].dims, frozen.tensors[pooled.uid].dims
+    ((1, 64, 56, 56), (1, 64, 14, 14))
     """
     node = arguments.label(name, ResampleFwd.NAME)
     index = arguments.flag(generate_index, port="generate_index", node=node)
@@ -274,6 +398,8 @@ def resample_fwd(
         stride=arguments.integers(stride, port="stride", node=node),
         pre_padding=arguments.integers(pre_padding, port="pre_padding", node=node),
         post_padding=arguments.integers(post_padding, port="post_padding", node=node),
+        coordinates=coordinates_of(coordinates, node),
+        size=arguments.integers(size, port="size", node=node),
     )
     outputs = ["y", "index"] if index else ["y"]
     found = graph.add_node(op, {"x": x}, outputs=outputs, compute=compute_data_type, name=name)

@@ -183,6 +183,10 @@ def _node(
     if era is Era.N25 and form.code not in _N25_CODES:
         wanted = ", ".join(FORMS[code].op.NAME for code in _N25_CODES)
         problems.append(_beyond(node.label, "", f"the op {node.op.NAME}", f"one of {wanted}"))
+    for name, tacit in form.tacit.items():
+        if (value := getattr(node.op, name)) not in (None, tacit):
+            hint = "the format has no field for it"
+            problems.append(_beyond(node.label, name, value, str(tacit), hint))
     attributes = _attributes(form, node, inputs)
     if era is Era.N25:
         return Record(NODE_N25, name=node.name, attributes_type=form.code, attributes=attributes)

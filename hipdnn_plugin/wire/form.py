@@ -6,7 +6,8 @@ of the op that it holds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -48,11 +49,14 @@ class WireForm:
         In hipDNN's union of node attributes.
     fields : tuple of Field
         In order of their slots, which have no gaps.
+    tacit : mapping of parameter to value
+        Parameters of ours without a slot: what a reader takes them for.
     """
 
     op: type[Op]
     code: int
     fields: tuple[Field, ...]
+    tacit: Mapping[str, object] = field(default_factory=dict)
 
     @cached_property
     def table(self) -> Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...graph_api.enums import PaddingMode, ResampleMode
+from ...graph_api.enums import PaddingMode, ResampleMode, ResizeCoordinates
 from ...graph_api.ops.resample_fwd import ResampleFwd
 from .form import WireForm, flags, longs, mode, uid, uids
 
@@ -11,6 +11,8 @@ WINDOW = (
     mode("resample_mode", ResampleMode, ResampleMode.NOT_SET),
     mode("padding_mode", PaddingMode, PaddingMode.NOT_SET),
 )
+
+TACIT = {"coordinates": ResizeCoordinates.HALF_PIXEL}
 
 FORM = WireForm(
     ResampleFwd,
@@ -22,4 +24,5 @@ FORM = WireForm(
         # False by default in older schemas; both mean that an index decides.
         *flags("generate_index", default=None),
     ),
+    tacit=TACIT,
 )

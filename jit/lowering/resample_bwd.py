@@ -17,6 +17,7 @@ from ...graph_api.enums import ResampleMode as Mode
 from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.resample_bwd import ResampleBwd
 from ..emit.builder import Builder, T, Value
+from . import resize
 from .pad import framed
 from .windows import Axis, Positions, axes, both, covered
 
@@ -27,6 +28,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     """Emit dx = the sum of what each window gives to its elements."""
     op, compute = node.op, node.compute_data_type
     assert isinstance(op, ResampleBwd)
+    if op.resizes:
+        return resize.lower_backward(b, node, inputs)
     order = inputs["dy"].order or tuple(range(inputs["dy"].rank))
     spatial = axes(op, op.dx_dims, order)
     given = {port: b.permute(value, order) for port, value in inputs.items()}

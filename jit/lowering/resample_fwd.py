@@ -16,6 +16,7 @@ from ...graph_api.enums import PaddingMode
 from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.resample_fwd import ResampleFwd
 from ..emit.builder import Builder, T, Value, integer_range
+from . import resize
 from .pad import framed
 from .windows import Axis, Positions, axes, both, covered
 
@@ -29,6 +30,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     """Emit y = the largest or the average element of each window (and the index)."""
     op, x = node.op, inputs["x"]
     assert isinstance(op, ResampleFwd)
+    if op.resizes:
+        return resize.lower_forward(b, node, inputs)
     order = x.order or tuple(range(x.rank))
     spatial = axes(op, x.shape, order)
     view = _View(b, op, node.compute_data_type)

@@ -8,7 +8,7 @@ from math import prod
 from ...graph_api.errors import Problem
 from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ...graph_api.ops.resample_bwd import ResampleBwd
-from ...graph_api.ops.resample_fwd import ResampleFwd
+from ...graph_api.ops.resample_fwd import ResampleFwd, ResampleOp
 from ..target import Target
 from .base import problem
 
@@ -27,6 +27,8 @@ _TAPS = 128
 def problems(graph: FrozenGraph, node: FrozenNode, target: Target) -> Iterator[Problem]:
     """Yield why a pooling op is not served."""
     op = node.op
+    if isinstance(op, ResampleOp) and op.resizes:
+        return
     if isinstance(op, ResampleFwd):
         y = graph.tensors[node.outputs["y"]].dims[2:]
         whole = not op.padded

@@ -1,4 +1,4 @@
-"""Gradient of pooling: every window's share is scattered into the (padded) image."""
+"""Gradient of pooling: every window's share is scattered into the (padded) image.  Of resizing."""
 
 # mypy: disable-error-code="no-any-return"
 # (NumPy types arithmetic on arrays of any element type as Any.)
@@ -12,14 +12,16 @@ import numpy as np
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.enums import ResampleMode as Mode
+from ...graph_api.enums import ResizeCoordinates as Coordinates
 from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides
 from ...graph_api.ops.resample_bwd import ResampleBwd
 from .analysis import accumulated, growth
-from .base import Arrays, Context, Domain, Reference, Sample, sampler
+from .base import Arrays, Context, Domain, Reference, Sample, Sampler, sampler
 from .building import sample_graph
 from .convert import Array
 from .resample_fwd import counts
+from .resize import CASES, LAYOUTS, adjoint, adjoint_bound, resizing
 
 __all__ = ["REFERENCE", "sample_problems"]
 
@@ -52,12 +54,18 @@ def _scatter(op: ResampleBwd, dy: Array, index: Array | None, image: Dims) -> Ar
 
 
 def evaluate(op: ResampleBwd, inputs: Arrays, ctx: Context) -> Arrays:
-    dx = _scatter(op, inputs["dy"], inputs.get("index"), ctx.outputs["dx"].dims)
+    image = ctx.outputs["dx"].dims
+    if op.resizes:
+        return {"dx": ctx.finish(adjoint(op, inputs["dy"], image))}
+    dx = _scatter(op, inputs["dy"], inputs.get("index"), image)
     return {"dx": ctx.finish(dx)}
 
 
 def bound(op: ResampleBwd, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Context) -> Arrays:
     dy, index, image = inputs["dy"], inputs.get("index"), ctx.outputs["dx"].dims
+    if op.resizes:
+        e = np.broadcast_to(errors["dy"], dy.shape).astype(np.float64)
+        return {"dx": adjoint_bound(op, dy, e, image, ctx)}
     size = _scatter(op, np.abs(dy).astype(np.float64), index, image)
     off = np.broadcast_to(errors["dy"], dy.shape).astype(np.float64)
     found = _scatter(op, off, index, image)
@@ -154,6 +162,36 @@ def sample_problems() -> tuple[Sample, ...]:
         sample("half_to_float", _gradient(over, _X, _SAME, result=DataType.FLOAT), "", (half,)),
         sample("compute_half", _gradient(over, _X, _SAME, compute=half), "compute", (half,)),
         sample("compute_double", _gradient(inside, _X, _SAME, compute=double), "compute"),
+        *_resizes(sample),
+    )
+
+
+def _resizes(sample: Sampler) -> tuple[Sample, ...]:
+    """Return the sample problems of the gradients of BILINEAR and NEAREST."""
+    linear, nearest, half = Mode.BILINEAR, Mode.NEAREST, DataType.HALF
+
+    def gradient(
+        mode: Mode, case: str, tags: str = "", dtypes: tuple[DataType, ...] = (), **options: Any
+    ) -> Sample:
+        name, (dims, size, more) = f"{mode.json}_{case}", CASES[case]
+        name += "".join(f"_{option}_{v.json}" for option, v in options.items())
+        build = resizing(mode, dims, size, backward=True, **options)
+        return sample(name, build, f"{more} {tags}", dtypes)
+
+    def lying(mode: Mode, layout: str) -> Sample:
+        strides, tags = LAYOUTS[layout]
+        build = resizing(mode, (*_X[:2], 3, 4), (5, 7), strides=strides, backward=True)
+        return sample(f"{mode.json}_{layout}", build, tags)
+
+    linears = ("double", "smaller", "from_one", "sevenfold", "1d", "3d")
+    return (
+        *(gradient(linear, case) for case in linears),
+        *(gradient(nearest, case) for case in ("double", "to_prime", "smaller")),
+        gradient(linear, "up_and_down", coordinates=Coordinates.ALIGN_CORNERS),
+        gradient(nearest, "to_prime", coordinates=Coordinates.ASYMMETRIC),
+        *(lying(linear, layout) for layout in LAYOUTS),
+        lying(nearest, "nhwc"),
+        gradient(linear, "up_and_down", "compute", (half,), compute=half),
     )
 
 

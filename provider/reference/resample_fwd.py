@@ -1,4 +1,4 @@
-"""Pooling: all windows of the padded image side by side, as one more dim."""
+"""Pooling: all windows of the padded image side by side, as one more dim.  Resizing."""
 
 # mypy: disable-error-code="no-any-return"
 # (NumPy types arithmetic on arrays of any element type as Any.)
@@ -13,13 +13,28 @@ import numpy as np
 from ...graph_api.dtypes import DataType
 from ...graph_api.enums import PaddingMode
 from ...graph_api.enums import ResampleMode as Mode
+from ...graph_api.enums import ResizeCoordinates as Coordinates
 from ...graph_api.graph import Graph
 from ...graph_api.layout import channels_last_strides, strides_in_order
 from ...graph_api.ops.resample_fwd import ResampleFwd, ResampleOp
 from .analysis import accumulated
-from .base import NUMBERS, Arrays, Context, Domain, Reference, Sample, sampler
+from .base import (
+    FLOATS,
+    FP8,
+    INTEGERS,
+    NUMBERS,
+    PACKED,
+    Arrays,
+    Context,
+    Domain,
+    Reference,
+    Sample,
+    Sampler,
+    sampler,
+)
 from .building import padded_strides, sample_graph
 from .convert import Array, int_range
+from .resize import CASES, IMAGE, LAYOUTS, resized, resized_bound, resizing
 
 __all__ = ["REFERENCE", "counts", "sample_problems", "windows"]
 
@@ -57,6 +72,8 @@ def _fill(op: ResampleOp, x: Array) -> float:
 
 def evaluate(op: ResampleFwd, inputs: Arrays, ctx: Context) -> Arrays:
     x = inputs["x"]
+    if op.resizes:
+        return {"y": resized(op, x, ctx.outputs["y"].dims)}
     seen = windows(op, x, _fill(op, x))
     if op.averages:
         return {"y": seen.sum(-1) / counts(op, x.shape)}
@@ -71,6 +88,8 @@ def evaluate(op: ResampleFwd, inputs: Arrays, ctx: Context) -> Arrays:
 def bound(op: ResampleFwd, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Context) -> Arrays:
     x, y = inputs["x"], outputs["y"]
     e = np.broadcast_to(errors["x"], x.shape).astype(np.float64)
+    if op.resizes:
+        return {"y": resized_bound(op, x, e, y.shape, ctx)}
     off = windows(op, e, 0)
     if op.averages:
         size = windows(op, np.abs(x).astype(np.float64), 0).sum(-1)
@@ -89,6 +108,8 @@ def bound(op: ResampleFwd, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx:
 
 def domain(op: ResampleFwd, port: str, ctx: Context) -> Domain:
     # A grid makes ties, among which the index has to be the first.
+    if op.resizes:
+        return Domain()
     return Domain(grid=0.0625 if op.generate_index else 0.0, ints=(-100, 100))
 
 
@@ -195,7 +216,62 @@ def sample_problems() -> tuple[Sample, ...]:
         sample("compute_half", _pool(inside, _X, _SAME, compute=half), "compute", (half,)),
         sample("compute_double", _pool(over, _X, _SAME, compute=double), "compute"),
         sample("block", _block, "chain nhwc"),
+        *_resizes(sample),
     )
 
 
-REFERENCE = Reference(evaluate=evaluate, bound=bound, domain=domain, samples=sample_problems)
+def _resizes(sample: Sampler) -> tuple[Sample, ...]:
+    """Return the sample problems of BILINEAR and NEAREST."""
+    linear, nearest, half = Mode.BILINEAR, Mode.NEAREST, DataType.HALF
+    whole = (*INTEGERS, DataType.BOOLEAN, *FP8[:1], *PACKED[:2])
+
+    def resize(
+        mode: Mode, case: str, tags: str = "", dtypes: tuple[DataType, ...] = (), **options: Any
+    ) -> Sample:
+        name, (dims, size, more) = f"{mode.json}_{case}", CASES[case]
+        name += "".join(f"_{option}_{v.json}" for option, v in options.items())
+        return sample(name, resizing(mode, dims, size, **options), f"{more} {tags}", dtypes)
+
+    def lying(mode: Mode, layout: str, size: Dims) -> Sample:
+        strides, tags = LAYOUTS[layout]
+        name = f"{mode.json}_{layout}_{size[0]}x{size[1]}"
+        return sample(name, resizing(mode, IMAGE, size, strides=strides), tags)
+
+    linears = ("double", "smaller", "up_and_down", "from_one", "1d", "3d")
+    return (
+        *(resize(linear, case) for case in linears),
+        *(resize(nearest, case) for case in ("double", "same", "3d")),
+        *(resize(nearest, case, dtypes=FLOATS + whole) for case in ("half", "to_prime")),
+        resize(linear, "up_and_down", coordinates=Coordinates.ALIGN_CORNERS),
+        resize(linear, "double", coordinates=Coordinates.ASYMMETRIC),
+        resize(nearest, "smaller", coordinates=Coordinates.ALIGN_CORNERS),
+        *(lying(linear, layout, (7, 3)) for layout in LAYOUTS),
+        *(lying(nearest, "nhwc", size) for size in ((7, 3), (10, 14))),
+        resize(linear, "double", "mixed", FLOATS[:1], result=half),
+        resize(linear, "up_and_down", "compute", (half,), compute=half),
+        sample("bilinear_block", _upsampling, "chain nhwc"),
+    )
+
+
+def _upsampling(data_type: DataType) -> Graph:
+    # A decoder's step: the coarse image, enlarged, joined with the finer one.
+    g = sample_graph(data_type)
+    dims, fine = (1, 4, 5, 4), (1, 4, 10, 8)
+    x = g.tensor(dims=dims, strides=channels_last_strides(dims), name="x")
+    skip = g.tensor(dims=fine, strides=channels_last_strides(fine), name="skip")
+    y = g.resample_fwd(g.relu(x), resample_mode=Mode.BILINEAR, size=fine[2:]).y
+    g.output(g.add(y, skip), name="y")
+    return g
+
+
+def _as_it_is(op: ResampleFwd, ctx: Context) -> frozenset[str]:
+    return frozenset({"x"} if op.resample_mode is Mode.NEAREST else ())
+
+
+REFERENCE = Reference(
+    evaluate=evaluate,
+    bound=bound,
+    domain=domain,
+    samples=sample_problems,
+    exact_ports=_as_it_is,
+)

@@ -46,7 +46,7 @@ MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
     ("RESAMPLE-03", "pre_padding", {"pre_padding": -1}),
     ("RESAMPLE-04", "post_padding", {"post_padding": 3}),
     ("RESAMPLE-05", "window", {"window": 10}),
-    ("RESAMPLE-06", "resample_mode", {"resample_mode": "bilinear"}),
+    ("RESAMPLE-06", "resample_mode", {"resample_mode": "not_set"}),
     (
         "RESAMPLE-07",
         "padding_mode",

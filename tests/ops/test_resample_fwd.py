@@ -47,8 +47,6 @@ MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
     ("RESAMPLE-04", "pre_padding", {"pre_padding": (1, 3)}),
     ("RESAMPLE-04", "post_padding", {"post_padding": 4}),
     ("RESAMPLE-05", "window", {"window": (3, 12)}),
-    ("RESAMPLE-06", "resample_mode", {"resample_mode": "bilinear"}),
-    ("RESAMPLE-06", "resample_mode", {"resample_mode": "nearest"}),
     ("RESAMPLE-06", "resample_mode", {"resample_mode": "not_set"}),
     ("RESAMPLE-07", "padding_mode", {"padding_mode": "edge_val_pad"}),
     ("RESAMPLE-07", "padding_mode", {"padding_mode": "padding_not_set"}),

@@ -1,4 +1,4 @@
-"""Pooling and its gradients in the float64 references, against PyTorch in float64."""
+"""Pooling, resizing and their gradients in the float64 references, against PyTorch in float64."""
 
 from __future__ import annotations
 
@@ -84,4 +84,41 @@ def test_average_pooling(case: tuple[tuple[int, ...], Any, Any, Any], padding_co
     equal(execute(graph.freeze(), {tensor.uid: x})[pooled.uid], y)
     graph, tensor = graph_and(dy)
     dx = graph.resample_bwd(tensor, dx_dims=image, **modes, **options(case)).set_output()
+    equal(execute(graph.freeze(), {tensor.uid: dy})[dx.uid], tx.grad)
+
+
+# Our mode and coordinates, and PyTorch's mode and align_corners.
+RESIZES: dict[str, tuple[str, str, str, bool | None]] = {
+    "linear": ("bilinear", "half_pixel", "linear", False),
+    "linear_corners": ("bilinear", "align_corners", "linear", True),
+    "nearest_exact": ("nearest", "half_pixel", "nearest-exact", None),
+    "nearest": ("nearest", "asymmetric", "nearest", None),
+}
+SIZES = {
+    "1d": ((2, 3, 7), (11,)),
+    "up": ((1, 2, 5, 6), (13, 12)),
+    "down": ((1, 2, 13, 11), (5, 1)),
+    "3d": ((1, 2, 4, 3, 5), (2, 7, 5)),
+}
+
+
+@pytest.mark.parametrize("how", RESIZES.values(), ids=RESIZES)
+@pytest.mark.parametrize("dims", SIZES.values(), ids=SIZES)
+def test_resizing(
+    dims: tuple[tuple[int, ...], tuple[int, ...]], how: tuple[str, str, str, bool | None]
+) -> None:
+    (image, size), (mode, coordinates, kind, corners) = dims, how
+    if kind == "linear":
+        kind = {1: "linear", 2: "bilinear", 3: "trilinear"}[len(size)]
+    x = floats(*image)
+    tx = torch.from_numpy(x.copy()).requires_grad_()
+    y = F.interpolate(tx, size, mode=kind, align_corners=corners)
+    dy = floats(*y.shape, seed=4)
+    y.backward(torch.from_numpy(dy))
+    options = {"resample_mode": mode, "coordinates": coordinates}
+    graph, tensor = graph_and(x)
+    found = graph.resample_fwd(tensor, size=size, **options).y.set_output()
+    equal(execute(graph.freeze(), {tensor.uid: x})[found.uid], y)
+    graph, tensor = graph_and(dy)
+    dx = graph.resample_bwd(tensor, dx_dims=image, **options).set_output()
     equal(execute(graph.freeze(), {tensor.uid: dy})[dx.uid], tx.grad)

@@ -97,6 +97,24 @@ def test_compute_types_and_modes() -> None:
     assert one(rounded, "TORCH-ENG-08", "out_0").got == "half from double"
 
 
+def test_resizes_that_pytorch_does_otherwise() -> None:
+    def resized(
+        size: int, mode: str, coordinates: str = "half_pixel", kind: str = "float"
+    ) -> Graph:
+        g = Graph(io_data_type=kind, compute_data_type="float")
+        x = g.tensor(dims=(1, 2, 4, 8))
+        options = {"resample_mode": mode, "coordinates": coordinates, "size": (size, 8)}
+        g.resample_fwd(x, name="n", **options).y.set_output()
+        return g
+
+    assert found(resized(7, "bilinear")) == found(resized(7, "bilinear", "align_corners")) == []
+    assert found(resized(12, "nearest")) == found(resized(2, "nearest", kind="half")) == []
+    assert one(resized(7, "nearest"), "TORCH-ENG-07", "size").got == "[7, 8]"
+    for graph in (resized(7, "bilinear", "asymmetric"), resized(8, "nearest", "asymmetric")):
+        assert one(graph, "TORCH-ENG-07", "coordinates").got == "asymmetric"
+    assert one(resized(8, "nearest", kind="int8"), "TORCH-ENG-04", "x").got == "int8"
+
+
 def test_it_is_chosen_by_name_only() -> None:
     assert not own_engines()["torch"].by_default
     assert choose(relu().freeze(), "cpu").name == "IREE_JIT_ENGINE"

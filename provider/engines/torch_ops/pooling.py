@@ -1,4 +1,4 @@
-"""Pooling."""
+"""Pooling and resizing."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from ....graph_api.enums import PaddingMode, ResampleMode
+from ....graph_api.enums import PaddingMode, ResampleMode, ResizeCoordinates
 from ....graph_api.errors import Problem
-from .base import Around, Kernel, TorchOp, dtype
+from .base import TYPES, Around, Kernel, TorchOp, dtype
 
 __all__ = ["FORWARD"]
 
@@ -23,6 +23,9 @@ def _padded_inside(n: Around) -> bool:
 
 def _problems(n: Around) -> Iterator[Problem]:
     op, mode = n.op, n.op.resample_mode
+    if op.resizes:
+        yield from _resize_problems(n)
+        return
     yield from n.only_floats()
     own = not op.padded or _padded_inside(n)
     zeros = mode is ResampleMode.MAXPOOL and op.padding_mode is PaddingMode.ZERO_PAD
@@ -39,6 +42,8 @@ def _problems(n: Around) -> Iterator[Problem]:
 
 def _kernel(n: Around, torch: Any) -> Kernel:
     op, functional = n.op, torch.nn.functional
+    if op.resizes:
+        return _resize_kernel(n, torch)
     rank = len(n.inputs["x"].dims) - 2
     largest = op.resample_mode is ResampleMode.MAXPOOL
     zeros = largest and op.padding_mode is PaddingMode.ZERO_PAD
@@ -56,6 +61,39 @@ def _kernel(n: Around, torch: Any) -> Kernel:
     def run(x: Any) -> Any:
         x = functional.pad(x, frame, value=fill) if frame else x
         return pool(x, op.window, op.stride, padding, **more)
+
+    return Kernel(run=run, loads=(dtype(torch, n.internal),))
+
+
+def _resize_problems(n: Around) -> Iterator[Problem]:
+    """Yield what PyTorch's ``interpolate`` does otherwise, or not exactly."""
+    op, x = n.op, n.inputs["x"]
+    linear = op.resample_mode is ResampleMode.BILINEAR
+    known = [ResizeCoordinates.HALF_PIXEL] + [ResizeCoordinates.ALIGN_CORNERS] * linear
+    if op.coordinates not in known:
+        wanted = "one of " + ", ".join(c.json for c in known)
+        yield n.problem("TORCH-ENG-07", "coordinates", op.coordinates.json, wanted)
+    if linear:
+        yield from n.only_floats()
+        return
+    if not x.data_type.is_float or x.data_type not in TYPES:
+        wanted = "float, half, bfloat16 or double"
+        yield n.problem("TORCH-ENG-04", "x", x.data_type.json, wanted)
+    if any(max(a, b) % min(a, b) for a, b in zip(x.dims[2:], op.size, strict=True)):
+        # It computes positions in float32, where those between two elements may come out wrong.
+        wanted = "whole factors for NEAREST"
+        yield n.problem("TORCH-ENG-07", "size", list(op.size), wanted)
+
+
+def _resize_kernel(n: Around, torch: Any) -> Kernel:
+    op, interpolate = n.op, torch.nn.functional.interpolate
+    if op.resample_mode is ResampleMode.NEAREST:
+        return Kernel(run=lambda x: interpolate(x, op.size, mode="nearest-exact"), loads=(None,))
+    mode = {1: "linear", 2: "bilinear", 3: "trilinear"}[len(op.size)]
+    corners = op.coordinates is ResizeCoordinates.ALIGN_CORNERS
+
+    def run(x: Any) -> Any:
+        return interpolate(x, op.size, mode=mode, align_corners=corners)
 
     return Kernel(run=run, loads=(dtype(torch, n.internal),))
 

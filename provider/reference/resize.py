@@ -1,0 +1,187 @@
+"""BILINEAR and NEAREST as one matrix for each dim, from the formulas in real numbers."""
+
+# mypy: disable-error-code="no-any-return"
+# (NumPy types arithmetic on arrays of any element type as Any.)
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...graph_api.dtypes import DataType
+from ...graph_api.enums import ResampleMode as Mode
+from ...graph_api.enums import ResizeCoordinates as Coordinates
+from ...graph_api.graph import Graph
+from ...graph_api.layout import channels_last_strides, strides_in_order
+from ...graph_api.ops.resample_fwd import ResampleOp
+from .analysis import growth
+from .base import Context
+from .building import padded_strides, sample_graph
+from .convert import Array
+
+__all__ = [
+    "CASES",
+    "IMAGE",
+    "LAYOUTS",
+    "adjoint",
+    "adjoint_bound",
+    "resized",
+    "resized_bound",
+    "resizing",
+]
+
+Dims = tuple[int, ...]
+
+
+def _positions(coordinates: Coordinates | None, n: int, out: int) -> Array:
+    """Return the position in the image of each element of the result."""
+    o = np.arange(out)
+    if coordinates is Coordinates.ALIGN_CORNERS:
+        return o * (n - 1) / (out - 1) if out > 1 else np.zeros(out)
+    if coordinates is Coordinates.ASYMMETRIC:
+        return o * n / out
+    return (o + 0.5) * n / out - 0.5
+
+
+def _taken(op: ResampleOp, n: int, out: int) -> Array:
+    """Return which element NEAREST takes."""
+    if op.coordinates is Coordinates.HALF_PIXEL:
+        return np.floor((np.arange(out) + 0.5) * n / out).astype(np.int64)
+    half = 0.0 if op.coordinates is Coordinates.ASYMMETRIC else 0.5
+    return np.floor(_positions(op.coordinates, n, out) + half).astype(np.int64)
+
+
+def _weights(op: ResampleOp, n: int, out: int) -> Array:
+    """Return the map of one dim, dims (out, n)."""
+    if op.resample_mode is Mode.NEAREST:
+        return (_taken(op, n, out)[:, None] == np.arange(n)).astype(np.int64)
+    p = np.clip(_positions(op.coordinates, n, out), 0, n - 1)[:, None]
+    return np.maximum(0.0, 1.0 - np.abs(p - np.arange(n)))
+
+
+def _around(op: ResampleOp, n: int, out: int) -> Array:
+    """Return which elements are less than two away from each position, dims (out, n)."""
+    p = np.clip(_positions(op.coordinates, n, out), 0, n - 1)[:, None]
+    return (np.abs(p - np.arange(n)) < 2).astype(np.float64)
+
+
+def _applied(x: Array, matrices: Sequence[Array]) -> Array:
+    """Return a matrix for each spatial dim, times x."""
+    for axis, matrix in enumerate(matrices, 2):
+        x = np.moveaxis(np.tensordot(matrix, x, axes=(1, axis)), 0, axis)
+    return x
+
+
+def _maps(op: ResampleOp, image: Dims, result: Dims, of: Callable[..., Array]) -> list[Array]:
+    return [of(op, n, out) for n, out in zip(image[2:], result[2:], strict=True)]
+
+
+def _transposed(matrices: Sequence[Array]) -> list[Array]:
+    return [matrix.T for matrix in matrices]
+
+
+def resized(op: ResampleOp, x: Array, result: Dims) -> Array:
+    """Return x with the spatial dims of ``result``."""
+    if op.resample_mode is Mode.NEAREST:
+        for axis in range(2, x.ndim):
+            x = x.take(_taken(op, x.shape[axis], result[axis]), axis)
+        return x
+    return _applied(x, _maps(op, x.shape, result, _weights))
+
+
+def adjoint(op: ResampleOp, dy: Array, image: Dims) -> Array:
+    """Return the transposed map of dy."""
+    return _applied(dy, _transposed(_maps(op, image, dy.shape, _weights)))
+
+
+def _rounded(
+    size: Array, maps: list[Array], around: list[Array], values: Array, terms: int, ctx: Context
+) -> Array:
+    """Return the error of weighted sums whose absolute values add up to ``size``.
+
+    Weights may come from positions that were computed in the compute type: they are off by units
+    of the image's extent then, which counts by what lies around.
+    """
+    u, rank = ctx.roundoff, len(maps)
+    error = u * (growth(terms) + 3 * rank) * size + ctx.tiny * (size > 0)
+    for i in range(rank):
+        mixed = [around[j] if i == j else maps[j] for j in range(rank)]
+        extent = max(maps[i].shape)
+        error = error + 4 * u * extent * _applied(values, mixed)
+    return error
+
+
+def resized_bound(op: ResampleOp, x: Array, error: Array, result: Dims, ctx: Context) -> Array:
+    """Return how far ``resized`` may be off."""
+    if op.resample_mode is Mode.NEAREST:
+        return resized(op, error, result)
+    maps, around = (_maps(op, x.shape, result, of) for of in (_weights, _around))
+    size = np.abs(x).astype(np.float64)
+    carried = _applied(error, maps)
+    return carried + _rounded(_applied(size, maps), maps, around, size, 2 ** len(maps), ctx)
+
+
+def adjoint_bound(op: ResampleOp, dy: Array, error: Array, image: Dims, ctx: Context) -> Array:
+    """Return how far ``adjoint`` may be off."""
+    maps = _transposed(_maps(op, image, dy.shape, _weights))
+    size = np.abs(dy).astype(np.float64)
+    carried, total = _applied(error, maps), _applied(size, maps)
+    if not ctx.compute.is_float:
+        return carried
+    terms = int(np.prod([(matrix > 0).sum(1).max() for matrix in maps]))
+    if op.resample_mode is Mode.NEAREST:
+        return carried + ctx.roundoff * growth(terms) * total + ctx.tiny * (total > 0)
+    around = _transposed(_maps(op, image, dy.shape, _around))
+    return carried + _rounded(total, maps, around, size, terms, ctx)
+
+
+CASES: dict[str, tuple[Dims, Dims, str]] = {
+    "double": ((2, 3, 5, 7), (10, 14), ""),
+    "half": ((1, 5, 8, 6), (4, 3), ""),
+    "to_prime": ((1, 4, 8, 6), (13, 11), "prime"),
+    "smaller": ((1, 3, 13, 10), (5, 4), "prime"),
+    "up_and_down": ((2, 2, 4, 17), (7, 5), "prime"),
+    "from_one": ((2, 3, 1, 5), (4, 1), "size1"),
+    "same": ((1, 2, 3, 4), (3, 4), "size1"),
+    "sevenfold": ((1, 3, 2, 3), (14, 21), ""),
+    "1d": ((2, 3, 11), (29,), "1d prime"),
+    "3d": ((1, 2, 3, 5, 4), (6, 5, 3), "3d"),
+}
+"""Image, size of the result, tags."""
+
+IMAGE = (2, 6, 5, 7)
+LAYOUTS: dict[str, tuple[Dims, str]] = {
+    "nhwc": (channels_last_strides(IMAGE), "nhwc"),
+    "odd_permutation": (strides_in_order(IMAGE, (2, 0, 3, 1)), "permuted"),
+    "padded": (tuple(padded_strides(IMAGE, range(4), (0, 1, 0, 2))), "padded"),
+}
+"""Strides of an operand of dims ``IMAGE``, tags."""
+
+
+def resizing(
+    mode: Mode,
+    dims: Dims,
+    size: Dims,
+    *,
+    strides: Dims | None = None,
+    backward: bool = False,
+    coordinates: Coordinates | None = None,
+    compute: DataType | None = None,
+    result: DataType | None = None,
+) -> Callable[[DataType], Graph]:
+    """Return the builder of a sample problem; strides are those of the operand."""
+
+    def build(data_type: DataType) -> Graph:
+        g = sample_graph(data_type, compute)
+        options: dict[str, Any] = {"resample_mode": mode, "coordinates": coordinates}
+        if backward:
+            dy = g.tensor(dims=(*dims[:2], *size), strides=strides, name="dy")
+            g.output(g.resample_bwd(dy, dx_dims=dims, **options), name="dx", data_type=result or "")
+        else:
+            x = g.tensor(dims=dims, strides=strides, name="x")
+            g.output(g.resample_fwd(x, size=size, **options).y, name="y", data_type=result or "")
+        return g
+
+    return build
