@@ -141,7 +141,8 @@ class ConvOp(Op):
                 filter,
                 f"dims[1] = {w[1]}",
                 f"a divisor of {image}'s {x[1]} channels",
-                "the filter's dims are (K, C/groups, spatial...)",
+                "dims are (N, C, spatial...), the filter's (K, C/groups, spatial...), for NHWC "
+                "data too: strides tell the layout",
             )
         elif w[0] % groups:
             yield t.problem(

@@ -80,3 +80,11 @@ def test_a_size_that_is_open() -> None:
     g.relu(g.tensor(dims=(-1, 3), name="x")).set_output()
     with pytest.raises(GraphError, match=r"TENSOR-05\] .* \(graph.dynamic\(\.\.\.\) is a size"):
         g.validate()
+
+
+def test_dims_in_the_order_of_memory() -> None:
+    g = Graph(io_data_type="half")
+    x, w = g.tensor(dims=(2, 56, 56, 64)), g.tensor(dims=(64, 3, 3, 64))
+    g.conv_fprop(x, w, padding=1).set_output()
+    with pytest.raises(GraphError, match=r"CONV-06\] .*for NHWC data too.*strides tell the layout"):
+        g.validate()
