@@ -94,6 +94,10 @@ class FrozenGraph(_ReadOnly):
         Uids of the tensors that need a buffer, each in canonical order.
     unused : tuple of int
         Uids of tensors that no kept node touches.
+    preferred_engine_id : int or None
+        hipDNN's id of the engine to take where it serves the graph.
+    is_override_shape_enabled : bool
+        Whether other dims and strides may come with the buffers (hipDNN's override shapes).
     symbols : tuple of DynamicDim
         The dims that are given at execution; ``dims`` of tensors have the examples.
     """

@@ -202,6 +202,8 @@ class PaddedPlan(BindingPlan):
     ----------
     bucket : dict of str to int
         The sizes that the code is made for.
+    code : _Code
+        Of the bucket, shared by the plans of all sizes in it.
     """
 
     bucket: dict[str, int]

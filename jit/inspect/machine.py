@@ -97,6 +97,8 @@ class Sheet:
         Peak engine clock.
     bytes_per_s : float
         Peak bandwidth of device memory.
+    matrix : mapping of str to int
+        Operations of matrix instructions per compute unit and cycle, by kind of the operands.
     """
 
     sku: str

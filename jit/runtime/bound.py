@@ -96,6 +96,8 @@ class Parts:
         Copies around each run.
     staged : tuple of str
         Tensors that are copied.
+    flight : _Flight
+        What is under way of the plan.
     """
 
     module: Module

@@ -124,6 +124,13 @@ class Estimate:
     terms : mapping of str to float
         Microseconds by cause: ``call``, ``launches``, ``matrix``, ``other``, ``memory`` (the last
         three overlap: a node takes the longer of arithmetic and memory).
+    work : Work
+        Arithmetic and bytes of the graph.
+    kernels : int
+        How many are launched.
+    model : EngineModel
+    peaks : Peaks
+        Of the machine.
     """
 
     us: float
