@@ -36,7 +36,6 @@ RULES: dict[str, str] = {
 _HINT = "build(exact=True) compiles each size that is met"
 
 Ints = tuple[int, ...]
-Marks = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

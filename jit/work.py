@@ -29,9 +29,7 @@ __all__ = [
     "WORK",
     "Work",
     "cpu_us",
-    "flops",
     "graph_work",
-    "nbytes",
     "node_work",
     "tensor_bytes",
 ]
@@ -231,16 +229,6 @@ def graph_work(graph: FrozenGraph) -> Work:
         sum(w.other_flops for w in nodes),
         sum(tensor_bytes(graph.tensors[u]) for u in (*graph.inputs, *graph.outputs)),
     )
-
-
-def flops(graph: FrozenGraph, node: FrozenNode | None = None) -> int:
-    """Return the arithmetic operations of a node, or of the whole graph."""
-    return (graph_work(graph) if node is None else node_work(graph, node)).flops
-
-
-def nbytes(graph: FrozenGraph, node: FrozenNode | None = None) -> int:
-    """Return the bytes that a node, or the whole graph once fused, moves at least."""
-    return (graph_work(graph) if node is None else node_work(graph, node)).nbytes
 
 
 # Operations and bytes a microsecond on one core, by what they are done for; see `cpu_us`.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import inf, prod
+from math import inf
 from typing import Any
 
 import ml_dtypes
@@ -412,11 +412,6 @@ def integer_range(dtype: DataType) -> tuple[int, int]:
     if dtype.value.kind == "uint":
         return 0, 2**dtype.bits - 1
     return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
-
-
-def elements(shape: Sequence[int]) -> int:
-    """Return the number of elements."""
-    return prod(shape)
 
 
 def _int_list(items: Sequence[Any]) -> Any:

@@ -66,10 +66,6 @@ def _always(site: Site) -> bool:
     return True
 
 
-def _cpu(site: Site) -> bool:
-    return site.target.is_cpu
-
-
 def _groups(site: Site) -> int:
     channels = site.dims("dx" if "dx" in site.node.outputs else "x")[1]
     return channels // site.dims("dw" if "dw" in site.node.outputs else "w")[1]

@@ -273,10 +273,6 @@ def _elu_bwd(op: Pointwise, dy: Array, x: Array) -> Array:
     return dy * np.where(x > 0, 1.0, alpha * np.exp(np.minimum(x, 0.0)))
 
 
-def _softplus_bwd(op: Pointwise, dy: Array, x: Array) -> Array:
-    return dy * _sigmoid((1.0 if op.softplus_beta is None else op.softplus_beta) * x)
-
-
 def _swish_bwd(op: Pointwise, dy: Array, x: Array) -> Array:
     z = x * (1.0 if op.swish_beta is None else op.swish_beta)
     return dy * _sigmoid(z) * (1 + z * (1 - _sigmoid(z)))

@@ -11,7 +11,6 @@ from typing import Any
 
 from ....graph_api.dtypes import DataType
 from ....graph_api.errors import Problem
-from ....graph_api.ops.base import Op
 from ....graph_api.tensor import TensorSpec
 
 __all__ = ["RULES", "TYPES", "Around", "Kernel", "TorchOp", "dtype"]
@@ -141,9 +140,3 @@ def number(n: Around, port: str) -> float | None:
     """Return the value of a compile-time scalar, None when it comes with the buffers."""
     value = n.inputs[port].value
     return None if value is None else float(value)
-
-
-def op_of(n: Around, kind: type[Op]) -> Any:
-    """Return the op, of which kind it is known to be."""
-    assert isinstance(n.op, kind)
-    return n.op
