@@ -54,7 +54,7 @@ def test_all_commands_take_recorded_bytes(cli: Cli, tmp_path: Path) -> None:
 def test_show_writes_bytes(cli: Cli, tmp_path: Path, option: list[str], era: Era) -> None:
     out = tmp_path / "graph.bin"
     found = cli("show", FUSED, "--format", "bin", *option, "-o", out)
-    assert (found.code, found.out, found.err) == (0, "", "")
+    assert (found.code, found.out, found.err) == (0, "", f"wrote {out}\n")
     data = out.read_bytes()
     assert is_binary(data)
     assert decode(data, Graph).era is era

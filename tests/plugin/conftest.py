@@ -206,10 +206,10 @@ def make_job(tmp_path: Path) -> Callable[..., Job]:
             file = folder / f"{uid}.bin"
             if spec.output:
                 outputs[uid] = file
-                lines.append(f"{uid} {spec.nbytes} {skew} - {file}")
+                lines.append(f"{uid}\t{spec.nbytes}\t{skew}\t-\t{file}")
             else:
                 memory(inputs[uid], spec).tofile(file)
-                lines.append(f"{uid} {spec.nbytes} {skew} {file} -")
+                lines.append(f"{uid}\t{spec.nbytes}\t{skew}\t{file}\t-")
         paths = folder / "graph", folder / "config", folder / "job"
         paths[0].write_bytes(data)
         paths[1].write_bytes(engine_config(knobs))

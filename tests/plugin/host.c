@@ -154,15 +154,15 @@ static long resident_kib(void) {
 /* ------------------------------------------------------------------ graphs with their buffers */
 
 enum { MOST = 32 };
-typedef struct { buffer_t buffers[MOST]; size_t bytes[MOST]; char out[MOST][256]; uint32_t count; } job_t;
+typedef struct { buffer_t buffers[MOST]; size_t bytes[MOST]; char out[MOST][4096]; uint32_t count; } job_t;
 
-/* Lines of: uid bytes skew file-to-read|- file-to-write|- */
+/* Lines of: uid bytes skew file-to-read|- file-to-write|-, with tabs between, as paths may have blanks */
 static void read_job(const char* path, job_t* job) {
   FILE* f = fopen(path, "r");
-  char in[256];
+  char in[4096];
   size_t skew;
   job->count = 0;
-  while (fscanf(f, "%" SCNd64 " %zu %zu %255s %255s", &job->buffers[job->count].uid, &job->bytes[job->count], &skew, in,
+  while (fscanf(f, "%" SCNd64 " %zu %zu %4095[^\t\n] %4095[^\t\n]", &job->buffers[job->count].uid, &job->bytes[job->count], &skew, in,
                 job->out[job->count]) == 5) {
     size_t bytes = job->bytes[job->count];
     char* memory = aligned_alloc(64, (bytes + skew + 191) / 64 * 64);

@@ -84,18 +84,10 @@ def test_sample(sample: Sample) -> None:
         report = compare(frozen, rounded, expected)
         assert report.ok, str(report)
         assert not any(o.unbounded for o in report.outputs)
-
-
-@pytest.mark.parametrize(
-    "sample", [s for s in SAMPLES if "alias" not in s.tags], ids=lambda s: s.name
-)
-def test_a_sample_distinguishes_results(sample: Sample) -> None:
-    """A result of zeros, or of the first element only, must not pass for any sample."""
-    data_type = sample.dtypes[0]
-    frozen = sample.graph(data_type).freeze()
-    expected = expect(frozen, random_inputs(frozen, seed=3))
-    zeros = {u: np.zeros(s.dims, numpy_dtype(s.data_type)) for u, s in _outputs(frozen)}
-    assert not compare(frozen, zeros, expected).ok
+        if data_type is sample.dtypes[0] and "alias" not in sample.tags:
+            # The sample tells results apart: zeros must not pass.
+            zeros = {u: np.zeros(s.dims, numpy_dtype(s.data_type)) for u, s in _outputs(frozen)}
+            assert not compare(frozen, zeros, expected).ok
 
 
 def _outputs(frozen: FrozenGraph) -> list[tuple[int, TensorSpec]]:
