@@ -15,6 +15,7 @@ from hipdnn_iree.provider.manifest import engine
 from hipdnn_iree.provider.reference import expect
 
 CPU = Target.parse("cpu")
+Array = np.ndarray[Any, Any]
 
 
 def _check(frozen: FrozenGraph, seed: int = 1) -> verify.Report:
@@ -46,6 +47,26 @@ def run() -> Callable[..., list[np.ndarray[Any, Any]]]:
         return [results[t.uid] for t in graph.tensors if t.uid in results]
 
     return run
+
+
+@pytest.fixture(scope="session")
+def slopes() -> Callable[..., Array]:
+    """Return the function that differentiates by central differences, element by element.
+
+    ``slopes(result, at, weights, step)`` is the gradient of Σ ``weights · result(at)``.
+    """
+
+    def slopes(
+        result: Callable[[Array], Array], at: Array, weights: Array, step: float = 1e-5
+    ) -> Array:
+        found = np.empty_like(at)
+        for place in np.ndindex(*at.shape):
+            moved = np.zeros_like(at)
+            moved[place] = step
+            found[place] = ((result(at + moved) - result(at - moved)) * weights).sum() / (2 * step)
+        return found
+
+    return slopes
 
 
 @pytest.fixture(scope="session")
