@@ -7,6 +7,7 @@ from math import prod
 
 from ..graph_api.frozen import FrozenGraph, FrozenNode
 from ..graph_api.ops.attention import AttentionOp
+from ..graph_api.ops.conv_dgrad import ConvDgrad
 from ..graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ..graph_api.ops.layernorm import Layernorm
 from ..graph_api.ops.layernorm_backward import LayernormBackward
@@ -17,6 +18,7 @@ from ..graph_api.ops.reshape import Reshape
 from ..graph_api.ops.rmsnorm import Rmsnorm
 from ..graph_api.ops.row_norms import normalised_dims
 from ..graph_api.ops.transpose import Transpose
+from .lowering.forms_conv import takes_frame
 from .lowering.forms_other import tiles_batches
 from .target import Target
 
@@ -68,10 +70,16 @@ def _has_table(graph: FrozenGraph, node: FrozenNode, target: Target) -> bool:
         return False
     if isinstance(op, ConvFprop):
         # A frame that holds a whole filter: there the result is that of no element of the image.
-        taps = graph.tensors[node.inputs["w"]].dims[2:]
-        extents = [d * (k - 1) + 1 for d, k in zip(op.dilation, taps, strict=True)]
+        # And one that is joined on.
+        x, w = (graph.tensors[node.inputs[port]].dims for port in ("x", "w"))
+        extents = [d * (k - 1) + 1 for d, k in zip(op.dilation, w[2:], strict=True)]
         frames = zip(op.pre_padding, op.post_padding, extents, strict=True)
-        return any(max(pre, post) >= extent for pre, post, extent in frames)
+        held = any(max(pre, post) >= extent for pre, post, extent in frames)
+        return held or takes_frame(x, w, op)
+    if isinstance(op, ConvDgrad):
+        # One dilated channel of one image, which is doubled and gets a frame.
+        dy = graph.tensors[node.inputs["dy"]].dims
+        return dy[:2] == (1, 1) and max(op.dilation) > 1
     if isinstance(op, Layernorm | Rmsnorm):
         # Rows that are completed to whole wavefronts are read by a list of places.
         return _row_length(graph, node) % 64 != 0

@@ -21,7 +21,7 @@ from ...graph_api.ops.conv_dgrad import ConvDgrad
 from ...graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ..emit.builder import Builder, T, Value
 from .accumulate import operands
-from .conv_fprop import convolve, doubled, skips_dilation
+from .conv_fprop import convolve, doubled, framed, skips_dilation
 
 __all__ = ["backward", "lower"]
 
@@ -332,6 +332,9 @@ def _convolved(
         stride=(1,) * len(phases),
         dilation=tuple(p.dilation for p in phases),
     )
+    # One image whose only channel was doubled; that of more images is padded rightly.
+    joined = dy.shape[:2] == (1, 2) and not dy.argument and skips_dilation(b, forward)
+    dy, forward = framed(b, dy, turned, forward, joined=joined)
     return convolve(b, dy, turned, forward, accumulate)
 
 

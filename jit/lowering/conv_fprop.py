@@ -13,11 +13,12 @@ from ...graph_api.enums import ConvMode
 from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ..emit.builder import Builder, T, Value
+from ..emit.dims import Dim
 from .accumulate import operands
 from .conv_products import PRODUCTS, seen
-from .forms_conv import forward_form
+from .forms_conv import forward_form, takes_frame
 
-__all__ = ["convolve", "doubled", "lower", "skips_dilation"]
+__all__ = ["convolve", "doubled", "framed", "lower", "skips_dilation"]
 
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
@@ -42,6 +43,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         w = b.materialise(w)
     if op.conv_mode is ConvMode.CONVOLUTION:
         w = b.flip(w, range(2, w.rank))
+    x, op = framed(b, x, w, op)
     if x.shape[1] == 1 and skips_dilation(b, op):
         x, w = doubled(b, x, 1), doubled(b, w, 1)
     last = _channels_last(image)
@@ -75,6 +77,51 @@ def skips_dilation(b: Builder, op: ConvOp) -> bool:
 def doubled(b: Builder, v: Value, axis: int) -> Value:
     """Return v with as many zeros behind it along an axis."""
     return b.concatenate([v, b.literal(0, v.dtype, v.shape)], axis)
+
+
+def framed(
+    b: Builder, x: Value, w: Value, op: ConvFprop, *, joined: bool = False
+) -> tuple[Value, ConvFprop]:
+    """Return image and op, the padding apart where gfx9 would lose it, or it is ``joined``.
+
+    IREE 3.13 fuses a padding wrongly in these cases, with a border that is never written and
+    positions mixed up (found by emulation); zeros that are joined on (`Builder.pad`) are right.
+
+    - The filter covers the padded image: the convolution becomes a matrix product.
+    - One tap along a dim with steps: the image is cut before it is padded.
+    - An image that is computed on the way and has a dim of one element that is not padded (one
+      channel, one row), in a batch: the dim is dropped.
+    - One dilated channel of one image: zeros are joined on to it (`doubled`) before it is padded.
+    """
+    pairs = list(zip(op.pre_padding, op.post_padding, strict=True))
+    if not b.target.is_gfx9 or not any(map(any, pairs)):
+        return x, op
+    flat = x.shape[1] == 1 or any(
+        n == 1 and not any(pair) for n, pair in zip(x.shape[2:], pairs, strict=True)
+    )
+    mixed = flat and x.shape[0] > 1 and not x.argument
+    if not (joined or mixed or takes_frame(x.shape, w.shape, op)):
+        return x, op
+    none = (0,) * len(pairs)
+    x = b.pad(x, op.pre_padding, op.post_padding)
+    return x, replace(op, pre_padding=none, post_padding=none)
+
+
+def _read(b: Builder, x: Value, w: Value, op: ConvOp) -> tuple[Value, ConvOp]:
+    """Return the image without what no window reaches, along dims with one window.
+
+    IREE 3.13 takes the image for as large as that one window then, and refuses its own code.
+    """
+    pre, post, stride = list(op.pre_padding), list(op.post_padding), list(op.stride)
+    for i, k in enumerate(w.shape[2:]):
+        n, reach = x.shape[2 + i], op.dilation[i] * (k - 1) + 1
+        beyond = pre[i] + n + post[i] - reach
+        if isinstance(n, Dim) or not 0 < beyond < stride[i] or reach <= pre[i]:
+            continue
+        x = b.slice(x, 2 + i, 0, min(reach - pre[i], n))
+        post[i], stride[i] = max(post[i] - beyond, 0), 1
+    found = replace(op, pre_padding=tuple(pre), post_padding=tuple(post), stride=tuple(stride))
+    return x, found
 
 
 def _channels_last(x: Value) -> bool:
@@ -123,6 +170,7 @@ def convolve(
     form = form or forward_form(b.target, x.shape, w.shape, op, accumulate)
     if form in PRODUCTS:
         return PRODUCTS[form](b, x, w, op, accumulate)
+    x, op = _read(b, x, w, op)
     padding = list(op.pre_padding)
     single = prod(w.shape[2:]) == 1
     if op.pre_padding != op.post_padding or single:

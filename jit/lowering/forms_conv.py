@@ -14,7 +14,16 @@ from ..emit.dims import Dim
 from ..target import Target
 from .form import Form, Site
 
-__all__ = ["DGRAD", "FPROP", "WGRAD", "dgrad_rule", "forward_form", "fprop_rule", "wgrad_rule"]
+__all__ = [
+    "DGRAD",
+    "FPROP",
+    "WGRAD",
+    "dgrad_rule",
+    "forward_form",
+    "fprop_rule",
+    "takes_frame",
+    "wgrad_rule",
+]
 
 Ints = tuple[int, ...]
 
@@ -49,6 +58,20 @@ def forward_form(target: Target, x: Ints, w: Ints, op: ConvOp, compute: DataType
     if compute is not DataType.FLOAT or dynamic or not heavy or taps == 1 or taps > MOST_TAPS:
         return "direct"
     return "gathered" if _strided(op) or w[2:].count(1) else "shifted"
+
+
+def takes_frame(x: Ints, w: Ints, op: ConvOp) -> bool:
+    """Return whether a padded convolution of dims x and w wants its frame joined on, on gfx9.
+
+    That is where the filter covers image and frame, where a dim with steps has one tap, and for
+    one dilated channel of one image (``conv_fprop.framed`` says why).
+    """
+    taps = w[2:]
+    if not any((*op.pre_padding, *op.post_padding)):
+        return False
+    cut = any(k == 1 < s for k, s in zip(taps, op.stride, strict=True))
+    covered = set(op.output_extents(x[2:], taps)) == {1}
+    return cut or covered or (x[:2] == (1, 1) and max(op.dilation) > 1)
 
 
 def _strided(op: ConvOp) -> bool:

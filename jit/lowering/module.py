@@ -18,7 +18,8 @@ from torch_mlir.dialects import func
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import CompileError
 from ...graph_api.frozen import FrozenGraph, FrozenNode
-from ...graph_api.ops.conv_fprop import ConvOp
+from ...graph_api.ops.conv_fprop import ConvFprop, ConvOp
+from ...graph_api.ops.conv_wgrad import ConvWgrad
 from ...graph_api.ops.layernorm import Layernorm
 from ...graph_api.ops.matmul import Matmul
 from ...graph_api.ops.pointwise import Pointwise
@@ -156,6 +157,14 @@ def _made_of(graph: FrozenGraph, uid: int, ops: type | UnionType) -> bool:
     return False
 
 
+def _convolved(graph: FrozenGraph, uid: int) -> bool:
+    """Whether a tensor is the image of a convolution.
+
+    IREE 3.13 for gfx9 refuses its own code where a gradient of the filter reads it as well.
+    """
+    return any(isinstance(n.op, ConvFprop) and n.inputs["x"] == uid for n in graph.nodes)
+
+
 _NORMS = Layernorm | Rmsnorm
 _PRODUCTS = Matmul | ConvOp
 
@@ -170,6 +179,7 @@ def _operand(b: Builder, graph: FrozenGraph, node: FrozenNode, port: str, value:
     uid, fails = node.inputs[port], False
     if b.target.is_gfx9:
         fails = isinstance(node.op, ConvOp) and _widened(graph, uid)
+        fails |= isinstance(node.op, ConvWgrad) and _convolved(graph, uid)
     elif b.target.is_cpu and isinstance(node.op, _PRODUCTS):
         fails = _made_of(graph, uid, _NORMS | Reduction)
     elif b.target.is_cpu:
