@@ -79,7 +79,7 @@ def _has_table(graph: FrozenGraph, node: FrozenNode, target: Target) -> bool:
     if isinstance(op, ConvDgrad):
         # One dilated channel of one image, which is doubled and gets a frame.
         dy = graph.tensors[node.inputs["dy"]].dims
-        return dy[:2] == (1, 1) and max(op.dilation) > 1
+        return dy[:2] == (1, 1) and max(op.stride) == 1 < max(op.dilation)
     if isinstance(op, Layernorm | Rmsnorm):
         # Rows that are completed to whole wavefronts are read by a list of places.
         return _row_length(graph, node) % 64 != 0

@@ -332,8 +332,10 @@ def _convolved(
         stride=(1,) * len(phases),
         dilation=tuple(p.dilation for p in phases),
     )
-    # One image whose only channel was doubled; that of more images is padded rightly.
-    joined = dy.shape[:2] == (1, 2) and not dy.argument and skips_dilation(b, forward)
+    # One image whose only channel was doubled; that of more images is padded rightly, and whole
+    # numbers are as well.
+    doubled_one = dy.shape[:2] == (1, 2) and not dy.argument and skips_dilation(b, forward)
+    joined = doubled_one and dy.dtype.is_float
     dy, forward = framed(b, dy, turned, forward, joined=joined)
     return convolve(b, dy, turned, forward, accumulate)
 
