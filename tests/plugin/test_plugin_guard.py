@@ -101,12 +101,14 @@ def test_a_call_that_does_not_end_is_given_up(library: Path) -> None:
         library,
         """
 from hipdnn_iree.hipdnn_plugin.plugin import Plugin
+begun = threading.Event()
 def busy(self, out):
+    begun.set()
     while True:
         time.sleep(0.01)
 Plugin.create = busy
 threading.Thread(target=create, daemon=True).start()
-time.sleep(0.3)
+assert begun.wait(120)
 """,
     )
     assert (done.returncode, done.stderr) == (0, "")
