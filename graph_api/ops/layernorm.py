@@ -138,7 +138,7 @@ def layernorm(
     LayernormResult
         y, x's dims, in the layout of ``x`` unless strides are set; mean and
         inv_variance = 1 / √(variance + epsilon), x's dims with 1 where it is normalised
-        (None unless training).
+        (None unless training): a half precision graph does well to set FLOAT for these.
 
     Raises
     ------

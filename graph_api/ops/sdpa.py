@@ -305,7 +305,7 @@ def sdpa(
     -------
     SdpaResult
         o with dims (B, H, Sq, Dv), in the layout of ``q`` unless strides are set; stats, max and
-        sum_exp, or None.
+        sum_exp, or None: a half precision graph does well to set FLOAT for these.
 
     Raises
     ------
