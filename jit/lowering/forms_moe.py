@@ -53,7 +53,7 @@ def _experts_cost(rows: int, experts: int, k: int, n: int) -> float:
 
 
 def _fits_blocks(site: Site) -> bool:
-    # On gfx9 some of it is compiled wrongly (docs/design/0002-gfx9-forms.md).
+    # On gfx9 it has more dispatches for less arithmetic (docs/design/0002-gfx9-forms.md).
     return site.target.is_cpu and not site.dynamic
 
 

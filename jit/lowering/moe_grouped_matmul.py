@@ -15,6 +15,7 @@ from ...graph_api.enums import MoeGroupedMatmulMode as Mode
 from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.moe_grouped_matmul import MoeGroupedMatmul
 from ..emit.builder import Builder, T, Value
+from ..emit.gather import gather
 from .accumulate import operands
 from .forms_moe import BLOCKS, block_rows
 from .moe_blocks import gathered, share_out
@@ -44,7 +45,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     expert = experts_of_rows(b, inputs["first_token_offset"], token.shape[1], count)
     if op.mode is Mode.SCATTER:
         source, found = _sources(b, op, inputs, tokens)
-        token = b.call(T.AtenIndexSelectOp, token.shape, token.dtype, token, 1, source)
+        token = gather(b, token, 1, source)
         expert = b.call(T.AtenIndexSelectOp, (tokens,), I32, expert, 0, source)
         expert = b.where(found, expert, b.literal(-1, I32, ()))
     rows = token.shape[1]

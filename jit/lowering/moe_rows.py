@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...graph_api.dtypes import DataType
 from ..emit.builder import Builder, T, Value
+from ..emit.gather import gather
 
 __all__ = ["experts_of_rows", "groups_of_rows", "line", "taken"]
 
@@ -39,7 +40,5 @@ def line(b: Builder, n: int) -> Value:
 
 def taken(b: Builder, x: Value, index: Value) -> Value:
     """Return rows of x (dims 1, rows, width); an index out of range takes the nearest row."""
-    _, rows, width = x.shape
-    inside = b.cast(b.unary(T.AtenClampOp, index, 0, rows - 1), I64)
-    shape = (1, index.shape[0], width)
-    return b.call(T.AtenIndexSelectOp, shape, x.dtype, x, 1, inside)
+    inside = b.cast(b.unary(T.AtenClampOp, index, 0, x.shape[1] - 1), I64)
+    return gather(b, x, 1, inside)

@@ -10,6 +10,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.row_norms import aligned, normalised_dims
 from ..emit.builder import Builder, T, Value
+from ..emit.gather import gather
 
 __all__ = ["Rows", "gradients", "inverse_root", "spread", "total"]
 
@@ -86,7 +87,7 @@ class Rows:
         line = self._line(long)
         place = b.call(T.AtenClampOp, (long,), DataType.INT64, line, 0, self.n - 1)
         x = b.reshape(x, (rows, self.n))
-        x = b.call(T.AtenIndexSelectOp, (rows, long), x.dtype, x, 1, place)
+        x = gather(b, x, 1, place)
         # Types of 8 bits are no numbers before they are converted.
         return b.where(self._inside(line), b.convert(x, dtype), b.literal(0, dtype, ()))
 

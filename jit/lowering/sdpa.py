@@ -10,6 +10,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.sdpa import Sdpa
 from ..emit.builder import Builder, T, Value
+from ..emit.gather import gather
 from .attention import grouped, logits, matrices, may_be_empty, narrowed, product
 
 __all__ = ["lower"]
@@ -82,8 +83,7 @@ def _paged(b: Builder, inputs: Mapping[str, Value], port: str, limit: int | None
         batch, pages = table.shape[0], table.shape[2]
         _, heads, size, depth = x.shape
         flat = b.convert(b.reshape(table, (batch * pages,)), DataType.INT64)
-        shape = (batch * pages, heads, size, depth)
-        x = b.call(T.AtenIndexSelectOp, shape, x.dtype, x, 0, flat)
+        x = gather(b, x, 0, flat)
         x = b.permute(b.reshape(x, (batch, pages, heads, size, depth)), (0, 2, 1, 3, 4))
         x = b.reshape(x, (batch, heads, pages * size, depth))
     return x if limit is None else b.slice(x, 2, 0, limit)

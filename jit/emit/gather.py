@@ -1,0 +1,50 @@
+"""Reading parts of a tensor by a list of places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch_mlir import ir
+
+from .builder import Builder, T, Value
+
+__all__ = ["gather"]
+
+_VIEWS = frozenset({"torch.aten.view", "torch.aten.permute", "torch.aten.expand"})
+
+
+def gather(b: Builder, x: Value, axis: int, index: Value) -> Value:
+    """Return the parts of x along an axis that a list of places names, none of them outside.
+
+    On gfx9 a part of a larger tensor, such as an operand with gaps, is copied first: IREE 3.13
+    folds the cut into the gathering kernel, and that takes the part's extents for its strides
+    (wrong numbers, found by emulation and seen in the kernel's LLVM IR).
+    """
+    if b.target.is_gfx9 and _is_part(x.ssa):
+        # An outermost dim of one entry is in the way of the copy.
+        entries = x.shape[1:] if x.rank > 1 and x.shape[0] == 1 else x.shape
+        x = b.reshape(b.materialise(b.reshape(x, entries)), x.shape)
+    shape = (*x.shape[:axis], index.shape[0], *x.shape[axis + 1 :])
+    return b.call(T.AtenIndexSelectOp, shape, x.dtype, x, axis, index)
+
+
+def _is_part(value: Any) -> bool:
+    """Whether a value is cut out of another one, seen through changes of its shape."""
+    while not isinstance(value.owner, ir.Block):
+        made_by = value.owner.operation
+        if made_by.name == "torch.aten.slice.Tensor":
+            _, axis, start, _, step = made_by.operands
+            # The first of its outermost entries lie as they did.
+            if [_constant(v) for v in (axis, start, step)] != [0, 0, 1]:
+                return True
+        elif made_by.name not in _VIEWS:
+            return False
+        value = made_by.operands[0]
+    return False
+
+
+def _constant(value: Any) -> int | None:
+    """Return a number that the IR has as a constant."""
+    if isinstance(value.owner, ir.Block) or value.owner.name != "torch.constant.int":
+        return None
+    return int(value.owner.attributes["value"].value)
