@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
 from hipdnn_iree.graph_api.dtypes import DataType
+from hipdnn_iree.jit.compiler.client import Compiler
+from hipdnn_iree.jit.compiler.request import CompileRequest
 from hipdnn_iree.jit.runtime.device import Device
 from hipdnn_iree.jit.runtime.module import Module, transient_bytes
 from hipdnn_iree.jit.runtime.plan import Executable
@@ -110,24 +113,17 @@ LAYOUT_ARGS = (
 
 
 @pytest.fixture(scope="session")
-def compile_text() -> Callable[..., bytes]:
+def compile_text() -> Iterator[Callable[..., bytes]]:
     """Return text -> vmfb, remembered; the compiler runs in a child process."""
-    from iree.compiler.tools import compile_str
+    with Compiler(1) as compiler:
 
-    done: dict[tuple[str, ...], bytes] = {}
+        @cache
+        def compile_text(text: str, *flags: str, backend: str = "llvm-cpu") -> bytes:
+            given = (f"--iree-hal-target-backends={backend}", "--iree-input-type=torch")
+            request = CompileRequest(source=text.encode(), flags=(*given, *(flags or FLAGS)))
+            return compiler.compile(request).vmfb
 
-    def compile_text(text: str, *flags: str, backend: str = "llvm-cpu") -> bytes:
-        key = (text, backend, *flags)
-        if key not in done:
-            done[key] = compile_str(
-                text,
-                target_backends=[backend],
-                input_type="torch",
-                extra_args=[*(flags or FLAGS)],
-            )
-        return done[key]
-
-    return compile_text
+        yield compile_text
 
 
 @dataclass
