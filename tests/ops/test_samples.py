@@ -145,6 +145,26 @@ def test_samples_match_the_reference(pack: list[Problem], check: Callable[..., A
         run_together(graphs, check)
 
 
+def test_a_wrong_part_is_named(monkeypatch: pytest.MonkeyPatch, check: Callable[..., Any]) -> None:
+    by_name = {sample.name: sample for sample in sample_problems()}
+    graphs = [
+        replace(by_name[name].graph(DataType.FLOAT).freeze(), name=name)
+        for name in ("matmul.primes", "pointwise.relu_all", "matmul.1x1x1")
+    ]
+    run_together(graphs, check)
+
+    right = expect
+
+    def other(graph: FrozenGraph, inputs: dict[int, Any]) -> Any:
+        wrong = graph.name == "pointwise.relu_all"
+        return right(graph, verify.random_inputs(graph, seed=2) if wrong else inputs)
+
+    monkeypatch.setitem(run_together.__globals__, "expect", other)
+    with pytest.raises(AssertionError, match=r"^pointwise\.relu_all: .* elements wrong") as caught:
+        run_together(graphs, check)
+    assert "matmul" not in str(caught.value)
+
+
 def every_problem() -> list[Problem]:
     return [(sample, data_type) for sample in sample_problems() for data_type in sample.dtypes]
 
