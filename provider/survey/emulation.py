@@ -39,6 +39,7 @@ __all__ = [
     "Finding",
     "brief",
     "emulate",
+    "emulated_report",
     "emulator",
     "from_memory",
     "in_memory",
@@ -169,7 +170,7 @@ def emulate(
             return finding(status="compile-error", note=brief(error), seconds=_since(begin))
         finding = partial(finding, dispatches=compiled.statistics.get("dispatches"))
         try:
-            report = _checked(case.graph, compiled, folder, run, timeout_s, seed)
+            report = emulated_report(case.graph, compiled, folder, run, timeout_s, seed)
         except Exception as error:
             return finding(status="cannot-emulate", note=brief(error), seconds=_since(begin))
     worst = report.max_rel_error
@@ -181,7 +182,7 @@ def emulate(
     )
 
 
-def _checked(
+def emulated_report(
     graph: FrozenGraph,
     compiled: Compiled,
     folder: Path,

@@ -1,0 +1,331 @@
+"""Random graphs put through everything that must not change a result, and reduced when it does."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ...graph_api.dynamic import at_sizes
+from ...graph_api.errors import FormatError, GraphError, HipdnnIreeError, NotSupportedError
+from ...graph_api.frozen import FrozenGraph
+from ...graph_api.graph import Graph
+from ...graph_api.json_form import dumps
+from ...jit import support
+from ...jit.isa import read_kernels
+from ...jit.knobs import scope
+from ...jit.pipeline import dump
+from ...jit.target import Target
+from ..engine import Plan
+from ..manifest import engine
+from ..select import build
+from ..verify import Report, compare, expect, poisoned_outputs, random_inputs
+from .emulation import Emulator, brief, emulated_report
+
+__all__ = ["GOOD", "Check", "check_forms", "check_on_cpu", "check_on_gfx9", "reduced"]
+
+GOOD = ("ok", "declined", "compiled")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """What one way of compiling or writing a graph gave.
+
+    Attributes
+    ----------
+    what : str
+        ``json``, ``wire``, ``build``, a knob with its choice, ``exact``...
+    status : str
+        ``ok``, ``compiled`` (not run), ``declined`` (by rules), ``wrong``, ``differs`` (another
+        digest), ``compile-error``, ``cannot-emulate`` or ``error``.
+    note : str
+        Rules, or what is wrong.
+    seconds : float
+        Wall time.
+    unbounded : float
+        Share of the elements about which the reference could say nothing.
+    spills : int
+        Registers of gfx9 kernels that did not fit.
+    """
+
+    what: str
+    status: str
+    note: str = ""
+    seconds: float = 0.0
+    unbounded: float = 0.0
+    spills: int = 0
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.status in GOOD
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return asdict(self)
+
+
+def _checked(what: str, work: Callable[[], Check]) -> Check:
+    """Return what the work found, with the time it took; an error is a finding as well."""
+    begin = time.perf_counter()
+    try:
+        found = work()
+    except NotSupportedError as error:
+        rules = sorted({d.problem.rule for d in error.declines})
+        found = Check(what=what, status="declined", note=", ".join(rules))
+    except Exception as error:  # everything is told; the next graph is tried
+        status = "compile-error" if type(error).__name__ == "CompileError" else "error"
+        found = Check(what=what, status=status, note=brief(error))
+    return replace(found, seconds=round(time.perf_counter() - begin, 2))
+
+
+def _verdict(what: str, report: Report) -> Check:
+    elements = sum(o.elements for o in report.outputs)
+    vague = sum(o.unbounded for o in report.outputs) / elements
+    wrong = "; ".join(str(o) for o in report.outputs if not o.ok)
+    return Check(what=what, status="wrong" if wrong else "ok", note=wrong, unbounded=vague)
+
+
+# ---------------------------------------------------------------------------- forms of a graph
+
+
+def check_forms(graph: FrozenGraph, seed: int) -> Iterator[Check]:
+    """Yield whether a graph is the same after it was written and read, and told in other words."""
+    from ...hipdnn_plugin.wire import decode, encode
+    from ...hipdnn_plugin.wire.schema import Era
+
+    def same(what: str, again: Callable[[], FrozenGraph]) -> Check:
+        try:
+            found = again()
+        except FormatError as error:
+            # What a form has no place for, it says.
+            rules = sorted({p.rule for p in error.problems})
+            known = set(rules) <= {"WIRE-13", "WIRE-14", "JSON-08"}
+            return Check(what=what, status="declined" if known else "error", note=", ".join(rules))
+        if found.digest == graph.digest:
+            return Check(what=what, status="ok")
+        return Check(what=what, status="differs", note="the digest is another one")
+
+    def wire(era: Era) -> FrozenGraph:
+        return decode.decode(encode.encode(graph, era), Graph).graph.freeze()
+
+    def shuffled() -> FrozenGraph:
+        return Graph.from_json(_in_other_words(dumps(graph), Random(seed))).freeze()
+
+    yield _checked("json", lambda: same("json", lambda: Graph.from_json(dumps(graph)).freeze()))
+    yield _checked("other words", lambda: same("other words", shuffled))
+    ops = {node.op.NAME for node in graph.nodes}
+    for era in Era:
+        if era is Era.N25 and "batchnorm_inference_variance_ext" in ops:
+            continue  # its epsilon, which that form does not hold, comes back as a double
+        what = f"wire {era.value}"
+        yield _checked(what, partial(same, what, partial(wire, era)))
+
+
+def _in_other_words(text: str, rng: Random) -> str:
+    """Return a graph file with other uids and names, and its nodes and tensors in another order."""
+    data = json.loads(text)
+    uids = [t["uid"] for t in data["tensors"]]
+    new = dict(zip(uids, rng.sample(range(1, 100_000), len(uids)), strict=True))
+    for tensor in data["tensors"]:
+        tensor["uid"] = new[tensor["uid"]]
+        tensor["name"] = f"t{rng.randrange(1000)}"
+    for node in data["nodes"]:
+        node["name"] = f"n{rng.randrange(1000)}"
+        _renumber(node, new)
+    rng.shuffle(data["nodes"])
+    rng.shuffle(data["tensors"])
+    return json.dumps(data)
+
+
+def _renumber(record: dict[str, Any], new: Mapping[int, int]) -> None:
+    """Replace the uids in a node, in place."""
+    for key, value in record.items():
+        if isinstance(value, dict):
+            _renumber(value, new)
+        elif key == "axis_tensor_uid" or not key.endswith(("_uid", "_uids")):
+            continue  # hipDNN keeps an axis under that name
+        elif value is not None:
+            record[key] = [new[v] for v in value] if isinstance(value, list) else new[value]
+
+
+# ---------------------------------------------------------------------------- the CPU
+
+
+def run_and_compare(plan: Plan, graph: FrozenGraph, seed: int) -> Report:
+    """Run a plan on random inputs and poisoned outputs, and compare with the reference."""
+    inputs, outputs = random_inputs(graph, seed), poisoned_outputs(graph)
+    buffers: dict[Any, Any] = {**inputs, **outputs}
+    plan.execute(buffers)
+    return compare(graph, outputs, expect(graph, inputs))
+
+
+def check_on_cpu(graph: FrozenGraph, seed: int, *, variants: int = 2) -> Iterator[Check]:
+    """Yield what the CPU makes of a graph: as it is, and in some of the other ways to build it.
+
+    Parameters
+    ----------
+    graph : FrozenGraph
+    seed : int
+        Of the data and of what is tried.
+    variants : int
+        How many other ways.
+    """
+    target = Target.parse("cpu")
+
+    def one(what: str, at: FrozenGraph, make: Callable[[], Plan]) -> Check:
+        return _checked(what, lambda: _verdict(what, run_and_compare(make(), at, seed)))
+
+    yield one("build", graph, lambda: build(graph, target, engine="iree"))
+    rng = Random(f"variants {seed}")
+    ways = list(_ways(graph, target, rng))
+    for what, at, make in rng.sample(ways, min(variants, len(ways))):
+        yield one(what, at, make)
+
+
+Way = tuple[str, FrozenGraph, Callable[[], Plan]]
+
+
+def _ways(graph: FrozenGraph, target: Target, rng: Random) -> Iterator[Way]:
+    """Yield other ways to build a graph: knobs, the split engine, PyTorch, dynamic dims."""
+    ours = engine("iree")
+    for knob in ours.knobs(graph, target):
+        others = [c for c in knob.choices if c != knob.default]
+        for choice in others if knob.name.endswith(".form") else rng.sample(others, bool(others)):
+            knobs = {knob.name: choice}
+            what = f"{knob.name}={choice}"
+            yield what, graph, partial(build, graph, target, engine="iree", knobs=knobs)
+    for name in ("split", "torch"):
+        found = engine(name)
+        if found.declines(graph, target):
+            continue
+        yield name, graph, partial(build, graph, target, engine=name)
+        for knob in found.knobs(graph, target):
+            for choice in knob.choices:
+                if choice != knob.default:
+                    knobs = {knob.name: choice}
+                    what = f"{name} {knob.name}={choice}"
+                    yield what, graph, partial(build, graph, target, engine=name, knobs=knobs)
+    yield from _dynamic(graph, target, rng)
+
+
+def _dynamic(graph: FrozenGraph, target: Target, rng: Random) -> Iterator[Way]:
+    """Yield the graph with one extent made dynamic, run at another size than it has."""
+    extents = {d for u in graph.inputs for d in graph.tensors[u].dims if d > 1}
+    for extent in rng.sample(sorted(extents), min(2, len(extents))):
+        data = json.loads(dumps(graph))
+        data["dynamic_dims"] = {"n": {"range": [1, 64], "example": extent}}
+        for tensor in data["tensors"]:
+            if tensor["uid"] in graph.inputs:
+                marks = {str(i): "n" for i, d in enumerate(tensor["dims"]) if d == extent}
+                if marks:
+                    tensor["dynamic_dims"] = marks
+            # What follows from other dims is inferred.
+        try:
+            whole = Graph.from_json(json.dumps(data)).freeze()
+            size = rng.choice([s for s in (1, 2, 3, 5, 8, 17, 33) if s != extent])
+            at = at_sizes(whole, {"n": size})
+        except (GraphError, FormatError):
+            continue  # an extent that ops rely on
+        for how, words in (({}, "dynamic"), ({"exact": True}, "exact"),
+                           ({"buckets": "powers"}, "buckets")):  # fmt: skip
+            what = f"{words} {extent} at {size}"
+
+            def make(
+                how: Mapping[str, Any] = how, whole: FrozenGraph = whole, size: int = size
+            ) -> Plan:
+                return build(whole, target, engine="iree", **how).with_sizes({"n": size})
+
+            yield what, at, make
+
+
+# ---------------------------------------------------------------------------- gfx9
+
+
+def check_on_gfx9(
+    graph: FrozenGraph,
+    target: Target,
+    seed: int,
+    *,
+    run: Emulator | None = None,
+    compile_timeout_s: float = 60,
+    timeout_s: float = 60,
+    keep: Path | None = None,
+) -> Check:
+    """Return what compiling for gfx9 gives and, with an emulator, the numbers."""
+    what = str(target)
+
+    def work() -> Check:
+        problems = list(support.problems(graph, target))
+        if problems:
+            note = ", ".join(sorted({p.rule for p in problems}))
+            return Check(what=what, status="declined", note=note)
+        with TemporaryDirectory(prefix="hipdnn-iree-fuzz-") as scratch:
+            folder = keep or Path(scratch)
+            with scope(compiler_timeout_s=compile_timeout_s, cache_mode="off"):
+                compiled = dump(graph, target, folder)
+            kernels = read_kernels(folder / "dispatches")
+            spills = sum(k.vgpr_spills + k.sgpr_spills for k in kernels)
+            if run is None:
+                return Check(what=what, status="compiled", spills=spills)
+            try:
+                report = emulated_report(graph, compiled, folder, run, timeout_s, seed)
+            except Exception as error:  # the emulator knows not all instructions
+                note = brief(error)
+                return Check(what=what, status="cannot-emulate", note=note, spills=spills)
+            return replace(_verdict(what, report), spills=spills)
+
+    return _checked(what, work)
+
+
+# ---------------------------------------------------------------------------- reduction
+
+
+def reduced(graph: FrozenGraph, fails: Callable[[FrozenGraph], bool]) -> FrozenGraph:
+    """Return a small part of a graph that fails as well: nodes are left out one by one.
+
+    What left-out nodes made becomes an input, and a result that nobody reads any more an output.
+    """
+    shrinking = True
+    while shrinking:
+        shrinking = False
+        for index in reversed(range(len(graph.nodes))):
+            if len(graph.nodes) == 1:
+                return graph
+            try:
+                smaller = _without(graph, index)
+                bad = fails(smaller)
+            except HipdnnIreeError:
+                continue
+            if bad:
+                graph, shrinking = smaller, True
+                break
+    return graph
+
+
+def _without(graph: FrozenGraph, index: int) -> FrozenGraph:
+    nodes = [n for i, n in enumerate(graph.nodes) if i != index]
+    made = {uid for node in nodes for uid in node.outputs.values()}
+    read = {uid for node in nodes for uid in node.inputs.values()}
+    touched = made | read
+    specs = {}
+    for uid, spec in graph.tensors.items():
+        if uid in touched:
+            # An input has a buffer, and so has a result that is the end of its chain.
+            end = uid not in read or uid not in made
+            specs[uid] = replace(spec, virtual=spec.virtual and not end)
+    small = replace(
+        graph,
+        nodes=tuple(nodes),
+        tensors=specs,
+        inputs=tuple(u for u, s in specs.items() if u not in made and s.value is None),
+        outputs=tuple(u for u, s in specs.items() if u in made and not s.virtual),
+        unused=(),
+    )
+    return Graph.from_json(dumps(small)).freeze()

@@ -1,0 +1,85 @@
+"""Ops composed at random: what must not change a result does not (``scripts/fuzz_graphs``)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hipdnn_iree import Graph
+from hipdnn_iree.graph_api.errors import CompileError
+from hipdnn_iree.graph_api.frozen import FrozenGraph
+from hipdnn_iree.jit import support
+from hipdnn_iree.jit.lowering.module import lower_graph
+from hipdnn_iree.jit.target import Target
+from hipdnn_iree.provider.reference import OPS
+from hipdnn_iree.provider.survey import fuzz
+from hipdnn_iree.provider.survey.random_graphs import STYLES, random_graph
+
+CPU, MI300 = Target.parse("cpu"), Target.parse("gfx942")
+
+
+def test_equal_seeds_give_equal_graphs() -> None:
+    one, two = (random_graph(5).freeze() for _ in range(2))
+    assert one.digest == two.digest
+    assert len({random_graph(seed).freeze().digest for seed in range(10)}) == 10
+
+
+def test_graphs_are_valid_and_the_same_in_every_form() -> None:
+    seen: set[str] = set()
+    for seed in range(40):
+        graph = random_graph(seed, style=STYLES[seed % len(STYLES)]).freeze()
+        seen |= {node.op.NAME for node in graph.nodes}
+        for found in fuzz.check_forms(graph, seed):
+            assert found.good, (seed, found)
+        for target in (CPU, MI300):
+            if not list(support.problems(graph, target)):
+                assert lower_graph(graph, target)
+    # Custom ops bring code of their own; seldom ones need not come up.
+    assert len(set(OPS) - seen) < 6, set(OPS) - seen
+
+
+@pytest.mark.parametrize("seed", [8, 42, 69])
+def test_graphs_run_right_in_several_ways(seed: int) -> None:
+    style = STYLES[seed % len(STYLES)]
+    graph = random_graph(seed, style=style, nodes=6).freeze()
+    for found in fuzz.check_on_cpu(graph, seed, variants=1):
+        assert found.good, found
+        assert found.unbounded < 0.5
+
+
+def _small() -> FrozenGraph:
+    g = Graph(io_data_type="float")
+    x = g.tensor(dims=(4, 4))
+    y = g.tanh(g.matmul(g.relu(x), g.tensor(dims=(4, 3))))
+    g.add(y, 1.0).set_output()
+    return g.freeze()
+
+
+def test_a_failing_graph_is_reduced_to_the_node_that_fails() -> None:
+    def fails(part: FrozenGraph) -> bool:
+        return any(node.op.NAME == "matmul" for node in part.nodes)
+
+    small = fuzz.reduced(_small(), fails)
+    assert [node.op.NAME for node in small.nodes] == ["matmul"]
+    assert len(small.inputs) == 2
+    assert len(small.outputs) == 1
+
+
+def test_wrong_numbers_and_errors_are_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = _small()
+
+    class Broken:
+        def execute(self, buffers: object) -> None:
+            """Write nothing."""
+
+    def refused(*_: object, **__: object) -> object:
+        raise CompileError("no", stage="compile")
+
+    monkeypatch.setattr(fuzz, "build", lambda *_, **__: Broken())
+    (found,) = fuzz.check_on_cpu(graph, 1, variants=0)
+    assert found.status == "wrong"
+    assert "never written" in found.note
+    monkeypatch.setattr(fuzz, "build", refused)
+    (found,) = fuzz.check_on_cpu(graph, 1, variants=0)
+    assert found.status == "compile-error"
+    assert not replace(found, status="differs").good
