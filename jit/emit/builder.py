@@ -138,6 +138,16 @@ class Builder:
         op = T.ValueTensorLiteralOp(attribute, results=[result_type])
         return Value(op.result, tuple(shape), dtype)
 
+    def table(self, values: np.ndarray[Any, Any], dtype: DataType) -> Value:
+        """Return a tensor of these numbers, each rounded to a float type once."""
+        raw = _rounded(values, dtype).tobytes().hex().upper()
+        dims = "x".join(map(str, values.shape))
+        text = f'dense<"0x{raw}"> : tensor<{dims}x{narrow.storage(dtype)}>'
+        op = T.ValueTensorLiteralOp(
+            ir.Attribute.parse(text), results=[self.type(values.shape, dtype)]
+        )
+        return Value(op.result, tuple(values.shape), dtype)
+
     def number_type(self, dtype: DataType) -> Any:
         """Return the type of an argument that is one number: 64 bits, an integer or a float."""
         return ir.Type.parse("!torch.float" if dtype.is_float else "!torch.int")
@@ -418,8 +428,8 @@ def _int_list(items: Sequence[Any]) -> Any:
     return T.PrimListConstructOp(ir.Type.parse("!torch.list<int>"), items).result
 
 
-def _rounded(value: Scalar, dtype: DataType) -> Any:
-    """Return a number rounded once to a floating-point type."""
+def _rounded(value: Scalar | np.ndarray[Any, Any], dtype: DataType) -> Any:
+    """Return a number, or each of an array, rounded once to a floating-point type."""
     kind = getattr(ml_dtypes, dtype.value.numpy, None) or dtype.value.numpy
     return np.asarray(value, dtype=np.float64).astype(np.dtype(kind))
 

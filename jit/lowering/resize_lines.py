@@ -19,9 +19,11 @@ from ...graph_api.ops.resample_fwd import ResampleOp
 from ..emit.builder import Builder, T, Value
 from .windows import Positions
 
-__all__ = ["Line", "Numbers", "Taps", "ends", "lines", "users"]
+__all__ = ["Line", "Numbers", "Table", "Taps", "ends", "lines", "users"]
 
 Ints = tuple[int, ...]
+Whole = np.ndarray[tuple[int], np.dtype[np.int64]]
+Table = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Line:
         return (self.n - 1) * self.unit
 
     @cached_property
-    def _positions(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def _positions(self) -> Whole:
         """Where the result's elements are taken, in units."""
         at = np.arange(self.out, dtype=np.int64) * self.step + self.start
         return at // self.unit * self.unit if self.nearest else at.clip(0, self.top)
@@ -71,6 +73,13 @@ class Line:
         first = np.searchsorted(self._positions, here - self.unit, side="right")
         behind = np.searchsorted(self._positions, here + self.unit, side="left")
         return int((behind - first).max())
+
+    def end_weights(self, tap: int) -> Table:
+        """Return the weights of ``ends`` of BILINEAR, for each element of the result."""
+        low = np.minimum(self._positions // self.unit, self.n - 2)
+        beyond = self._positions - low * self.unit
+        weights: Table = (beyond if tap else self.unit - beyond) / self.unit
+        return weights
 
 
 def lines(op: ResampleOp, image: Sequence[int], result: Sequence[int], order: Ints) -> list[Line]:

@@ -212,6 +212,10 @@ def test_whole_numbers_tell_positions_without_rounding(mode: str, coordinates: s
                 assert list(taken[o]) == [math.floor(places)]
             else:
                 assert places == position(coordinates, o, n, out)
+        if mode == "bilinear" and n > 1:
+            weights = np.array([line.end_weights(tap) for tap in (0, 1)]).T
+            found = [[float(share) for share in part.values()] for part in taken]
+            assert [[w for w in pair if w] for pair in weights.tolist()] == found
         if mode == "nearest":
             assert line.first == next(iter(taken[0]))
             gaps = {b - a for a, b in itertools.pairwise(next(iter(t)) for t in taken)}
