@@ -8,13 +8,20 @@ from torch_mlir import ir
 
 from .builder import Builder, T, Value
 
-__all__ = ["gather"]
+__all__ = ["gather", "standing_alone"]
 
 _VIEWS = frozenset({"torch.aten.view", "torch.aten.permute", "torch.aten.expand"})
 
 
 def gather(b: Builder, x: Value, axis: int, index: Value) -> Value:
-    """Return the parts of x along an axis that a list of places names, none of them outside.
+    """Return the parts of x along an axis that a list of places names, none of them outside."""
+    x = standing_alone(b, x)
+    shape = (*x.shape[:axis], index.shape[0], *x.shape[axis + 1 :])
+    return b.call(T.AtenIndexSelectOp, shape, x.dtype, x, axis, index)
+
+
+def standing_alone(b: Builder, x: Value) -> Value:
+    """Return x as it may be read by a list of places.
 
     On gfx9 a part of a larger tensor, such as an operand with gaps, is copied first: IREE 3.13
     folds the cut into the gathering kernel, and that takes the part's extents for its strides
@@ -23,9 +30,8 @@ def gather(b: Builder, x: Value, axis: int, index: Value) -> Value:
     if b.target.is_gfx9 and _is_part(x.ssa):
         # An outermost dim of one entry is in the way of the copy.
         entries = x.shape[1:] if x.rank > 1 and x.shape[0] == 1 else x.shape
-        x = b.reshape(b.materialise(b.reshape(x, entries)), x.shape)
-    shape = (*x.shape[:axis], index.shape[0], *x.shape[axis + 1 :])
-    return b.call(T.AtenIndexSelectOp, shape, x.dtype, x, axis, index)
+        return b.reshape(b.materialise(b.reshape(x, entries)), x.shape)
+    return x
 
 
 def _is_part(value: Any) -> bool:
