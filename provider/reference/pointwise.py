@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -366,11 +366,20 @@ def bound(op: Pointwise, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: C
         for points in product(*map(_range_points, xs, es)):
             change = np.abs(_apply(op, list(points), ctx) - y)
             spread = np.maximum(spread, np.where(np.isnan(change), np.inf, change))
+            if op.mode is _P.MOD and ctx.compute.is_float:
+                spread = np.maximum(spread, _jump(points, xs, es, y))
     if op.mode in (_P.CMP_EQ, _P.CMP_NEQ):
         # The ends of two overlapping ranges need not be equal, but values inside them are.
         close = (np.abs(xs[0] - xs[1]) <= es[0] + es[1]) & (es[0] + es[1] > 0)
         spread = np.where(close, 1.0, spread)
     return {"out_0": spread + _own_error(op, row, y, xs, ctx)}
+
+
+def _jump(points: Sequence[Array], xs: list[Array], es: list[Array], y: Array) -> Array:
+    """Return how far a remainder may be off where its quotient is not known."""
+    a, b = xs
+    reach = np.abs(b) + es[1] + np.where(np.abs(a) > es[0], 0.0, np.abs(y))
+    return np.where(np.trunc(points[0] / points[1]) == np.trunc(a / b), 0.0, reach)
 
 
 def _range_points(x: Array, e: Array) -> list[Array]:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hipdnn_iree import Graph, PointwiseMode, load
 from hipdnn_iree.jit.knobs import scope
+from hipdnn_iree.provider.verify import expect
 
 Run = Callable[..., Any]
 
@@ -173,3 +174,32 @@ def test_constants_are_made_once(torch_ir: Callable[..., str]) -> None:
     ir = torch_ir(graph)
     assert ir.count("torch.constant.int 0") == 1
     assert ir.count("prim.ListConstruct") == 1  # one order for both operands and the result
+
+
+@pytest.mark.parametrize("mode", ["identity", "mul"])
+def test_doubles_become_halves_below_the_smallest_normal_one(mode: str, run: Run) -> None:
+    # The CPU's own conversion makes them 0; ties and both sides of 2^-14 are among them.
+    rng = np.random.default_rng(0)
+    steps = np.arange(-2050, 2051) / 2.0**25
+    x = np.concatenate([steps, rng.uniform(-1e-4, 1e-4, 500), [70000.0, np.inf, np.nan, -0.0]])
+    g = Graph(io_data_type="double", compute_data_type="double")
+    tx = g.tensor(dims=x.shape)
+    y = g.identity(tx) if mode == "identity" else g.mul(tx, 3.0)
+    y.set_output().set_data_type("half")
+    (got,) = run(g, {tx: x})
+    with np.errstate(over="ignore"):
+        expected = (x if mode == "identity" else x * 3).astype(np.float16)
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_a_remainder_is_open_where_its_quotient_is() -> None:
+    # The dot product is 1 but for rounding, so that its ceiling is 1 or 2, and 1.75 mod 1.5 or 2.5.
+    g = Graph(io_data_type="half", intermediate_data_type="float", compute_data_type="float")
+    a, b, c = g.tensor(dims=(1, 3)), g.tensor(dims=(3, 1)), g.tensor(dims=(1, 1))
+    y = g.mod(c, g.add(g.ceil(g.matmul(a, b)), 0.5)).set_output()
+    values = {a: [[0.25, 0.25, 0.5]], b: [[1], [1], [1]], c: [[1.75]]}
+    arrays = {t.uid: np.array(v, np.float16) for t, v in values.items()}
+    found = expect(g.freeze(), arrays)
+    assert found.values[y.uid] == 0.25
+    assert found.low[y.uid] <= 0.25
+    assert found.high[y.uid] >= 1.75
