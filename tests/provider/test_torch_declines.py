@@ -51,8 +51,11 @@ def test_what_it_serves_and_where() -> None:
 def test_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_engine, "find_spec", lambda name: None)
     assert "hipdnn-iree[torch]" in one(relu(), "TORCH-ENG-01", "torch").hint
+    # A graph of its own: choices are remembered, and other tests want this one served.
+    g = Graph(io_data_type="float")
+    g.relu(g.tensor(dims=(3, 11))).set_output()
     with pytest.raises(NotSupportedError, match="TORCH-ENG-01"):
-        relu().build("cpu", engine="torch")
+        g.build("cpu", engine="torch")
 
 
 def test_ops_types_and_ragged_tensors() -> None:
