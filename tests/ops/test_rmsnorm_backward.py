@@ -65,3 +65,20 @@ def test_mistakes_are_told(rule: str, port: str, dy: Dims, inv: Dims) -> None:
     with pytest.raises(GraphError) as caught:
         g.freeze()
     assert (rule, port) in {(p.rule, p.port) for p in caught.value.problems}
+
+
+@pytest.mark.parametrize("port", ["dy", "x"])
+def test_a_repeated_operand(port: str, check: Callable[..., object]) -> None:
+    # As the gradient of a sum over the batch is; without a copy the CPU code does not compile.
+    dims, thin = (7, 2, 13, 9), (0, 117, 9, 1)
+    g = Graph(io_data_type="float")
+    dy = g.tensor(dims=dims, strides=thin if port == "dy" else None)
+    x = g.tensor(dims=dims, strides=thin if port == "x" else None)
+    scale, inverse = g.tensor(dims=(1, 1, 1, 9)), g.tensor(dims=(7, 2, 13, 1))
+    found = g.rmsnorm_backward(dy, x, scale, inverse)
+    found.dx.set_output()
+    found.dscale.set_output()
+    if port == "dy":
+        for gradient in g.layernorm_backward(dy, x, scale, epsilon=1e-5):
+            gradient.set_output()
+    check(g.freeze())
