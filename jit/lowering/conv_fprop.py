@@ -116,7 +116,8 @@ def _read(b: Builder, x: Value, w: Value, op: ConvOp) -> tuple[Value, ConvOp]:
     for i, k in enumerate(w.shape[2:]):
         n, reach = x.shape[2 + i], op.dilation[i] * (k - 1) + 1
         beyond = pre[i] + n + post[i] - reach
-        if isinstance(n, Dim) or not 0 < beyond < stride[i] or reach <= pre[i]:
+        # Filters of one tap are compiled rightly as they are, and not where the image is cut.
+        if isinstance(n, Dim) or not 0 < beyond < stride[i] or reach <= pre[i] or k == 1:
             continue
         x = b.slice(x, 2 + i, 0, min(reach - pre[i], n))
         post[i], stride[i] = max(post[i] - beyond, 0), 1

@@ -275,3 +275,11 @@ def test_a_strided_convolution_with_one_window(
     w = g.tensor(dims=(2, x[1], *(3,) * (len(x) - 2)))
     g.conv_fprop(g.tensor(dims=x), w, padding=padding, stride=stride).set_output()
     check(g.freeze())
+
+
+def test_one_tap_with_one_window(check: Run) -> None:
+    # Here the image is left as it is: the compiler ends by SIGSEGV where it is cut.
+    g = Graph(io_data_type="bfloat16", compute_data_type="float")
+    x, w = g.tensor(dims=(1, 32, 9, 3)), g.tensor(dims=(2, 32, 1, 1))
+    g.conv_fprop(x, w, stride=3).set_output()
+    check(g.freeze())
