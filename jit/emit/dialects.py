@@ -33,6 +33,7 @@ def perform(source: bytes, options: Mapping[str, Any]) -> tuple[Mapping[str, Any
     from torch_mlir.passmanager import PassManager
 
     from ..compiler.inprocess import Refused
+    from .structured import load_casts
 
     with ir.Context() as context, ir.Location.unknown():
         torch.register_dialect(context)
@@ -45,6 +46,7 @@ def perform(source: bytes, options: Mapping[str, Any]) -> tuple[Mapping[str, Any
             return True
 
         context.attach_diagnostic_handler(hear)
+        load_casts(context)
         module = ir.Module.parse(source)
         _return_results(module)
         for pipeline in (_LEGALISE, DIALECTS[options["dialect"]]):

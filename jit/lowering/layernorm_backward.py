@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.layernorm_backward import LayernormBackward
 from ..emit.builder import Builder, Value
-from .row_norms import Rows, gradients, inverse_root
+from .row_norms import Rows, gradients, inverse_root, whole
 
 __all__ = ["lower"]
 
@@ -17,7 +17,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     op = node.op
     assert isinstance(op, LayernormBackward)
     rows = Rows.of(b, inputs["x"], inputs["scale"], op.normalized_dim_count)
-    x = rows.load(inputs["x"], node.compute_data_type)
+    x = rows.load(whole(b, inputs["x"]), node.compute_data_type)
     if "mean" in inputs:
         mean, inverse = (
             rows.load_statistic(inputs[port], x.dtype) for port in ("mean", "inv_variance")

@@ -21,12 +21,10 @@ from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ...graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ...graph_api.ops.conv_wgrad import ConvWgrad
 from ...graph_api.ops.layernorm import Layernorm
-from ...graph_api.ops.layernorm_backward import LayernormBackward
 from ...graph_api.ops.matmul import Matmul
 from ...graph_api.ops.pointwise import Pointwise
 from ...graph_api.ops.reduction import Reduction
 from ...graph_api.ops.rmsnorm import Rmsnorm
-from ...graph_api.ops.rmsnorm_backward import RmsnormBackward
 from ...graph_api.ops.slice import Slice
 from ...graph_api.ops.transpose import Transpose
 from ...graph_api.tensor import TensorSpec
@@ -168,7 +166,6 @@ def _convolved(graph: FrozenGraph, uid: int) -> bool:
 
 
 _NORMS = Layernorm | Rmsnorm
-_NORM_GRADIENTS = LayernormBackward | RmsnormBackward
 _PRODUCTS = Matmul | ConvOp
 
 
@@ -177,7 +174,7 @@ def _operand(b: Builder, graph: FrozenGraph, node: FrozenNode, port: str, value:
 
     On the CPU it fuses sums over rows with the packing of a product's tiles, and a norm with their
     unpacking, and then refuses its own code, whose vectors or stack frame are too large (256 rows
-    of 512).  Sums over the product of a repeated operand become a product whose shapes it mixes up.
+    of 512).
     """
     uid, fails = node.inputs[port], False
     if b.target.is_gfx9:
@@ -185,8 +182,6 @@ def _operand(b: Builder, graph: FrozenGraph, node: FrozenNode, port: str, value:
         fails |= isinstance(node.op, ConvWgrad) and _convolved(graph, uid)
     elif b.target.is_cpu and isinstance(node.op, _PRODUCTS):
         fails = _made_of(graph, uid, _NORMS | Reduction)
-    elif b.target.is_cpu and isinstance(node.op, _NORM_GRADIENTS):
-        fails = value.repeated and port in ("dy", "x")
     elif b.target.is_cpu:
         fails = isinstance(node.op, _NORMS) and port == "x" and _made_of(graph, uid, _PRODUCTS)
     return b.materialise(value) if fails else value

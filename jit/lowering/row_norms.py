@@ -12,10 +12,18 @@ from ...graph_api.ops.row_norms import aligned, normalised_dims
 from ..emit.builder import Builder, T, Value
 from ..emit.gather import gather
 
-__all__ = ["Rows", "gradients", "inverse_root", "spread", "total"]
+__all__ = ["Rows", "gradients", "inverse_root", "spread", "total", "whole"]
 
 Axes = Sequence[int]
 WAVE = 64
+
+
+def whole(b: Builder, x: Value) -> Value:
+    """Return an operand whose product with another one is summed, copied where it is repeated.
+
+    The CPU's compiler makes a matrix product of such sums, and mixes up its shapes otherwise.
+    """
+    return b.materialise(x) if b.target.is_cpu and x.repeated else x
 
 
 def total(b: Builder, x: Value, axes: Axes) -> Value:
@@ -163,7 +171,7 @@ def gradients(
     (x - mean) · inverse, not x · inverse.
     """
     rank = len(rows.shape)
-    dy = b.convert(inputs["dy"], node.compute_data_type)
+    dy = b.convert(whole(b, inputs["dy"]), node.compute_data_type)
     scale = spread(b, inputs["scale"], rank, node)
     g = b.mul(dy, scale)
     g = rows.load(g, g.dtype)

@@ -110,6 +110,11 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
     ],
     ("conv_fprop", "img2col"): [conv(last=True, padding=1)],
     ("conv_fprop", "taps"): [conv(groups=6, filters=6, last=True, padding=1, stride=(1, 2))],
+    ("conv_fprop", "channels_last"): [
+        conv("half", groups=6, filters=6, last=True, padding=(2, 1), stride=(1, 2)),
+        conv("bfloat16", groups=6, filters=6, taps=(3, 5), pre_padding=(1, 0), post_padding=(0, 3)),
+        conv("double", groups=6, filters=6, dilation=(2, 1), conv_mode="convolution"),
+    ],
     ("conv_fprop", "per_group"): [conv("bfloat16", groups=2, padding=1, stride=2)],
     ("conv_fprop", "plain"): [conv("half", groups=2, last=True, padding=1)],
     ("conv_dgrad", "flipped"): [dgrad("half", last=True)],

@@ -1,0 +1,91 @@
+"""Ops of MLIR's linalg dialect, for what the Torch dialect cannot say.
+
+A tensor leaves Torch's types for such an op and comes back after it, by the casts that torch-mlir's
+own conversion makes; IREE takes such modules as it takes all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch_mlir import ir
+from torch_mlir.passmanager import PassManager
+
+from .builder import Builder, Value
+from .narrow import storage
+
+__all__ = ["DEPTHWISE", "depthwise", "load_casts"]
+
+DEPTHWISE = {1: "linalg.depthwise_conv_1d_nwc_wc", 2: "linalg.depthwise_conv_2d_nhwc_hwc"}
+"""The depthwise convolution by the number of spatial dims."""
+
+
+def load_casts(context: ir.Context) -> None:
+    """Make a context know the casts between Torch's tensors and MLIR's own.
+
+    The wheel registers their dialect only for the passes that need it, so one is run on nothing.
+    """
+    with context, ir.Location.unknown():
+        empty = ir.Module.create().operation
+        PassManager.parse("builtin.module(torch-func-backend-type-conversion)").run(empty)
+
+
+def depthwise(
+    b: Builder, x: Value, w: Value, stride: Sequence[int], dilation: Sequence[int]
+) -> Value:
+    """Return the convolution of each channel with its own filter, without padding.
+
+    Parameters
+    ----------
+    x : Value
+        Image, dims (N, spatial..., C).
+    w : Value
+        Filters, dims (taps..., C), of x's floating type.
+    stride, dilation : sequence of int
+        One value per spatial dim, of which there are one or two.
+
+    Returns
+    -------
+    Value
+        Dims (N, spatial..., C).
+    """
+    rank = len(stride)
+    extents = tuple(
+        (n - d * (k - 1) - 1) // s + 1
+        for n, k, s, d in zip(x.shape[1:-1], w.shape, stride, dilation, strict=False)
+    )
+    shape = (x.shape[0], *extents, x.shape[-1])
+    load_casts(ir.Context.current)
+    element = ir.Type.parse(storage(x.dtype))
+    tensors = [_to_builtin(v) for v in (x, w, b.literal(0, x.dtype, shape))]
+    numbers = ir.RankedTensorType.get([rank], ir.IntegerType.get_signless(64))
+    op = ir.Operation.create(
+        DEPTHWISE[rank],
+        results=[tensors[-1].type],
+        operands=tensors,
+        attributes={
+            "strides": _numbers(stride, numbers),
+            "dilations": _numbers(dilation, numbers),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([2, 1]),
+        },
+        regions=1,
+    )
+    block = op.regions[0].blocks.append(element, element, element)
+    with ir.InsertionPoint(block):
+        image, filter_, total = block.arguments
+        term = ir.Operation.create("arith.mulf", [element], [image, filter_]).result
+        total = ir.Operation.create("arith.addf", [element], [total, term]).result
+        ir.Operation.create("linalg.yield", operands=[total])
+    result = ir.Operation.create(
+        "torch_c.from_builtin_tensor", [b.type(shape, x.dtype)], [op.result]
+    ).result
+    return Value(result, shape, x.dtype)
+
+
+def _to_builtin(v: Value) -> ir.Value:
+    kind = ir.RankedTensorType.get(list(v.shape), ir.Type.parse(storage(v.dtype)))
+    return ir.Operation.create("torch_c.to_builtin_tensor", [kind], [v.ssa]).result
+
+
+def _numbers(values: Sequence[int], kind: ir.Type) -> ir.Attribute:
+    return ir.Attribute.parse(f"dense<{list(values)}> : {kind}")
