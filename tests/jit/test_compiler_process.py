@@ -75,6 +75,11 @@ def gone(pid: int) -> bool:
     return table().get(pid, (0, "Z"))[1] == "Z"
 
 
+def ended(child: int) -> bool:
+    """Whether all threads of a child have ended: it is ``gone`` when its first one has."""
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
+
 Until = Callable[[Callable[[], object]], None]
 
 
@@ -173,7 +178,7 @@ def test_kill_while_idle_is_not_noticed(until: Until) -> None:
         first = compiler.compile(relu()).vmfb
         pid = worker_of(compiler)
         os.kill(pid, signal.SIGKILL)
-        until(lambda: gone(pid))
+        until(lambda: ended(pid))
         assert compiler.compile(relu()).vmfb == first
 
 
