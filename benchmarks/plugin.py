@@ -56,12 +56,12 @@ class Job:
             file = folder / f"{uid}.bin"
             if spec.output:
                 self.outputs[uid] = file
-                lines.append(f"{uid} {spec.nbytes} 0 - {file}")
+                lines.append(f"{uid}\t{spec.nbytes}\t0\t-\t{file}")
                 continue
             memory = aligned_bytes(spec.nbytes)
             np.copyto(view(memory, spec), self.inputs[uid])
             memory.tofile(file)
-            lines.append(f"{uid} {spec.nbytes} 0 {file} -")
+            lines.append(f"{uid}\t{spec.nbytes}\t0\t{file}\t-")
         self.files = [folder / "graph", folder / "config", folder / "job"]
         self.files[0].write_bytes(data)
         self.files[1].write_bytes(encode_config(EngineConfig(engine_id=ENGINE_ID, knobs={})))
@@ -95,7 +95,9 @@ def once(program: Path, job: Job, calls: int) -> dict[str, float]:
     """Run the host once in a new process and return what it measured."""
     bound = job.best_bound_us(2000)
     words = [program, library.library(), "local", "run", *job.files, calls]
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True, check=True)
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)  # noqa: PLW1510
+    if done.returncode:
+        raise SystemExit(f"the host ended with {done.returncode}: {done.stdout}{done.stderr}")
     facts = dict(line.split() for line in done.stdout.splitlines())
     job.verify()
     bound = min(bound, job.best_bound_us(2000))
