@@ -82,3 +82,14 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     declined.output(declined.relu(z), name="y")
     declined.save(folder / "declined.json")
     return folder
+
+
+@pytest.fixture(scope="session")
+def rows_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph file with a dynamic dim n of 1 to 4096 rows."""
+    g = Graph("rows", io_data_type="float", compute_data_type="float")
+    x = g.tensor(dims=(g.dynamic("n", range=(1, 4096), example=8), 6), name="x")
+    g.output(g.mul(x, g.tensor(dims=(1, 6), name="w")), name="y")
+    path = tmp_path_factory.mktemp("rows") / "rows.json"
+    g.save(path)
+    return path

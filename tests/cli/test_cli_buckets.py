@@ -6,35 +6,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hipdnn_iree import Graph
 
 Cli = Callable[..., Any]
 
 
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    g = Graph("rows", io_data_type="float", compute_data_type="float")
-    x = g.tensor(dims=(g.dynamic("n", range=(1, 4096), example=8), 6), name="x")
-    g.output(g.mul(x, g.tensor(dims=(1, 6), name="w")), name="y")
-    path = tmp_path_factory.mktemp("buckets") / "rows.json"
-    g.save(path)
-    return path
-
-
 def test_what_is_compiled_ahead_is_what_runs(
-    cli: Cli, file: Path, tmp_path: Path, own_cache: Path
+    cli: Cli, rows_file: Path, tmp_path: Path, own_cache: Path
 ) -> None:
-    words = ["compile", file, "--target", "cpu", "--buckets", "n=8,64"]
+    words = ["compile", rows_file, "--target", "cpu", "--buckets", "n=8,64"]
     found = cli(*words, "-o", tmp_path / "{graph}-{bucket}.vmfb", "--json")
     assert found.code == 0, found.err
     about = found.json()
     assert [row["bucket"] for row in about["targets"]] == [{"n": 8}, {"n": 64}]
     assert about["summary"]["pairs"] == about["summary"]["compiled"] == 2
     assert {p.name for p in tmp_path.glob("*.vmfb")} == {"rows-n8.vmfb", "rows-n64.vmfb"}
-    assert about["graph"]["digest"] == cli("show", file, "--format", "digest").out.strip()
+    assert about["graph"]["digest"] == cli("show", rows_file, "--format", "digest").out.strip()
 
-    run = ["run", file, "--require-precompiled", "--json", "--verify", "--buckets", "8,64"]
+    run = ["run", rows_file, "--require-precompiled", "--json", "--verify", "--buckets", "8,64"]
     found = cli(*run, "--shape", "n=17")
     assert found.code == 0, found.err
     assert (found.json()["cache"], found.json()["bucket"]) == ("hit", {"n": 64})
@@ -50,9 +39,11 @@ def test_what_is_compiled_ahead_is_what_runs(
     assert "0 compiled, 2 in the cache" in table.err
 
 
-def test_an_artifact_holds_the_code_of_each_bucket(cli: Cli, file: Path, tmp_path: Path) -> None:
+def test_an_artifact_holds_the_code_of_each_bucket(
+    cli: Cli, rows_file: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "rows.hipdnn-iree"
-    words = ["artifact", "create", file, "--target", "cpu", "--buckets", "8,64", "-o", path]
+    words = ["artifact", "create", rows_file, "--target", "cpu", "--buckets", "8,64", "-o", path]
     found = cli(*words, "--json")
     assert found.code == 0, found.err
     assert [plan["bucket"] for plan in found.json()["plans"]] == [{"n": 8}, {"n": 64}]
@@ -66,8 +57,8 @@ def test_an_artifact_holds_the_code_of_each_bucket(cli: Cli, file: Path, tmp_pat
     assert "[BUCKET-02] got 65" in over.err
 
 
-def test_buckets_that_do_not_do(cli: Cli, file: Path, tmp_path: Path) -> None:
-    words = ["compile", file, "--target", "cpu", "--buckets"]
+def test_buckets_that_do_not_do(cli: Cli, rows_file: Path, tmp_path: Path) -> None:
+    words = ["compile", rows_file, "--target", "cpu", "--buckets"]
     one = cli(*words, "powers", "-o", tmp_path / "a.vmfb")
     assert one.code == 2
     assert "put {bucket} in its name" in one.err

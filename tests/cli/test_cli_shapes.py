@@ -7,19 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hipdnn_iree import Graph
 
 Cli = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    g = Graph("rows", io_data_type="float", compute_data_type="float")
-    x = g.tensor(dims=(g.dynamic("n", range=(1, 4096), example=8), 6), name="x")
-    g.output(g.mul(x, g.tensor(dims=(1, 6), name="w")), name="y")
-    path = tmp_path_factory.mktemp("shapes") / "rows.json"
-    g.save(path)
-    return path
 
 
 @pytest.mark.parametrize(
@@ -35,8 +24,10 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("--shape", "1=4x6", "--engine", "reference"), [4, 6]),
     ],
 )
-def test_shapes_are_run_and_verified(cli: Cli, file: Path, words: Any, dims: list[int]) -> None:
-    found = cli("run", file, "--verify", "--json", *words)
+def test_shapes_are_run_and_verified(
+    cli: Cli, rows_file: Path, words: Any, dims: list[int]
+) -> None:
+    found = cli("run", rows_file, "--verify", "--json", *words)
     assert found.code == 0, found.err
     about = found.json()
     assert about["verified"] is True
@@ -58,14 +49,14 @@ def test_shapes_are_run_and_verified(cli: Cli, file: Path, words: Any, dims: lis
         ("z=3", None, "PLAN-01"),
     ],
 )
-def test_shapes_that_do_not_fit(cli: Cli, file: Path, text: str, code: Any, said: str) -> None:
-    found = cli("run", file, "--shape", text)
+def test_shapes_that_do_not_fit(cli: Cli, rows_file: Path, text: str, code: Any, said: str) -> None:
+    found = cli("run", rows_file, "--shape", text)
     assert found.code == (code or found.code) != 0
     assert said in found.err
 
 
-def test_buckets_that_cannot_be_read(cli: Cli, file: Path) -> None:
-    found = cli("run", file, "--buckets", "n=many")
+def test_buckets_that_cannot_be_read(cli: Cli, rows_file: Path) -> None:
+    found = cli("run", rows_file, "--buckets", "n=many")
     assert found.code == 2
     assert "none of powers" in found.err
-    assert "BUCKET-01" in cli("run", file, "--buckets", "m=4").err
+    assert "BUCKET-01" in cli("run", rows_file, "--buckets", "m=4").err

@@ -11,25 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hipdnn_iree.graph_api.errors import FormatError, GraphError, Problem
+from graph_json import FILES, problems, read
+from hipdnn_iree.graph_api.errors import FormatError, GraphError
 from hipdnn_iree.graph_api.graph import Graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-DATA = Path(__file__).parents[1] / "data" / "graph_json"
-FILES = sorted(DATA.glob("*.json"))
-
-
-def read(data: Any) -> Graph:
-    return Graph.from_json(data if isinstance(data, str | bytes) else json.dumps(data))
-
-
-def problems(data: Any) -> list[Problem]:
-    with pytest.raises(FormatError) as caught:
-        read(data)
-    assert caught.value.problems
-    assert caught.value.code == "E200"
-    return list(caught.value.problems)
 
 
 def test_megabytes_of_garbage_are_turned_away(

@@ -12,16 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 from hipdnn_iree.graph_api import tensor_rules, validate
-from hipdnn_iree.graph_api.enums import PointwiseMode
 from hipdnn_iree.graph_api.errors import GraphError, Problem
 from hipdnn_iree.graph_api.graph import Graph
 from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
 from hipdnn_iree.graph_api.ops.matmul import Matmul
 from hipdnn_iree.graph_api.ops.pointwise import Pointwise
 from hipdnn_iree.graph_api.ops.reduction import Reduction
+from rule_graphs import RELU, frozen, matmul, node, pw, reduce, relu, x
 
 BIG = 2**63 - 1
-RELU = Pointwise(mode=PointwiseMode.RELU_FWD)
 
 
 @dataclass(frozen=True)
@@ -37,15 +36,6 @@ class Row:
     also: tuple[str, ...] = ()
 
 
-def x(g: Graph, *dims: int, **options: Any) -> Any:
-    return g.tensor(dims=dims or (2, 3), name=options.pop("name", "x"), **options)
-
-
-def relu(g: Graph, *dims: int, **options: Any) -> Any:
-    """A relu node that is an output, on an input made with the options."""
-    return g.relu(x(g, *dims, **options), name="relu").set_output()
-
-
 def conv(g: Graph, image: tuple[int, ...], filter: tuple[int, ...], **options: Any) -> Any:
     a, w = g.tensor(dims=image, name="x"), g.tensor(dims=filter, name="w")
     return g.conv_fprop(a, w, name="conv", **options).set_output()
@@ -53,33 +43,6 @@ def conv(g: Graph, image: tuple[int, ...], filter: tuple[int, ...], **options: A
 
 def conv1(g: Graph, **options: Any) -> Any:
     return conv(g, (1, 2, 8, 8), (4, 2, 3, 3), **options)
-
-
-def matmul(g: Graph, a: tuple[int, ...], b: tuple[int, ...]) -> Any:
-    left, right = g.tensor(dims=a, name="a"), g.tensor(dims=b, name="b")
-    return g.matmul(left, right, name="mm").set_output()
-
-
-def reduce(g: Graph, **options: Any) -> Any:
-    y_dims = options.pop("y", None)
-    options.setdefault("mode", "add")
-    y = g.reduction(x(g), name="sum", **options).set_output()
-    if y_dims is not None:
-        y.set_dim(y_dims)
-    return y
-
-
-def pw(g: Graph, *operands: Any, **options: Any) -> Any:
-    operands = operands or (x(g),)
-    return g.pointwise(*operands, name="pw", **options).set_output()
-
-
-def node(g: Graph, op: Any, inputs: dict[str, Any], **options: Any) -> Any:
-    options.setdefault("name", "n")
-    results = g.add_node(op, inputs, **options)
-    for tensor in results.values():
-        tensor.set_output()
-    return results
 
 
 def cycle(g: Graph) -> None:
@@ -108,12 +71,6 @@ def written_twice(g: Graph) -> None:
     a = x(g)
     y = g.relu(a, name="first").set_output().set_name("y")
     node(g, RELU, {"in_0": a}, outputs={"out_0": y}, name="second")
-
-
-def frozen(g: Graph) -> None:
-    y = relu(g)
-    g.freeze()
-    y.set_name("other")
 
 
 def with_value(g: Graph, value: Any, data_type: str, **options: Any) -> Any:

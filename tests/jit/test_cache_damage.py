@@ -5,46 +5,16 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import logging
 import os
-import random
 import shutil
 from pathlib import Path
 
 import pytest
-from hipdnn_iree.jit.cache import CacheKey, CacheStore
+from cache_entries import MANIFEST, files, folder, key, warnings
+from hipdnn_iree.jit.cache import CacheStore
 from hipdnn_iree.jit.cache.entry import DamagedError, read_entry
 
-
-def key(number: int = 0, **more: str) -> CacheKey:
-    return CacheKey({"graph": f"g{number}", "flags": ("-a", "-b"), "ir": "m" * 500, **more})
-
-
-def files(number: int = 0, size: int = 3000) -> dict[str, bytes]:
-    data = random.Random(number)
-    return {"module.vmfb": data.randbytes(size), "module.mlir": b"func.func @main " * 20}
-
-
-MANIFEST = {"signature": {"args": [{"dims": [2, 3]}], "workspace_bytes": 64}, "note": "größe"}
-
-
-@pytest.fixture(autouse=True)
-def _no_fsync(monkeypatch) -> None:
-    """Hundreds of puts on a busy disk take a minute; no test here cuts the power."""
-    monkeypatch.setattr(os, "fsync", lambda fd: None)
-
-
-@pytest.fixture
-def store(tmp_path) -> CacheStore:
-    return CacheStore(tmp_path / "cache")
-
-
-def warnings(caplog) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-
-
-def folder(store: CacheStore, of: CacheKey) -> Path:
-    return store.root / "v1" / of.digest[:2] / of.digest
+pytestmark = pytest.mark.usefixtures("no_fsync")
 
 
 def truncated(data: bytes) -> bytes:

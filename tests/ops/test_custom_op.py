@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from custom_ops import ERF, SORT, V, body, graph_of
 from hipdnn_iree import DataType, Graph
 from hipdnn_iree.graph_api.errors import CompileError, FormatError, GraphError
 from hipdnn_iree.graph_api.mlir_text import results_of
@@ -15,12 +16,6 @@ from hipdnn_iree.graph_api.ops.custom_op import CustomOp
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.manifest import engine
 
-V = "!torch.vtensor<[2,3],f32>"
-ERF = """
-func.func private @{FUNC_NAME}(%x: {IN0_TYPE}) -> {OUT0_TYPE} {
-  %y = torch.aten.erf %x : {IN0_TYPE} -> {OUT0_TYPE}
-  return %y : {OUT0_TYPE}
-}"""
 MM_AND_RELU = """
 func.func private @{FUNC_NAME}(%x: {IN0_TYPE}, %w: {IN1_TYPE}) -> ({OUT0_TYPE}, {OUT1_TYPE}) {
   %0 = torch.aten.mm %x, %w : {IN0_TYPE}, {IN1_TYPE} -> {OUT0_TYPE}
@@ -28,21 +23,6 @@ func.func private @{FUNC_NAME}(%x: {IN0_TYPE}, %w: {IN1_TYPE}) -> ({OUT0_TYPE}, 
   return %0, %1 : {OUT0_TYPE}, {OUT1_TYPE}
 }"""
 Run = Callable[..., list[np.ndarray[Any, Any]]]
-
-
-def body(*lines: str, result: str = "%y", to: str = V, takes: str = f"%x: {V}") -> str:
-    text = "\n  ".join(lines)
-    return f"func.func @f({takes}) -> {to} {{\n  {text}\n  return {result} : {to}\n}}"
-
-
-def graph_of(text: str, *, inputs: int = 1, **options: Any) -> Graph:
-    """A graph of one custom op on [2, 3] floats."""
-    graph = Graph(io_data_type="float")
-    tensors = [graph.tensor(dims=(2, 3), name=f"x{i}") for i in range(inputs)]
-    options.setdefault("outputs", [((2, 3), "float")])
-    for result in graph.custom_op(mlir=text, inputs=tensors, name="mine", **options):
-        result.set_output()
-    return graph
 
 
 def data(*dims: int, seed: int = 1) -> np.ndarray[Any, Any]:
@@ -234,14 +214,6 @@ def test_control_flow_and_many_constants(run: Run) -> None:
     ]
     (y,) = run(graph_of(body(*lines)), {"x0": data(2, 3)})
     np.testing.assert_array_equal(y, np.maximum(data(2, 3), 0))
-
-
-SORT = body(
-    "%d = torch.constant.int 1",
-    "%f = torch.constant.bool false",
-    f"%y, %i = torch.aten.sort %x, %d, %f : {V}, !torch.int, !torch.bool"
-    f" -> {V}, !torch.vtensor<[2,3],si64>",
-)
 
 
 def test_sorting_leaves_the_input_alone(run: Run) -> None:
