@@ -15,25 +15,18 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import numpy as np
-from hipdnn_iree.hipdnn_plugin import library, messages
-from hipdnn_iree.hipdnn_plugin.serving import ENGINE_ID
-from hipdnn_iree.hipdnn_plugin.wire.engine import EngineConfig, encode_config
-from hipdnn_iree.jit.pipeline import signature_of
-from hipdnn_iree.jit.runtime.arrays import aligned_bytes, view
+from hipdnn_iree.hipdnn_plugin import library
 from hipdnn_iree.provider.bench.machine import machine
 from hipdnn_iree.provider.graph import loads
-from hipdnn_iree.provider.reference import expect
-from hipdnn_iree.provider.reference.inputs import random_inputs
-from hipdnn_iree.provider.verify import compare
+from plugin_host import Host, build_host, write_job
 
 ROOT = Path(__file__).resolve().parent.parent
 GRAPHS = ("pw_relu_all", "fused_conv_bias_relu_f32_nchw")
@@ -41,33 +34,15 @@ PARTS = ("start", "plan", "first", "total", "cpu")
 LIMITS = {"total_ms": 1000.0, "over_us": 10.0}
 
 
-class Job:
-    """A recorded graph with its operands, in files for the host and bound in this process."""
+class Case:
+    """A recorded graph: in files for the host, and bound in this process."""
 
     def __init__(self, name: str, folder: Path) -> None:
         data = (ROOT / "tests" / "data" / "opgraphs" / f"{name}.bin").read_bytes()
-        self.graph = messages.graph(data)
-        self.inputs = random_inputs(self.graph, seed=0)
-        self.outputs: dict[int, Path] = {}
-        folder.mkdir()
-        lines = []
-        uids = (*self.graph.outputs, *self.graph.inputs)
-        for uid, spec in zip(uids, signature_of(self.graph).args, strict=True):
-            file = folder / f"{uid}.bin"
-            if spec.output:
-                self.outputs[uid] = file
-                lines.append(f"{uid}\t{spec.nbytes}\t0\t-\t{file}")
-                continue
-            memory = aligned_bytes(spec.nbytes)
-            np.copyto(view(memory, spec), self.inputs[uid])
-            memory.tofile(file)
-            lines.append(f"{uid}\t{spec.nbytes}\t0\t{file}\t-")
-        self.files = [folder / "graph", folder / "config", folder / "job"]
-        self.files[0].write_bytes(data)
-        self.files[1].write_bytes(encode_config(EngineConfig(engine_id=ENGINE_ID, knobs={})))
-        self.files[2].write_text("\n".join(lines) + "\n")
+        self.job = write_job(folder, data)
         plan = loads(data).build("cpu")
-        self.bound = plan.bind({**self.inputs, **plan.run(self.inputs)}, copy=True)
+        inputs = self.job.inputs
+        self.bound = plan.bind({**inputs, **plan.run(inputs)}, copy=True)
 
     def best_bound_us(self, calls: int) -> float:
         """Return the fastest call of the bound plan, without the host."""
@@ -78,29 +53,15 @@ class Job:
             best = min(best, time.perf_counter() - begin)
         return best * 1e6
 
-    def verify(self) -> None:
-        """Compare what the host has written with the reference."""
-        found = {}
-        for uid, spec in zip(self.outputs, signature_of(self.graph).args, strict=False):
-            memory = aligned_bytes(spec.nbytes)
-            memory[:] = np.fromfile(self.outputs[uid], np.uint8)
-            self.outputs[uid].unlink()
-            found[uid] = view(memory, spec)
-        report = compare(self.graph, found, expect(self.graph, self.inputs))
-        if not report.ok:
-            raise SystemExit(f"wrong result: {report}")
 
-
-def once(program: Path, job: Job, calls: int) -> dict[str, float]:
+def once(host: Host, case: Case, calls: int) -> dict[str, float]:
     """Run the host once in a new process and return what it measured."""
-    bound = job.best_bound_us(2000)
-    words = [program, library.library(), "local", "run", *job.files, calls]
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)  # noqa: PLW1510
-    if done.returncode:
-        raise SystemExit(f"the host ended with {done.returncode}: {done.stdout}{done.stderr}")
-    facts = dict(line.split() for line in done.stdout.splitlines())
-    job.verify()
-    bound = min(bound, job.best_bound_us(2000))
+    bound = case.best_bound_us(2000)
+    facts = host.run("run", *case.job.arguments, calls)
+    case.job.verify()
+    for file in case.job.outputs.values():
+        file.unlink()
+    bound = min(bound, case.best_bound_us(2000))
     return {
         **{f"{part}_ms": float(facts[f"{part}_s"]) * 1e3 for part in PARTS},
         "call_us": float(facts["best_us"]),
@@ -112,16 +73,12 @@ def once(program: Path, job: Job, calls: int) -> dict[str, float]:
 
 def measure(rounds: int, calls: int, folder: Path) -> dict[str, dict[str, dict[str, float]]]:
     """Return best and median of each figure, by graph."""
-    program = folder / "host"
-    source = ROOT / "tests" / "plugin" / "host.c"
-    subprocess.run(
-        ["cc", "-std=gnu11", "-O1", "-o", program, source, "-ldl", "-lpthread"], check=True
-    )
-    jobs = {name: Job(name, folder / name) for name in GRAPHS}
+    host = Host(build_host(folder / "host"), library.library())
+    cases = {name: Case(name, folder / name) for name in GRAPHS}
     seen: dict[str, list[dict[str, float]]] = {name: [] for name in GRAPHS}
     for number in range(rounds + 1):
-        for name, job in jobs.items():
-            found = once(program, job, calls)
+        for name, case in cases.items():
+            found = once(host, case, calls)
             if number:  # the first round reads files that are not in memory yet
                 seen[name].append(found)
     return {
