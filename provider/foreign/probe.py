@@ -175,9 +175,10 @@ def _converse(
         try:
             python = interpreter(settings().compiler_python)
             words = [import_folder(), str(theirs), str(os.getpid()), *filter(None, sys.path)]
-            # A session of its own, to end it with all that the plugin may start.
+            # A session of its own, to end it with all that the plugin may start.  Without buffers
+            # (-u is for C's stdout too) what it prints comes in order, and before a crash.
             process = subprocess.Popen(
-                [python, "-P", "-W", "ignore", "-c", _BOOT, *words],
+                [python, "-P", "-u", "-W", "ignore", "-c", _BOOT, *words],
                 stdin=subprocess.PIPE,
                 stdout=printed,
                 stderr=printed,
