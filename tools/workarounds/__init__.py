@@ -1,0 +1,1 @@
+"""Known compiler defects: what a folder says, and whether the installed compiler has them."""

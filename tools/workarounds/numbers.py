@@ -1,0 +1,156 @@
+"""Inputs, expected results, and running a module: on the CPU, or gfx9 code by emulation."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import iree.runtime as rt
+import ml_dtypes
+import numpy as np
+
+from .schema import Check, read
+
+__all__ = ["arrays", "difference", "expected", "perform"]
+
+CALLS = 5  # whose median is the time of a run
+
+# dtype in defect.toml: NumPy's, and IREE's element type
+TYPES: Mapping[str, tuple[Any, rt.HalElementType]] = MappingProxyType(
+    {
+        "f16": (np.float16, rt.HalElementType.FLOAT_16),
+        "bf16": (ml_dtypes.bfloat16, rt.HalElementType.BFLOAT_16),
+        "f32": (np.float32, rt.HalElementType.FLOAT_32),
+        "f64": (np.float64, rt.HalElementType.FLOAT_64),
+        "i8": (np.int8, rt.HalElementType.SINT_8),
+        "i16": (np.int16, rt.HalElementType.SINT_16),
+        "i32": (np.int32, rt.HalElementType.SINT_32),
+        "i64": (np.int64, rt.HalElementType.SINT_64),
+        "u8": (np.uint8, rt.HalElementType.UINT_8),
+        "bool": (np.bool_, rt.HalElementType.BOOL_8),
+    }
+)
+
+# MLIR's own integers have no sign.
+_SIGNLESS = (
+    (rt.HalElementType.INT_8, np.int8),
+    (rt.HalElementType.INT_16, np.int16),
+    (rt.HalElementType.INT_32, np.int32),
+    (rt.HalElementType.INT_64, np.int64),
+)
+
+
+def arrays(check: Check) -> dict[str, Any]:
+    """Return the inputs by their names, in their own types."""
+    found = {}
+    for position, one in enumerate(check.inputs):
+        random = np.random.default_rng(position if one.seed < 0 else one.seed)
+        count = int(np.prod(one.shape))
+        values = {
+            "normal": random.standard_normal(count),
+            "integers": random.integers(-3, 4, count),
+            "iota": np.arange(count),
+            "ones": np.ones(count),
+            "zeros": np.zeros(count),
+        }
+        found[one.name] = values[one.fill].reshape(one.shape).astype(TYPES[one.dtype][0])
+    return found
+
+
+def _wide(x: Any) -> Any:
+    """Return an array in the widest type of its kind."""
+    return x.astype(np.int64 if x.dtype.kind in "iub" else np.float64)
+
+
+def expected(check: Check) -> Any:
+    """Return the value of the expression that a check has, in float64."""
+    names = {name: _wide(x) for name, x in arrays(check).items()}
+    # The expression is part of this repository, as a test is.
+    return np.asarray(eval(check.expected, {"np": np}, names))
+
+
+def difference(got: Any, wanted: Any) -> float:
+    """Return the largest difference over the largest value; infinity where NaNs differ."""
+    if got.shape != wanted.shape:
+        return float("inf")
+    finite = np.isfinite(wanted)
+    same = np.where(finite, np.isfinite(got), (got == wanted) | (np.isnan(got) & np.isnan(wanted)))
+    if not same.all():
+        return float("inf")
+    scale = np.abs(wanted[finite]).max(initial=0) or 1.0
+    return float(np.abs(got[finite] - wanted[finite]).max(initial=0) / scale)
+
+
+def perform(folder: Path, module: Path, emulator: Path | None) -> None:
+    """Run the module of a defect; write its results and the seconds of a call beside it."""
+    check = read(folder).check
+    results, seconds = _emulate(check, module, emulator) if emulator else _call(check, module)
+    np.savez(module.parent / "results.npz", *map(_wide, results))
+    (module.parent / "seconds").write_text(str(seconds))
+
+
+def _emulate(check: Check, module: Path, emulator: Path) -> tuple[list[Any], float]:
+    sys.path.insert(0, str(emulator.parent))
+    from gfx9emu.run import run
+
+    outputs = [(o.shape, TYPES[o.dtype][0]) for o in check.outputs]
+    begin = time.monotonic()
+    results = run(
+        module,
+        module.parent / "dump",
+        list(arrays(check).values()),
+        outputs,
+        function=check.entry,
+        timeout_s=check.limit_s,
+    )
+    return list(results), time.monotonic() - begin
+
+
+def _call(check: Check, module: Path) -> tuple[list[Any], float]:
+    """Run a module on the CPU; functions with destinations get them first, a workspace last."""
+    config = rt.Config("local-task")
+    device = config.device
+    loaded = rt.VmModule.copy_buffer(config.vm_instance, module.read_bytes())
+    context = rt.VmContext(config.vm_instance, modules=[config.default_vm_modules[0], loaded])
+    function = loaded.lookup_function(check.entry)
+    targets = [_view(device, np.zeros(o.shape, TYPES[o.dtype][0]), o.dtype) for o in check.outputs]
+    sources = zip(check.inputs, arrays(check).values(), strict=True)
+    given = [*targets, *(_view(device, x, one.dtype) for one, x in sources)]
+    size = function.reflection.get("iree.abi.transients.size.constant")
+    if size is not None:
+        kind = rt.MemoryType.DEVICE_LOCAL | rt.MemoryType.HOST_VISIBLE
+        given.append(device.allocator.allocate_buffer(kind, rt.BufferUsage.DEFAULT, int(size)))
+    elapsed = []
+    for _ in range(CALLS if check.kind == "time" else 1):
+        arguments, results = rt.VmVariantList(len(given)), rt.VmVariantList(1)
+        for one in given:
+            arguments.push_ref(one)
+        begin = time.monotonic()
+        context.invoke(function, arguments, results)
+        elapsed.append(time.monotonic() - begin)
+    views = targets or [results.get_as_object(i, rt.HalBufferView) for i in range(len(results))]
+    return [_array(view) for view in views], statistics.median(elapsed)
+
+
+def _view(device: Any, x: Any, dtype: str) -> Any:
+    return device.allocator.allocate_buffer_copy(
+        memory_type=rt.MemoryType.DEVICE_LOCAL | rt.MemoryType.HOST_VISIBLE,
+        allowed_usage=rt.BufferUsage.DEFAULT | rt.BufferUsage.MAPPING,
+        device=device,
+        # Python's buffers know no bfloat16.
+        buffer=np.ascontiguousarray(x).view(np.uint16 if dtype == "bf16" else x.dtype),
+        element_type=TYPES[dtype][1],
+    )
+
+
+def _array(view: Any) -> Any:
+    kinds = {int(element): np.dtype(kind) for kind, element in TYPES.values()}
+    kinds |= {int(element): np.dtype(kind) for element, kind in _SIGNLESS}
+    kind = kinds[view.element_type]
+    raw = np.dtype(np.uint16) if kind == ml_dtypes.bfloat16 else kind
+    return np.array(view.map().asarray(view.shape, raw)).view(kind)
