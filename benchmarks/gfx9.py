@@ -31,8 +31,8 @@ from hipdnn_iree.jit.cache import versions
 from hipdnn_iree.jit.compiler.client import default_compiler
 from hipdnn_iree.jit.compiler.request import CompileRequest
 from hipdnn_iree.jit.inspect import inspect_graph
-from hipdnn_iree.jit.isa import Kernel, read_kernels
-from hipdnn_iree.jit.knobs import scope
+from hipdnn_iree.jit.inspect.isa import Kernel, read_kernels
+from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.target import Target
 
 Row = dict[str, Any]

@@ -160,7 +160,7 @@ def throughput(rounds: int, count: int) -> dict[str, Any]:
     """Compile the same graphs with one and with two workers, in turn."""
     from hipdnn_iree import precompile
     from hipdnn_iree.jit.compiler.client import default_compiler
-    from hipdnn_iree.jit.knobs import scope
+    from hipdnn_iree.jit.settings import scope
 
     graphs = mixed(count)
     walls: dict[int, list[float]] = {1: [], 2: []}
@@ -205,7 +205,7 @@ def main() -> None:
     parser.add_argument("--graphs", type=int, default=20, help="to compile; 0: leave that out")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
-    from hipdnn_iree.provider.bench.machine import machine
+    from hipdnn_iree.provider.sweep.machine import machine
 
     about: dict[str, Any] = {"machine": machine(), "rounds": options.rounds}
     with tempfile.TemporaryDirectory(prefix="hipdnn-iree-latency-") as folder:

@@ -29,14 +29,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 from hipdnn_iree import Graph
-from hipdnn_iree.jit.knobs import scope
 from hipdnn_iree.jit.runtime.arrays import empty
 from hipdnn_iree.jit.runtime.buffers import Pointer
 from hipdnn_iree.jit.runtime.memory import adopt, allocate, as_view
 from hipdnn_iree.jit.runtime.plan import Executable
 from hipdnn_iree.jit.runtime.workspaces import arena_of
-from hipdnn_iree.provider.bench.machine import machine
-from hipdnn_iree.provider.select import choose
+from hipdnn_iree.jit.settings import scope
+from hipdnn_iree.provider.selection.select import choose
+from hipdnn_iree.provider.sweep.machine import machine
 
 DRIVERS = ("local-sync", "local-task")
 MANY = 32

@@ -21,9 +21,9 @@ from typing import Any
 
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.layout import channels_last_strides
-from hipdnn_iree.jit.isa import read_kernels
-from hipdnn_iree.jit.knobs import scope, settings
+from hipdnn_iree.jit.inspect.isa import read_kernels
 from hipdnn_iree.jit.pipeline import dump
+from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import expect
 from rich.console import Console

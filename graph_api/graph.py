@@ -454,7 +454,7 @@ class Graph(PointwiseMethods):
 
     def to_json(self) -> str:
         """Return hipDNN's graph JSON (freezes the graph)."""
-        from .json_form import dumps
+        from .formats.json.json_form import dumps
 
         return dumps(self.freeze())
 
@@ -473,7 +473,7 @@ class Graph(PointwiseMethods):
         FormatError
             If the text is not such a graph; with all problems found.
         """
-        from .json_form import loads
+        from .formats.json.json_form import loads
 
         return loads(text, cls)
 

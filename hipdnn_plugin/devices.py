@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from ..graph_api.errors import DeviceError
-from ..jit.knobs import settings
 from ..jit.runtime.hip import KERNEL_DRIVER, call, target_of
+from ..jit.settings import settings
 from ..jit.target import Target
 
 __all__ = ["CPU", "Place", "place_of", "synchronize"]

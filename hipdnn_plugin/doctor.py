@@ -14,9 +14,9 @@ from pathlib import Path
 
 from .. import __version__
 from ..graph_api.errors import HipdnnIreeError
-from ..jit.knobs import foreign
-from ..provider.foreign import found as discovery
-from ..provider.foreign.found import BACKEND, backends
+from ..jit.settings import foreign
+from ..provider.engines.foreign import discovery
+from ..provider.engines.foreign.discovery import BACKEND, backends
 from . import library as files
 
 __all__ = ["Finding", "examine", "folders"]
@@ -172,8 +172,8 @@ def _opens(library: str) -> bool:
 
 
 def _rocm() -> Iterator[Finding]:
-    from ..jit.knobs import settings
     from ..jit.runtime.hip import KERNEL_DRIVER
+    from ..jit.settings import settings
     from .devices import place_of
 
     if settings().plugin_device == "cpu":
@@ -205,7 +205,7 @@ def _backend() -> Iterator[Finding]:
 
 def _folders(places: list[Path]) -> Iterator[Finding]:
     from ..provider.engine_ids import engine_id
-    from ..provider.engines.iree import IreeEngine
+    from ..provider.engines.iree.iree_engine import IreeEngine
 
     own = engine_id(IreeEngine.NAME)
     for place in places:

@@ -19,7 +19,7 @@ from .. import __version__
 from ..graph_api.errors import NotSupportedError
 from ..graph_api.files import replace_file
 from ..jit.compiler.python import interpreter
-from ..jit.knobs import foreign, settings
+from ..jit.settings import foreign, settings
 
 __all__ = ["NAME", "build", "install", "library", "read_record", "record"]
 

@@ -7,13 +7,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..graph_api.errors import FormatError, SettingError
+from ..graph_api.formats.flatbuffer.decode import is_binary
+from ..graph_api.formats.flatbuffer.engine_messages import (
+    EngineDetails,
+    Knob,
+    Range,
+    decode_config,
+    encode_details,
+)
 from ..graph_api.frozen import FrozenGraph
-from ..jit.knobs import settings
 from ..jit.lowering.forms import AUTO, FORMS, Choice, merged
+from ..jit.settings import settings
 from ..provider.graph import loads
 from .abi import BehaviorNote
-from .wire.decode import is_binary
-from .wire.engine import EngineDetails, Knob, Range, decode_config, encode_details
 
 __all__ = [
     "FORM_KNOBS",
@@ -91,7 +97,7 @@ SETTINGS = {
     "hipdnn_iree.compiler.data_tiling": "compiler_data_tiling",
     "hipdnn_iree.runtime.driver": "runtime_driver",
 }
-"""Knob -> the field of `jit.knobs.Settings` that it overrides for one plan."""
+"""Knob -> the field of `jit.settings.Settings` that it overrides for one plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +108,7 @@ class Config:
     ----------
     engine_id : int
     settings : mapping
-        Overrides for `jit.knobs.scope`.
+        Overrides for `jit.settings.scope`.
     workspace_limit : int
         Bytes.
     """

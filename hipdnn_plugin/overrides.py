@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..graph_api.errors import FormatError
-from ..jit.knobs import scope
+from ..jit.settings import scope
 from ..jit.target import Target
 from .abi import MOST_ITEMS, PluginError, Status
 
@@ -97,7 +97,7 @@ class Overrides:
         """The graph in JSON; empty if JSON cannot hold it."""
         if self._given is None:
             return self._graph
-        from ..graph_api.json_form import dumps
+        from ..graph_api.formats.json.json_form import dumps
 
         try:
             return dumps(self._given.graph)
@@ -110,7 +110,7 @@ class Overrides:
             return self._given
         if not self._graph or self._target is None:
             raise PluginError(Status.NOT_APPLICABLE, "this plan was saved without its graph")
-        from ..provider.engines.iree import IreeEngine
+        from ..provider.engines.iree.iree_engine import IreeEngine
         from ..provider.graph import loads
 
         return IreeEngine().build(loads(self._graph.encode()).freeze(), self._target)

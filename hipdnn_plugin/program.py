@@ -68,7 +68,7 @@ class Program:
     @classmethod
     def of(cls, plan: Plan, settings: Mapping[str, str]) -> Program:
         """Return the program of a plan that the engine has built with some settings."""
-        from ..provider.engines.iree import IreePlan
+        from ..provider.engines.iree.iree_engine import IreePlan
         from .overrides import Overrides
 
         assert isinstance(plan, IreePlan), plan
@@ -113,8 +113,8 @@ class Program:
 
 def _device(driver: str, place: Place) -> Device:
     """Return IREE's device for a place."""
-    from ..jit.knobs import settings
     from ..jit.runtime.device import Device
+    from ..jit.settings import settings
 
     if place.stream:
         return Device.on_stream(driver, place.stream, device_id=place.device_id)

@@ -6,17 +6,17 @@ from functools import lru_cache
 from math import prod
 
 from ..graph_api.errors import FormatError, GraphError, NotSupportedError, Problem
+from ..graph_api.formats.flatbuffer.wire_rules import is_damage
 from ..graph_api.frozen import FrozenGraph
 from ..jit import support
-from ..jit.knobs import scope, settings
 from ..jit.lowering.forms import choices
+from ..jit.settings import scope, settings
 from ..jit.target import Target
 from ..provider.engine_ids import engine_id
-from ..provider.engines.iree import IreeEngine
+from ..provider.engines.iree.iree_engine import IreeEngine
 from . import messages
 from .abi import PluginError, Status
 from .program import ALIGNMENT, Program
-from .wire.rules import is_damage
 
 __all__ = ["ENGINE_ID", "RULES", "build", "details", "own", "reasons", "workspace_guess"]
 

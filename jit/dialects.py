@@ -25,8 +25,8 @@ def in_dialect(graph: FrozenGraph, target: Target, dialect: str) -> str:
     CompileError
         If torch-mlir has no form for an op in the dialect, or breaks down, with the node.
     """
-    from .knobs import settings
     from .lowering.module import lower_graph
+    from .settings import settings
 
     compiler = default_compiler()
     compiler.start()

@@ -25,10 +25,10 @@ from . import tuning
 from .cache import CacheKey, CacheStore, source_digest, versions
 from .compiler.flags import target_flags
 from .graph_flags import graph_flags
-from .knobs import Settings, settings
 from .lowering.conv_forms import FLAGS as CONV_FLAGS
 from .lowering.conv_forms import conv_form
 from .lowering.forms import choose, flags_of
+from .settings import Settings, settings
 from .signature import ArgSpec, Signature
 from .target import Target, cpu_features
 
@@ -332,7 +332,7 @@ def dump(graph: FrozenGraph, target: Target, folder: Path) -> Compiled:
         If the folder cannot be written.
     """
     from ..graph_api.errors import FormatError
-    from ..graph_api.json_form import dumps
+    from ..graph_api.formats.json.json_form import dumps
 
     now = settings()
     key = cache_key(graph, target, now)

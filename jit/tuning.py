@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ..graph_api.errors import SettingError
 
 if TYPE_CHECKING:
-    from .knobs import Settings
+    from .settings import Settings
     from .target import Target
 
 __all__ = ["FLAG", "content", "folder_content", "spec_for"]

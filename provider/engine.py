@@ -4,7 +4,7 @@ An engine answers ``declines`` cheaply, from the graph alone, without importing 
 empty answer is a promise: ``build`` then succeeds, or fails with a ``CompileError`` that is a
 bug.  Where a graph can be built in more than one way, the engine names the ways as knobs, and
 its own rules say which is the default.  Ranking and fallback are not an engine's business
-(``provider.select``).
+(``provider.selection.select``).
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class Plan(ABC):
 
     def _by_itself(self, graph: FrozenGraph) -> Plan:
         """Return the plan that the same engine builds for this graph at other sizes."""
-        from .select import build
+        from .selection.select import build
 
         plan = build(
             graph,
@@ -214,7 +214,7 @@ class Plan(ABC):
         """
         if not self.knobs or self.policy == "pinned":
             return dict(self.knobs)
-        from .manifest import engine
+        from .registry import engine
 
         allowed = {k.name: k.choices for k in engine(self.engine).knobs(graph, self.target)}
         return {n: v for n, v in self.knobs.items() if v in allowed.get(n, ())}

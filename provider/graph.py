@@ -98,7 +98,7 @@ class Graph(ModelGraph):
         CompileError
             The compiler failed.
         """
-        from .select import build
+        from .selection.select import build
 
         return build(
             self.freeze(),
@@ -122,7 +122,7 @@ class Graph(ModelGraph):
         GraphError
             The graph breaks rules.
         """
-        from .select import candidates
+        from .selection.select import candidates
 
         return candidates(self.freeze(), target)
 
@@ -246,7 +246,7 @@ def loads(data: bytes, *, source: str = "graph") -> Graph:
     FormatError
         If they are not such a graph; with all problems found.
     """
-    from ..jit.knobs import settings
+    from ..jit.settings import settings
 
     if is_artifact(data):
         from .artifacts.artifact import Artifact
@@ -270,10 +270,11 @@ def loads(data: bytes, *, source: str = "graph") -> Graph:
 
 
 def _decoded(data: bytes) -> Graph:
-    from ..jit.knobs import settings
+    from ..jit.settings import settings
 
     if not data.startswith(b"{"):  # importing the wire format takes as long as reading a graph
-        from ..hipdnn_plugin.wire import decode, plan
+        from ..graph_api.formats.flatbuffer import decode
+        from ..graph_api.formats.flatbuffer import plan_envelope as plan
 
         if decode.is_binary(data):
             if data[4:8] == plan.GRAPH_AND_PLAN_ID:
@@ -282,7 +283,7 @@ def _decoded(data: bytes) -> Graph:
     graph = Graph.from_json(data)
     given = any(isinstance(node.op, BatchnormInference) for node in graph.nodes)
     if given and settings().graph_inv_variance == "variance":  # a JSON file does not tell its era
-        from ..hipdnn_plugin.wire import inv_variance
+        from ..graph_api.formats.flatbuffer import inv_variance
 
         inv_variance.reinterpret(graph)
     return graph

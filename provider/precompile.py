@@ -16,7 +16,7 @@ from ..graph_api.dynamic import at_sizes
 from ..graph_api.errors import CompileError, HipdnnIreeError
 from ..graph_api.frozen import FrozenGraph
 from ..graph_api.graph import Graph
-from ..jit.knobs import Settings, scope, settings
+from ..jit.settings import Settings, scope, settings
 from ..jit.target import Target
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _of_buckets(one: Precompiled, graph: FrozenGraph, buckets: AllBuckets) -> It
     if buckets is None or not graph.symbols:
         yield one
         return
-    from .buckets import must_be_paddable
+    from .bucket_plan import must_be_paddable
 
     try:
         every = combinations(as_buckets(graph.symbols, buckets))
@@ -185,8 +185,8 @@ def compile_one(
         If the compiler fails.
     """
     from ..jit import pipeline
-    from .engines.iree import under
-    from .select import choose
+    from .engines.iree.iree_engine import under
+    from .selection.select import choose
 
     chosen = choose(graph, target, engine_name="iree", knobs=knobs)
     with under(chosen.choice):

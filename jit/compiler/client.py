@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from ...graph_api.errors import CompileError
-from ..knobs import Settings, settings
+from ..settings import Settings, settings
 from . import failure
 from .process import Answer, WorkerEnded, WorkerProcess, WorkerTimeout
 from .python import interpreter

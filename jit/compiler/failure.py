@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ... import __version__
 from ...graph_api.errors import CompileError
-from ..knobs import Settings
+from ..settings import Settings
 from . import reproducer
 from .diagnostics import clean, crash_reason, find_node
 from .process import Answer, WorkerEnded, WorkerTimeout

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .. import tuning
-from ..knobs import Settings
+from ..settings import Settings
 from ..target import Target
 
 __all__ = ["merge_flags", "target_flags"]

@@ -4,7 +4,7 @@ Nothing is run.  ``inspect_graph`` (module ``report``) puts together what four s
 
 - `flow`: which graph nodes each dispatch serves and what it reads and writes (compiler IR),
 - `config`: pipeline, tiles and workgroup that the compiler chose (compiler IR),
-- `jit.isa`: registers, LDS, spills, instructions (assembly),
+- `jit.inspect.isa`: registers, LDS, spills, instructions (assembly),
 - `machine` and `roofline`: limits of the architecture and figures of the product (datasheets).
 """
 

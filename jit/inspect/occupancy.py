@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..isa import Kernel
+from .isa import Kernel
 from .machine import SIMDS, WAVE, Limits
 
 __all__ = ["Occupancy", "occupancy"]

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ...graph_api.frozen import FrozenGraph
-from ..isa import Kernel, read_kernels
 from ..target import Target
 from ..work import Work, graph_work, node_work
 from .config import Config, read_configs
+from .isa import Kernel, read_kernels
 from .machine import Sheet, limits_of, sheet_of
 from .notices import Notice, notices
 from .occupancy import Occupancy, occupancy
@@ -157,8 +157,8 @@ def inspect_graph(graph: FrozenGraph, target: Target, folder: Path) -> Inspectio
         If the folder cannot be written.
     """
     from ..compiler.client import default_compiler
-    from ..knobs import settings
     from ..pipeline import MLIR, dump, flags
+    from ..settings import settings
 
     compiled = dump(graph, target, folder)
     facts, _ = default_compiler().perform(

@@ -8,7 +8,7 @@ from math import prod
 from ...graph_api.frozen import FrozenNode
 from ..emit.builder import Builder, T, Value
 from .accumulate import operands
-from .products import products
+from .batched_matmul import products
 
 __all__ = ["lower"]
 

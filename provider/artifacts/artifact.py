@@ -19,14 +19,14 @@ from ...graph_api.errors import (
 )
 from ...graph_api.frozen import FrozenGraph
 from ...jit.cache import versions
-from ...jit.knobs import scope
 from ...jit.pipeline import Compiled, signature_of
 from ...jit.sealed import unseal
+from ...jit.settings import scope
 from ...jit.target import Target
 from ..engine import Plan
 from ..graph import Graph
+from .artifact_manifest import MANIFEST, Manifest, PlanRecord
 from .container import Container
-from .manifest import MANIFEST, Manifest, PlanRecord
 
 __all__ = ["Artifact", "load_artifact", "read_graph"]
 
@@ -206,7 +206,7 @@ class Artifact:
         first = records[0]
         if not first.bucket:
             return self._of_code(first, codes[0])
-        from .buckets import ArtifactBucketPlan
+        from .artifact_buckets import ArtifactBucketPlan
 
         return ArtifactBucketPlan(
             engine=first.engine,
@@ -255,7 +255,7 @@ class Artifact:
         return code
 
     def _of_code(self, record: PlanRecord, code: bytes) -> Plan:
-        from ..engines.iree import IreeEngine
+        from ..engines.iree.iree_engine import IreeEngine
 
         compiled = Compiled(
             key=record.key,
@@ -343,7 +343,7 @@ def read_graph(name: str, data: bytes) -> Graph:
     """Read the part that is the graph; settings that reinterpret foreign graphs do not count."""
     if name.endswith(".json"):
         return Graph.from_json(data)
-    from ...hipdnn_plugin.wire.decode import decode
+    from ...graph_api.formats.flatbuffer.decode import decode
 
     return decode(data, Graph).graph
 
@@ -371,7 +371,7 @@ def _identity(record: PlanRecord) -> object:
 
 def _is(record: PlanRecord, engine: str | None, knobs: Mapping[str, str] | None) -> bool:
     if engine is not None:
-        from ..manifest import engine as engine_named
+        from ..registry import engine as engine_named
 
         if record.engine != engine_named(engine).NAME:
             return False

@@ -13,8 +13,8 @@ from ...jit.pipeline import Compiled, made_with, signature_of
 from ...jit.sealed import seal
 from ..engine import Plan
 from .artifact import Artifact, read_graph
+from .artifact_manifest import MANIFEST, Manifest, PlanRecord
 from .container import Container, pack
-from .manifest import MANIFEST, Manifest, PlanRecord
 
 __all__ = ["packed", "save_artifact"]
 
@@ -100,15 +100,15 @@ def packed(plans: list[Plan]) -> bytes:
 
 def _codes(plan: Plan) -> list[tuple[dict[str, int], Plan]]:
     """Return the plans that have code, each with the bucket that it is for."""
-    from ..buckets import BucketPlan
+    from ..bucket_plan import BucketPlan
 
     return plan.every() if isinstance(plan, BucketPlan) else [({}, plan)]
 
 
 def _write_graph(graph: FrozenGraph) -> tuple[str, bytes]:
     """Return the graph as JSON, or as a FlatBuffer where JSON cannot hold it."""
-    from ...graph_api.json_form import dumps
-    from ...hipdnn_plugin.wire.encode import encode
+    from ...graph_api.formats.flatbuffer.encode import encode
+    from ...graph_api.formats.json.json_form import dumps
 
     try:
         form = "graph.json", dumps(graph).encode("utf-8", "backslashreplace")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...graph_api.buckets import in_words
-from ...jit.knobs import scope
+from ...jit.settings import scope
 from .exits import exit_code
 from .options import (
     COMPILING,
@@ -84,7 +84,7 @@ def create(
     """
     from ..artifacts.save import save_artifact
     from ..precompile import precompile
-    from ..select import build
+    from ..selection.select import build
     from .files import file_errors, read_graph
 
     frozen = read_graph(graph).freeze()

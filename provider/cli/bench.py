@@ -85,9 +85,9 @@ def command(
     timed in turn within each round, so that a busy machine slows all of them alike.  The exit
     code is 1 when a result is wrong or a build fails; declining is no failure.
     """
-    from ..bench.contestants import contestant
-    from ..bench.run import run
-    from ..bench.suite import Suite, read
+    from ..sweep.bench_case import run
+    from ..sweep.contestants import contestant
+    from ..sweep.suite import Suite, read
     from .files import file_errors
 
     path = Path(suite)

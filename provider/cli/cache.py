@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...jit import knobs
+from ...jit import settings as knobs
 from .exits import CHECK_FAILED
 from .options import Group, State, knob_options
 from .output import count, emit, facts, say, shown, talk

@@ -13,7 +13,7 @@ import click
 
 from ...graph_api.buckets import in_words
 from ...graph_api.errors import HipdnnIreeError
-from ...jit.knobs import scope
+from ...jit.settings import scope
 from .exits import exit_code
 from .options import (
     COMPILING,
@@ -29,9 +29,9 @@ from .output import emit, say, shown, table, talk, working
 
 if TYPE_CHECKING:
     from ...graph_api.frozen import FrozenGraph
-    from ...jit.isa import Kernel
-    from ...jit.knobs import Settings
+    from ...jit.inspect.isa import Kernel
     from ...jit.pipeline import Compiled
+    from ...jit.settings import Settings
     from ...jit.target import Target
     from ..precompile import Precompiled
 
@@ -311,10 +311,10 @@ def _look_inside(
 
 
 def _dump(row: _Row, knobs: dict[str, str], folder: Path) -> None:
-    from ...jit.isa import read_kernels
+    from ...jit.inspect.isa import read_kernels
     from ...jit.pipeline import dump
-    from ..engines.iree import under
-    from ..select import choose
+    from ..engines.iree.iree_engine import under
+    from ..selection.select import choose
     from .files import file_errors
 
     assert row.pair is not None

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...jit.target import Target
-from ..manifest import engine, engines
+from ..registry import engine, engines
 from .options import Command, State
 from .output import bold, count, emit, say, shown, table, working
 
 if TYPE_CHECKING:
-    from ..foreign.report import Report
+    from ..engines.foreign.probe_report import Report
 
 JSON: dict[str, str] = {
     "engines": "of each one `name`, `alias`, `id` (signed), `id_hex`, `version`, `source` (file), "
@@ -87,8 +87,8 @@ def _missing(served: list[str]) -> list[str]:
 
 
 def _probed() -> tuple[list[Report], Report]:
-    from ..foreign.backend import report
-    from ..foreign.found import reports
+    from ..engines.foreign.backend_engine import report
+    from ..engines.foreign.discovery import reports
 
     with working("asking plugins"):
         return reports(again=True), report(again=True)

@@ -69,8 +69,8 @@ def command(
     Nothing is compiled, unless the policy is autotune.  The exit code is 3 when no engine would
     run the graph.
     """
-    from ..select import candidates, choose
     from ..selection.policies import policy_names
+    from ..selection.select import candidates, choose
     from .files import read_graph
 
     frozen = read_graph(graph).freeze()
@@ -141,8 +141,8 @@ def _candidates(
 
 def _parts(frozen: FrozenGraph, candidate: Candidate) -> list[dict[str, Any]]:
     """Return which engine takes which nodes in the default split."""
-    from ..manifest import engine
-    from ..partition.search import parse
+    from ..engines.split.search import parse
+    from ..registry import engine
 
     return [
         {
@@ -156,7 +156,7 @@ def _parts(frozen: FrozenGraph, candidate: Candidate) -> list[dict[str, Any]]:
 def _cache(frozen: FrozenGraph, target: Target, knobs: Mapping[str, str]) -> dict[str, Any]:
     from ...jit.cache import explain_miss
     from ...jit.pipeline import cache_key, store
-    from ..engines.iree import under
+    from ..engines.iree.iree_engine import under
 
     with under(knobs):
         cache, key = store(), cache_key(frozen, target)

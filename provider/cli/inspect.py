@@ -23,8 +23,8 @@ from .output import bold, count, emit, number, say, shown, talk, working
 
 if TYPE_CHECKING:
     from ...jit.inspect import Dispatch, Inspection, Notice
+    from ...jit.inspect.isa import Kernel
     from ...jit.inspect.roofline import Roofline
-    from ...jit.isa import Kernel
     from ...jit.target import Target
 
 JSON: dict[str, str] = {
@@ -60,7 +60,7 @@ def command(state: State, graph: str, target: Target, dump: str | None) -> None:
     data sheets. Kernels are read for gfx9 targets; for others there are dispatches and tiles.
     """
     from ...jit.inspect import inspect_graph
-    from ..select import choose
+    from ..selection.select import choose
     from .files import file_errors, read_graph
 
     frozen = read_graph(graph).freeze()

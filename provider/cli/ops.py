@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...graph_api.dtypes import DataType
+from ...graph_api.formats.flatbuffer.wire_codes import wire_code
 from ...graph_api.ops import OPS
 from ...graph_api.ops.base import Op, Port
-from ...graph_api.wire_codes import wire_code
 from .options import Command, State
 from .output import emit, facts, say, table
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ...graph_api.errors import SettingError
-from ...jit import knobs
+from ...jit import settings as knobs
 from .output import talk
 
 if TYPE_CHECKING:

@@ -105,14 +105,14 @@ def _packages() -> dict[str, str | None]:
 
 
 def _settings() -> list[dict[str, Any]]:
-    from ...jit.knobs import describe
+    from ...jit.settings import describe
 
     kept = ("name", "env", "value", "default", "origin", "allowed", "in_cache_key")
     return [{key: row[key] for key in kept} for row in describe()]
 
 
 def _unknown() -> dict[str, str]:
-    from ...jit.knobs import unknown_variables
+    from ...jit.settings import unknown_variables
 
     return {
         name: f"did you mean {near}?" if near else "no such setting"
@@ -122,7 +122,7 @@ def _unknown() -> dict[str, str]:
 
 def _cache() -> dict[str, Any]:
     from ...jit.cache import CacheStore
-    from ...jit.knobs import settings
+    from ...jit.settings import settings
 
     now = settings()
     found = CacheStore(now.cache_dir, now.cache_max_bytes).info()
@@ -179,7 +179,7 @@ def _rocm(probe: bool) -> dict[str, Any]:
 
 def _hip_libraries() -> list[str]:
     """Return where the HIP runtime lies, in the order in which it would be found."""
-    from ...jit.knobs import foreign
+    from ...jit.settings import foreign
 
     given = foreign("IREE_HIP_DYLIB_PATH", "LD_LIBRARY_PATH")
     folders = [part.removeprefix("file:") for part in given["IREE_HIP_DYLIB_PATH"].split(";")]

@@ -199,7 +199,7 @@ def _read(
     found: tuple[Graph, Artifact | None], engine: str | None, how: Mapping[str, Any]
 ) -> tuple[FrozenGraph, Artifact | None]:
     """Return the graph, and the artifact if its code is what shall run."""
-    from ..manifest import engine as named
+    from ..registry import engine as named
 
     graph, artifact = found
     if artifact is None:
@@ -219,7 +219,7 @@ def _build(
     artifact: Artifact | None,
     how: Mapping[str, Any],
 ) -> Plan:
-    from ..select import build, choose
+    from ..selection.select import build, choose
 
     ready = artifact.plan(target, engine=engine, knobs=who["knobs"] or None) if artifact else None
     if not any(how.values()) and ready is None:

@@ -77,9 +77,9 @@ def command(
 
 
 def _binary(graph: Graph, era: str) -> bytes:
-    from ...hipdnn_plugin.wire.encode import encode
-    from ...hipdnn_plugin.wire.schema import Era
-    from ...jit.knobs import settings
+    from ...graph_api.formats.flatbuffer.encode import encode
+    from ...graph_api.formats.flatbuffer.schema_types import Era
+    from ...jit.settings import settings
 
     return encode(graph.freeze(), Era(era), inv_variance=settings().graph_inv_variance)
 
@@ -95,17 +95,17 @@ def _text(graph: Graph, kind: str, target: Target) -> str:
     if kind == "digest":
         return frozen.digest
     if kind == "torch":
-        from ..select import choose
+        from ..selection.select import choose
 
         choose(frozen, target, engine_name="iree")
         with working("lowering"):
-            from ...jit.knobs import settings
             from ...jit.lowering.module import lower_graph
+            from ...jit.settings import settings
 
             return lower_graph(frozen, target, settings().compiler_forms)
     if kind in DIALECTS:
         from ...jit.dialects import in_dialect
-        from ..select import choose
+        from ..selection.select import choose
 
         choose(frozen, target, engine_name="iree")
         with working("lowering"):

@@ -86,7 +86,7 @@ def command(
     """
     if not (graphs or out or source):
         raise click.UsageError("nothing to do: name a graph, --export or --import")
-    from ...jit.knobs import settings
+    from ...jit.settings import settings
     from ..selection.exchange import export, import_file
     from .files import file_errors
 

@@ -1,1 +1,1 @@
-"""The engines, one file each; ``provider.manifest`` is the table."""
+"""The engines, one file each; ``provider.registry`` is the table."""

@@ -19,7 +19,7 @@ from ...graph_api.errors import Decline, HipdnnIreeError, NotSupportedError
 from ...graph_api.frozen import FrozenGraph
 from ...jit.target import Target
 from ..engine import Plan, TensorKey, checked_knobs
-from ..manifest import engine, engines
+from ..registry import engine, engines
 from .candidate import Candidate
 from .measure import Times, measure
 from .winners import Entry, ranked, remember

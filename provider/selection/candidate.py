@@ -88,7 +88,7 @@ class Candidate:
         CompileError
             If the compiler fails.
         """
-        from ..select import build
+        from .select import build
 
         given = self.choice if knobs is None else knobs
         return build(self.graph, self.target, engine=self.name, knobs=given)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...jit.knobs import settings
+from ...jit.settings import settings
 from .candidate import Candidate
 from .files import Watched
 from .match_key import MatchKey, MatchTensor, match_keys

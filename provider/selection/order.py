@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...graph_api.errors import Decline, NotSupportedError, Problem
-from ...jit.knobs import settings
+from ...jit.settings import settings
 from ..engine_ids import as_id, engine_id
 from .candidate import Candidate
 
@@ -33,7 +33,7 @@ RULES: dict[str, str] = {
 
 def id_of(word: str) -> int:
     """Return the id that a word stands for: an id in any spelling, an alias, or a name."""
-    from ..manifest import engines
+    from ..registry import engines
 
     number = as_id(word)
     if number is not None:

@@ -14,7 +14,7 @@ from importlib import import_module
 
 from ...graph_api.errors import NotSupportedError, SettingError
 from ...graph_api.frozen import FrozenGraph
-from ...jit.knobs import Settings, settings
+from ...jit.settings import Settings, settings
 from ...jit.target import Target
 from ..engine_ids import engine_id
 from .candidate import Candidate

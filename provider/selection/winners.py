@@ -23,7 +23,7 @@ from typing import Any
 from ...graph_api.files import write_file
 from ...graph_api.frozen import FrozenGraph
 from ...jit.cache.locks import key_lock
-from ...jit.knobs import settings
+from ...jit.settings import settings
 from ...jit.target import Target, cpu_features
 from .candidate import Candidate
 from .files import Watched
@@ -249,7 +249,7 @@ def ranked(
 
 
 def _is_here(number: int) -> bool:
-    from ..manifest import engines
+    from ..registry import engines
 
     return any(entry.load().id == number for entry in engines().values())
 

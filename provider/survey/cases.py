@@ -72,9 +72,9 @@ class Case:
         Two runs of a survey with equal digests have compiled the same.
         """
         from ...jit.cache import versions
-        from ...jit.knobs import settings
         from ...jit.lowering.module import lower_graph
         from ...jit.pipeline import flags
+        from ...jit.settings import settings
 
         told = [lower_graph(self.graph, self.target), *flags(self.graph, self.target, settings())]
         told += [f"{name} {value}" for name, value in sorted(versions().items())]

@@ -9,9 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ...jit.isa import read_kernels
-from ...jit.knobs import scope
+from ...jit.inspect.isa import read_kernels
 from ...jit.pipeline import dump
+from ...jit.settings import scope
 from ..verify import compare, expect, poisoned_outputs, random_inputs
 from .cases import Case
 from .emulation import brief
@@ -107,7 +107,7 @@ def try_out(case: Case, *, limit_s: float, seed: int = 1) -> Compilation:
 
 def _run(case: Case, seed: int) -> str:
     """Run a case here; return what is wrong."""
-    from ..manifest import engine
+    from ..registry import engine
 
     plan = engine("iree").build(case.graph, case.target)
     inputs, outputs = random_inputs(case.graph, seed=seed), poisoned_outputs(case.graph)

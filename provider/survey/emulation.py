@@ -24,10 +24,10 @@ import numpy as np
 
 from ...graph_api.errors import HipdnnIreeError, SettingError
 from ...graph_api.frozen import FrozenGraph
-from ...jit.knobs import scope
 from ...jit.pipeline import VMFB, Compiled, dump
 from ...jit.runtime.arrays import pack, unpack, view
 from ...jit.runtime.elements import is_packed, numpy_dtype
+from ...jit.settings import scope
 from ...jit.signature import ArgSpec
 from ..reference.convert import Array
 from ..verify import Report, compare, expect, random_inputs

@@ -14,17 +14,17 @@ from typing import Any
 
 from ...graph_api.dynamic import at_sizes
 from ...graph_api.errors import FormatError, GraphError, HipdnnIreeError, NotSupportedError
+from ...graph_api.formats.json.json_form import dumps
 from ...graph_api.frozen import FrozenGraph
 from ...graph_api.graph import Graph
-from ...graph_api.json_form import dumps
 from ...jit import support
-from ...jit.isa import read_kernels
-from ...jit.knobs import scope
+from ...jit.inspect.isa import read_kernels
 from ...jit.pipeline import dump
+from ...jit.settings import scope
 from ...jit.target import Target
 from ..engine import Plan
-from ..manifest import engine
-from ..select import build
+from ..registry import engine
+from ..selection.select import build
 from ..verify import Report, compare, expect, poisoned_outputs, random_inputs
 from .emulation import Emulator, brief, emulated_report
 
@@ -97,8 +97,8 @@ def _verdict(what: str, report: Report) -> Check:
 
 def check_forms(graph: FrozenGraph, seed: int) -> Iterator[Check]:
     """Yield whether a graph is the same after it was written and read, and told in other words."""
-    from ...hipdnn_plugin.wire import decode, encode
-    from ...hipdnn_plugin.wire.schema import Era
+    from ...graph_api.formats.flatbuffer import decode, encode
+    from ...graph_api.formats.flatbuffer.schema_types import Era
 
     def same(what: str, again: Callable[[], FrozenGraph]) -> Check:
         try:

@@ -23,7 +23,7 @@ from ...jit.runtime.buffers import Pointer
 from ...jit.runtime.workspaces import arena_of
 from ...jit.target import Target
 from ..engine import Plan
-from ..manifest import engine
+from ..registry import engine
 from .emulation import brief
 from .gpu_memory import Memory
 

@@ -31,7 +31,7 @@ Name = tuple[str, str]  # sample, data type
 
 def run_case(case: Case, seed: int = 1) -> Row:
     """Build, run and verify one case here; return what became of it."""
-    from ..manifest import engine
+    from ..registry import engine
     from ..verify import compare, expect, random_inputs
 
     begin = time.perf_counter()
@@ -127,7 +127,7 @@ child(sys.argv[2], float(sys.argv[3]), [tuple(name) for name in json.loads(sys.a
 
 def child(target: str, limit_s: float, names: Sequence[Name]) -> None:
     """Run cases and print a row of JSON for each: what the processes of `run_samples` do."""
-    from ...jit.knobs import scope
+    from ...jit.settings import scope
     from ..reference import sample_problems
 
     samples = {sample.name: sample for sample in sample_problems()}

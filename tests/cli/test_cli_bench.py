@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from hipdnn_iree.graph_api.errors import SettingError
-from hipdnn_iree.provider.bench.contestants import Contestant, contestant
 from hipdnn_iree.provider.cli import bench as bench_module
-from hipdnn_iree.provider.engines import reference
+from hipdnn_iree.provider.engines import reference_engine as reference
+from hipdnn_iree.provider.sweep.contestants import Contestant, contestant
 
 Cli = Callable[..., Any]
 

@@ -11,7 +11,7 @@ import pytest
 from hipdnn_iree import Graph, load
 from hipdnn_iree.provider.cli import explain as explain_module
 from hipdnn_iree.provider.engine_ids import engine_id
-from hipdnn_iree.provider.select import build
+from hipdnn_iree.provider.selection.select import build
 
 Cli = Callable[..., Any]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hipdnn_iree import Target, __version__, load
 from hipdnn_iree.graph_api.ops import OPS
-from hipdnn_iree.jit.knobs import KNOBS
+from hipdnn_iree.jit.settings import KNOBS
 from hipdnn_iree.provider.cli import cache as cache_module
 from hipdnn_iree.provider.cli import env as env_module
 from hipdnn_iree.provider.cli import probes

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hipdnn_iree.graph_api.formats.flatbuffer.wire_codes import NODE_CODES, wire_code
 from hipdnn_iree.graph_api.ops import OPS
-from hipdnn_iree.graph_api.wire_codes import NODE_CODES, wire_code
 from hipdnn_iree.jit.target import GFX9_ARCHS, Target
 from hipdnn_iree.provider.reference import sample_problems
 from hipdnn_iree.provider.survey.cases import cases

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from hipdnn_iree import Graph, load
-from hipdnn_iree.hipdnn_plugin.wire.decode import decode, is_binary
-from hipdnn_iree.hipdnn_plugin.wire.schema import Era
+from hipdnn_iree.graph_api.formats.flatbuffer.decode import decode, is_binary
+from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import Era
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "opgraphs"
 FUSED = FOLDER / "fused_conv_bias_relu_f32_nchw.bin"

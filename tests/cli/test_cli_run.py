@@ -14,9 +14,9 @@ from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import CompileError
 from hipdnn_iree.provider.cli import run as run_module
 from hipdnn_iree.provider.engine_ids import engine_id
-from hipdnn_iree.provider.engines.iree import IreePlan
-from hipdnn_iree.provider.engines.reference import ReferencePlan
-from hipdnn_iree.provider.manifest import own_engines
+from hipdnn_iree.provider.engines.iree.iree_engine import IreePlan
+from hipdnn_iree.provider.engines.reference_engine import ReferencePlan
+from hipdnn_iree.provider.registry import own_engines
 
 Cli = Callable[..., Any]
 
@@ -331,7 +331,7 @@ def test_a_target_without_a_device(
     def never(*_: object) -> None:
         raise AssertionError("compiled in vain")
 
-    monkeypatch.setattr("hipdnn_iree.provider.engines.iree.compile_graph", never)
+    monkeypatch.setattr("hipdnn_iree.provider.engines.iree.iree_engine.compile_graph", never)
     found = cli("run", graphs / "add.json", "--target", target, "--json")
     assert found.code == 3
     error = found.json()["error"]
@@ -382,7 +382,7 @@ def test_a_compiler_that_fails(cli: Cli, graphs: Path, monkeypatch: pytest.Monke
             "no", stage="compile", node="relu", diagnostics=["first"], reproducer="/tmp/r"
         )
 
-    monkeypatch.setattr("hipdnn_iree.provider.engines.iree.compile_graph", refuse)
+    monkeypatch.setattr("hipdnn_iree.provider.engines.iree.iree_engine.compile_graph", refuse)
     found = cli("run", graphs / "add.json", "--json")
     assert found.code == 4
     error = found.json()["error"]

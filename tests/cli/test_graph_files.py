@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import FormatError, GraphError
-from hipdnn_iree.provider.select import candidates
+from hipdnn_iree.provider.selection.select import candidates
 
 
 def originals() -> dict[str, str]:

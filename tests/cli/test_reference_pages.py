@@ -9,7 +9,7 @@ from pathlib import Path
 import hipdnn_iree
 import pytest
 from hipdnn_iree.graph_api.ops import OPS
-from hipdnn_iree.jit.knobs import KNOBS
+from hipdnn_iree.jit.settings import KNOBS
 from hipdnn_iree.provider.cli.exits import EXIT_CODES
 
 ROOT = Path(hipdnn_iree.__file__).resolve().parent.parent

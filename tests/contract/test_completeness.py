@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hipdnn_iree.graph_api.formats.flatbuffer.op_table import FORMS_BY_OP
+from hipdnn_iree.graph_api.formats.flatbuffer.wire_codes import wire_code
 from hipdnn_iree.graph_api.ops import OPS
-from hipdnn_iree.graph_api.wire_codes import wire_code
-from hipdnn_iree.hipdnn_plugin.wire.op_table import FORMS_BY_OP
 from hipdnn_iree.jit.lowering import LOWERINGS
 
 RULE_ID = re.compile(r"(?:[A-Z][A-Z0-9]*-)+\d\d")
@@ -72,7 +72,7 @@ def test_the_table_of_ops_names_its_files(checkout: Path) -> None:
 @pytest.mark.parametrize("op", OPS)
 def test_an_op_has_a_lowering(op: str, checkout: Path) -> None:
     assert op in LOWERINGS
-    assert (checkout / "jit" / "lowering" / f"{LOWERINGS[op]}.py").is_file()
+    assert (checkout / "jit" / "lowering" / f"{LOWERINGS[op].replace('.', '/')}.py").is_file()
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -113,7 +113,7 @@ def test_an_op_of_hipdnn_has_a_wire_form(op: str, checkout: Path) -> None:
         return
     assert FORMS_BY_OP[op].op is OPS[op]
     assert FORMS_BY_OP[op].code == wire_code(OPS[op])
-    assert (checkout / "hipdnn_plugin" / "wire" / f"{op}.py").is_file()
+    assert (checkout / "graph_api" / "formats" / "flatbuffer" / f"{op}.py").is_file()
 
 
 def test_no_table_has_a_row_without_an_op() -> None:

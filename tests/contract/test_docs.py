@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
-from hipdnn_iree.jit.knobs import KNOBS
+from hipdnn_iree.jit.settings import KNOBS
 from hipdnn_iree.provider.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]

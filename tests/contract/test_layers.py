@@ -15,11 +15,10 @@ FOLDERS = ("graph_api", "jit", "provider", "hipdnn_plugin")
 MAY_IMPORT = {
     "graph_api": ("graph_api",),
     "jit": ("graph_api", "jit"),
-    "provider": ("graph_api", "jit", "provider", "hipdnn_plugin.wire", "hipdnn_plugin.abi"),
+    "provider": ("graph_api", "jit", "provider", "hipdnn_plugin.abi"),
     "provider.cli.plugin": (*FOLDERS, ""),  # the one command about what lies above
     "hipdnn_plugin": (*FOLDERS, ""),
-    "hipdnn_plugin.wire": ("graph_api", "hipdnn_plugin.wire", "hipdnn_plugin.abi"),
-    "hipdnn_plugin.abi": ("graph_api", "hipdnn_plugin.wire", "hipdnn_plugin.abi"),
+    "hipdnn_plugin.abi": ("graph_api", "hipdnn_plugin.abi"),
 }
 CORE = {"numpy", "ml_dtypes", "iree", "torch_mlir", "hip"}
 THIRD_PARTY = {
@@ -111,7 +110,7 @@ def test_the_environment_is_read_in_one_module(modules: dict[str, Path]) -> None
         for name, path in modules.items()
         if re.search(r"\bos\.(environ|getenv)|import.*\b(environ|getenv)\b", path.read_text())
     }
-    assert readers <= {f"{PACKAGE}.jit.knobs"}
+    assert readers <= {f"{PACKAGE}.jit.settings"}
 
 
 def test_modules_stay_readable(modules: dict[str, Path]) -> None:

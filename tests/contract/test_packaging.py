@@ -26,7 +26,7 @@ BUILD = "import sys, scikit_build_core.build as b; print(getattr(b, 'build_' + s
 # Run by an interpreter that has the package installed; prints where it comes from.
 PROBE = """
 import sys, importlib.metadata, importlib.util
-import hipdnn_iree, hipdnn_iree.graph_api.graph, hipdnn_iree.jit.knobs
+import hipdnn_iree, hipdnn_iree.graph_api.graph, hipdnn_iree.jit.settings
 from hipdnn_iree import Graph, Target
 assert hipdnn_iree.__version__ == importlib.metadata.version("hipdnn-iree")
 assert sys.modules[Graph.__mro__[1].__module__] is hipdnn_iree.graph_api.graph

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from graph_json import Json, conv, pointwise, problems, read, reduction, relu, scalar, tensor
-from hipdnn_iree.graph_api import json_form
+from hipdnn_iree.graph_api.formats.json import json_form
 
 
 def changed(path: tuple[Any, ...], value: Any = ..., base: Json | None = None) -> Json:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from hipdnn_iree.graph_api.enums import PointwiseMode
 from hipdnn_iree.graph_api.errors import FormatError
+from hipdnn_iree.graph_api.formats.json.json_form import dumps, loads
 from hipdnn_iree.graph_api.graph import Graph
-from hipdnn_iree.graph_api.json_form import dumps, loads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

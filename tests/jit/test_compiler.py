@@ -17,7 +17,7 @@ import pytest
 from hipdnn_iree.graph_api.errors import CompileError
 from hipdnn_iree.jit.compiler.client import Compiler, CompileRequest, CompileResult
 from hipdnn_iree.jit.compiler.flags import target_flags
-from hipdnn_iree.jit.knobs import scope, settings
+from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.target import GFX9_ARCHS, Target
 
 MAIN = """module @module {{

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from hipdnn_iree.jit.compiler.flags import merge_flags, target_flags
-from hipdnn_iree.jit.knobs import PREFIX, scope, settings
+from hipdnn_iree.jit.settings import PREFIX, scope, settings
 from hipdnn_iree.jit.target import Target
 
 

@@ -21,7 +21,7 @@ from hipdnn_iree.jit.compiler.flags import target_flags
 from hipdnn_iree.jit.compiler.process import WorkerEnded, WorkerProcess
 from hipdnn_iree.jit.compiler.python import interpreter
 from hipdnn_iree.jit.compiler.wire import IDLE_EXIT
-from hipdnn_iree.jit.knobs import scope, settings
+from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.target import Target
 
 MAIN = """module @module {
@@ -289,7 +289,7 @@ def test_fork_leaves_the_parents_worker_alone() -> None:
 HOST = """
 import os, sys, time, threading
 from hipdnn_iree.jit.compiler.client import Compiler, CompileRequest
-from hipdnn_iree.jit.knobs import scope
+from hipdnn_iree.jit.settings import scope
 request = CompileRequest(source=sys.stdin.buffer.read(), flags=tuple(sys.argv[2:]))
 compiler = Compiler(1)
 compiler.compile(request)

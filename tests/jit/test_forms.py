@@ -9,10 +9,10 @@ from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import SettingError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.jit.compiler.flags import target_flags
-from hipdnn_iree.jit.knobs import scope, settings
 from hipdnn_iree.jit.lowering.forms import FORMS, choices, choose, merged
 from hipdnn_iree.jit.pipeline import cache_key, flags
-from hipdnn_iree.provider.manifest import engine
+from hipdnn_iree.jit.settings import scope, settings
+from hipdnn_iree.provider.registry import engine
 
 CPU, GPU = Target.parse("cpu"), Target.parse("gfx942")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from hipdnn_iree.graph_api.errors import SettingError
-from hipdnn_iree.jit import knobs
-from hipdnn_iree.jit.knobs import KNOBS, Settings, describe, scope, settings, unknown_variables
+from hipdnn_iree.jit import settings as knobs
+from hipdnn_iree.jit.settings import KNOBS, Settings, describe, scope, settings, unknown_variables
 
 
 @pytest.fixture(autouse=True)
@@ -247,7 +247,7 @@ def test_any_mapping_may_stand_in_for_the_environment(monkeypatch: pytest.Monkey
 
 
 def test_import_is_light() -> None:
-    code = "import sys, hipdnn_iree.jit.knobs, hipdnn_iree.jit.target; print(*sys.modules)"
+    code = "import sys, hipdnn_iree.jit.settings, hipdnn_iree.jit.target; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert not loaded & {"numpy", "iree", "torch_mlir", "shlex", "subprocess", "hashlib", "difflib"}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.dtypes import DataType
-from hipdnn_iree.jit.isa import read_kernels
+from hipdnn_iree.jit.inspect.isa import read_kernels
 from hipdnn_iree.jit.lowering.module import lower_graph
 from hipdnn_iree.jit.pipeline import dump
 from hipdnn_iree.jit.runtime.arrays import pack, unpack

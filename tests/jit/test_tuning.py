@@ -12,8 +12,8 @@ from hipdnn_iree.graph_api.errors import SettingError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.jit.inspect import inspect_graph
 from hipdnn_iree.jit.inspect.config import read_configs
-from hipdnn_iree.jit.knobs import scope, settings
 from hipdnn_iree.jit.pipeline import cache_key, compile_graph, dump, flags
+from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.target import GFX9_SKUS
 from hipdnn_iree.jit.tuning import spec_for
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import GraphError
-from hipdnn_iree.graph_api.json_form import dumps
+from hipdnn_iree.graph_api.formats.json.json_form import dumps
 from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import execute, expect, reference

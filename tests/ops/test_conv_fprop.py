@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.layout import channels_last_strides
-from hipdnn_iree.jit.knobs import settings
 from hipdnn_iree.jit.lowering.conv_forms import FLAGS, ConvForm, conv_form
 from hipdnn_iree.jit.pipeline import dump, flags
+from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.support import problems
 from hipdnn_iree.jit.target import Target
 

@@ -14,7 +14,7 @@ from hipdnn_iree.graph_api.errors import CompileError, FormatError, GraphError
 from hipdnn_iree.graph_api.mlir_text import results_of
 from hipdnn_iree.graph_api.ops.custom_op import CustomOp
 from hipdnn_iree.jit.target import Target
-from hipdnn_iree.provider.manifest import engine
+from hipdnn_iree.provider.registry import engine
 
 MM_AND_RELU = """
 func.func private @{FUNC_NAME}(%x: {IN0_TYPE}, %w: {IN1_TYPE}) -> ({OUT0_TYPE}, {OUT1_TYPE}) {
@@ -317,8 +317,8 @@ def test_json_keeps_the_text(run: Run) -> None:
 
 
 def test_the_wire_keeps_the_text() -> None:
-    from hipdnn_iree.hipdnn_plugin.wire.decode import decode
-    from hipdnn_iree.hipdnn_plugin.wire.encode import encode
+    from hipdnn_iree.graph_api.formats.flatbuffer.decode import decode
+    from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
 
     frozen = graph_of(ERF).freeze()
     again = decode(encode(frozen), Graph).graph.freeze()

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from hipdnn_iree import Graph
-from hipdnn_iree.jit.knobs import settings
 from hipdnn_iree.jit.pipeline import flags
+from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.reference import execute
 

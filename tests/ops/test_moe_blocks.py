@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.frozen import FrozenGraph
-from hipdnn_iree.jit.knobs import scope
 from hipdnn_iree.jit.lowering.forms import choices
 from hipdnn_iree.jit.lowering.forms_moe import block_count, block_rows
+from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
-from hipdnn_iree.provider.manifest import engine
 from hipdnn_iree.provider.reference import execute, expect
+from hipdnn_iree.provider.registry import engine
 
 CPU = Target.parse("cpu")
 FAR = 2**31 - 1

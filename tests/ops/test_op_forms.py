@@ -9,8 +9,8 @@ import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.layout import channels_last_strides
-from hipdnn_iree.jit.knobs import scope
 from hipdnn_iree.jit.lowering.forms import FORMS
+from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.target import Target
 
 Check = Callable[..., Any]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import GraphError
-from hipdnn_iree.jit.knobs import settings
 from hipdnn_iree.jit.pipeline import flags
+from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.target import Target
 
 MISTAKES: list[tuple[str, str, dict[str, Any]]] = [

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hipdnn_iree import Graph, PointwiseMode, load
-from hipdnn_iree.jit.knobs import scope
+from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.provider.verify import expect
 
 Run = Callable[..., Any]

@@ -13,8 +13,8 @@ from hipdnn_iree import Graph
 from hipdnn_iree.jit.pipeline import compile_graph, dump
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
-from hipdnn_iree.provider.manifest import engine
 from hipdnn_iree.provider.reference import execute, expect
+from hipdnn_iree.provider.registry import engine
 
 Run = Callable[..., Any]
 AVERAGE = "avgpool_exclude_padding"

@@ -15,8 +15,8 @@ from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.jit.pipeline import compile_graph, dump
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
-from hipdnn_iree.provider.manifest import engine
 from hipdnn_iree.provider.reference import execute, expect
+from hipdnn_iree.provider.registry import engine
 
 Run = Callable[..., Any]
 Array = np.ndarray[Any, Any]

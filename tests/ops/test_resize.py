@@ -15,19 +15,19 @@ import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.enums import ResampleMode, ResizeCoordinates
 from hipdnn_iree.graph_api.errors import FormatError, GraphError
+from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
 from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.graph_api.ops.resample_fwd import ResampleFwd
 from hipdnn_iree.graph_api.specialise import specialise
-from hipdnn_iree.hipdnn_plugin.wire.encode import encode
-from hipdnn_iree.jit.knobs import scope
-from hipdnn_iree.jit.lowering.resize_lines import Line, lines
+from hipdnn_iree.jit.lowering.resample.resize_lines import Line, lines
 from hipdnn_iree.jit.pipeline import dump
+from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.jit.work import graph_work
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.graph import loads
-from hipdnn_iree.provider.manifest import engine
 from hipdnn_iree.provider.reference import execute, expect
+from hipdnn_iree.provider.registry import engine
 
 Run = Callable[..., Any]
 Array = np.ndarray[Any, Any]

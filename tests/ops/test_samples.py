@@ -24,12 +24,12 @@ from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.errors import CompileError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.jit import pipeline, support
-from hipdnn_iree.jit.knobs import settings
 from hipdnn_iree.jit.pipeline import dump
+from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.target import GFX9_ARCHS, Target
 from hipdnn_iree.provider import verify
-from hipdnn_iree.provider.manifest import engine
 from hipdnn_iree.provider.reference import Sample, expect, sample_problems
+from hipdnn_iree.provider.registry import engine
 from hipdnn_iree.provider.survey.cases import Case
 from hipdnn_iree.provider.survey.serving import rule_texts
 

@@ -11,8 +11,8 @@ from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import GraphError, NotSupportedError
 from hipdnn_iree.graph_api.ops.sdpa_backward import SdpaBackward
 from hipdnn_iree.jit import support
-from hipdnn_iree.jit.knobs import settings
 from hipdnn_iree.jit.pipeline import flags
+from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import execute, expect

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import CompileError, DeviceError, NotSupportedError
-from hipdnn_iree.provider.foreign import backend
-from hipdnn_iree.provider.manifest import engine, engines
+from hipdnn_iree.provider.engines.foreign import backend_engine as backend
+from hipdnn_iree.provider.registry import engine, engines
 
 HERE = Path(__file__).parent
 CPU = Target.parse("cpu")

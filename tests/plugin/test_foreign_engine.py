@@ -24,11 +24,11 @@ from hipdnn_iree.graph_api.errors import (
     NotSupportedError,
     SettingError,
 )
+from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import Era
 from hipdnn_iree.graph_api.frozen import FrozenGraph
-from hipdnn_iree.hipdnn_plugin.wire.schema import Era
-from hipdnn_iree.provider.engines.reference import ReferenceEngine
-from hipdnn_iree.provider.foreign import places
-from hipdnn_iree.provider.foreign.found import open_plugin
+from hipdnn_iree.provider.engines.foreign import places
+from hipdnn_iree.provider.engines.foreign.discovery import open_plugin
+from hipdnn_iree.provider.engines.reference_engine import ReferenceEngine
 
 Naive = Callable[..., Path]
 CPU = Target.parse("cpu")
@@ -127,7 +127,7 @@ def test_buffers_are_judged_as_everywhere(naive: Naive) -> None:
 def test_engine_is_found_pinned_and_listed(naive: Naive, monkeypatch: pytest.MonkeyPatch) -> None:
     from click.testing import CliRunner
     from hipdnn_iree.provider.cli.app import app
-    from hipdnn_iree.provider.select import candidates
+    from hipdnn_iree.provider.selection.select import candidates
 
     monkeypatch.setenv("HIPDNN_IREE_PLUGINS", str(naive()))
     g = Graph("pinned", io_data_type="float")
@@ -273,7 +273,7 @@ def test_trial_in_a_process_of_its_own(
     assert re.search(text, found), found
     if "crash" in way:
         (again,) = open_plugin(path)
-        monkeypatch.setattr("hipdnn_iree.provider.foreign.probe._converse", None)
+        monkeypatch.setattr("hipdnn_iree.provider.engines.foreign.probe._converse", None)
         assert "\n".join(map(str, again.declines(chain(), CPU))) == found
 
 
@@ -317,7 +317,7 @@ def test_plugin_that_is_replaced(fresh_naive: Naive) -> None:
 
 def test_threads_and_release(fresh_naive: Naive) -> None:
     """Plans run at the same time, each on its own handle; all of it is given back."""
-    from hipdnn_iree.provider.foreign import calls
+    from hipdnn_iree.provider.engines.foreign import plugin_calls as calls
 
     path = fresh_naive()
     (engine,) = open_plugin(path)
@@ -356,8 +356,8 @@ def test_threads_and_release(fresh_naive: Naive) -> None:
 
 def test_knobs_of_plugins() -> None:
     """Each kind and range, as choices and as what is taken."""
-    from hipdnn_iree.hipdnn_plugin.wire.engine import Knob, Range
-    from hipdnn_iree.provider.foreign.knobs import as_engine_knobs, values
+    from hipdnn_iree.graph_api.formats.flatbuffer.engine_messages import Knob, Range
+    from hipdnn_iree.provider.engines.foreign.foreign_knobs import as_engine_knobs, values
 
     knobs = [
         Knob(id="p.tile", default=16, range=Range(values=(16, 32))),
@@ -500,8 +500,8 @@ OURS = """
 import json, sys
 import numpy as np
 from hipdnn_iree import Target
-from hipdnn_iree.provider.engines.iree import IreeEngine
-from hipdnn_iree.provider.foreign.found import open_plugin
+from hipdnn_iree.provider.engines.iree.iree_engine import IreeEngine
+from hipdnn_iree.provider.engines.foreign.discovery import open_plugin
 from hipdnn_iree.provider.graph import load
 from hipdnn_iree.provider.reference.inputs import random_inputs
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from hipdnn_iree.graph_api.errors import NotSupportedError
-from hipdnn_iree.provider.foreign import probe
-from hipdnn_iree.provider.foreign.found import candidates, engines, open_plugin, reports
-from hipdnn_iree.provider.foreign.probe import look
+from hipdnn_iree.provider.engines.foreign import probe
+from hipdnn_iree.provider.engines.foreign.discovery import candidates, engines, open_plugin, reports
+from hipdnn_iree.provider.engines.foreign.probe import look
 
 Naive = Callable[..., Path]
 
@@ -208,7 +208,7 @@ def test_open_plugin_says_why_not(fresh_naive: Naive, tmp_path: Path) -> None:
 
 
 def test_reports_are_json(fresh_naive: Naive) -> None:
-    from hipdnn_iree.provider.foreign.report import Report
+    from hipdnn_iree.provider.engines.foreign.probe_report import Report
 
     report = look(fresh_naive("null_handle"))
     assert Report.from_dict(json.loads(json.dumps(report.as_dict()))) == report

@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 from hipdnn_iree import precompile
 from hipdnn_iree.graph_api.errors import FormatError, NotPrecompiledError, SettingError
+from hipdnn_iree.graph_api.formats.flatbuffer.engine_messages import (
+    EngineConfig,
+    decode_details,
+    encode_config,
+)
 from hipdnn_iree.hipdnn_plugin import messages, serving
 from hipdnn_iree.hipdnn_plugin.abi import PluginError, Status, status_of
-from hipdnn_iree.hipdnn_plugin.wire.engine import EngineConfig, decode_details, encode_config
-from hipdnn_iree.jit.knobs import scope, settings
+from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.target import Target
 
 GRAPHS = Path(__file__).parents[1] / "data" / "opgraphs"
@@ -163,7 +167,7 @@ def test_foreign_engine() -> None:
 
 def test_unsupported_graph_is_no_error() -> None:
     from hipdnn_iree import Graph
-    from hipdnn_iree.hipdnn_plugin.wire.encode import encode
+    from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
 
     g = Graph("declined", io_data_type="float")
     x = g.tensor(dims=(4, 4), name="x")

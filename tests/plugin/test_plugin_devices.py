@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from hipdnn_iree.graph_api.errors import DeviceError
+from hipdnn_iree.graph_api.formats.flatbuffer.engine_messages import EngineConfig, encode_config
 from hipdnn_iree.hipdnn_plugin import devices
 from hipdnn_iree.hipdnn_plugin.abi import ConstData
 from hipdnn_iree.hipdnn_plugin.devices import CPU, place_of
 from hipdnn_iree.hipdnn_plugin.plugin import Plugin
 from hipdnn_iree.hipdnn_plugin.serving import ENGINE_ID
-from hipdnn_iree.hipdnn_plugin.wire.engine import EngineConfig, encode_config
 
 GRAPH = (Path(__file__).parents[1] / "data" / "opgraphs" / "pw_relu_all.bin").read_bytes()
 

@@ -84,7 +84,7 @@ SAMPLES = ("layernorm", "matmul", "rmsnorm", "sdpa")
 @pytest.mark.parametrize("op", SAMPLES)
 def test_graph_of_the_newest_form(op: str, host: Any, make_job: Any) -> None:
     """Ops that the recorded graphs do not have, as the newest hipDNN writes them."""
-    from hipdnn_iree.hipdnn_plugin.wire.encode import encode
+    from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
     from hipdnn_iree.provider.reference import reference
 
     found = reference(op)
@@ -108,8 +108,8 @@ def overridable() -> Any:
 
 def test_override_shapes(host: Any, make_job: Any, tmp_path: Path) -> None:
     """Larger and smaller ones than those of the graph, run and run again, also when loaded."""
+    from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
     from hipdnn_iree.graph_api.specialise import specialise
-    from hipdnn_iree.hipdnn_plugin.wire.encode import encode
 
     base = overridable()
     shapes = {1: ((3, 7, 6), (42, 6, 1)), 2: ((3, 6, 2), (12, 1, 6)), 3: ((3, 7, 2), (14, 2, 1))}
@@ -123,7 +123,7 @@ def test_override_shapes(host: Any, make_job: Any, tmp_path: Path) -> None:
 
 def test_scalars_read_at_execution(host: Any, make_job: Any) -> None:
     from hipdnn_iree import Graph
-    from hipdnn_iree.hipdnn_plugin.wire.encode import encode
+    from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
 
     g = Graph("scaled", io_data_type="half", compute_data_type="float")
     x = g.tensor(dims=(5, 7), name="x", uid=10)

@@ -23,7 +23,7 @@ def data(name: str) -> bytes:
 def chain() -> bytes:
     """Two products, which need a workspace for what is between them."""
     from hipdnn_iree import Graph
-    from hipdnn_iree.hipdnn_plugin.wire.encode import encode
+    from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
 
     g = Graph("chain", io_data_type="float")
     a, b, c = (g.tensor(dims=(24, 24), name=name, uid=k) for k, name in enumerate("abc", 7))

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 from hipdnn_iree.graph_api.errors import ArtifactError
+from hipdnn_iree.graph_api.formats.flatbuffer.engine_messages import EngineConfig, encode_config
 from hipdnn_iree.hipdnn_plugin import doctor, payload, serving
 from hipdnn_iree.hipdnn_plugin.abi import ConstData, PluginError, Status, read_bytes, status_of
 from hipdnn_iree.hipdnn_plugin.overrides import read_shapes
 from hipdnn_iree.hipdnn_plugin.plugin import Plugin
-from hipdnn_iree.hipdnn_plugin.wire.engine import EngineConfig, encode_config
 from hipdnn_iree.jit.target import Target
 
 GRAPHS = Path(__file__).parents[1] / "data" / "opgraphs"

@@ -31,7 +31,7 @@ from hipdnn_iree.provider.artifacts import artifact as module
 from hipdnn_iree.provider.artifacts import save
 from hipdnn_iree.provider.artifacts.artifact import Artifact
 from hipdnn_iree.provider.artifacts.container import Container, pack
-from hipdnn_iree.provider.buckets import BucketPlan
+from hipdnn_iree.provider.bucket_plan import BucketPlan
 from hipdnn_iree.provider.engine_ids import engine_id
 
 ROOT = Path(__file__).resolve().parents[2]

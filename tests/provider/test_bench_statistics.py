@@ -12,14 +12,8 @@ from typing import Any
 
 import pytest
 from hipdnn_iree.graph_api.errors import SettingError
-from hipdnn_iree.provider.bench.measure import measure, undisturbed
-from hipdnn_iree.provider.bench.statistics import (
-    compare,
-    geomean,
-    paired_ratio,
-    quantile,
-    summary,
-)
+from hipdnn_iree.provider.sweep.measure import measure, undisturbed
+from hipdnn_iree.provider.sweep.statistics import compare, geomean, paired_ratio, quantile, summary
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "bench_compare"
 

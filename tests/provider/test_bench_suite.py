@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hipdnn_iree import DataType, Graph
 from hipdnn_iree.graph_api.errors import FormatError
-from hipdnn_iree.provider.bench.suite import RULES, Suite, read
+from hipdnn_iree.provider.sweep.suite import RULES, Suite, read
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -19,7 +19,7 @@ from hipdnn_iree.jit.runtime import padding
 from hipdnn_iree.jit.runtime.buffers import Pointer
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
-from hipdnn_iree.provider.buckets import BucketPlan, PaddedPlan, problems
+from hipdnn_iree.provider.bucket_plan import BucketPlan, PaddedPlan, problems
 from hipdnn_iree.provider.engine import Plan
 
 Build = Callable[[Graph, DynamicDim], Any]
@@ -185,7 +185,7 @@ def test_code_of_a_bucket_runs_smaller_sizes(build: Build, kind: str) -> None:
 def test_few_codes_serve_many_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[FrozenGraph] = []
     real = pipeline.compile_graph
-    from hipdnn_iree.provider.engines import iree
+    from hipdnn_iree.provider.engines.iree import iree_engine as iree
 
     monkeypatch.setattr(iree, "compile_graph", lambda g, t: done.append(g) or real(g, t))
     plan = graph(mlp).build("cpu", buckets={"n": 16})

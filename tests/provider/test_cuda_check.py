@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from hipdnn_iree.graph_api.dtypes import DataType
-from hipdnn_iree.jit.knobs import scope
+from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.survey import gpu_samples
 from hipdnn_iree.provider.survey.gpu_calls import CHECKS, Bench, check_calls

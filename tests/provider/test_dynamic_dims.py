@@ -38,7 +38,7 @@ from hipdnn_iree.jit import pipeline, support
 from hipdnn_iree.jit.runtime.buffers import Pointer
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
-from hipdnn_iree.provider.engines.iree_dynamic import DynamicIreePlan
+from hipdnn_iree.provider.engines.iree.iree_dynamic_plan import DynamicIreePlan
 
 CPU = Target.parse("cpu")
 # 1, odd, prime, and around the tiles of the CPU's matrix code.

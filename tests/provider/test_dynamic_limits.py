@@ -37,7 +37,7 @@ from hipdnn_iree.graph_api.errors import (
 from hipdnn_iree.jit import support
 from hipdnn_iree.jit.emit.dims import Dim, broadcast
 from hipdnn_iree.jit.target import Target
-from hipdnn_iree.provider.engines.iree_dynamic import DynamicIreePlan
+from hipdnn_iree.provider.engines.iree.iree_dynamic_plan import DynamicIreePlan
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.enums import PointwiseMode, ReductionMode
 from hipdnn_iree.graph_api.errors import GraphError, NotSupportedError
+from hipdnn_iree.graph_api.formats.json.json_form import dumps
 from hipdnn_iree.graph_api.frozen import FrozenGraph
-from hipdnn_iree.graph_api.json_form import dumps
 from hipdnn_iree.graph_api.ops.base import Inferred, Ports
 from hipdnn_iree.graph_api.ops.pointwise import Pointwise
 from hipdnn_iree.graph_api.ops.reduction import Reduction
@@ -264,7 +264,7 @@ def test_both_engines_take_them() -> None:
 
 
 def test_many_threads_build_a_shape_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hipdnn_iree.provider import select
+    from hipdnn_iree.provider.selection import select
 
     plan = mlp().build("cpu")
     real, built = select.build, []

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import BindError, DeviceError
-from hipdnn_iree.jit.knobs import scope
 from hipdnn_iree.jit.runtime import device as device_module
 from hipdnn_iree.jit.runtime.device import Device
+from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.work import cpu_us
-from hipdnn_iree.provider.engines.iree import driver_for
+from hipdnn_iree.provider.engines.iree.iree_engine import driver_for
 
 CPU = Target.parse("cpu")
 

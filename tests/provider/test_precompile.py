@@ -19,9 +19,9 @@ from hipdnn_iree.jit import pipeline
 from hipdnn_iree.jit.cache import CacheKey
 from hipdnn_iree.jit.cache.locks import key_lock
 from hipdnn_iree.jit.compiler import client
-from hipdnn_iree.jit.knobs import scope
+from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.target import Target
-from hipdnn_iree.provider.select import build
+from hipdnn_iree.provider.selection.select import build
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import Decline, NotSupportedError
-from hipdnn_iree.provider.engines import torch_engine
-from hipdnn_iree.provider.engines.torch_ops import SERVED, torch_op
-from hipdnn_iree.provider.engines.torch_ops.base import RULES
-from hipdnn_iree.provider.manifest import engine, own_engines
+from hipdnn_iree.provider.engines.torch import SERVED, torch_engine, torch_op
+from hipdnn_iree.provider.engines.torch.torch_op import RULES
 from hipdnn_iree.provider.reference import sample_problems
-from hipdnn_iree.provider.select import choose
+from hipdnn_iree.provider.registry import engine, own_engines
+from hipdnn_iree.provider.selection.select import choose
 
 
 def relu(data_type: str = "float", compute: str = "float") -> Graph:
@@ -145,7 +144,7 @@ from hipdnn_iree import Graph
 g = Graph(io_data_type="float")
 g.relu(g.tensor(dims=(4,))).set_output()
 from hipdnn_iree import Target
-from hipdnn_iree.provider.manifest import engine, own_engines
+from hipdnn_iree.provider.registry import engine, own_engines
 engine("torch").declines(g.freeze(), Target.parse("cpu"))
 assert not {"torch", "iree", "torch_mlir", "numpy"} & set(sys.modules)
 """

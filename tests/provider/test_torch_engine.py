@@ -11,13 +11,13 @@ import pytest
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.errors import BindError, SettingError
-from hipdnn_iree.jit.knobs import scope
+from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.provider.engine import Plan
-from hipdnn_iree.provider.engines.torch_engine import TorchPlan
-from hipdnn_iree.provider.manifest import engine
+from hipdnn_iree.provider.engines.torch.torch_engine import TorchPlan
 from hipdnn_iree.provider.reference import sample_problems
 from hipdnn_iree.provider.reference.convert import to_dtype
-from hipdnn_iree.provider.select import choose
+from hipdnn_iree.provider.registry import engine
+from hipdnn_iree.provider.selection.select import choose
 from hipdnn_iree.provider.verify import compare, expect, poisoned_outputs, random_inputs
 
 torch = pytest.importorskip("torch")
@@ -57,7 +57,7 @@ def test_sample_problems(sample: Any, data_type: DataType) -> None:
 
 
 def test_conversions_are_the_projects() -> None:
-    from hipdnn_iree.provider.engines.torch_program import convert
+    from hipdnn_iree.provider.engines.torch.torch_program import convert
 
     odd = np.array([0.0, 0.4, -0.6, 1.5, 127.9, -129, 300, 3e9, -3e9, 1e30, -1e30, np.nan, np.inf])
     whole = np.array([0, 1, -1, 127, 128, -128, -129, 255, 256, 2**31, -(2**31) - 1, 2**62])

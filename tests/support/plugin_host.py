@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hipdnn_iree.graph_api.formats.flatbuffer.engine_messages import EngineConfig, encode_config
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.hipdnn_plugin import messages
 from hipdnn_iree.hipdnn_plugin.serving import ENGINE_ID
-from hipdnn_iree.hipdnn_plugin.wire.engine import EngineConfig, encode_config
 from hipdnn_iree.jit.pipeline import signature_of
 from hipdnn_iree.jit.runtime.arrays import aligned_bytes, view
 from hipdnn_iree.provider.reference import expect

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import FormatError
-from hipdnn_iree.hipdnn_plugin.wire.encode import encode
-from hipdnn_iree.hipdnn_plugin.wire.engine import (
+from hipdnn_iree.graph_api.formats.flatbuffer.buffer_reader import Reader
+from hipdnn_iree.graph_api.formats.flatbuffer.buffer_writer import write
+from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
+from hipdnn_iree.graph_api.formats.flatbuffer.engine_messages import (
     EngineConfig,
     EngineDetails,
     Knob,
@@ -20,17 +22,19 @@ from hipdnn_iree.hipdnn_plugin.wire.engine import (
     encode_config,
     encode_details,
 )
-from hipdnn_iree.hipdnn_plugin.wire.plan import (
+from hipdnn_iree.graph_api.formats.flatbuffer.hipdnn_tables import (
+    ENGINE_CONFIG,
+    ENGINE_DETAILS,
+    PLAN,
+)
+from hipdnn_iree.graph_api.formats.flatbuffer.plan_envelope import (
     SerializedPlan,
     decode_plan,
     encode_plan,
     join_graph_and_plan,
     split_graph_and_plan,
 )
-from hipdnn_iree.hipdnn_plugin.wire.reader import Reader
-from hipdnn_iree.hipdnn_plugin.wire.schema import LONG, Record, Table, scalar
-from hipdnn_iree.hipdnn_plugin.wire.tables import ENGINE_CONFIG, ENGINE_DETAILS, PLAN
-from hipdnn_iree.hipdnn_plugin.wire.writer import write
+from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import LONG, Record, Table, scalar
 from hipdnn_iree.provider.graph import loads
 
 # EngineDetails{engine_id, behavior_notes = [0]} as Google's flatc wrote it.

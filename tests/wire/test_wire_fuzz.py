@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import FormatError, GraphError
-from hipdnn_iree.hipdnn_plugin.wire.decode import decode
-from hipdnn_iree.hipdnn_plugin.wire.encode import encode
-from hipdnn_iree.hipdnn_plugin.wire.engine import (
+from hipdnn_iree.graph_api.formats.flatbuffer.decode import decode
+from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
+from hipdnn_iree.graph_api.formats.flatbuffer.engine_messages import (
     EngineConfig,
     EngineDetails,
     Knob,
@@ -28,9 +28,13 @@ from hipdnn_iree.hipdnn_plugin.wire.engine import (
     encode_config,
     encode_details,
 )
-from hipdnn_iree.hipdnn_plugin.wire.plan import SerializedPlan, decode_plan, encode_plan
-from hipdnn_iree.hipdnn_plugin.wire.rules import RULES
-from hipdnn_iree.hipdnn_plugin.wire.schema import Era
+from hipdnn_iree.graph_api.formats.flatbuffer.plan_envelope import (
+    SerializedPlan,
+    decode_plan,
+    encode_plan,
+)
+from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import Era
+from hipdnn_iree.graph_api.formats.flatbuffer.wire_rules import RULES
 from hipdnn_iree.provider.reference import sample_problems
 
 NASTY = (

@@ -16,13 +16,26 @@ from flatbuffers import number_types
 from flatbuffers.table import Table as TheirTable
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import FormatError
+from hipdnn_iree.graph_api.formats.flatbuffer import engine_messages as engine
+from hipdnn_iree.graph_api.formats.flatbuffer import plan_envelope as plan
+from hipdnn_iree.graph_api.formats.flatbuffer.buffer_reader import Reader
+from hipdnn_iree.graph_api.formats.flatbuffer.decode import decode, decode_record
+from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode, encode_record
+from hipdnn_iree.graph_api.formats.flatbuffer.hipdnn_tables import (
+    ENGINE_CONFIG,
+    ENGINE_DETAILS,
+    NODE,
+    PLAN,
+)
+from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import (
+    Era,
+    Kind,
+    Record,
+    Slot,
+    Struct,
+    Table,
+)
 from hipdnn_iree.graph_api.frozen import FrozenGraph
-from hipdnn_iree.hipdnn_plugin.wire import engine, plan
-from hipdnn_iree.hipdnn_plugin.wire.decode import decode, decode_record
-from hipdnn_iree.hipdnn_plugin.wire.encode import encode, encode_record
-from hipdnn_iree.hipdnn_plugin.wire.reader import Reader
-from hipdnn_iree.hipdnn_plugin.wire.schema import Era, Kind, Record, Slot, Struct, Table
-from hipdnn_iree.hipdnn_plugin.wire.tables import ENGINE_CONFIG, ENGINE_DETAILS, NODE, PLAN
 from hipdnn_iree.provider.reference import sample_problems
 
 FLAGS = {

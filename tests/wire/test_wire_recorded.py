@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 from hipdnn_iree import Graph, Target
+from hipdnn_iree.graph_api.formats.flatbuffer.buffer_writer import write
+from hipdnn_iree.graph_api.formats.flatbuffer.decode import decode, decode_record, is_binary
+from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
+from hipdnn_iree.graph_api.formats.flatbuffer.hipdnn_tables import NODE_TYPES, VALUE_TYPES
+from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import Era, Kind, Record
 from hipdnn_iree.graph_api.ops.batchnorm_inference import BatchnormInference
 from hipdnn_iree.graph_api.ops.batchnorm_inference_variance_ext import (
     BatchnormInferenceVarianceExt,
 )
-from hipdnn_iree.hipdnn_plugin.wire.decode import decode, decode_record, is_binary
-from hipdnn_iree.hipdnn_plugin.wire.encode import encode
-from hipdnn_iree.hipdnn_plugin.wire.schema import Era, Kind, Record
-from hipdnn_iree.hipdnn_plugin.wire.tables import NODE_TYPES, VALUE_TYPES
-from hipdnn_iree.hipdnn_plugin.wire.writer import write
-from hipdnn_iree.jit import knobs
+from hipdnn_iree.jit import settings as knobs
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.graph import loads
-from hipdnn_iree.provider.manifest import engine
 from hipdnn_iree.provider.reference import expect
+from hipdnn_iree.provider.registry import engine
 
 # What November 2025 called the graph's types.
 GRAPH_KEYS = {

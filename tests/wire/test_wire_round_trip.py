@@ -10,16 +10,16 @@ import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.errors import FormatError
+from hipdnn_iree.graph_api.formats.flatbuffer.decode import decode
+from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
+from hipdnn_iree.graph_api.formats.flatbuffer.hipdnn_tables import NODE_N25
+from hipdnn_iree.graph_api.formats.flatbuffer.op_table import FORMS, FORMS_BY_OP
+from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import Era
+from hipdnn_iree.graph_api.formats.flatbuffer.wire_codes import NODE_CODES, wire_code
+from hipdnn_iree.graph_api.formats.flatbuffer.wire_form import Role
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.ops import OPS
 from hipdnn_iree.graph_api.ops.base import Op
-from hipdnn_iree.graph_api.wire_codes import NODE_CODES, wire_code
-from hipdnn_iree.hipdnn_plugin.wire.decode import decode
-from hipdnn_iree.hipdnn_plugin.wire.encode import encode
-from hipdnn_iree.hipdnn_plugin.wire.form import Role
-from hipdnn_iree.hipdnn_plugin.wire.op_table import FORMS, FORMS_BY_OP
-from hipdnn_iree.hipdnn_plugin.wire.schema import Era
-from hipdnn_iree.hipdnn_plugin.wire.tables import NODE_N25
 from hipdnn_iree.provider.reference import Sample, sample_problems
 
 N25_OPS = {

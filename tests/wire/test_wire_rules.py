@@ -10,14 +10,27 @@ from typing import Any
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import FormatError
-from hipdnn_iree.hipdnn_plugin.wire.decode import ENGINE_API, decode, decode_record
-from hipdnn_iree.hipdnn_plugin.wire.encode import encode, encode_record
-from hipdnn_iree.hipdnn_plugin.wire.engine import decode_config
-from hipdnn_iree.hipdnn_plugin.wire.reader import MAX_PROBLEMS, MAX_TABLES, Reader
-from hipdnn_iree.hipdnn_plugin.wire.rules import RULES, is_damage
-from hipdnn_iree.hipdnn_plugin.wire.schema import LONG, Era, Record, Table, scalar, string
-from hipdnn_iree.hipdnn_plugin.wire.tables import ENGINE_CONFIG, GRAPH, NODE, NODE_N25, TENSOR
-from hipdnn_iree.hipdnn_plugin.wire.writer import write
+from hipdnn_iree.graph_api.formats.flatbuffer.buffer_reader import MAX_PROBLEMS, MAX_TABLES, Reader
+from hipdnn_iree.graph_api.formats.flatbuffer.buffer_writer import write
+from hipdnn_iree.graph_api.formats.flatbuffer.decode import ENGINE_API, decode, decode_record
+from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode, encode_record
+from hipdnn_iree.graph_api.formats.flatbuffer.engine_messages import decode_config
+from hipdnn_iree.graph_api.formats.flatbuffer.hipdnn_tables import (
+    ENGINE_CONFIG,
+    GRAPH,
+    NODE,
+    NODE_N25,
+    TENSOR,
+)
+from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import (
+    LONG,
+    Era,
+    Record,
+    Table,
+    scalar,
+    string,
+)
+from hipdnn_iree.graph_api.formats.flatbuffer.wire_rules import RULES, is_damage
 
 
 def example() -> Graph:

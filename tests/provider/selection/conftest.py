@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from hipdnn_iree.graph_api.errors import CompileError, Decline, Problem
 from hipdnn_iree.graph_api.frozen import FrozenGraph
-from hipdnn_iree.jit.knobs import KNOBS, scope
+from hipdnn_iree.jit.settings import KNOBS, scope
 from hipdnn_iree.jit.target import Target
-from hipdnn_iree.provider import manifest
+from hipdnn_iree.provider import registry as manifest
 from hipdnn_iree.provider.engine import Engine, EngineKnob, Plan, checked_knobs
-from hipdnn_iree.provider.engines.reference import ReferenceEngine, ReferencePlan
+from hipdnn_iree.provider.engines.reference_engine import ReferenceEngine, ReferencePlan
 
 
 class FakeEngine(Engine):

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import FormatError, NotSupportedError, SettingError
-from hipdnn_iree.jit.knobs import scope
+from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.provider.engine import EngineKnob
-from hipdnn_iree.provider.select import choose
 from hipdnn_iree.provider.selection.autotune import tune, variants
 from hipdnn_iree.provider.selection.candidate import Candidate
 from hipdnn_iree.provider.selection.config import read_rules
 from hipdnn_iree.provider.selection.exchange import export, import_file
 from hipdnn_iree.provider.selection.measure import Times, measure
+from hipdnn_iree.provider.selection.select import choose
 from hipdnn_iree.provider.selection.winners import Entry, remember, winners
 
 pytestmark = pytest.mark.usefixtures("own_winners")
@@ -334,7 +334,7 @@ def test_files_that_go_elsewhere(install: Any, tmp_path: Path, own_winners: Path
 
 _WRITER = """
 import sys
-from hipdnn_iree.jit.knobs import scope
+from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.provider.selection.winners import Entry, remember
 path, who = sys.argv[1:]
 with scope(engine_winners=path):

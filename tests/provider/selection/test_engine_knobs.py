@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import NotSupportedError, SettingError
-from hipdnn_iree.jit.knobs import scope
-from hipdnn_iree.provider.manifest import engine, engines
+from hipdnn_iree.jit.settings import scope
+from hipdnn_iree.provider.registry import engine, engines
 
 CPU = Target.parse("cpu")
 

@@ -1,0 +1,1 @@
+"""File formats of operation graphs: hipDNN's JSON and its FlatBuffers."""

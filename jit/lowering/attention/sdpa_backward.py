@@ -1,0 +1,102 @@
+"""Gradient of scaled dot-product attention, as its parts: two products of Sq by Skv, three back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+
+from ....graph_api.dtypes import DataType
+from ....graph_api.frozen import FrozenNode
+from ....graph_api.ops.sdpa_backward import SdpaBackward
+from ...emit.builder import Builder, T, Value
+from .masked_logits import (
+    factor,
+    grouped,
+    logits,
+    matrices,
+    may_be_empty,
+    narrowed,
+    product,
+    swapped,
+)
+
+__all__ = ["lower"]
+
+Inputs = Mapping[str, Value]
+
+
+def lower(b: Builder, node: FrozenNode, inputs: Inputs) -> Mapping[str, Value]:
+    """Emit dq, dk, dv, and dbias where it is asked for."""
+    op, compute = node.op, node.compute_data_type
+    assert isinstance(op, SdpaBackward)
+    q, k, v, do = (inputs[p] for p in ("q", "k", "v", "do"))
+    batch, heads, queries, depth = q.shape
+    keys = k.shape[2]
+    full = (batch, heads, queries, keys)
+
+    p = _weights(b, op, inputs, compute)
+    dp = product(b, grouped(b, do, v.shape[1]), swapped(b, matrices(b, v)), compute)
+    dp = b.reshape(dp, full)
+    kept = p
+    if "dropout_mask" in inputs:
+        mask = b.convert(inputs["dropout_mask"], compute)
+        mask = b.reshape(mask, (1,) * (4 - mask.rank) + mask.shape)
+        dp, kept = b.mul(dp, mask), b.mul(p, mask)
+    if "dropout_scale" in inputs:
+        dp = b.mul(dp, _number(b, inputs, "dropout_scale", compute))
+    ds = b.mul(p, b.sub(dp, _delta(b, inputs, compute)))
+
+    results = {}
+    dv = _shared(b, kept, do, v.shape[1], compute)
+    if "dropout_scale" in inputs:
+        dv = b.mul(dv, _number(b, inputs, "dropout_scale", compute))
+    results["dv"] = dv
+    dk = _shared(b, ds, q, k.shape[1], compute)
+    results["dk"] = factor(b, dk, op, inputs, depth)
+    dq = product(b, grouped(b, narrowed(b, ds, k), k.shape[1]), matrices(b, k), compute)
+    results["dq"] = factor(b, b.reshape(dq, q.shape), op, inputs, depth)
+    if "dbias" in node.outputs:
+        results["dbias"] = _summed(b, ds, inputs["attn_mask"].shape)
+    return results
+
+
+def _weights(b: Builder, op: SdpaBackward, inputs: Inputs, compute: DataType) -> Value:
+    """Return p = exp(s - stats); 0 where nothing is visible, for which stats is -inf."""
+    q, k = inputs["q"], inputs["k"]
+    shift = b.convert(inputs["stats"], compute)
+    if may_be_empty(op, inputs, q.shape[2], k.shape[2]):
+        empty = b.compare(T.AtenEqTensorOp, shift, b.literal(-inf, compute, ()))
+        shift = b.where(empty, b.literal(0, compute, ()), shift)
+    return b.unary(T.AtenExpOp, b.sub(logits(b, op, inputs, k, compute), shift))
+
+
+def _delta(b: Builder, inputs: Inputs, compute: DataType) -> Value:
+    """Return Σ do · o of every row."""
+    do, o = (b.convert(inputs[p], compute) for p in ("do", "o"))
+    shape = (*do.shape[:3], 1)
+    delta = b.call(T.AtenSumDimIntListOp, shape, compute, b.mul(do, o), [3], True, None)
+    if "dropout_scale_inv" in inputs:
+        for port in ("dropout_scale_inv", "dropout_scale"):
+            if port in inputs:
+                delta = b.mul(delta, _number(b, inputs, port, compute))
+    return delta
+
+
+def _number(b: Builder, inputs: Inputs, port: str, compute: DataType) -> Value:
+    return b.reshape(b.convert(inputs[port], compute), ())
+
+
+def _shared(b: Builder, weights: Value, x: Value, heads: int, compute: DataType) -> Value:
+    """Return weightsᵀ · x, summed over the query heads that share one of ``heads``."""
+    weights = swapped(b, grouped(b, narrowed(b, weights, x), heads))
+    result = product(b, weights, grouped(b, x, heads), compute, transposed=True)
+    return b.reshape(result, (x.shape[0], heads, *result.shape[1:]))
+
+
+def _summed(b: Builder, ds: Value, dims: tuple[int, ...]) -> Value:
+    """Return ds summed over the dims along which a mask of these dims is broadcast."""
+    aligned = (1,) * (4 - len(dims)) + dims
+    axes = [a for a in range(4) if aligned[a] == 1 and ds.shape[a] > 1]
+    if axes:
+        ds = b.call(T.AtenSumDimIntListOp, aligned, ds.dtype, ds, axes, True, None)
+    return b.reshape(ds, dims)

@@ -1,0 +1,174 @@
+"""Weight gradient of a convolution: a matrix product per tap, or a convolution of x with dy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from ....graph_api.dtypes import DataType
+from ....graph_api.enums import ConvMode
+from ....graph_api.frozen import FrozenNode
+from ....graph_api.ops.conv_fprop import ConvFprop
+from ....graph_api.ops.conv_wgrad import ConvWgrad
+from ...emit.builder import Builder, T, Value
+from ..accumulate import operands
+from .conv_dgrad import backward
+from .conv_fprop import convolve, doubled
+
+__all__ = ["lower"]
+
+# Below it (and with strides) gfx9 computes 16-bit gradients in float32.
+_FEW_CHANNELS = 64
+
+
+def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Emit dw, the transpose of conv(x, ·) applied to dy."""
+    op = node.op
+    assert isinstance(op, ConvWgrad)
+    if b.form == "plain":
+        return {"dw": _plain(b, node, op, inputs)}
+    x, dy, accumulate = operands(
+        b, inputs["x"], inputs["dy"], node.compute_data_type, widen=b.target.is_cpu
+    )
+    if 1 in op.dw_dims[2:] and any((*op.pre_padding, *op.post_padding)):
+        cropped = _cropped(b, x, dy, op)
+        if cropped is None:
+            return {"dw": b.literal(0, accumulate, op.dw_dims)}
+        x, dy, op = cropped
+    if b.target.is_gfx9 and x.shape[0] == 1 and max(op.stride) > 1:
+        # The steps become dilation, which IREE 3.13 leaves out where one channel (here: one
+        # image) is summed over; a second image of zeros keeps it from doing so.
+        x, dy = (doubled(b, v, 0) for v in (x, dy))
+    if b.target.is_gfx9:
+        x, dy = (_settled(b, v, op) for v in (x, dy))
+    if b.form == "products" or (prod(op.dw_dims[2:]) == 1 and _bare(op)):
+        dw = _per_tap(b, x, dy, op, accumulate)
+    else:
+        dw = _correlated(b, x, dy, op, accumulate)
+    if op.conv_mode is ConvMode.CONVOLUTION:
+        dw = b.flip(dw, range(2, dw.rank))
+    return {"dw": dw}
+
+
+def _bare(op: ConvWgrad) -> bool:
+    return set(op.stride) == {1} and not any((*op.pre_padding, *op.post_padding))
+
+
+def _plain(b: Builder, node: FrozenNode, op: ConvWgrad, inputs: Mapping[str, Value]) -> Value:
+    """Return dw by torch's own op for gradients of convolutions."""
+    x, dy, accumulate = operands(b, inputs["x"], inputs["dy"], node.compute_data_type)
+    filter_ = b.literal(0, x.dtype, op.dw_dims)
+    dw = backward(b, dy, x, filter_, op, accumulate, which=1)
+    return b.flip(dw, range(2, dw.rank)) if op.conv_mode is ConvMode.CONVOLUTION else dw
+
+
+def _cropped(
+    b: Builder, x: Value, dy: Value, op: ConvWgrad
+) -> tuple[Value, Value, ConvWgrad] | None:
+    """Return dims of a single tap without padding: positions in the padding add nothing.
+
+    (IREE 3.13 for gfx9 leaves part of such a result unwritten.)  None: nothing is left.
+    """
+    pre_padding, post_padding = list(op.pre_padding), list(op.post_padding)
+    for i, (k, s, pre) in enumerate(zip(op.dw_dims[2:], op.stride, op.pre_padding, strict=True)):
+        if k > 1:
+            continue
+        axis = 2 + i
+        low = -(-pre // s)
+        high = min((x.shape[axis] - 1 + pre) // s + 1, dy.shape[axis])
+        if low >= high:
+            return None
+        dy = b.slice(dy, axis, low, high)
+        start = low * s - pre
+        x = b.slice(x, axis, start, start + (high - low - 1) * s + 1)
+        pre_padding[i] = post_padding[i] = 0
+    return x, dy, replace(op, pre_padding=tuple(pre_padding), post_padding=tuple(post_padding))
+
+
+def _settled(b: Builder, v: Value, op: ConvWgrad) -> Value:
+    """Return an operand in a form that IREE 3.13 compiles for gfx9.
+
+    Computed operands and odd memory orders do not always compile.  A 16-bit gradient with strides
+    and few channels asks for more LDS than there is, but in float32 it does not.
+    """
+    few = min(op.dw_dims[:2]) < _FEW_CHANNELS and max(op.stride) > 1
+    if few and v.dtype.is_float and v.dtype.bits == 16:
+        return b.materialise(b.convert(v, DataType.FLOAT))
+    usual = (tuple(range(v.rank)), (0, *range(2, v.rank), 1))
+    return v if v.order in usual else b.materialise(v)
+
+
+def _per_tap(b: Builder, x: Value, dy: Value, op: ConvWgrad, accumulate: DataType) -> Value:
+    """Return dw tap by tap: dy (K, N · positions) times the shifted image (N · positions, C)."""
+    filters, channels, *taps = op.dw_dims
+    groups = x.shape[1] // channels
+    extents, rank = dy.shape[2:], len(taps)
+    x = b.pad(x, op.pre_padding, op.post_padding)
+    depthwise = channels == 1 and filters == groups
+    if depthwise and b.target.is_cpu:
+        # IREE 3.13 fuses a conversion from 16 bits into the sums and ends with invalid IR.
+        x, dy = b.materialise(x), b.materialise(dy)
+    positions = x.shape[0] * prod(extents)
+    spatial = range(2, 2 + rank)
+    left = (
+        dy if depthwise else _rows(b, dy, (1, 0, *spatial), (groups, filters // groups, positions))
+    )
+    parts = []
+    for tap in np.ndindex(*taps):
+        seen = x
+        for i, at in enumerate(tap):
+            start = at * op.dilation[i]
+            stop = start + (extents[i] - 1) * op.stride[i] + 1
+            seen = b.slice(seen, 2 + i, start, stop, op.stride[i])
+        if depthwise:
+            each = b.mul(b.convert(left, accumulate), b.convert(seen, accumulate))
+            axes = [0, *spatial]
+            part = b.call(T.AtenSumDimIntListOp, (filters,), accumulate, each, axes, False, None)
+        elif groups == 1:
+            right = _rows(b, seen, (0, *spatial, 1), (positions, channels))
+            flat = b.reshape(left, (filters, positions))
+            part = b.call(T.AtenMmOp, (filters, channels), accumulate, flat, right)
+        else:
+            order = (1, 0, *spatial)
+            right = _rows(b, seen, order, (groups, channels, positions))
+            right = b.permute(right, (0, 2, 1))
+            shape = (groups, filters // groups, channels)
+            part = b.call(T.AtenBmmOp, shape, accumulate, left, right)
+        parts.append(b.reshape(part, (filters, channels, 1)))
+    return b.reshape(b.concatenate(parts, 2), op.dw_dims)
+
+
+def _rows(b: Builder, x: Value, order: tuple[int, ...], shape: tuple[int, ...]) -> Value:
+    return b.reshape(b.permute(x, order), shape)
+
+
+def _correlated(b: Builder, x: Value, dy: Value, op: ConvWgrad, accumulate: DataType) -> Value:
+    """Return dw as the image convolved with dy, batch and channels exchanged.
+
+    Steps of the filter become distances of dy's "taps" and the other way round.  Groups of the
+    forward convolution are groups of this one.
+    """
+    channels, *taps = op.dw_dims[1:]
+    groups, batch, rank = x.shape[1] // channels, x.shape[0], len(taps)
+    post = []
+    for i, k in enumerate(taps):
+        # What no tap reaches is cut off, so that the result has no extents too many.
+        reach = (dy.shape[2 + i] - 1) * op.stride[i] + op.dilation[i] * (k - 1) + 1
+        missing = reach - op.pre_padding[i] - x.shape[2 + i]
+        post.append(max(missing, 0))
+        x = b.slice(x, 2 + i, 0, x.shape[2 + i] + min(missing, 0))
+    image = b.reshape(x, (batch, groups, channels, *x.shape[2:]))
+    image = b.permute(image, (2, 1, 0, *range(3, 3 + rank)))
+    image = b.reshape(image, (channels, groups * batch, *x.shape[2:]))
+    turned = b.permute(dy, (1, 0, *range(2, 2 + rank)))
+    forward = ConvFprop(
+        pre_padding=op.pre_padding,
+        post_padding=tuple(post),
+        stride=op.dilation,
+        dilation=op.stride,
+    )
+    dw = convolve(b, image, turned, forward, accumulate)
+    return b.permute(dw, (1, 0, *range(2, 2 + rank)))

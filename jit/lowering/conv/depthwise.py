@@ -1,0 +1,76 @@
+"""Forward convolutions of each channel with a filter of its own, for the CPU.
+
+IREE's code for the Torch dialect's grouped convolution, which is channels-first, is 6 to 15 times
+slower than oneDNN's.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+
+from ....graph_api.dtypes import DataType
+from ....graph_api.ops.conv_fprop import ConvOp
+from ...emit.builder import Builder, Value
+from ...emit.structured import depthwise
+from .im2col_gemm import seen
+
+__all__ = ["channels_last", "taps"]
+
+# The compiler joins elementwise ops up to 16 operands in all, two of which each tap takes.
+_JOINED = 7
+
+
+def channels_last(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -> Value:
+    """Return the convolution by linalg's op for channels-last images.
+
+    The filters are copied: a transpose that is folded into the op makes scalar code (128x56x56,
+    3x3: 2.2 ms of CPU time instead of 0.15).
+    """
+    rank = x.rank - 2
+    image = b.permute(b.convert(x, accumulate), (0, *range(2, x.rank), 1))
+    image = b.pad(image, (*op.pre_padding, 0), (*op.post_padding, 0))
+    filters = b.permute(b.convert(w, accumulate), (*range(2, w.rank), 0, 1))
+    filters = b.materialise(b.reshape(filters, (*w.shape[2:], w.shape[0])))
+    y = depthwise(b, image, filters, op.stride, op.dilation)
+    return b.permute(y, (0, rank + 1, *range(1, rank + 1)))
+
+
+def taps(
+    b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType, *, last: bool = False
+) -> Value:
+    """Return the convolution as a sum over the taps.
+
+    Each tap is the padded image, shifted, times one number per channel; the compiler fuses the
+    sum into one vectorised loop.  It runs along channels where those of a position lie side by
+    side (``last``), or where steps would pull the elements of a row apart (128x56x56, 3x3: 0.15
+    ms instead of 0.62 with steps of 2).
+    """
+    channels, rank = w.shape[0], w.rank - 2
+    extents = op.output_extents(x.shape[2:], w.shape[2:])
+    along = last or max(op.stride) > 1
+    x, w = b.convert(x, accumulate), b.convert(w, accumulate)
+    around: tuple[tuple[int, ...], tuple[int, ...]] = (op.pre_padding, op.post_padding)
+    if along:
+        # Filters too, so that those of neighbouring channels are neighbours.
+        x = b.permute(x, (0, *range(2, x.rank), 1))
+        w = b.permute(w, (*range(2, w.rank), 0, 1))
+        around = ((*op.pre_padding, 0), (*op.post_padding, 0))
+    # In the order of the loop: an image that is permuted after its padding is copied twice.
+    x = b.pad(x, *around)
+    terms = []
+    for tap in np.ndindex(*(w.shape[:rank] if along else w.shape[2:])):
+        image, weight = x, w
+        for i, at in enumerate(tap):
+            axis = i + (1 if along else 2)
+            image = seen(b, image, axis, at, extents[i], op.stride[i], op.dilation[i])
+            weight = b.slice(weight, i if along else i + 2, at, at + 1)
+        ones = (1,) * rank
+        weight = b.reshape(weight, (1, *ones, channels) if along else (1, channels, *ones))
+        terms.append(b.mul(image, weight))
+    # Of one long sum single products are left over, which become loops of their own (128x56x56,
+    # 3x3, channels-last: 0.42 ms of CPU time, of partial sums 0.16).
+    parts = [terms[i : i + _JOINED] for i in range(0, len(terms), _JOINED)]
+    total = reduce(b.add, [reduce(b.add, part) for part in parts])
+    return b.permute(total, (0, rank + 1, *range(1, rank + 1))) if along else total

@@ -1,0 +1,1 @@
+"""Grouped matrix multiplications of mixtures of experts."""

@@ -1,0 +1,126 @@
+"""Rows times the weights of their experts, all of them at once or in blocks of one expert.
+
+Shapes are fixed before the groups are known.  In the form ``plain`` each expert multiplies all
+rows: E times the work of a grouped kernel, but in plain matrix products, whose epilogue takes what
+is wanted.  In the form ``blocks`` rows and weights are gathered into blocks for one batch of
+products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ....graph_api.dtypes import DataType
+from ....graph_api.enums import MoeGroupedMatmulMode as Mode
+from ....graph_api.frozen import FrozenNode
+from ....graph_api.ops.moe_grouped_matmul import MoeGroupedMatmul
+from ...emit.builder import Builder, T, Value
+from ...emit.gather import gather
+from ..accumulate import operands
+from ..batched_matmul import products
+from ..forms_moe import BLOCKS, block_rows
+from .moe_blocks import gathered, share_out
+from .moe_rows import experts_of_rows, line, taken
+
+__all__ = ["lower"]
+
+I32, I64 = DataType.INT32, DataType.INT64
+
+
+def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Emit output = token · weight[expert], row by row."""
+    op = node.op
+    assert isinstance(op, MoeGroupedMatmul)
+    token, weight, accumulate = operands(
+        b, inputs["token"], inputs["weight"], node.compute_data_type
+    )
+    _, tokens, _ = token.shape
+    count, _, n = weight.shape
+    if b.form == BLOCKS:
+        return {"output": _in_blocks(b, op, inputs, token, weight, accumulate)}
+    if op.mode is Mode.GATHER:
+        index = inputs["token_index"]
+        rows = index.shape[1]
+        token = taken(b, token, b.reshape(index, (rows,)))
+    expert = experts_of_rows(b, inputs["first_token_offset"], token.shape[1], count)
+    if op.mode is Mode.SCATTER:
+        source, found = _sources(b, op, inputs, tokens)
+        token = gather(b, token, 1, source)
+        expert = b.call(T.AtenIndexSelectOp, (tokens,), I32, expert, 0, source)
+        expert = b.where(found, expert, b.literal(-1, I32, ()))
+    rows = token.shape[1]
+    owner = b.reshape(expert, (1, rows, 1))
+    result = b.literal(0, accumulate, (1, rows, n))
+    for e in range(count):
+        own = b.compare(T.AtenEqTensorOp, owner, b.literal(e, I32, ()))
+        product = products(b, token, b.slice(weight, 0, e, e + 1), accumulate)
+        result = b.where(own, product, result)
+    return {"output": result}
+
+
+def _in_blocks(
+    b: Builder,
+    op: MoeGroupedMatmul,
+    inputs: Mapping[str, Value],
+    token: Value,
+    weight: Value,
+    accumulate: DataType,
+) -> Value:
+    """Return the result from one batch of products, each of a block of rows and its weights."""
+    (_, tokens, k), (experts, _, n) = token.shape, weight.shape
+    offsets = inputs["first_token_offset"]
+    rows = inputs["token_index"].shape[1] if op.mode is Mode.GATHER else tokens
+    size = block_rows(rows, offsets.shape[0], k, n)
+    at = share_out(b, offsets, rows, experts, size)
+    source = at.row
+    if op.mode is Mode.GATHER:
+        index = b.reshape(inputs["token_index"], (rows,))
+        index = b.call(T.AtenIndexSelectOp, source.shape, I32, index, 0, source)
+        source = b.cast(b.unary(T.AtenClampOp, index, 0, tokens - 1), I64)
+    # Places that are not used hold the row of another expert, whose result nobody takes.
+    x = gathered(b, b.reshape(token, (tokens, k)), source)
+    blocks = at.expert.shape[0]
+    y = products(b, b.reshape(x, (blocks, size, k)), _matrices(b, weight, at.expert), accumulate)
+    place, owned = at.place, at.owned
+    if op.mode is Mode.SCATTER:
+        row, found = _sources(b, op, inputs, tokens)
+        place = b.call(T.AtenIndexSelectOp, (tokens,), I64, place, 0, row)
+        marks = b.call(T.AtenIndexSelectOp, (tokens,), I32, b.cast(owned, I32), 0, row)
+        owned = b.compare(T.AtenLogicalAndOp, found, b.truth(marks))
+    y = b.reshape(y, (1, blocks * size, n))
+    count = place.shape[0]
+    y = b.call(T.AtenIndexSelectOp, (1, count, n), accumulate, y, 1, place)
+    return b.where(b.reshape(owned, (1, count, 1)), y, b.literal(0, accumulate, ()))
+
+
+def _matrices(b: Builder, weight: Value, expert: Value) -> Value:
+    """Return the weights of each block, gathered as they lie, a matrix at a time."""
+    columns = weight.order == (0, 2, 1)
+    lying = b.permute(weight, (0, 2, 1)) if columns else weight
+    experts, outer, inner = lying.shape
+    found = gathered(b, b.reshape(lying, (experts, outer * inner)), expert)
+    found = b.reshape(found, (expert.shape[0], outer, inner))
+    return b.permute(found, (0, 2, 1)) if columns else found
+
+
+def _sources(
+    b: Builder, op: MoeGroupedMatmul, inputs: Mapping[str, Value], tokens: int
+) -> tuple[Value, Value]:
+    """Return the row that each row of the output comes from, and whether there is one."""
+    offsets = inputs["first_token_offset"]
+    routed = min(inputs["token_index"].shape[1], tokens)
+    # In 64 bits: what is far outside must not come back in by an overflow.
+    index, ks = (
+        b.cast(b.reshape(b.slice(inputs[port], 1, 0, routed), (1, routed)), I64)
+        for port in ("token_index", "token_ks")
+    )
+    target = b.add(b.unary(T.AtenMulScalarOp, index, op.top_k), ks)
+    target = b.cast(b.unary(T.AtenClampOp, target, -1, tokens), I32)
+    first = b.call(T.AtenAminOp, (1, 1), I32, b.reshape(offsets, (1, offsets.shape[0])), [1], True)
+    numbers = b.reshape(line(b, routed), (1, routed))
+    here = b.compare(T.AtenEqTensorOp, target, b.reshape(line(b, tokens), (tokens, 1)))
+    grouped = b.compare(T.AtenLeTensorOp, first, numbers)
+    here = b.compare(T.AtenLogicalAndOp, here, grouped)
+    marks = b.cast(here, I32)
+    source = b.call(T.AtenArgmaxOp, (tokens,), I64, marks, 1, False)
+    return source, b.truth(b.call(T.AtenAmaxOp, (tokens,), I32, marks, [1], False))

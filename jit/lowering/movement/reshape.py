@@ -1,0 +1,19 @@
+"""Reshape: a view, which costs nothing unless the element order in memory changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ....graph_api.frozen import FrozenNode
+from ....graph_api.ops.reshape import Reshape
+from ...emit.builder import Builder, Value
+
+__all__ = ["lower"]
+
+
+def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Emit y = x's elements with the dims ``dim``."""
+    op, x = node.op, inputs["x"]
+    assert isinstance(op, Reshape)
+    return {"y": replace(b.reshape(x, op.dim), repeated=x.repeated)}

@@ -1,0 +1,28 @@
+"""Slice: one strided slice per dim that is cut; the compiler makes offsets of loads of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ....graph_api.frozen import FrozenNode
+from ....graph_api.ops.slice import Slice
+from ...emit.builder import Builder, Value
+from .view_copies import in_memory_order
+
+__all__ = ["lower"]
+
+
+def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Emit y[i] = x[starts + i · strides]."""
+    op, x = node.op, inputs["x"]
+    assert isinstance(op, Slice)
+    bounds = tuple(zip(op.starts, op.limits, op.strides, strict=True))
+
+    def cut(values: list[Value], order: tuple[int, ...]) -> Value:
+        (y,) = values
+        for place, axis in enumerate(order):
+            y = b.slice(y, place, *bounds[axis])
+        return y
+
+    return {"y": replace(in_memory_order(b, [x], cut), order=x.order, repeated=x.repeated)}

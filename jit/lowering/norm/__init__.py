@@ -1,0 +1,1 @@
+"""Batch, layer and RMS normalisation and their gradients."""

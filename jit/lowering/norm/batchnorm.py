@@ -1,0 +1,36 @@
+"""Batch normalisation in training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ....graph_api.frozen import FrozenNode
+from ...emit.builder import Builder, Value
+from .channel_norms import converted, inverse_deviation, standardised, statistics
+
+__all__ = ["lower"]
+
+
+def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Emit y, the statistics of x, and the running statistics that are asked for."""
+    v = converted(b, inputs, node.compute_data_type)
+    found = statistics(b, v["x"])
+    inverse = inverse_deviation(b, found.variance, v["epsilon"])
+    results = {
+        "y": standardised(b, v["x"], found, inverse, v["scale"], v["bias"]),
+        "mean": found.mean,
+        "inv_variance": inverse,
+    }
+    n = found.count
+    unbiased = b.scale(found.variance, n / (n - 1)) if n > 1 else found.variance
+    for what, current in (("mean", found.mean), ("variance", unbiased)):
+        if f"next_running_{what}" in node.outputs:
+            previous = v[f"prev_running_{what}"]
+            results[f"next_running_{what}"] = _blended(b, previous, current, v["momentum"])
+    return results
+
+
+def _blended(b: Builder, previous: Value, current: Value, momentum: Value) -> Value:
+    """Return (1 - momentum) · previous + momentum · current."""
+    kept = b.sub(b.literal(1, momentum.dtype, momentum.shape), momentum)
+    return b.add(b.mul(kept, previous), b.mul(momentum, current))

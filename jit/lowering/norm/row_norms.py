@@ -1,0 +1,186 @@
+"""What the lowerings of layernorm, rmsnorm and their gradients share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ....graph_api.dtypes import DataType
+from ....graph_api.frozen import FrozenNode
+from ....graph_api.ops.row_norms import aligned, normalised_dims
+from ...emit.builder import Builder, T, Value
+from ...emit.gather import gather
+
+__all__ = ["Rows", "gradients", "inverse_root", "spread", "total", "whole"]
+
+Axes = Sequence[int]
+WAVE = 64
+
+
+def whole(b: Builder, x: Value) -> Value:
+    """Return an operand whose product with another one is summed, copied where it is repeated.
+
+    The CPU's compiler makes a matrix product of such sums, and mixes up its shapes otherwise.
+    """
+    return b.materialise(x) if b.target.is_cpu and x.repeated else x
+
+
+def total(b: Builder, x: Value, axes: Axes) -> Value:
+    """Return Σx over the axes, which stay with extent 1."""
+    if not axes:
+        return x
+    shape = tuple(1 if i in axes else d for i, d in enumerate(x.shape))
+    return b.call(T.AtenSumDimIntListOp, shape, x.dtype, x, list(axes), True, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The shape in which a node normalises.
+
+    That is x's own but for gfx9.  There IREE 3.13 gives a row to a workgroup where its length is
+    a multiple of the wavefront, and otherwise to one thread, with the whole row unrolled: an f16
+    row of 1000 elements does not compile within a minute.  So rows that lie in one piece become
+    a matrix, and are completed by zeros.
+
+    Attributes
+    ----------
+    b : Builder
+    shape : tuple of int
+        x's dims.
+    axes : sequence of int
+        Normalised axes of the values that are summed.
+    n : int
+        Elements of a row.
+    flat : bool
+        Whether those values are matrices.
+    """
+
+    b: Builder
+    shape: tuple[int, ...]
+    axes: Axes
+    n: int
+    flat: bool
+
+    @classmethod
+    def of(cls, b: Builder, x: Value, scale: Value, count: int = 0) -> Rows:
+        """Return what suits x."""
+        axes = normalised_dims(x.shape, scale.shape, count)
+        n = prod(x.shape[a] for a in axes)
+        dense = x.order in ((), tuple(range(x.rank))) and not x.repeated
+        trailing = axes == tuple(range(x.rank - len(axes), x.rank))
+        flat = b.target.is_gfx9 and dense and trailing and n > WAVE
+        return cls(b, x.shape, (1,) if flat else axes, n, flat)
+
+    def load(self, x: Value, dtype: DataType) -> Value:
+        """Return an operand of x's dims in this shape and the compute type."""
+        if self.flat:
+            x = self.b.reshape(x, (prod(self.shape) // self.n, self.n))
+            x = self.b.pad(x, (0,), (-self.n % WAVE,))
+        return self.b.convert(x, dtype)
+
+    @property
+    def ragged(self) -> bool:
+        """Whether rows have to be completed to whole wavefronts."""
+        return self.flat and self.n % WAVE != 0
+
+    def gather(self, x: Value, dtype: DataType) -> Value:
+        """Return an operand as `load` does, completed while it is read: no padded copy is made.
+
+        What is behind the end of a row is read from its last element, and replaced by 0.
+        """
+        if not self.ragged:
+            return self.load(x, dtype)
+        b, rows, long = self.b, prod(self.shape) // self.n, self.n + -self.n % WAVE
+        line = self._line(long)
+        place = b.call(T.AtenClampOp, (long,), DataType.INT64, line, 0, self.n - 1)
+        x = b.reshape(x, (rows, self.n))
+        x = gather(b, x, 1, place)
+        # Types of 8 bits are no numbers before they are converted.
+        return b.where(self._inside(line), b.convert(x, dtype), b.literal(0, dtype, ()))
+
+    def load_statistic(self, x: Value, dtype: DataType) -> Value:
+        """Return an operand with one value per row."""
+        shape = (prod(self.shape) // self.n, 1) if self.flat else x.shape
+        return self.b.convert(self.b.reshape(x, shape), dtype)
+
+    def store(self, y: Value) -> Value:
+        """Return a value in x's dims."""
+        if not self.flat:
+            return y
+        return self.b.reshape(self.b.slice(y, 1, 0, self.n), self.shape)
+
+    def store_statistic(self, y: Value) -> Value:
+        """Return a statistic with x's dims, 1 where it is normalised."""
+        if not self.flat:
+            return y
+        outer, length = [], 1
+        for d in self.shape:
+            if length * d > prod(self.shape) // self.n:
+                break
+            outer.append(d)
+            length *= d
+        return self.b.reshape(y, (*outer, *(1,) * (len(self.shape) - len(outer))))
+
+    def average(self, x: Value) -> Value:
+        """Return the mean over a row."""
+        return self.b.scale(total(self.b, x, self.axes), 1 / self.n)
+
+    def centre(self, x: Value, mean: Value) -> Value:
+        """Return x - mean, and 0 behind the end of a row."""
+        b, centred = self.b, self.b.sub(x, mean)
+        long = x.shape[-1]
+        if not self.flat or long == self.n:
+            return centred
+        return b.where(self._inside(self._line(long)), centred, b.literal(0, x.dtype, ()))
+
+    def _line(self, long: int) -> Value:
+        dtype = DataType.INT64
+        code = dtype.value.torch_code
+        op = T.AtenArangeStartStepOp
+        return self.b.call(op, (long,), dtype, 0, long, 1, code, None, None, None)
+
+    def _inside(self, line: Value) -> Value:
+        line = self.b.reshape(line, (1, *line.shape))
+        return self.b.call(T.AtenLtScalarOp, line.shape, DataType.BOOLEAN, line, self.n)
+
+
+def spread(b: Builder, x: Value, rank: int, node: FrozenNode) -> Value:
+    """Return scale, bias or epsilon in the compute type, with leading ones up to a rank."""
+    return b.convert(b.reshape(x, aligned(x.shape, rank)), node.compute_data_type)
+
+
+def inverse_root(b: Builder, square: Value, epsilon: Value, node: FrozenNode) -> Value:
+    """Return 1 / √(square + epsilon)."""
+    return b.unary(T.AtenRsqrtOp, b.add(square, spread(b, epsilon, square.rank, node)))
+
+
+def gradients(
+    b: Builder,
+    node: FrozenNode,
+    inputs: Mapping[str, Value],
+    rows: Rows,
+    normalised: Value,
+    inverse: Value,
+    *,
+    centred: bool,
+) -> dict[str, Value]:
+    """Return dx, dscale and dbias of y = normalised · scale + bias, all in the compute type.
+
+    ``normalised`` and ``inverse`` have the shape of ``rows``; ``centred`` says that normalised is
+    (x - mean) · inverse, not x · inverse.
+    """
+    rank = len(rows.shape)
+    dy = b.convert(whole(b, inputs["dy"]), node.compute_data_type)
+    scale = spread(b, inputs["scale"], rank, node)
+    g = b.mul(dy, scale)
+    g = rows.load(g, g.dtype)
+    rest = b.mul(normalised, rows.average(b.mul(g, normalised)))
+    if centred:
+        rest = b.add(rest, rows.average(g))
+    columns = tuple(i for i, d in enumerate(scale.shape) if d == 1)
+    found = {"dx": rows.store(b.mul(b.sub(g, rest), inverse))}
+    for port, value in (("dscale", b.mul(dy, rows.store(normalised))), ("dbias", b.copy(dy))):
+        if port in node.outputs:
+            found[port] = b.reshape(total(b, value, columns), inputs["scale"].shape)
+    return found

@@ -1,0 +1,131 @@
+"""Gradient of pooling: each element of dx gathers from the windows that cover it.
+
+With windows of extent w and step s, at most ⌈w / s⌉ windows cover a position in each dim.  Each
+element of dy (and of the index) is repeated s times, so that those windows lie s elements apart;
+each is then counted where it really covers the position.  All in the order in which dy lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from ....graph_api.dtypes import DataType
+from ....graph_api.enums import ResampleMode as Mode
+from ....graph_api.frozen import FrozenNode
+from ....graph_api.ops.resample_bwd import ResampleBwd
+from ...emit.builder import Builder, T, Value
+from ..movement.pad import framed
+from . import resize
+from .windows import Axis, Positions, axes, both, covered
+
+__all__ = ["lower"]
+
+
+def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Emit dx = the sum of what each window gives to its elements."""
+    op, compute = node.op, node.compute_data_type
+    assert isinstance(op, ResampleBwd)
+    if op.resizes:
+        return resize.lower_backward(b, node, inputs)
+    order = inputs["dy"].order or tuple(range(inputs["dy"].rank))
+    spatial = axes(op, op.dx_dims, order)
+    given = {port: b.permute(value, order) for port, value in inputs.items()}
+    if op.resample_mode is Mode.AVGPOOL_EXCLUDE_PADDING:
+        share = covered(b, op, spatial, compute)
+        given["dy"] = b.binary(T.AtenDivTensorOp, b.convert(given["dy"], compute), share)
+    given = {port: _repeated(b, value, spatial) for port, value in given.items()}
+    total: Value | None = None
+    for back in np.ndindex(*(windows_over(a) for a in spatial)):
+        term = _term(b, op, given, spatial, back, compute)
+        total = term if total is None else b.add(total, term)
+    assert total is not None
+    if op.resample_mode is Mode.AVGPOOL_INCLUDE_PADDING:
+        total = b.binary(T.AtenDivTensorOp, total, b.literal(prod(op.window), compute, ()))
+    if prod(op.window) == 1:
+        total = b.copy(total)
+    return {"dx": b.permute(total, [order.index(axis) for axis in range(len(order))])}
+
+
+def windows_over(a: Axis) -> int:
+    """Return how many windows cover a position, at most."""
+    return min(-(-a.window // a.stride), a.count)
+
+
+def _repeated(b: Builder, x: Value, spatial: Sequence[Axis]) -> Value:
+    """Return the windows at all positions of dx, and before it as far as windows reach.
+
+    Each stands ``stride`` times; what is beyond the first and last is counted nowhere.
+    """
+    frame = [(0, 0)] * x.rank
+    for a in spatial:
+        times = a.n if a.count == 1 else a.stride
+        before, behind = x.shape[: a.dim + 1], x.shape[a.dim + 1 :]
+        if times > 1:
+            x = b.expand(b.reshape(x, (*before, 1, *behind)), (*before, times, *behind))
+            x = b.reshape(x, (*before[:-1], a.count * times, *behind))
+    for a in spatial:
+        reach = (windows_over(a) - 1) * a.stride
+        start = 0 if a.count == 1 else a.before - reach
+        stop, most = start + a.n + reach, x.shape[a.dim]
+        x = b.slice(x, a.dim, max(start, 0), min(stop, most))
+        frame[a.dim] = (max(-start, 0), max(stop - most, 0))
+    return framed(b, x, frame, 0)
+
+
+def _term(
+    b: Builder,
+    op: ResampleBwd,
+    given: Mapping[str, Value],
+    spatial: Sequence[Axis],
+    back: Sequence[int],
+    compute: DataType,
+) -> Value:
+    """Return what the windows ``back`` before the last covering one give to each position."""
+    seen, conditions = dict(given), []
+    numbers = Positions(b, len(spatial) + 2, DataType.INT32)
+    for a, steps in zip(spatial, back, strict=True):
+        start = (windows_over(a) - 1 - steps) * a.stride
+        seen = {port: b.slice(v, a.dim, start, start + a.n) for port, v in seen.items()}
+        if not _all_valid(a, steps):
+            conditions.append(_valid(b, numbers, a, steps))
+    if op.resample_mode is Mode.MAXPOOL:
+        index = seen["index"]
+        wide = DataType.INT64 if index.dtype is DataType.INT64 else DataType.INT32
+        here = _places(b, spatial, wide)
+        conditions.append(b.compare(T.AtenEqTensorOp, b.convert(index, wide), here))
+    dy = b.convert(seen["dy"], compute)
+    known = both(b, conditions)
+    return dy if known is None else b.where(known, dy, b.literal(0, compute, ()))
+
+
+def _all_valid(a: Axis, steps: int) -> bool:
+    """Whether the window ``steps`` before the last one covers every position."""
+    windows = ((i, 0 if a.count == 1 else (i + a.before) // a.stride - steps) for i in range(a.n))
+    return all(0 <= o < a.count and 0 <= i + a.before - o * a.stride < a.window for i, o in windows)
+
+
+def _valid(b: Builder, numbers: Positions, a: Axis, steps: int) -> Value:
+    """Return where that window exists and covers the position."""
+    shifted = numbers.every(a.n, a.dim, a.before)
+    if a.count == 1:
+        return numbers.within(shifted, a.window)
+    last = numbers.divided(shifted, a.stride)
+    window = b.sub(last, b.literal(steps, numbers.kind, ())) if steps else last
+    inside = b.sub(shifted, numbers.scaled(window, a.stride))
+    return b.compare(
+        T.AtenLogicalAndOp, numbers.within(window, a.count), numbers.within(inside, a.window)
+    )
+
+
+def _places(b: Builder, spatial: Sequence[Axis], kind: DataType) -> Value:
+    """Return each position of the image, counted row by row."""
+    numbers, place = Positions(b, len(spatial) + 2, kind), None
+    for i, a in enumerate(spatial):
+        part = numbers.every(a.n, a.dim)
+        part = numbers.scaled(part, prod(c.n for c in spatial[i + 1 :]))
+        place = part if place is None else b.add(place, part)
+    assert place is not None
+    return place

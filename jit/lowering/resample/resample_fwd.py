@@ -1,0 +1,153 @@
+"""Pooling as shifted views of the padded image, one per tap of the window, combined in one loop.
+
+The taps are taken in row-major order and compared strictly, so that the index is that of the
+first of several largest elements.  All is done in the order in which the image lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf, prod
+
+import numpy as np
+
+from ....graph_api.dtypes import DataType
+from ....graph_api.enums import PaddingMode
+from ....graph_api.frozen import FrozenNode
+from ....graph_api.ops.resample_fwd import ResampleFwd
+from ...emit.builder import Builder, T, Value, integer_range
+from ..movement.pad import framed
+from . import resize
+from .windows import Axis, Positions, axes, both, covered
+
+__all__ = ["lower"]
+
+# Beyond it one dim after the other is pooled: more dispatches, far fewer taps.
+_JOINT_TAPS = 36
+
+
+def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Emit y = the largest or the average element of each window (and the index)."""
+    op, x = node.op, inputs["x"]
+    assert isinstance(op, ResampleFwd)
+    if op.resizes:
+        return resize.lower_forward(b, node, inputs)
+    order = x.order or tuple(range(x.rank))
+    spatial = axes(op, x.shape, order)
+    view = _View(b, op, node.compute_data_type)
+    image = b.permute(view.typed(x), order)
+    inverse = [order.index(axis) for axis in range(x.rank)]
+    if op.generate_index:
+        y, index = view.chosen(image, spatial)
+        return {"y": b.permute(y, inverse), "index": b.permute(index, inverse)}
+    return {"y": b.permute(view.all_pooled(image, spatial), inverse)}
+
+
+class _View:
+    """How windows see an image at each of their taps."""
+
+    def __init__(self, b: Builder, op: ResampleFwd, compute: DataType) -> None:
+        self.b, self.op, self.compute = b, op, compute
+        # Whether padding is never chosen; else it is 0.
+        self.blind = not op.averages and op.padding_mode is not PaddingMode.ZERO_PAD
+
+    def typed(self, x: Value) -> Value:
+        """Return the image in the type in which it is padded and compared."""
+        # Comparing 16-bit floats is exact as they are; only sums need the compute type.
+        fits = x.dtype.is_float and x.dtype.bits >= 16 and self.compute.holds(x.dtype)
+        if fits:
+            return x
+        wide = self.b.convert(x, self.compute)
+        # IREE 3.13 fails to compile windows over bytes that are converted in the same GPU kernel.
+        apart = not self.b.target.is_cpu and x.dtype.bits <= 8
+        return self.b.materialise(wide) if apart else wide
+
+    def prepared(self, x: Value, dims: Sequence[Axis]) -> Value:
+        """Return the image with its padding."""
+        frame = [(0, 0)] * x.rank
+        for a in dims:
+            frame[a.dim] = (a.before, a.behind)
+        lowest = -inf if x.dtype.is_float else integer_range(x.dtype)[0]
+        return framed(self.b, x, frame, lowest if self.blind else 0)
+
+    def at(self, image: Value, dims: Sequence[Axis], tap: Sequence[int]) -> Value:
+        """Return what all windows see at a tap of a prepared image."""
+        for a, t in zip(dims, tap, strict=True):
+            image = self.b.slice(image, a.dim, t, t + (a.count - 1) * a.stride + 1, a.stride)
+        return image
+
+    def all_pooled(self, x: Value, spatial: Sequence[Axis]) -> Value:
+        """Return the largest elements, or the averages."""
+        b, op = self.b, self.op
+        whole = [a for a in spatial if a.count == 1 and not op.padded]
+        y = self.whole(x, whole) if whole else x
+        rest = [a for a in spatial if a not in whole and (a.window, a.stride) != (1, 1)]
+        joint = prod(a.window for a in rest) <= _JOINT_TAPS
+        for group in ([rest] if joint else [[a] for a in rest]) if rest else []:
+            y = self.pooled(y, group)
+        if prod(op.window) == 1:
+            return b.copy(y)
+        if op.averages:
+            divisor = covered(b, op, spatial, self.compute)
+            return b.binary(T.AtenDivTensorOp, b.convert(y, self.compute), divisor)
+        return y
+
+    def whole(self, x: Value, dims: Sequence[Axis]) -> Value:
+        """Return x reduced over dims in which there is one window."""
+        b = self.b
+        for a in dims:
+            x = b.slice(x, a.dim, 0, a.window)
+        over = [a.dim for a in dims if a.window > 1]
+        if not over:
+            return x
+        shape = [1 if i in over else d for i, d in enumerate(x.shape)]
+        if self.op.averages:
+            x = b.convert(x, self.compute)
+            return b.call(T.AtenSumDimIntListOp, shape, self.compute, x, over, True, None)
+        return b.call(T.AtenAmaxOp, shape, x.dtype, x, over, True)
+
+    def pooled(self, x: Value, dims: Sequence[Axis]) -> Value:
+        """Return the largest elements, or the sums, of windows over some dims."""
+        b, result = self.b, None
+        image = self.prepared(x, dims)
+        for tap in np.ndindex(*(a.window for a in dims)):
+            seen = self.at(image, dims, tap)
+            if self.op.averages:
+                seen = b.convert(seen, self.compute)
+                result = seen if result is None else b.add(result, seen)
+            else:
+                result = seen if result is None else b.binary(T.AtenMaximumOp, result, seen)
+        assert result is not None
+        return result
+
+    def chosen(self, x: Value, spatial: Sequence[Axis]) -> tuple[Value, Value]:
+        """Return the largest elements and their positions."""
+        b, best, index = self.b, None, None
+        image = self.prepared(x, spatial)
+        for tap in np.ndindex(*(a.window for a in spatial)):
+            seen, place = self.at(image, spatial, tap), self.place(spatial, tap, x.rank)
+            if best is None or index is None:
+                best, index = seen, b.expand(place, seen.shape)
+                continue
+            better = b.compare(T.AtenGtTensorOp, seen, best)
+            best, index = b.where(better, seen, best), b.where(better, place, index)
+        assert best is not None
+        assert index is not None
+        return b.copy(best) if prod(self.op.window) == 1 else best, index
+
+    def place(self, spatial: Sequence[Axis], tap: Sequence[int], rank: int) -> Value:
+        """Return the position that each window sees at a tap, counted row by row."""
+        b, place, valid = self.b, None, []
+        kind = DataType.INT32 if prod(a.n for a in spatial) < 2**31 else DataType.INT64
+        numbers = Positions(b, rank, kind)
+        for i, (a, t) in enumerate(zip(spatial, tap, strict=True)):
+            part = numbers.every(a.count, a.dim, t - a.before, a.stride)
+            if a.before or a.behind:
+                if not self.blind:
+                    valid.append(numbers.within(part, a.n))
+                part = numbers.clamped(part, 0, a.n - 1)
+            part = numbers.scaled(part, prod(c.n for c in spatial[i + 1 :]))
+            place = part if place is None else b.add(place, part)
+        assert place is not None
+        inside = both(b, valid)
+        return place if inside is None else b.where(inside, place, b.literal(-1, kind, ()))

@@ -1,0 +1,248 @@
+"""Resizing by BILINEAR and NEAREST, and its gradient.
+
+Every element of the result is a weighted sum of a few elements, its taps, that lie next to each
+other: those around its position, or for the gradient those that it had a weight in.  Which they
+are, and their weights, follows from whole numbers that are computed where they are used
+(``resize_lines``).  All dims are read at once, by position, so that one dispatch does it
+whatever the layout and the factors.  NEAREST by whole factors repeats or leaves out elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from torch_mlir import ir
+
+from ....graph_api.dtypes import DataType
+from ....graph_api.enums import ResampleMode
+from ....graph_api.frozen import FrozenNode
+from ....graph_api.ops.resample_bwd import ResampleBwd
+from ....graph_api.ops.resample_fwd import ResampleFwd
+from ...emit.builder import Builder, T, Value
+from ...emit.dims import broadcast
+from ...emit.gather import standing_alone
+from .resize_lines import Line, Numbers, Table, Taps, ends, lines, users
+from .windows import Positions
+
+__all__ = ["lower_backward", "lower_forward"]
+
+Ints = tuple[int, ...]
+
+# With more of them, taps are a dim that is summed over: two dispatches, and code that stays short.
+_UNROLLED = 36
+# On the CPU weights of the forward op are read from tables, of at most so many: IREE 3.13 makes one
+# loop of all dims where nothing is read along single ones, and finds places by division then
+# (measured: the tables halve the time, channels-first and last; the gradient's time stays).
+_TABLE = 4096
+
+
+def lower_forward(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Emit y = x resized."""
+    op, x = node.op, inputs["x"]
+    assert isinstance(op, ResampleFwd)
+    order = _order(x)
+    image = b.permute(x, order)
+    changed = lines(op, x.shape, (*x.shape[:2], *op.size), order)
+    if op.resample_mode is ResampleMode.NEAREST and all(a.whole for a in changed):
+        y = image if changed else b.copy(image)
+        for a in changed:
+            y = _by_whole_factor(b, y, a)
+    else:
+        y = _resized(b, image, changed, node.compute_data_type)
+    return {"y": b.permute(y, [order.index(axis) for axis in range(x.rank)])}
+
+
+def lower_backward(
+    b: Builder, node: FrozenNode, inputs: Mapping[str, Value]
+) -> Mapping[str, Value]:
+    """Emit dx = the sum of dy's elements, each times the weight that x's element had in it."""
+    op, dy, compute = node.op, inputs["dy"], node.compute_data_type
+    assert isinstance(op, ResampleBwd)
+    order = _order(dy)
+    given = b.permute(dy, order)
+    changed = lines(op, op.dx_dims, dy.shape, order)
+    repeats = op.resample_mode is ResampleMode.NEAREST and all(
+        a.whole and a.out > a.n for a in changed
+    )
+    if not changed:
+        dx = b.copy(b.convert(given, compute))
+    elif repeats:
+        dx = _joined(b, b.convert(given, compute), changed)
+    elif prod(a.users for a in changed) > _UNROLLED:
+        dx = _summed(b, standing_alone(b, given), changed, compute)
+    else:
+        counts = [a.users for a in changed]
+        given = standing_alone(b, given)
+        dx = _added(b, given, changed, [a.n for a in changed], counts, users, compute)
+    return {"dx": b.permute(dx, [order.index(axis) for axis in range(dy.rank)])}
+
+
+def _order(x: Value) -> Ints:
+    """Return the order of dims to work in: that in memory, if spatial dims are one run there."""
+    places = [i for i, dim in enumerate(x.order) if dim >= 2]
+    run = bool(places) and places[-1] - places[0] == len(places) - 1
+    return x.order if run else tuple(range(x.rank))
+
+
+def _resized(b: Builder, x: Value, changed: Sequence[Line], compute: DataType) -> Value:
+    """Return the elements around each position, weighted; the nearest one by itself."""
+    read = [a for a in changed if a.n > 1]
+    if read:
+        x = standing_alone(b, x)
+        outs = [a.out for a in read]
+        if read[0].nearest:
+            run = _Run.of(x, read)
+            x = run.gathered(b, x, [ends(run.numbers(b, a), run.at(a), 0)[0] for a in read])
+        else:
+            x = _added(b, x, read, outs, [2] * len(read), ends, compute)
+    else:
+        x = b.copy(x)
+    alone = {a.dim: a.out for a in changed if a.n == 1}
+    return b.expand(x, [alone.get(i, d) for i, d in enumerate(x.shape)])
+
+
+def _by_whole_factor(b: Builder, x: Value, a: Line) -> Value:
+    """Return each element several times, or one of several elements."""
+    if a.out < a.n:
+        first, step = a.first, a.n // a.out
+        return b.slice(x, a.dim, first, first + (a.out - 1) * step + 1, step)
+    before, behind = x.shape[: a.dim + 1], x.shape[a.dim + 1 :]
+    x = b.expand(b.reshape(x, (*before, 1, *behind)), (*before, a.out // a.n, *behind))
+    return b.reshape(x, (*before[:-1], a.out, *behind))
+
+
+def _joined(b: Builder, dy: Value, changed: Sequence[Line]) -> Value:
+    """Return the sums of elements that are copies of one."""
+    shape, copies = list(dy.shape), []
+    for i, a in enumerate(sorted(changed, key=lambda a: a.dim)):
+        shape[a.dim + i : a.dim + i + 1] = [a.n, a.out // a.n]
+        copies.append(a.dim + i + 1)
+    left = [d for i, d in enumerate(shape) if i not in copies]
+    split = b.reshape(dy, shape)
+    return b.call(T.AtenSumDimIntListOp, left, dy.dtype, split, copies, False, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Neighbouring dims that are read by position: some lines, and what lies between them.
+
+    ``own`` says how many dims the places of a line have: one, or two with all its taps.
+    """
+
+    first: int
+    extents: Ints
+    lines: tuple[Line, ...]
+    own: int = 1
+
+    @staticmethod
+    def of(x: Value, read: Sequence[Line], own: int = 1) -> _Run:
+        """Return the shortest run that holds the dims of x that are read."""
+        first, last = min(a.dim for a in read), max(a.dim for a in read)
+        return _Run(first, x.shape[first : last + 1], tuple(read), own)
+
+    @property
+    def rank(self) -> int:
+        """How many dims places have."""
+        return len(self.extents) + len(self.lines) * (self.own - 1)
+
+    def at(self, a: Line) -> int:
+        """Return which of them is a line's (first)."""
+        before = sum(c.dim < a.dim for c in self.lines)
+        return a.dim - self.first + before * (self.own - 1)
+
+    def numbers(self, b: Builder, a: Line) -> Numbers:
+        """Return the numbers of a line, shaped as places are."""
+        return Numbers(b, self.rank, a)
+
+    def gathered(self, b: Builder, x: Value, places: Sequence[Value]) -> Value:
+        """Return x at places of the lines' dims, the others as they are."""
+        by_dim = {a.dim: place for a, place in zip(self.lines, places, strict=True)}
+        indices = []
+        for dim, extent in enumerate(self.extents, self.first):
+            if dim not in by_dim:
+                before = sum(a.dim < dim for a in self.lines)
+                at = dim - self.first + before * (self.own - 1)
+                by_dim[dim] = Positions(b, self.rank, DataType.INT32).every(extent, at)
+            indices.append(b.convert(by_dim[dim], DataType.INT64))  # as torch-mlir wants them
+        found = broadcast(*(index.shape for index in indices))
+        shape = (*x.shape[: self.first], *found, *x.shape[self.first + len(self.extents) :])
+        kind = ir.Type.parse("!torch.list<optional<vtensor>>")
+        values = [b.constant(None)] * self.first + [index.ssa for index in indices]
+        listed = T.PrimListConstructOp(kind, values).result
+        op = T.AtenIndexTensorOp(b.type(shape, x.dtype), x.ssa, listed)
+        return b.value(op.result, shape, x.dtype)
+
+
+def _added(
+    b: Builder,
+    x: Value,
+    read: Sequence[Line],
+    extents: Sequence[int],
+    counts: Sequence[int],
+    find: Taps,
+    compute: DataType,
+) -> Value:
+    """Return the weighted sums, with a term for each tap."""
+    run, total = _Run.of(x, read), None
+    for taps in np.ndindex(*counts):
+        found = [find(run.numbers(b, a), run.at(a), tap) for a, tap in zip(read, taps, strict=True)]
+        shares = [_share(b, x.rank, a, find, tap) for a, tap in zip(read, taps, strict=True)]
+        term = b.convert(run.gathered(b, x, [place for place, _ in found]), compute)
+        term = _weighted(b, term, read, shares, masked=find is users)
+        total = term if total is None else b.add(total, term)
+    assert total is not None
+    return total
+
+
+def _summed(b: Builder, dy: Value, changed: Sequence[Line], compute: DataType) -> Value:
+    """Return the gradient's sums, over a dim of taps behind each dim that is read."""
+    read = sorted(changed, key=lambda a: a.dim)
+    run, extents = _Run.of(dy, read, own=2), list(dy.shape)
+    at = [a.dim + i for i, a in enumerate(read)]
+    for a, place in zip(read, at, strict=True):
+        extents[place : place + 1] = [a.n, a.users]
+    places = [users(run.numbers(b, a), run.at(a), None)[0] for a in read]
+    rank = len(extents)
+    shares = [users(Numbers(b, rank, a), i, None)[1] for a, i in zip(read, at, strict=True)]
+    seen = b.convert(run.gathered(b, dy, places), compute)
+    parts = _weighted(b, seen, read, shares, masked=True)
+    taps = [place + 1 for place in at]
+    left = [d for i, d in enumerate(extents) if i not in taps]
+    return b.call(T.AtenSumDimIntListOp, left, compute, parts, taps, False, None)
+
+
+def _share(b: Builder, rank: int, a: Line, find: Taps, tap: int) -> Value | Table:
+    """Return the weights of a tap: in units, or as a table for the code."""
+    if find is users or not b.target.is_cpu or a.out > _TABLE:
+        return find(Numbers(b, rank, a), a.dim, tap)[1]
+    table = a.end_weights(tap)
+    return table.reshape([table.size if i == a.dim else 1 for i in range(rank)])
+
+
+def _weighted(
+    b: Builder,
+    terms: Value,
+    read: Sequence[Line],
+    shares: Sequence[Value | Table],
+    *,
+    masked: bool,
+) -> Value:
+    """Return terms times their weights.
+
+    Masked, those without a weight, which stand for what is outside, do not count even as infinity.
+    """
+    weight: Value | None = None
+    for a, share in zip(read, shares, strict=True):
+        if isinstance(share, Value):
+            one = Numbers(b, terms.rank, a).weight(share, terms.dtype)
+        else:
+            one = b.table(share, terms.dtype)
+        weight = one if weight is None else b.mul(weight, one)
+    assert weight is not None
+    if masked:
+        some = b.call(T.AtenGtScalarOp, weight.shape, DataType.BOOLEAN, weight, 0.0)
+        terms = b.where(some, terms, b.literal(0, terms.dtype, ()))
+    return b.mul(terms, weight)

@@ -1,0 +1,184 @@
+"""Where the elements of a resized dim lie, in whole numbers.
+
+Element o of the result lies at ``(step · o + start) / unit`` of the image.  Nothing is rounded, so
+that neither ties nor long dims go wrong, and weights are counted in units: ``unit`` is all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd
+
+import numpy as np
+
+from ....graph_api.dtypes import DataType
+from ....graph_api.enums import ResampleMode, ResizeCoordinates
+from ....graph_api.ops.resample_fwd import ResampleOp
+from ...emit.builder import Builder, T, Value
+from .windows import Positions
+
+__all__ = ["Line", "Numbers", "Table", "Taps", "ends", "lines", "users"]
+
+Ints = tuple[int, ...]
+Whole = np.ndarray[tuple[int], np.dtype[np.int64]]
+Table = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One dim: ``out`` elements of the result, at ``(step · o + start) / unit`` of ``n`` elements.
+
+    ``dim`` is its place in memory order.  For NEAREST the position, rounded down, is the element.
+    """
+
+    dim: int
+    n: int
+    out: int
+    step: int
+    start: int
+    unit: int
+    nearest: bool
+
+    @property
+    def top(self) -> int:
+        """The position of the image's last element, in units."""
+        return (self.n - 1) * self.unit
+
+    @cached_property
+    def _positions(self) -> Whole:
+        """Where the result's elements are taken, in units."""
+        at = np.arange(self.out, dtype=np.int64) * self.step + self.start
+        return at // self.unit * self.unit if self.nearest else at.clip(0, self.top)
+
+    @property
+    def first(self) -> int:
+        """The element that NEAREST takes for the first one of the result."""
+        return int(self._positions[0]) // self.unit
+
+    @property
+    def whole(self) -> bool:
+        """Whether NEAREST takes elements at equal distances, each equally often."""
+        taken = self._positions // self.unit
+        if self.out > self.n:
+            times = self.out // self.n
+            return self.out % self.n == 0 and bool((taken == np.arange(self.out) // times).all())
+        return self.n % self.out == 0 and bool((np.diff(taken) == self.n // self.out).all())
+
+    @cached_property
+    def users(self) -> int:
+        """How many elements of the result use an element of the image, at most."""
+        here = np.arange(self.n, dtype=np.int64) * self.unit
+        first = np.searchsorted(self._positions, here - self.unit, side="right")
+        behind = np.searchsorted(self._positions, here + self.unit, side="left")
+        return int((behind - first).max())
+
+    def end_weights(self, tap: int) -> Table:
+        """Return the weights of ``ends`` of BILINEAR, for each element of the result."""
+        low = np.minimum(self._positions // self.unit, self.n - 2)
+        beyond = self._positions - low * self.unit
+        weights: Table = (beyond if tap else self.unit - beyond) / self.unit
+        return weights
+
+
+def lines(op: ResampleOp, image: Sequence[int], result: Sequence[int], order: Ints) -> list[Line]:
+    """Return the dims whose extents change, of images whose dims are seen in ``order``."""
+    return [
+        _line(op, order.index(dim), image[dim], result[dim])
+        for dim in range(2, len(image))
+        if image[dim] != result[dim]
+    ]
+
+
+def _line(op: ResampleOp, dim: int, n: int, out: int) -> Line:
+    nearest = op.resample_mode is ResampleMode.NEAREST
+    if op.coordinates is ResizeCoordinates.ALIGN_CORNERS:
+        step, start, unit = (n - 1 if out > 1 else 0), 0, max(out - 1, 1)
+    elif op.coordinates is ResizeCoordinates.ASYMMETRIC:
+        step, start, unit = n, 0, out
+    else:
+        step, start, unit = 2 * n, n - out, 2 * out
+    if nearest and op.coordinates is not ResizeCoordinates.ASYMMETRIC:
+        step, start, unit = 2 * step, 2 * start + unit, 2 * unit  # 1/2 more
+    common = gcd(step, start, unit)
+    return Line(dim, n, out, step // common, start // common, unit // common, nearest)
+
+
+class Numbers:
+    """Whole numbers of one dim, in a frame of ``rank`` dims."""
+
+    def __init__(self, b: Builder, rank: int, line: Line) -> None:
+        extent = max((line.out + line.users) * line.step, (line.n + 1) * line.unit + line.step)
+        self.kind = DataType.INT32 if extent + abs(line.start) < 2**31 else DataType.INT64
+        self.b, self.rank, self.line = b, rank, line
+        self.positions = Positions(b, rank, self.kind)
+
+    def literal(self, value: int) -> Value:
+        """Return a number."""
+        return self.b.literal(value, self.kind, ())
+
+    def run(self, count: int, at: int, start: int, step: int) -> Value:
+        """Return start, start + step... along dim ``at``."""
+        if step:
+            return self.positions.every(count, at, start, step)
+        shape = [count if i == at else 1 for i in range(self.rank)]
+        return self.b.literal(start, self.kind, shape)
+
+    def weight(self, units: Value, compute: DataType) -> Value:
+        """Return a number of units as a weight."""
+        # Narrower types do not hold all of them.
+        wide = DataType.DOUBLE if compute is DataType.DOUBLE else DataType.FLOAT
+        whole = self.b.literal(self.line.unit, wide, ())
+        share = self.b.binary(T.AtenDivTensorOp, self.b.convert(units, wide), whole)
+        return self.b.convert(share, compute)
+
+
+Taps = Callable[[Numbers, int, int | None], tuple[Value, Value]]
+"""From numbers, the dim that is the line's, and which tap (None: all, in the dim behind it) to
+the places of the elements that are read, and their weights in units."""
+
+
+def ends(of: Numbers, at: int, tap: int | None) -> tuple[Value, Value]:
+    """Return the lower (tap 0) or upper (1) element around the result's positions; the nearest."""
+    b, a, numbers = of.b, of.line, of.positions
+    position = of.run(a.out, at, a.start, a.step)
+    if a.nearest:
+        return numbers.divided(position, a.unit), of.literal(a.unit)
+    position = numbers.clamped(position, 0, a.top)
+    low = numbers.clamped(numbers.divided(position, a.unit), 0, a.n - 2)
+    beyond = b.sub(position, numbers.scaled(low, a.unit))
+    if tap:
+        return b.add(low, of.literal(1)), beyond
+    return low, b.sub(of.literal(a.unit), beyond)
+
+
+def users(of: Numbers, at: int, tap: int | None) -> tuple[Value, Value]:
+    """Return the elements of the result that use each element of the image.
+
+    They follow each other from the first one that may; what is behind the last one has no weight.
+    """
+    b, a, numbers = of.b, of.line, of.positions
+    place = of.run(a.users, at + 1, 0, 1) if tap is None else of.literal(tap)
+    first = of.run(a.n, at, 0, 0)
+    if a.step:
+        # The least o with step · o + start > unit · (i - 1), or for NEAREST ≥ unit · i.
+        ahead = a.step - 1 if a.nearest else a.step - a.unit
+        bound = of.run(a.n, at, ahead - a.start, a.unit)
+        bound = numbers.clamped(bound, 0, a.n * a.unit + a.step + abs(a.start))
+        first = numbers.divided(bound, a.step)
+    place = b.add(first, place)
+    inside = numbers.clamped(place, 0, a.out - 1)
+    position = b.unary(T.AtenMulScalarOp, inside, a.step)
+    position = b.add(position, of.literal(a.start)) if a.start else position
+    used = numbers.within(place, a.out)
+    if a.nearest:
+        taken = numbers.divided(position, a.unit)
+        used = b.compare(
+            T.AtenLogicalAndOp, used, b.compare(T.AtenEqTensorOp, taken, of.run(a.n, at, 0, 1))
+        )
+        return inside, b.where(used, of.literal(a.unit), of.literal(0))
+    away = b.sub(numbers.clamped(position, 0, a.top), of.run(a.n, at, 0, a.unit))
+    sides = [side(of.literal(a.unit), away) for side in (b.sub, b.add)]
+    units = numbers.clamped(b.binary(T.AtenMinimumOp, *sides), 0, a.unit)
+    return inside, b.where(used, units, of.literal(0))

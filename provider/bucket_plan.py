@@ -1,0 +1,294 @@
+"""Plans of graphs with dynamic dims whose sizes are rounded up to a few buckets.
+
+Code is made for the sizes of a bucket.  For other sizes, operands with dynamic dims are copied
+into memory of the bucket's dims before each call, and results are cut to the sizes behind it.
+That the entries which are added change nothing is decided beforehand, by what each op does along
+the dim (``graph_api.independence``); other graphs are declined.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..graph_api.buckets import MOST, Buckets, combinations, in_words
+from ..graph_api.dynamic import at_sizes
+from ..graph_api.errors import (
+    Decline,
+    NotPrecompiledError,
+    NotSupportedError,
+    Problem,
+)
+from ..graph_api.frozen import FrozenGraph
+from ..graph_api.independence import mixing
+from ..jit.target import Target
+from .binding import BindingPlan
+from .dynamic_plan import DynamicPlan
+from .engine import Plan
+from .latest import Latest
+
+if TYPE_CHECKING:
+    from ..jit.runtime.device import Device
+    from ..jit.runtime.memory import Step
+    from ..jit.signature import ArgSpec
+
+__all__ = [
+    "RULES",
+    "BucketPlan",
+    "BucketUse",
+    "PaddedPlan",
+    "must_be_paddable",
+    "problems",
+]
+
+RULES: dict[str, str] = {
+    "PADDED-01": "tensors that are padded have a type of at least 8 bits",
+    "PADDED-02": "on a GPU a dim that is padded is the outermost one in memory",
+}
+
+# Idle sets of padded memory of each code that are kept.
+_KEPT_SETS = 4
+
+Sizes = tuple[tuple[str, int], ...]
+
+
+def problems(graph: FrozenGraph, target: Target) -> Iterator[Problem]:
+    """Yield why sizes of a graph cannot be rounded up."""
+    from ..jit.runtime.padding import outermost
+
+    hint = "build(exact=True) compiles each size that is met"
+    yield from mixing(graph)
+    for uid in (*graph.inputs, *graph.outputs):
+        spec = graph.tensors[uid]
+        if not spec.dynamic:
+            continue
+
+        def wrong(rule: str, got: str, wanted: str, label: str = spec.label) -> Problem:
+            return Problem(rule=rule, port=label, got=got, wanted=wanted, hint=hint)
+
+        if spec.data_type.bits < 8:
+            yield wrong("PADDED-01", spec.data_type.json, "a type of at least 8 bits")
+        for axis, name in enumerate(spec.dynamic):
+            if name and not target.is_cpu and not outermost(spec.layout.order, spec.dims, axis):
+                got = f"dim {axis} ({name}), with strides {list(spec.strides)}"
+                yield wrong("PADDED-02", got, "the largest stride there")
+
+
+def must_be_paddable(graph: FrozenGraph, target: Target, engine: str) -> None:
+    """Raise `NotSupportedError` for a graph whose sizes cannot be rounded up."""
+    found = list(problems(graph, target))
+    if found:
+        raise NotSupportedError(
+            f"sizes of graph {graph.name!r} cannot be rounded up to buckets",
+            [Decline(engine=engine, problem=problem) for problem in found],
+        )
+
+
+class BucketUse(NamedTuple):
+    """One bucket of a plan that was met, and what it served.
+
+    Attributes
+    ----------
+    bucket : dict of str to int
+        The sizes that its code is made for.
+    sizes : list of dict
+        The sizes that it was asked to serve, in order.
+    cache : str
+        ``"hit"``, ``"miss"`` or ``"off"``: where its code came from.
+    """
+
+    bucket: dict[str, int]
+    sizes: list[dict[str, int]]
+    cache: str
+
+
+@dataclass(kw_only=True, repr=False)
+class BucketPlan(DynamicPlan):
+    """A graph whose sizes are rounded up; ``with_sizes`` gives the plan for some sizes."""
+
+    buckets: Mapping[str, Buckets]
+    _codes: Latest[_Code] = field(default_factory=lambda: Latest(MOST), init=False, repr=False)
+    _used: dict[Sizes, dict[Sizes, str]] = field(default_factory=dict, init=False, repr=False)
+    _using: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+
+    def used(self) -> list[BucketUse]:
+        """Return the buckets that were met so far, with the sizes that each one served."""
+        with self._using:
+            return [
+                BucketUse(
+                    dict(bucket), [dict(s) for s in sorted(sizes)], next(iter(sizes.values()))
+                )
+                for bucket, sizes in sorted(self._used.items())
+            ]
+
+    def every(self) -> list[tuple[dict[str, int], Plan]]:
+        """Return every bucket with the plan of its code; those not met so far are built now.
+
+        `hipdnn_iree.precompile` builds them several at once beforehand.
+
+        Raises
+        ------
+        GraphError
+            If there are too many (BUCKET-03).
+        """
+        return [(bucket, self._held(bucket).plan) for bucket in combinations(self.buckets)]
+
+    def _held(self, bucket: Mapping[str, int]) -> _Code:
+        return self._codes.get(tuple(bucket.items()), lambda: self._code(bucket))
+
+    def _at(self, graph: FrozenGraph, sizes: Mapping[str, int]) -> Plan:
+        bucket = {name: held.holding(sizes[name]) for name, held in self.buckets.items()}
+        code = self._held(bucket)
+        with self._using:
+            served = self._used.setdefault(tuple(bucket.items()), {})
+            served.setdefault(tuple((n, sizes[n]) for n in bucket), code.plan.cache)
+        if all(sizes[name] == size for name, size in bucket.items()):
+            return code.plan
+        return PaddedPlan(
+            engine=self.engine,
+            graph=graph,
+            target=self.target,
+            knobs=code.plan.knobs,
+            policy=code.plan.policy,
+            require_precompiled=self.require_precompiled,
+            cache=code.plan.cache,
+            seconds=code.plan.seconds,
+            workspace_bytes=code.plan.workspace_bytes,
+            statistics=code.plan.statistics,
+            bucket=bucket,
+            code=code,
+        )
+
+    def _code(self, bucket: Mapping[str, int]) -> _Code:
+        return _Code(self._built(bucket))
+
+    def _built(self, bucket: Mapping[str, int]) -> Plan:
+        """Return the plan for the sizes of a bucket."""
+        try:
+            return self._by_itself(at_sizes(self.graph, bucket))
+        except NotPrecompiledError as error:
+            raise NotPrecompiledError(
+                f"bucket {in_words(bucket)}: {error.message}",
+                graph=error.graph,
+                target=error.target,
+                key=error.key,
+                cache=error.cache,
+                nearest=error.nearest,
+                buckets={name: some.spelled for name, some in self.buckets.items()},
+            ) from None
+
+
+class _Code:
+    """The plan of a bucket, and idle sets of memory of its dims."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.idle: deque[_Padded] = deque(maxlen=_KEPT_SETS)  # append and pop are atomic
+
+
+_Padded = dict[tuple[int, bool], Any]
+"""Stand-ins by uid, and whether they are host memory."""
+
+
+@dataclass(kw_only=True, repr=False)
+class PaddedPlan(BindingPlan):
+    """The code of a bucket for smaller sizes.
+
+    Attributes
+    ----------
+    bucket : dict of str to int
+        The sizes that the code is made for.
+    code : _Code
+        Of the bucket, shared by the plans of all sizes in it.
+    """
+
+    bucket: dict[str, int]
+    code: _Code
+
+    @cached_property
+    def widened(self) -> dict[int, tuple[ArgSpec, ArgSpec]]:
+        """Each argument that is padded, as the caller has it and as the code has it, by uid."""
+        from .engines.host_memory import arguments_of
+
+        whole = arguments_of(self.code.plan.graph)
+        pairs = {uid: (spec, whole[uid]) for uid, spec in self.arguments.items()}
+        return {uid: pair for uid, pair in pairs.items() if pair[0].dims != pair[1].dims}
+
+    @property
+    def driver(self) -> str | None:
+        """IREE's driver, where the engine has one."""
+        return getattr(self.code.plan, "driver", None)
+
+    def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
+        idle = self.code.idle
+        try:
+            padded = idle.pop()
+        except IndexError:
+            padded = {}
+        try:
+            given, before, after, owners = self._stage(buffers, padded, copy=False)
+            for step in before:
+                step()
+            self.code.plan._execute(given, workspace)
+            for step in after:
+                step()
+            del owners  # until here they kept the memory alive
+        finally:
+            idle.append(padded)
+
+    def _bind(self, buffers: Mapping[int, Any], workspace: Any, copy: bool) -> Callable[[], None]:
+        given, before, after, owners = self._stage(buffers, {}, copy)
+        run = self.code.plan._bind(given, workspace, copy)
+        lock = threading.Lock()
+
+        # `owners` rides along as a default, so that the memory lives as long as the call.
+        def call(owners: list[object] = owners) -> None:
+            with lock:
+                for step in before:
+                    step()
+                run()
+                for step in after:
+                    step()
+
+        return call
+
+    def _stage(
+        self, buffers: Mapping[int, Any], padded: _Padded, copy: bool
+    ) -> tuple[dict[int, Any], list[Step], list[Step], list[object]]:
+        """Return what the code is bound to, the copies before and behind it, and owners.
+
+        ``padded`` is filled with the memory that is missing in it.  Raises `BindError`.
+        """
+        from ..jit.runtime.padding import DevicePadded, HostPadded, host_memory
+        from .engines.host_memory import describe_buffers
+
+        device = self._device()
+        found = describe_buffers(self.graph, self.arguments, buffers, device, copy)
+        found.check()
+        given = dict(buffers)
+        before: list[Step] = []
+        after: list[Step] = []
+        for uid, (spec, whole) in self.widened.items():
+            about, owner = found.givens[uid]
+            here = device.on_host or host_memory(about)
+            stand_in = padded.get((uid, here))
+            if stand_in is None:
+                stand_in = HostPadded(whole) if here else DevicePadded(device, whole)
+                padded[uid, here] = stand_in
+            given[uid] = stand_in.given
+            (after if spec.output else before).extend(stand_in.steps(spec, about, owner))
+        return given, before, after, [*found.owners, padded]
+
+    def _device(self) -> Device:
+        from ..jit.runtime.device import Device
+
+        if self.target.is_cpu:
+            return Device.described("local-sync")
+        executable = getattr(self.code.plan, "executable", None)
+        assert executable is not None, "engines for GPUs have loaded code"
+        found: Device = executable.device
+        return found

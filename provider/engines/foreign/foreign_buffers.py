@@ -1,0 +1,160 @@
+"""From a caller's buffers to what plugins take: pairs of a uid and an address.
+
+By the rules of all engines (``jit.runtime.rules``); memory that a plugin cannot use where it is
+(misaligned, in other strides, on the host for a GPU) is staged through copies at each call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ....graph_api.errors import Problem
+from ..host_memory import describe_buffers
+from .places import Place
+
+if TYPE_CHECKING:
+    from ....jit.runtime.buffers import Given
+    from ....jit.signature import ArgSpec
+    from ...binding import BindingPlan
+
+__all__ = ["Binding", "bind"]
+
+_SCALAR_BYTES = 16
+
+
+@dataclass
+class Binding:
+    """Buffers that have been checked.
+
+    Attributes
+    ----------
+    pairs : list of (uid, address)
+        Outputs first, then inputs; scalars that are read at execution have a host address.
+    before, after : list of callable
+        What to do before and after each execution, in order.
+    workspace : int or None
+        Its address, where the caller gave one.
+    owners : list
+        What keeps all of the memory alive.
+    """
+
+    pairs: list[tuple[int, int]] = field(default_factory=list)
+    before: list[Callable[[], Any]] = field(default_factory=list)
+    after: list[Callable[[], Any]] = field(default_factory=list)
+    workspace: int | None = None
+    owners: list[object] = field(default_factory=list)
+
+
+def bind(
+    plan: BindingPlan, place: Place, buffers: Mapping[int, Any], workspace: Any, copy: bool
+) -> Binding:
+    """Check a set of buffers for a plan and return what a plugin takes.
+
+    Raises
+    ------
+    BindError
+        With all misfits at once.
+    DeviceError
+        If memory for staging runs out.
+    """
+    from ....jit.runtime.buffers import describe
+    from ....jit.runtime.device import Device
+    from ....jit.runtime.rules import judge_workspace
+
+    graph, arguments = plan.graph, plan.arguments
+    device = Device.described(place.driver, place.device_id)
+    found = describe_buffers(graph, arguments, buffers, device, copy)
+    for uid, (given, _) in found.givens.items():
+        tensor = graph.tensors[uid]
+        found.problems += _misaligned(place, given, tensor.alignment, tensor.name or f"uid {uid}")
+    binding = Binding(owners=found.owners)
+    if workspace is not None and plan.workspace_bytes:
+        space = describe(workspace, "workspace")
+        if isinstance(space, Problem):
+            found.problems.append(space)
+        else:
+            given, owner = space
+            found.problems += judge_workspace(given, plan.workspace_bytes, device)
+            size = given.size or plan.workspace_bytes
+            found.ranges.append(("workspace", True, *given.bounds(size)))
+            binding.workspace = given.address
+            binding.owners.append(owner)
+    found.check()
+    for uid, spec in arguments.items():
+        if uid in found.scalars:
+            binding.pairs.append((uid, _scalar(binding, found.scalars[uid])))
+        else:
+            given, owner = found.givens[uid]
+            alignment = graph.tensors[uid].alignment
+            address = _address(binding, place, spec, given, owner, alignment)
+            binding.pairs.append((uid, address))
+    return binding
+
+
+def _scalar(binding: Binding, read: Callable[[], bytes]) -> int:
+    """Return the host address of a scalar, which is read anew before each execution."""
+    memory = ctypes.create_string_buffer(_SCALAR_BYTES * 2)
+    start = ctypes.addressof(memory)
+    start += -start % _SCALAR_BYTES
+
+    def refresh() -> None:
+        raw = read()
+        ctypes.memmove(start, raw, len(raw))
+
+    binding.before.append(refresh)
+    binding.owners.append(memory)
+    return start
+
+
+def _address(
+    binding: Binding,
+    place: Place,
+    spec: ArgSpec,
+    given: Given,
+    owner: object,
+    alignment: int,
+) -> int:
+    """Return where a plugin finds a tensor: the caller's memory, or a stage of it."""
+    from ....jit.runtime.arrays import aligned_bytes
+    from ....jit.runtime.buffers import HOST, same_layout
+    from ....jit.runtime.memory import copies
+
+    usable = same_layout(spec, given) and given.address % max(alignment, 1) == 0
+    if usable and (place.on_host or given.device != HOST):
+        return given.address
+    memory = aligned_bytes(spec.nbytes)
+    fill, empty = copies(spec, given, owner, memory)
+    address = int(memory.ctypes.data)
+    binding.owners.append(memory)
+    # An output with gaps is read as well, so that what lies in them stays as it was.
+    before: list[Callable[[], Any]] = [] if spec.output and _dense(spec) else [fill]
+    after: list[Callable[[], Any]] = [empty] if spec.output else []
+    if not place.on_host:
+        host, nbytes = address, spec.nbytes
+        address, keeper = place.allocate(nbytes)
+        binding.owners.append(keeper)
+        before += [partial(place.write, address, host, nbytes)] if before else []
+        after[:0] = [partial(place.read, host, address, nbytes)] if after else []
+    binding.before += before
+    binding.after += after
+    return address
+
+
+def _misaligned(place: Place, given: Given, alignment: int, label: str) -> list[Problem]:
+    """Return a problem for device memory that cannot be staged and is aligned to too little."""
+    from ....jit.runtime.buffers import HOST
+
+    if place.on_host or given.device == HOST or given.address % max(alignment, 1) == 0:
+        return []
+    got = f"address {given.address:#x}"
+    return [Problem(rule="BIND-13", port=label, got=got, wanted=f"a multiple of {alignment}")]
+
+
+def _dense(spec: ArgSpec) -> bool:
+    from math import prod
+
+    return prod(spec.shape) == prod(spec.dims)

@@ -1,0 +1,296 @@
+"""Asking plugins in processes of their own: whatever one does, this process goes on.
+
+A plugin that crashes, hangs, prints, or answers nonsense costs a process and a reason.  What was
+learned is remembered by the file's path, time and size, so that a plugin is not asked again
+before it changes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from base64 import b64encode
+from contextlib import suppress
+from dataclasses import asdict, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from ....graph_api.errors import Problem
+from ....graph_api.files import replace_file
+from ....jit.compiler.python import import_folder, interpreter
+from ....jit.settings import foreign, settings
+from ...engine_ids import engine_id
+from .foreign_rules import problem
+from .probe_report import Report, Trial, Wanted
+
+__all__ = ["identity", "look", "look_at_backend", "try_out"]
+
+log = logging.getLogger("hipdnn_iree.foreign")
+
+# Part of every key: to be raised when the meaning of what is remembered changes.
+_VERSION = 1
+_BOOT = """\
+import sys
+sys.path.insert(0, sys.argv[1])
+from hipdnn_iree.provider.engines.foreign.probe_child import main
+del sys.path[0]
+sys.path += [path for path in [sys.argv[1], *sys.argv[4:]] if path not in sys.path]
+main(int(sys.argv[2]), int(sys.argv[3]))
+"""
+_MOST_FILES = 4000  # answers that are kept
+_START_S = 30  # for Python itself, on a machine that is busy
+_TAIL = 2000  # bytes of what a plugin printed
+# What decides which libraries a plugin finds, and how it behaves.
+_VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "ROCM_PATH", "HIP_VISIBLE_DEVICES")
+
+
+def identity(path: Path) -> list[Any]:
+    """Return what tells one state of a file from another: path, time in ns, size.
+
+    Raises
+    ------
+    OSError
+        If there is no such file.
+    """
+    about = path.stat()
+    return [str(path), about.st_mtime_ns, about.st_size]
+
+
+def look(path: Path, *, again: bool = False) -> Report:
+    """Return what a plugin says of itself, from a probe process or from memory.
+
+    Parameters
+    ----------
+    path : Path
+        The file, links resolved.
+    again : bool
+        Ask even if the answer is remembered.
+
+    Raises
+    ------
+    OSError
+        If there is no such file.
+    """
+    key = [*identity(path), settings().foreign_device]
+    found = None if again else _recall(key)
+    if found is not None:
+        with suppress(LookupError, TypeError, ValueError):
+            return Report.from_dict(found)
+    report = _report({"path": str(path)}, path)
+    _remember(key, report.as_dict())
+    return report
+
+
+def look_at_backend(path: Path, plugins: list[list[Any]], *, again: bool = False) -> Report:
+    """Return what hipDNN's backend says of itself and its engines, as `look` does for plugins.
+
+    Parameters
+    ----------
+    path : Path
+        ``libhipdnn_backend.so``.
+    plugins : list
+        Identities of the plugins that it will find; part of what the answer is remembered by.
+    again : bool
+    """
+    key = ["backend", *identity(path), plugins, foreign("HIPDNN_PLUGIN_DIR")]
+    found = None if again else _recall(key)
+    if found is not None:
+        with suppress(LookupError, TypeError, ValueError):
+            return Report.from_dict(found)
+    report = _report({"path": str(path), "backend": True}, path)
+    _remember(key, report.as_dict())
+    return report
+
+
+def _report(request: dict[str, Any], path: Path) -> Report:
+    """Return what a probe process says of a library."""
+    answer, problems, said = _converse(request)
+    report = Report(path=str(path)) if answer is None else _named(Report.from_dict(answer))
+    return replace(
+        report,
+        problems=(*report.problems, *problems),
+        usable=report.usable and not problems,
+        said=(*report.said, *said),
+    )
+
+
+def _named(report: Report) -> Report:
+    """Return a report without the engines whose names do not fit their ids."""
+    kept, dropped = [], []
+    for one in report.engines:
+        if one.name and engine_id(one.name) != one.id:
+            got = f"the name {one.name[:100]!r}, whose id is {engine_id(one.name) % 2**64:#018x}"
+            where = f"engine {one.id % 2**64:#018x}"
+            dropped.append(problem("FOREIGN-06", where, got, "a name whose hash is the id"))
+        else:
+            kept.append(one)
+    return replace(
+        report,
+        engines=tuple(kept),
+        problems=(*report.problems, *dropped),
+        usable=report.usable and (bool(kept) or not dropped),
+    )
+
+
+def try_out(path: Path, wanted: Wanted) -> Trial:
+    """Return how a plugin does with a graph, from a probe process or from memory."""
+    asked = {
+        **asdict(wanted),
+        "graph": b64encode(wanted.graph).decode(),
+        "config": b64encode(wanted.config).decode(),
+    }
+    key = [*identity(path), settings().foreign_device, asked]
+    found = _recall(key)
+    if found is not None:
+        with suppress(LookupError, TypeError, ValueError):
+            return Trial.from_dict(found)
+    answer, problems, said = _converse({"path": str(path), "wanted": asked})
+    if problems or answer is None:
+        trial = Trial(problem=problems[0], said=said)
+    else:
+        trial = Trial.from_dict(answer)
+    _remember(key, trial.as_dict())
+    return trial
+
+
+# ------------------------------------------------------------------ the conversation
+
+
+def _converse(
+    request: dict[str, Any],
+) -> tuple[dict[str, Any] | None, list[Problem], tuple[str, ...]]:
+    """Start a probe process; return its answer, what it did wrong, and what it printed."""
+    limit = settings().foreign_timeout_s
+    log.info("asking %s in a process of its own", request["path"])
+    ours, theirs = os.pipe()
+    with tempfile.TemporaryFile(prefix="hipdnn-iree-") as printed:
+        try:
+            python = interpreter(settings().compiler_python)
+            words = [import_folder(), str(theirs), str(os.getpid()), *filter(None, sys.path)]
+            # A session of its own, to end it with all that the plugin may start.  Without buffers
+            # (-u is for C's stdout too) what it prints comes in order, and before a crash.
+            process = subprocess.Popen(
+                [python, "-P", "-u", "-W", "ignore", "-c", _BOOT, *words],
+                stdin=subprocess.PIPE,
+                stdout=printed,
+                stderr=printed,
+                pass_fds=(theirs,),
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(ours)
+            raise
+        finally:
+            os.close(theirs)
+        try:
+            assert process.stdin is not None
+            with suppress(BrokenPipeError), process.stdin:
+                process.stdin.write(json.dumps(request).encode())
+            answer, step, ended = _listen(ours, process, limit)
+        finally:
+            os.close(ours)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        size = printed.seek(0, os.SEEK_END)
+        printed.seek(max(0, size - _TAIL))
+        said = tuple(printed.read().decode(errors="backslashreplace").split("\n"))
+        said = tuple(line for line in said if line.strip())
+    problems = []
+    if not ended:
+        got = f"no answer within {limit:g} s"
+        wanted, hint = "an answer", "HIPDNN_IREE_FOREIGN_TIMEOUT_S gives it more time"
+        problems.append(problem("FOREIGN-04", step, got, wanted, hint))
+    elif process.returncode or answer is None:
+        last = f": {said[-1][:300]}" if said else ""
+        problems.append(problem("FOREIGN-04", step, _end(process.returncode) + last, "an answer"))
+    return answer, problems, said
+
+
+def _listen(
+    pipe: int, process: subprocess.Popen[bytes], limit: float
+) -> tuple[dict[str, Any] | None, str, bool]:
+    """Return the answer, the step that was reached, and whether the process ended by itself."""
+    answer, step, data = None, "start", b""
+    deadline = time.monotonic() + limit + _START_S
+    open_ = True
+    while open_ and (left := deadline - time.monotonic()) > 0:
+        if not select.select([pipe], [], [], left)[0]:
+            break
+        chunk = os.read(pipe, 1 << 16)
+        open_ = bool(chunk)
+        *lines, data = (data + chunk).split(b"\n")
+        for line in lines:
+            found = json.loads(line)
+            answer, step = found.get("done", answer), found.get("step", step)
+            deadline = time.monotonic() + limit  # for the next call
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(max(deadline - time.monotonic(), 0.01))
+    return answer, step, process.poll() is not None
+
+
+def _end(status: int) -> str:
+    if status >= 0:
+        return f"the process ended with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = str(-status)
+    return f"the process was ended by {name}"
+
+
+# ------------------------------------------------------------------ memory
+
+
+def _file(key: list[Any]) -> Path | None:
+    now = settings()
+    if now.cache_mode == "off":
+        return None
+    facts = [_VERSION, key, foreign(*_VARIABLES)]
+    name = sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+    return now.cache_dir / "foreign" / f"{name}.json"
+
+
+def _recall(key: list[Any]) -> dict[str, Any] | None:
+    file = _file(key)
+    if file is None:
+        return None
+    try:
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _remember(key: list[Any], answer: dict[str, Any]) -> None:
+    """Store an answer at once, for all processes; that it cannot be stored is no error."""
+    file = _file(key)
+    if file is None:
+        return
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        replace_file(file, json.dumps(answer).encode(), sync=False)
+        _trim(file.parent)
+    except OSError as error:
+        log.info("what %s said is not remembered: %s", answer.get("path", "a plugin"), error)
+
+
+def _trim(folder: Path) -> None:
+    """Drop the older half of the answers when there are too many."""
+    files = list(folder.iterdir())
+    if len(files) <= _MOST_FILES:
+        return
+    ages = []
+    for file in files:
+        with suppress(FileNotFoundError):  # another process trims as well
+            ages.append((file.stat().st_mtime_ns, file))
+    for _, file in sorted(ages)[: len(ages) // 2]:
+        file.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""The IREE engine and its plans."""

@@ -1,0 +1,103 @@
+"""Plans of the IREE engine for graphs with dynamic dims: one module for all sizes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ....graph_api.frozen import FrozenGraph
+from ....graph_api.layout import strides_in_order
+from ....jit.pipeline import Compiled, signature_of
+from ....jit.signature import ArgSpec
+from ...dynamic_plan import DynamicPlan
+from ...engine import Plan
+from .iree_engine import IreePlan, driver_for, load
+
+if TYPE_CHECKING:
+    from ....jit.runtime.module import Module
+    from ....jit.runtime.plan import Executable
+
+__all__ = ["DynamicIreePlan", "SizedPlan"]
+
+
+@dataclass(kw_only=True, repr=False)
+class DynamicIreePlan(DynamicPlan):
+    """Code that was compiled once and runs at every size."""
+
+    compiled: Compiled
+    _modules: dict[str, Module] = field(default_factory=dict, init=False, repr=False)
+    _loading: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest of the code, and what runs it at the examples."""
+        driver = self.knobs.get("driver") or driver_for(self.graph, self.target)
+        return f"{self.compiled.sha256} {driver}"
+
+    def module(self, driver: str) -> Module:
+        """Return the code on a device; it is loaded once for each driver."""
+        with self._loading:
+            if driver not in self._modules:
+                self._modules[driver] = load(self.compiled, driver, self.target, self.seconds)
+            return self._modules[driver]
+
+    def _at(self, graph: FrozenGraph, sizes: Mapping[str, int]) -> Plan:
+        args = _arguments(self.graph, graph)
+        driver = self.knobs.get("driver") or driver_for(graph, self.target)
+        workspace = 0
+        if self.compiled.workspace_bytes is None:
+            # Only the code itself can tell, so a machine with the device is needed.
+            workspace = self.module(driver).measure(args)
+        else:
+            workspace = self.compiled.workspace_bytes
+        signature = replace(self.compiled.signature, args=args, workspace_bytes=workspace)
+        return SizedPlan(
+            engine=self.engine,
+            graph=graph,
+            target=self.target,
+            knobs=self.knobs,
+            policy=self.policy,
+            cache=self.cache,
+            seconds=dict(self.seconds),
+            workspace_bytes=workspace,
+            statistics=self.statistics,
+            compiled=replace(self.compiled, signature=signature),
+            driver=driver,
+            whole=self,
+        )
+
+
+@dataclass(kw_only=True, repr=False)
+class SizedPlan(IreePlan):
+    """The code of a `DynamicIreePlan` for fixed sizes."""
+
+    whole: DynamicIreePlan
+
+    @cached_property
+    def executable(self) -> Executable:
+        """The code with the arguments of these sizes."""
+        from ....jit.runtime.plan import Executable
+
+        uids = (*self.whole.graph.outputs, *self.whole.graph.inputs)
+        names = [self.graph.tensors[u].name for u in uids]
+        return Executable(self.whole.module(self.driver), self.compiled.signature, uids, names)
+
+
+def _arguments(whole: FrozenGraph, graph: FrozenGraph) -> tuple[ArgSpec, ...]:
+    """Return the arguments at some sizes, in the order and memory order of the compiled code."""
+    found = []
+    uids = (*whole.outputs, *whole.inputs)
+    for uid, arg in zip(uids, signature_of(whole).args, strict=True):
+        spec = whole.tensors[uid]
+        if spec.dynamic:
+            # Not the layout at these sizes: where an extent is 1 it does not know the order.
+            dims, order = graph.tensors[uid].dims, spec.layout.order
+            shape = tuple(dims[axis] for axis in order)
+            strides = strides_in_order(dims, order)
+            found.append(replace(arg, dims=dims, strides=strides, shape=shape))
+        else:
+            found.append(arg)
+    return tuple(found)

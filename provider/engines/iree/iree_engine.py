@@ -1,0 +1,267 @@
+"""The IREE engine: graphs compiled just in time, run by the IREE runtime."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ....graph_api.errors import Decline
+from ....graph_api.frozen import FrozenGraph
+from ....jit import support
+from ....jit.lowering import LOWERINGS
+from ....jit.lowering.forms import choices, merged
+from ....jit.pipeline import Compiled, compile_graph, made_with
+from ....jit.settings import DATA_TILING, KNOBS, OPT_LEVELS, Settings, scope, settings
+from ....jit.target import Target
+from ....jit.work import cpu_us
+from ...engine import Engine, EngineKnob, Plan, checked_knobs
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ....jit.runtime.module import Module
+    from ....jit.runtime.pending import Pending
+    from ....jit.runtime.plan import Executable
+
+__all__ = ["IreeEngine", "IreePlan", "driver_for", "load", "under"]
+
+# Where an estimate on one core is shorter, worker threads cost more than they save: waking them
+# takes 6 to 30 microseconds.  Measured on two cores of a busy machine, 38 graphs: the fastest of
+# 25 rounds was shorter with threads from 45 microseconds on, always from 70 on (to 1.8 times).
+_TASK_US = 60.0
+
+# Knob -> the setting that it overrides for one plan.
+_SETTINGS = {
+    "opt_level": "compiler_opt_level",
+    "data_tiling": "compiler_data_tiling",
+    "driver": "runtime_driver",
+}
+_FORM = ".form"
+
+
+class IreeEngine(Engine):
+    """Serves what ``jit.support`` does not decline."""
+
+    NAME = "IREE_JIT_ENGINE"
+    ALIAS = "iree"
+
+    def ops(self) -> tuple[str, ...]:
+        return tuple(LOWERINGS)
+
+    def targets(self) -> tuple[str, ...]:
+        return Target.known()
+
+    def declines(self, graph: FrozenGraph, target: Target) -> list[Decline]:
+        return [Decline(engine=self.NAME, problem=p) for p in support.problems(graph, target)]
+
+    def versions(self) -> dict[str, str]:
+        now = settings()
+        # The settings decide the defaults of the knobs, and more that times depend on.
+        more = {"runtime.driver": now.runtime_driver, "runtime.threads": str(now.runtime_threads)}
+        return {**made_with(), **now.key_ingredients(), **more}
+
+    def knobs(self, graph: FrozenGraph, target: Target) -> tuple[EngineKnob, ...]:
+        now, field = settings(), {k.field: k for k in KNOBS}
+        level = field["compiler_opt_level"]
+        found = [
+            EngineKnob(
+                name="opt_level",
+                choices=OPT_LEVELS,
+                default=now.compiler_opt_level,
+                help=level.help,
+                tried=(now.compiler_opt_level,),
+            )
+        ]
+        if target.is_cpu:
+            found.append(
+                EngineKnob(
+                    name="data_tiling",
+                    choices=DATA_TILING,
+                    default=now.compiler_data_tiling,
+                    help=field["compiler_data_tiling"].help,
+                )
+            )
+            found.append(
+                EngineKnob(
+                    name="driver",
+                    choices=target.drivers,
+                    default=driver_for(graph, target),
+                    help=field["runtime_driver"].help,
+                )
+            )
+        return (*_form_knobs(graph, target), *found)
+
+    def build(
+        self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
+    ) -> Plan:
+        chosen = checked_knobs(self, graph, target, knobs)
+        with under(chosen):
+            return self.plan(graph, target, chosen, compile_graph(graph, target))
+
+    def plan(
+        self, graph: FrozenGraph, target: Target, knobs: dict[str, str], compiled: Compiled
+    ) -> Plan:
+        """Return the plan for code that is there already: just compiled, or from an artifact."""
+        if graph.symbols:
+            from .iree_dynamic_plan import DynamicIreePlan
+
+            return DynamicIreePlan(
+                engine=self.NAME,
+                graph=graph,
+                target=target,
+                knobs=knobs,
+                cache=compiled.cache,
+                seconds=compiled.seconds,
+                workspace_bytes=compiled.workspace_bytes or 0,
+                statistics=compiled.statistics,
+                compiled=compiled,
+            )
+        return IreePlan(
+            engine=self.NAME,
+            graph=graph,
+            target=target,
+            knobs=knobs,
+            cache=compiled.cache,
+            seconds=compiled.seconds,
+            workspace_bytes=compiled.signature.workspace_bytes,
+            statistics=compiled.statistics,
+            compiled=compiled,
+            driver=driver_for(graph, target),
+        )
+
+
+def under(knobs: Mapping[str, str]) -> AbstractContextManager[Settings]:
+    """Return the scope of settings that stands for some choices of `IreeEngine.knobs`."""
+    overrides: dict[str, Any] = {
+        _SETTINGS[name]: choice for name, choice in knobs.items() if name in _SETTINGS
+    }
+    forms = {
+        name.removesuffix(_FORM): choice for name, choice in knobs.items() if name.endswith(_FORM)
+    }
+    if forms:
+        overrides["compiler_forms"] = merged(settings().compiler_forms, forms)
+    return scope(**overrides)
+
+
+def _form_knobs(graph: FrozenGraph, target: Target) -> list[EngineKnob]:
+    """Return a knob for each op of the graph that can be written in more than one form."""
+    set_now = dict(text.partition("=")[::2] for text in settings().compiler_forms)
+    found = []
+    for op, choice in choices(graph, target).items():
+        default = set_now.get(op, set_now.get("all", ""))
+        if default not in choice.names:
+            default = choice.default
+        found.append(
+            EngineKnob(
+                name=op + _FORM,
+                choices=choice.names,
+                default=default,
+                help=f"How the nodes of {op} are written for the compiler (docs/forms.md).",
+                tried=tuple(dict.fromkeys((default, *choice.tried))),
+            )
+        )
+    return found
+
+
+def driver_for(graph: FrozenGraph, target: Target) -> str:
+    """Return the IREE driver that runs a graph: worker threads only where they pay."""
+    if not target.is_cpu:
+        return target.drivers[0]
+    chosen = settings().runtime_driver
+    if chosen != "auto":
+        return chosen
+    alone = settings().runtime_threads == 1 or len(os.sched_getaffinity(0)) == 1
+    return "local-sync" if alone or cpu_us(graph) < _TASK_US else "local-task"
+
+
+def load(
+    compiled: Compiled,
+    driver: str,
+    target: Target,
+    seconds: dict[str, float],
+    stream: int | None = None,
+) -> Module:
+    """Return the code on a device of the driver, and note in ``seconds`` how long it took."""
+    from ....jit.runtime.device import Device
+    from ....jit.runtime.module import Module
+
+    begin = time.perf_counter()
+    workers = settings().runtime_threads or None
+    if stream is not None:
+        device = Device.on_stream(driver, stream)
+    else:
+        device = Device.open(driver, workers=workers if driver == "local-task" else None)
+    module = Module.load(
+        device,
+        compiled.vmfb,
+        sha256=compiled.sha256,
+        target=str(target),
+        dynamic=compiled.workspace_bytes is None,
+    )
+    seconds["load"] = time.perf_counter() - begin
+    return module
+
+
+@dataclass(kw_only=True, repr=False)
+class IreePlan(Plan):
+    """Compiled code, loaded on first use (so that a plan for another machine can be made).
+
+    Attributes
+    ----------
+    compiled : Compiled
+        The code.
+    driver : str
+        IREE's driver that runs it.
+    stream : int or None
+        Stream that it runs on (`on_stream`).
+    """
+
+    compiled: Compiled
+    driver: str = field(default="local-sync")
+    stream: int | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest of the code, and what runs it."""
+        return f"{self.compiled.sha256} {self.driver}"
+
+    @cached_property
+    def executable(self) -> Executable:
+        """The code, loaded on its device.
+
+        Raises
+        ------
+        DeviceError
+            If there is no device for the target here.
+        """
+        from ....jit.runtime.plan import Executable
+
+        module = load(self.compiled, self.driver, self.target, self.seconds, self.stream)
+        uids = (*self.graph.outputs, *self.graph.inputs)
+        names = [self.graph.tensors[u].name for u in uids]
+        return Executable(module, self.compiled.signature, uids, names)
+
+    def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
+        self.executable.execute(buffers, workspace)
+
+    def _run(self, inputs: Mapping[int, Any], copy: bool) -> dict[int, np.ndarray[Any, Any]]:
+        return self.executable.run(inputs, copy=copy)
+
+    def _bind(self, buffers: Mapping[int, Any], workspace: Any, copy: bool) -> Callable[[], None]:
+        return self.executable.bind(buffers, workspace, copy=copy)
+
+    def _submit(
+        self, buffers: Mapping[int, Any], workspace: Any, after: Iterable[Pending]
+    ) -> Pending:
+        return self.executable.execute_async(buffers, workspace, after=after)
+
+    def _many(self, sets: Sequence[Mapping[int, Any]], workspace: Any) -> None:
+        self.executable.execute_many(sets, workspace)
+
+    def _on(self, stream: int) -> Plan:
+        return super()._on(stream) if self.target.is_cpu else replace(self, stream=stream)

@@ -1,0 +1,98 @@
+"""The reference engine: float64 NumPy on the host; slow, for checking, never chosen silently.
+
+It says what a graph means (``provider.reference``), so that another engine's results can be held
+against it, and it serves as an engine like any other when somebody asks for it by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...graph_api.errors import Decline, Problem
+from ...graph_api.frozen import FrozenGraph
+from ...graph_api.ops import OPS
+from ...jit.target import Target
+from ..binding import BindingPlan
+from ..dynamic_plan import ExactPlan
+from ..engine import Engine, Plan, checked_knobs
+from .host_memory import HostMemory, host_memory
+
+__all__ = ["RULES", "ReferenceEngine", "ReferencePlan"]
+
+RULES: dict[str, str] = {
+    "REFERENCE-01": "the target is the CPU, which NumPy computes on",
+    "REFERENCE-02": "tensors are not ragged",
+}
+
+
+class ReferenceEngine(Engine):
+    """Serves every op that has a reference, on the CPU."""
+
+    NAME = "REFERENCE_ENGINE"
+    ALIAS = "reference"
+    BY_DEFAULT = False  # slow, and for checking
+    LAST_RESORT = True
+
+    def ops(self) -> tuple[str, ...]:
+        return tuple(OPS)  # every op has a reference; the tests see to that
+
+    def targets(self) -> tuple[str, ...]:
+        return ("cpu",)
+
+    def declines(self, graph: FrozenGraph, target: Target) -> list[Decline]:
+        from ..reference import unsupported
+
+        found = list(unsupported(graph))
+        if not target.is_cpu:
+            found.append(Problem(rule="REFERENCE-01", port="target", got=str(target), wanted="cpu"))
+        found += [
+            Problem(rule="REFERENCE-02", port=spec.label, got="a ragged tensor", wanted="dense")
+            for spec in graph.tensors.values()
+            if spec.ragged_offset_uid is not None
+        ]
+        return [Decline(engine=self.NAME, problem=problem) for problem in found]
+
+    def build(
+        self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
+    ) -> Plan:
+        checked_knobs(self, graph, target, knobs)
+        if graph.symbols:
+            return ExactPlan(engine=self.NAME, graph=graph, target=target)
+        return ReferencePlan(engine=self.NAME, graph=graph, target=target)
+
+
+@dataclass(kw_only=True, repr=False)
+class ReferencePlan(BindingPlan):
+    """A graph that is evaluated in float64 and rounded once to the type of each output.
+
+    It takes what the IREE engine takes (``jit.runtime.buffers``), by the same rules, in host
+    memory.  A workspace is not needed, and ignored.
+    """
+
+    def _bind(self, buffers: Mapping[int, Any], workspace: Any, copy: bool) -> Callable[[], None]:
+        import numpy as np
+
+        from ...jit.runtime.arrays import pack, unpack
+        from ..reference import execute, to_dtype
+
+        graph, arguments = self.graph, self.arguments
+        memory = host_memory(graph, arguments, buffers, copy)
+
+        # What owns the memory rides along as a default, so that it lives as long as the call.
+        def call(memory: HostMemory = memory) -> None:
+            arrays, readers = memory.arrays, memory.readers
+            inputs = {
+                u: readers[u]()
+                if u in readers
+                else np.broadcast_to(unpack(arguments[u], arrays[u]), arguments[u].dims)
+                for u in graph.inputs
+            }
+            for uid, result in execute(graph, inputs).items():
+                spec = arguments[uid]
+                values = to_dtype(result, spec.data_type)
+                packed = arrays[uid].dtype != values.dtype
+                arrays[uid][...] = pack(spec, values) if packed else values
+
+        return call

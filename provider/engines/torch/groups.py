@@ -1,0 +1,186 @@
+"""Chains of nodes that a user of PyTorch writes as one call: bias in the product, softmax.
+
+A graph has no node for them.  Only what PyTorch's public functions do in one call is joined, so
+that the engine is what such a user gets.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ....graph_api.enums import PointwiseMode, ReductionMode
+from ....graph_api.errors import Problem
+from ....graph_api.frozen import FrozenGraph, FrozenNode
+from . import torch_op
+from .reduction import reduced_axes
+from .torch_op import Around, Kernel, TorchOp, dtype
+
+__all__ = ["Piece", "around", "pieces"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Piece:
+    """A call of the program: what surrounds it, how it is computed, and the uids of its tensors."""
+
+    around: Around
+    served: TorchOp
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def around(graph: FrozenGraph, node: FrozenNode, forms: Mapping[str, str] | None = None) -> Around:
+    """Return a node with its tensors."""
+    return Around(
+        op=node.op,
+        label=node.label,
+        compute=node.compute_data_type,
+        inputs={port: graph.tensors[uid] for port, uid in node.inputs.items()},
+        outputs={port: graph.tensors[uid] for port, uid in node.outputs.items()},
+        forms=forms or {},
+    )
+
+
+def pieces(graph: FrozenGraph, forms: Mapping[str, str]) -> list[Piece]:
+    """Return the calls of a graph, in order; every op must be served."""
+    uses = Counter(uid for node in graph.nodes for uid in node.inputs.values())
+    inner = {u for u, count in uses.items() if graph.tensors[u].virtual and count == 1}
+    made = {uid: node for node in graph.nodes for uid in node.outputs.values()}
+    joined: dict[str, Piece] = {}
+    gone: set[str] = set()
+    for node in graph.nodes:
+        for join in (_biased, _softmax):
+            found = join(graph, node, made, inner, uses)
+            if found is not None and not gone & {n.label for n in found[1]}:
+                joined[node.label] = found[0]
+                gone |= {n.label for n in found[1]}
+                break
+    return [
+        joined.get(node.label) or _single(graph, node, forms)
+        for node in graph.nodes
+        if node.label not in gone
+    ]
+
+
+def _single(graph: FrozenGraph, node: FrozenNode, forms: Mapping[str, str]) -> Piece:
+    served = torch_op(node.op.NAME)
+    assert served is not None
+    return Piece(
+        around=around(graph, node, forms),
+        served=served,
+        inputs=tuple(node.inputs.values()),
+        outputs=tuple(node.outputs.values()),
+    )
+
+
+Joined = tuple[Piece, list[FrozenNode]] | None
+
+
+def _mode(node: FrozenNode | None, mode: PointwiseMode) -> bool:
+    return node is not None and node.op.NAME == "pointwise" and getattr(node.op, "mode") is mode  # noqa: B009
+
+
+def _biased(
+    graph: FrozenGraph,
+    node: FrozenNode,
+    made: dict[int, FrozenNode],
+    inner: set[int],
+    uses: Counter[int],
+) -> Joined:
+    """Join a product with the addition of a number for each channel, or column."""
+    if not _mode(node, PointwiseMode.ADD):
+        return None
+    first, second = node.inputs["in_0"], node.inputs["in_1"]
+    for product, bias in ((first, second), (second, first)):
+        source = made.get(product)
+        if product not in inner or source is None or source.op.NAME not in ("conv_fprop", "matmul"):
+            continue
+        spec, given = graph.tensors[product], graph.tensors[bias].dims
+        axis = 1 if source.op.NAME == "conv_fprop" else len(spec.dims) - 1
+        if source.op.NAME == "matmul" and any(d != 1 for d in spec.dims[:-2]):
+            continue
+        wanted = tuple(d if i == axis else 1 for i, d in enumerate(spec.dims))
+        full = (1,) * (len(spec.dims) - len(given)) + given
+        same = source.compute_data_type is node.compute_data_type
+        if full != wanted or not same or not node.compute_data_type.is_float:
+            continue
+        near = around(graph, source)
+        surrounded = Around(
+            op=near.op,
+            label=near.label,
+            compute=near.compute,
+            inputs={**near.inputs, "bias": graph.tensors[bias]},
+            outputs={next(iter(near.outputs)): graph.tensors[node.outputs["out_0"]]},
+        )
+        served = torch_op(source.op.NAME)
+        assert served is not None
+        piece = Piece(
+            around=surrounded,
+            served=served,
+            inputs=(*source.inputs.values(), bias),
+            outputs=tuple(node.outputs.values()),
+        )
+        return piece, [source]
+    return None
+
+
+def _softmax(
+    graph: FrozenGraph,
+    node: FrozenNode,
+    made: dict[int, FrozenNode],
+    inner: set[int],
+    uses: Counter[int],
+) -> Joined:
+    """Join max, sub, exp, sum and div over one dim."""
+    if not _mode(node, PointwiseMode.DIV):
+        return None
+    exp = made.get(node.inputs["in_0"])
+    total = made.get(node.inputs["in_1"])
+    if exp is None or not _mode(exp, PointwiseMode.EXP) or not _sums(total, ReductionMode.ADD):
+        return None
+    shift = made.get(exp.inputs["in_0"])
+    if shift is None or total is None or not _mode(shift, PointwiseMode.SUB):
+        return None
+    largest = made.get(shift.inputs["in_1"])
+    if largest is None or not _sums(largest, ReductionMode.MAX):
+        return None
+    x, e = shift.inputs["in_0"], exp.outputs["out_0"]
+    chain = [largest, shift, exp, total]
+    if largest.inputs["x"] != x or total.inputs["x"] != e:
+        return None
+    made_here = {u for n in (largest, shift, total) for u in n.outputs.values()}
+    private = made_here <= inner and uses[e] == 2 and graph.tensors[e].virtual
+    types = {n.compute_data_type for n in (*chain, node)}
+    axes = [reduced_axes(around(graph, n)) for n in (largest, total)]
+    if not private or len(types) > 1 or axes[0] != axes[1] or len(axes[0]) != 1:
+        return None
+    surrounded = Around(
+        op=node.op,
+        label=node.label,
+        compute=node.compute_data_type,
+        inputs={"x": graph.tensors[x]},
+        outputs={"out_0": graph.tensors[node.outputs["out_0"]]},
+    )
+    axis = axes[0][0]
+
+    def kernel(n: Around, torch: Any) -> Kernel:
+        def run(x: Any, *, out: Any = None) -> Any:
+            return torch.softmax(x, axis, out=out)
+
+        return Kernel(run=run, loads=(dtype(torch, n.internal),), takes_out=True)
+
+    served = TorchOp(problems=_nothing, kernel=kernel)
+    outputs = tuple(node.outputs.values())
+    return Piece(around=surrounded, served=served, inputs=(x,), outputs=outputs), chain
+
+
+def _nothing(n: Around) -> Iterator[Problem]:
+    yield from ()
+
+
+def _sums(node: FrozenNode | None, mode: ReductionMode) -> bool:
+    return (
+        node is not None and node.op.NAME == "reduction" and getattr(node.op, "mode") is mode  # noqa: B009
+    )

@@ -1,0 +1,353 @@
+"""Which engine serves a graph: the pinned one, a preferred one, or what a policy says.
+
+Pinning is strict: the engine serves the graph, or the reasons are raised.  Preferring only moves
+an engine to the front, and so does the id that hipDNN lets a graph carry.  Otherwise the policies
+of ``selection.policies`` are asked in order, and the first that has an opinion ranks the engines
+that serve the graph.  What was concluded for a graph is remembered until something that it rests
+on has changed: the settings, the engines, or one of the files.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from ...graph_api.buckets import Buckets, BucketsLike, as_buckets
+from ...graph_api.dynamic import at_sizes
+from ...graph_api.errors import (
+    CompileError,
+    Decline,
+    GraphError,
+    NotSupportedError,
+    Problem,
+    SettingError,
+)
+from ...graph_api.frozen import FrozenGraph
+from ...jit.settings import Settings, scope, settings
+from ...jit.target import Target
+from .. import registry as manifest
+from ..dynamic_plan import ExactPlan
+from ..engine import Engine, Plan, checked_knobs
+from ..latest import Latest
+from ..registry import engine, engines
+from . import winners
+from .candidate import Candidate
+from .files import stamp
+from .order import id_of, in_order
+from .policies import Asked, policy_names, rank
+
+__all__ = ["build", "candidates", "choose", "ranking"]
+
+log = logging.getLogger("hipdnn_iree.selection")
+
+# Rankings that are kept: each is some references to engines.
+_KEPT = 512
+# Policies that say how an engine builds a graph, and not only which engine does.
+_KNOW_KNOBS = ("config", "tuned", "autotune")
+_remembered: Latest[tuple[Candidate, ...]] = Latest(_KEPT)
+
+
+def candidates(
+    graph: FrozenGraph, target: Target | str, *, engine_name: str | None = None
+) -> list[Candidate]:
+    """Return every engine (or the one asked for) with its reasons to decline, or what it offers.
+
+    That is its knobs, an estimated time, and the lowest time measured here earlier.
+    """
+    from .cost import estimate
+
+    where = Target.parse(target)
+    names = list(engines()) if engine_name is None else [engine_name]
+    found = [Candidate.of(one, graph, where) for one in map(engine, names)]
+    times: dict[str, float] = {}
+    for entry, candidate in winners.winners().usable(graph, where, [c for c in found if c.served]):
+        times[candidate.name] = min(entry.median_us, times.get(candidate.name, entry.median_us))
+    return [
+        replace(
+            c,
+            estimated_us=estimate(graph, where, c.engine).us,
+            measured_us=times.get(c.name),
+        )
+        if c.served
+        else c
+        for c in found
+    ]
+
+
+def choose(
+    graph: FrozenGraph,
+    target: Target | str,
+    *,
+    engine_name: str | None = None,
+    prefer: str | Sequence[str] | None = None,
+    policy: str | None = None,
+    knobs: Mapping[str, str] | None = None,
+) -> Candidate:
+    """Return the engine that will serve the graph, with its knobs, and who chose it.
+
+    Raises
+    ------
+    NotSupportedError
+        If the pinned engine declines, all defaults do, or no policy has an opinion; with every
+        reason.
+    SettingError
+        If there is no engine, policy or knob of that name.
+    """
+    return ranking(
+        graph, target, engine_name=engine_name, prefer=prefer, policy=policy, knobs=knobs
+    )[0]
+
+
+def ranking(
+    graph: FrozenGraph,
+    target: Target | str,
+    *,
+    engine_name: str | None = None,
+    prefer: str | Sequence[str] | None = None,
+    policy: str | None = None,
+    knobs: Mapping[str, str] | None = None,
+) -> tuple[Candidate, ...]:
+    """Return the engines that may serve the graph, the chosen one first; raises as `choose`.
+
+    There is one only when it was pinned.
+    """
+    where = Target.parse(target)
+    preferred = (prefer,) if isinstance(prefer, str) else tuple(prefer or ())
+    now = settings()
+    names = policy_names(policy, now)
+    pool = _pool(graph, where, names, now)
+    key = (
+        graph.digest,
+        # What engines may look at and the digest leaves out.
+        tuple(spec.alignment for spec in graph.tensors.values()),
+        graph.is_override_shape_enabled,
+        graph.preferred_engine_id,
+        where,
+        engine_name,
+        preferred,
+        policy,
+        tuple((knobs or {}).items()),
+        now,
+        pool,
+        stamp(now.engine_winners),
+        stamp(now.engine_config) if now.engine_config else None,
+    )
+
+    def make() -> tuple[Candidate, ...]:
+        if engine_name is not None:
+            return (_pinned(graph, where, engine_name, policy, knobs),)
+        return _free(graph, where, pool, preferred, policy, knobs)
+
+    found = _remembered.get(key, make)
+    # Remembered for an equal graph, which may have other names and uids.
+    if found[0].graph is graph:
+        return found
+    return tuple(replace(candidate, graph=graph) for candidate in found)
+
+
+def _pool(
+    graph: FrozenGraph, target: Target, names: Sequence[str], now: Settings
+) -> tuple[Engine, ...]:
+    """Return the engines to choose from.
+
+    Those that want to be asked for, and those of others, which take time to be found, are only
+    among them where it can make a difference: when times decide, or when the user's rules or
+    order may name one.
+    """
+    own = manifest.own_engines().values()
+    usual = tuple(entry.load() for entry in own if entry.by_default)
+    open_to_all = bool({"heuristic", "autotune"} & set(names)) or bool(now.engine_order)
+    open_to_all |= now.engine_config is not None and "config" in names
+    if not open_to_all and "tuned" in names:
+        known = winners.winners(now.engine_winners).engine_ids(graph, target)
+        open_to_all = not known <= {one.id for one in usual}
+    if not open_to_all:
+        return usual
+    every = (entry.load() for entry in engines().values())
+    return tuple(one for one in every if not one.LAST_RESORT)
+
+
+def _pinned(
+    graph: FrozenGraph,
+    target: Target,
+    name: str,
+    policy: str | None,
+    knobs: Mapping[str, str] | None,
+) -> Candidate:
+    found = Candidate.of(engine(name), graph, target)
+    if not found.served:
+        raise NotSupportedError(
+            f"engine {name!r} was pinned and declines graph {graph.name!r} for {target}",
+            found.reasons,
+        )
+    fixed = found.chosen_by("pinned", checked_knobs(found.engine, graph, target, knobs))
+    return replace(fixed, why="pinned") if policy is None else _with_knobs(fixed, policy)
+
+
+def _with_knobs(candidate: Candidate, policy: str | None) -> Candidate:
+    """Return an engine that is chosen already, with the knobs that a policy knows for it."""
+    known = [name for name in policy_names(policy) if name in _KNOW_KNOBS]
+    asked = Asked(graph=candidate.graph, target=candidate.target, candidates=(candidate,))
+    try:
+        found = rank(asked, known)[0]
+    except NotSupportedError:
+        return candidate
+    label = f"{candidate.policy}+{found.policy}"
+    return replace(found, policy=label, why=f"{candidate.policy}; {found.why}")
+
+
+def _free(
+    graph: FrozenGraph,
+    target: Target,
+    pool: Sequence[Engine],
+    preferred: Sequence[str],
+    policy: str | None,
+    knobs: Mapping[str, str] | None,
+) -> tuple[Candidate, ...]:
+    names = policy_names(policy)
+    wanted = [engine(name) for name in preferred]
+    wanted += [e for e in _carried(graph) if e not in wanted]
+    dropped = set(map(id_of, settings().engine_deselect))
+    reasons: list[Decline] = []
+    misfits: list[str] = []
+    served: list[Candidate] = []
+    for one in dict.fromkeys([*wanted, *pool]):
+        if one.id in dropped:
+            continue
+        found = Candidate.of(one, graph, target)
+        if not found.served:
+            reasons += found.reasons
+            continue
+        try:
+            served.append(replace(found, choice=checked_knobs(one, graph, target, knobs)))
+        except SettingError as error:
+            misfits.append(str(error))
+    if not served and not misfits and not knobs:
+        every = (entry.load() for entry in engines().values())
+        rest = [e for e in every if not e.LAST_RESORT and e not in pool and e.id not in dropped]
+        stand_in = _stand_in(graph, target, rest)
+        if stand_in is not None:
+            return (stand_in,)
+    if not served:
+        if misfits:
+            lines = ["no engine that serves the graph has the knobs", *misfits]
+            raise SettingError("\n  ".join(lines))
+        left_out = f" (without {', '.join(settings().engine_deselect)})" if dropped else ""
+        raise NotSupportedError(
+            f"no engine serves graph {graph.name!r} for {target}{left_out}", reasons
+        )
+    others = tuple(c for c in served if c.engine not in wanted)
+    if len(others) == len(served):
+        return rank(Asked(graph=graph, target=target, candidates=others), names)
+    first = [
+        _with_knobs(c.chosen_by("preferred", c.choice, _why_preferred(c, preferred)), policy)
+        for e in wanted
+        for c in served
+        if c.engine is e
+    ]
+    # The others only stand in when a preferred one cannot be built.
+    return (*first, *(c.chosen_by("order", c.choice) for c in in_order(others)))
+
+
+def _stand_in(graph: FrozenGraph, target: Target, engines: Sequence[Engine]) -> Candidate | None:
+    """Return the engine for a graph that none of the usual ones serves; None without one.
+
+    First one that serves all of it, then the one that splits it.
+    """
+    for one in sorted(engines, key=lambda e: e.ALIAS == "split"):
+        found = Candidate.of(one, graph, target)
+        if found.served:
+            why = "none of the usual engines serves the graph"
+            log.info("%s serves graph %r; %s", one.NAME, graph.name, why)
+            return found.chosen_by("order", {}, why)
+    return None
+
+
+def _carried(graph: FrozenGraph) -> list[Engine]:
+    """Return the engine whose id the graph carries; one that is not here is no error."""
+    if graph.preferred_engine_id is None:
+        return []
+    try:
+        return [engine(str(graph.preferred_engine_id))]
+    except SettingError:
+        return []
+
+
+def _why_preferred(candidate: Candidate, preferred: Sequence[str]) -> str:
+    named = candidate.engine in map(engine, preferred)
+    return "asked for" if named else "preferred_engine_id of the graph"
+
+
+def build(
+    graph: FrozenGraph,
+    target: Target | str,
+    *,
+    engine: str | None = None,
+    prefer: str | Sequence[str] | None = None,
+    policy: str | None = None,
+    knobs: Mapping[str, str] | None = None,
+    exact: bool = False,
+    buckets: BucketsLike | Mapping[str, BucketsLike] | None = None,
+    require_precompiled: bool = False,
+) -> Plan:
+    """Choose an engine and let it build; see ``Graph.build``."""
+    if exact and buckets is not None:
+        got, wanted = "exact as well", "one of both"
+        problem = Problem(rule="BUCKET-01", port="buckets", got=got, wanted=wanted)
+        raise GraphError("sizes are either exact or rounded up", [problem])
+    where = Target.parse(target)
+    each = bool(graph.symbols) and (exact or buckets is not None)
+    # The engine is the one for the examples, and stays the same for all sizes.
+    examples = {dim.name: dim.example for dim in graph.symbols}
+    asked = at_sizes(graph, examples) if each else graph
+    with scope(cache_require_precompiled=True) if require_precompiled else nullcontext():
+        ranked = ranking(
+            asked, where, engine_name=engine, prefer=prefer, policy=policy, knobs=knobs
+        )
+        if each:
+            rounded = as_buckets(graph.symbols, buckets) if buckets is not None else None
+            plan = _for_each_size(ranked[0], graph, rounded)
+        else:
+            plan = _first_that_builds(ranked)
+    plan.require_precompiled = require_precompiled
+    return plan
+
+
+def _for_each_size(
+    chosen: Candidate, graph: FrozenGraph, buckets: Mapping[str, Buckets] | None
+) -> Plan:
+    about: dict[str, Any] = {
+        "engine": chosen.name,
+        "graph": graph,
+        "target": chosen.target,
+        "knobs": dict(chosen.choice),
+        "policy": chosen.policy,
+    }
+    if buckets is None:
+        return ExactPlan(**about)
+    from .. import bucket_plan as padded
+
+    padded.must_be_paddable(graph, chosen.target, chosen.name)
+    return padded.BucketPlan(**about, buckets=buckets)
+
+
+def _first_that_builds(ranked: Sequence[Candidate]) -> Plan:
+    for chosen, following in pairwise(ranked):
+        try:
+            return _built(chosen)
+        except (CompileError, NotSupportedError) as error:
+            log.warning(
+                "%s was chosen for graph %r and cannot build it; %s takes its place: %s",
+                *(chosen.name, chosen.graph.name, following.name, error),
+            )
+    return _built(ranked[-1])
+
+
+def _built(chosen: Candidate) -> Plan:
+    plan = chosen.engine.build(chosen.graph, chosen.target, chosen.choice or None)
+    plan.policy = chosen.policy
+    return plan

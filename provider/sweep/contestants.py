@@ -1,0 +1,115 @@
+"""Who takes part: an engine with its knobs and settings, under a name for the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...graph_api.errors import SettingError
+from ...graph_api.frozen import FrozenGraph
+from ...jit.settings import KNOBS, scope
+from ...jit.target import Target
+from ..engine import Engine, Plan, TensorKey
+from ..registry import engine
+from ..selection.select import build
+
+__all__ = ["Contestant", "contestant"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contestant:
+    """One column of the results.
+
+    Attributes
+    ----------
+    name : str
+        What it is called on the command line and in the results.
+    engine : str or None
+        The engine, pinned; None: the one that the policy chooses.
+    policy : str or None
+        Selection policy, where no engine is pinned.
+    knobs : mapping
+        Choices by the name of the engine's knob, used where the graph has that knob.
+    settings : mapping
+        Settings under which it is built and run (`jit.settings`).
+    native : bool
+        Whether it is measured as a program of its own library: with that library's fastest
+        functions, and results where it allocates them.  It is a yardstick, not an engine.
+    """
+
+    name: str
+    engine: str | None = None
+    policy: str | None = None
+    knobs: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    native: bool = False
+
+    def scope(self, threads: int) -> AbstractContextManager[object]:
+        """Return the settings of its builds and runs."""
+        known = {knob.field for knob in KNOBS}
+        mine = {name: value for name, value in self.settings.items() if name in known}
+        return scope(**mine, **({"runtime_threads": str(threads)} if threads else {}))
+
+    def build(self, graph: FrozenGraph, target: Target) -> Plan:
+        """Return the plan; errors as of `select.build`."""
+        if self.engine is None:
+            return build(graph, target, policy=self.policy)
+        one = engine(self.engine)
+        return build(graph, target, engine=self.engine, knobs=self._knobs(one, graph, target))
+
+    def _knobs(self, one: Engine, graph: FrozenGraph, target: Target) -> dict[str, str] | None:
+        if not self.knobs:
+            return None
+        allowed = {knob.name: knob.choices for knob in one.knobs(graph, target)}
+        return {n: v for n, v in self.knobs.items() if v in allowed.get(n, ())} or None
+
+    def call(self, plan: Plan, buffers: Mapping[TensorKey, Any]) -> Callable[[], object]:
+        """Return what is timed."""
+        native: Callable[..., Callable[[], object]] | None = getattr(plan, "native", None)
+        return plan.bind(buffers) if native is None or not self.native else native(buffers)
+
+
+_NAMED: dict[str, Contestant] = {
+    one.name: one
+    for one in (
+        Contestant(name="iree", engine="iree"),
+        # The ops as they are, without the forms of IR that this project chooses, compiled with
+        # IREE's own defaults.
+        Contestant(
+            name="iree-plain",
+            engine="iree",
+            settings={
+                "compiler_forms": "plain",
+                "compiler_opt_level": "O0",
+                "compiler_data_tiling": "off",
+            },
+        ),
+        # What somebody gets who writes the graph in PyTorch.
+        Contestant(name="torch", engine="torch", knobs={"batchnorm.form": "folded"}, native=True),
+        Contestant(name="torch-engine", engine="torch"),
+        Contestant(name="auto"),
+    )
+}
+
+
+def contestant(text: str) -> Contestant:
+    """Return who takes part by a name: one of ours, ``policy:NAME``, or any engine's alias.
+
+    Raises
+    ------
+    SettingError
+        For a name that is none of these.
+    """
+    if text in _NAMED:
+        return _NAMED[text]
+    kind, _, name = text.partition(":")
+    if kind == "policy" and name:
+        return Contestant(name=text, policy=name)
+    try:
+        engine(text)
+    except SettingError as error:
+        known = ", ".join(_NAMED)
+        raise SettingError(f"{error}; or one of {known}, policy:NAME") from None
+    return Contestant(name=text, engine=text)
