@@ -30,10 +30,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np
 from hipdnn_iree import Graph
 from hipdnn_iree.jit.runtime.arrays import empty
-from hipdnn_iree.jit.runtime.buffers import Pointer
-from hipdnn_iree.jit.runtime.memory import adopt, allocate, as_view
-from hipdnn_iree.jit.runtime.plan import Executable
-from hipdnn_iree.jit.runtime.workspaces import arena_of
+from hipdnn_iree.jit.runtime.caller_memory import Pointer
+from hipdnn_iree.jit.runtime.device_memory import adopt, allocate, as_view
+from hipdnn_iree.jit.runtime.executable import Executable
+from hipdnn_iree.jit.runtime.workspaces import pool_of
 from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.provider.selection.select import choose
 from hipdnn_iree.provider.sweep.machine import machine
@@ -184,8 +184,8 @@ def growth(executable: Executable, calls: int) -> dict[str, int]:
     for _ in range(1000):
         call()
     gc.collect()
-    arena = arena_of(executable.device)
-    resident, pooled = _resident(), arena.nbytes
+    pool = pool_of(executable.device)
+    resident, pooled = _resident(), pool.nbytes
     for _ in range(calls):
         call()
     gained = _resident() - resident
@@ -199,8 +199,8 @@ def growth(executable: Executable, calls: int) -> dict[str, int]:
         "calls": calls,
         "python_bytes": after - before,
         "resident_bytes": gained,
-        "pool_bytes": arena.nbytes - pooled,
-        "workspaces": arena.count,
+        "pool_bytes": pool.nbytes - pooled,
+        "workspaces": pool.count,
     }
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..jit.runtime.device import Device
-    from ..jit.runtime.plan import BoundPlan, Executable
+    from ..jit.runtime.executable import BoundPlan, Executable
     from ..provider.engine import Plan
     from .overrides import Overrides
 
@@ -100,11 +100,11 @@ class Program:
         DeviceError, ArtifactError
             If there is no such device, or the code is not for it.
         """
-        from ..jit.runtime.module import Module
-        from ..jit.runtime.plan import Executable
+        from ..jit.runtime.executable import Executable
+        from ..jit.runtime.loaded_module import LoadedModule
 
         device = _device(self.driver, place)
-        module = Module.load(device, self.vmfb, sha256=self.sha256, target=str(self.target))
+        module = LoadedModule.load(device, self.vmfb, sha256=self.sha256, target=str(self.target))
         executable = Executable(module, self.signature, self.uids, self.names)
         # IREE takes no default stream: it runs on one of its own, so the default one must be done.
         wait = None if device.on_host or place.stream else synchronize
@@ -164,7 +164,7 @@ class Run:
         plan()
 
     def _bind(self, key: tuple[int | None, bytes], workspace: int | None, count: int) -> BoundPlan:
-        from ..jit.runtime.buffers import Pointer
+        from ..jit.runtime.caller_memory import Pointer
 
         if count and not key[1]:
             raise PluginError(Status.BAD_PARAM, f"null pointer for {count} buffers")

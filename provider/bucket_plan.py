@@ -33,7 +33,7 @@ from .latest import Latest
 
 if TYPE_CHECKING:
     from ..jit.runtime.device import Device
-    from ..jit.runtime.memory import Step
+    from ..jit.runtime.device_memory import Step
     from ..jit.signature import ArgSpec
 
 __all__ = [

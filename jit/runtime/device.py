@@ -101,12 +101,12 @@ class Device:
         Worker threads asked for (``local-task``); None is one per core.
     hal, instance : object
         IREE's ``HalDevice``, and the process's ``VmInstance``.
-    arena : weakref or None
-        The workspaces of the device's plans (``workspaces.arena_of``).
+    pool : weakref or None
+        The workspaces of the device's plans (``workspaces.pool_of``).
     """
 
     __slots__ = (
-        *("__weakref__", "_traits", "arena", "device_id", "driver", "hal"),
+        *("__weakref__", "_traits", "pool", "device_id", "driver", "hal"),
         *("instance", "pid", "stream", "workers"),
     )
 
@@ -120,7 +120,7 @@ class Device:
         self.hal = hal
         self.instance = _process.instance
         self.pid = _process.pid
-        self.arena: weakref.ref[Any] | None = None
+        self.pool: weakref.ref[Any] | None = None
         self._traits = DRIVERS[driver]
 
     @classmethod
@@ -242,7 +242,7 @@ class Device:
 
     def mark(self) -> tuple[Any, int]:
         """Return a semaphore and the value it reaches when all that is enqueued now is done."""
-        from .memory import allocate
+        from .device_memory import allocate
 
         done = self.hal.create_semaphore(0)
         # A copy of a few bytes, as IREE 3.13's queue_execute takes no list from Python.

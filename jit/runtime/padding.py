@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from ..signature import ArgSpec
 from . import dlpack
 from .arrays import empty, view
-from .buffers import HOST, Given, Pointer
+from .caller_memory import HOST, CallerMemory, Pointer
 from .device import Device
+from .device_memory import Step, adopt, allocate, transfer
 from .elements import value_dtype
-from .memory import Step, adopt, allocate, transfer
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -44,7 +44,7 @@ class HostPadded:
     def __init__(self, spec: ArgSpec) -> None:
         self.given = empty(spec)
 
-    def steps(self, spec: ArgSpec, given: Given, owner: object) -> list[Step]:
+    def steps(self, spec: ArgSpec, given: CallerMemory, owner: object) -> list[Step]:
         """Return the copies for a caller's memory with the smaller dims of ``spec``."""
         theirs = _caller(spec, given, owner)
         mine = self.given[tuple(slice(0, extent) for extent in spec.dims)]
@@ -68,7 +68,7 @@ def _repeat(array: npt.NDArray[Any], dims: Sequence[int]) -> None:
             array[(*around, slice(extent, None), *behind)] = last
 
 
-def _caller(spec: ArgSpec, given: Given, owner: object) -> npt.NDArray[Any]:
+def _caller(spec: ArgSpec, given: CallerMemory, owner: object) -> npt.NDArray[Any]:
     """Return the caller's memory as an array with its own strides."""
     import numpy as np
 
@@ -105,7 +105,7 @@ class DevicePadded:
         self._device, self._keep = device, (buffer, held)
         self.given = Pointer(about.address, spec.nbytes)
 
-    def steps(self, spec: ArgSpec, given: Given, owner: object) -> list[Step]:
+    def steps(self, spec: ArgSpec, given: CallerMemory, owner: object) -> list[Step]:
         """Return the copies for a caller's memory with the smaller dims of ``spec``."""
         nbytes, begin = spec.nbytes, self.given.address
         if spec.output:
@@ -132,6 +132,6 @@ class _Exporter:
         return self._capsule
 
 
-def host_memory(given: Given) -> bool:
+def host_memory(given: CallerMemory) -> bool:
     """Whether a buffer is known to be ordinary host memory."""
     return given.device == HOST

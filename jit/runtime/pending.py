@@ -12,7 +12,7 @@ from typing import Any
 from ...graph_api.errors import DeviceError
 from .device import Device, reason
 
-__all__ = ["Pending", "Point", "reap"]
+__all__ = ["Pending", "Point", "collect"]
 
 Point = tuple[Any, int]
 """A HAL semaphore and the value that it reaches when the work is done."""
@@ -157,7 +157,7 @@ _dropped: deque[Pending] = deque()
 """Runs that nobody holds, and that may go on; what the process must keep until their end."""
 
 
-def reap() -> None:
+def collect() -> None:
     """Let go of the runs that were dropped and are over."""
     for _ in range(len(_dropped)):
         try:

@@ -18,7 +18,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.errors import Problem
 from ...graph_api.values import plain_number, stored
 from ..signature import ArgSpec
-from .buffers import HOST, BufferLike, Given, describe
+from .caller_memory import HOST, BufferLike, CallerMemory, describe
 from .elements import numpy_dtype
 
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ def describe_scalar(
     return partial(ctypes.string_at, given.address, spec.nbytes), owner
 
 
-def _misfits(given: Given, spec: ArgSpec, wrong: Callable[..., Problem]) -> Sequence[Problem]:
+def _misfits(
+    given: CallerMemory, spec: ArgSpec, wrong: Callable[..., Problem]
+) -> Sequence[Problem]:
     """Return what is wrong with memory for a scalar."""
     if given.address <= 0:
         return [wrong("BIND-08", f"address {given.address:#x}", "an address of real memory")]

@@ -13,15 +13,15 @@ from collections import deque
 from typing import Any
 
 from .device import Device
-from .memory import allocate
+from .device_memory import allocate
 
-__all__ = ["Arena", "Fixed", "Space", "Tenant", "arena_of"]
+__all__ = ["External", "Lease", "Workspace", "WorkspacePool", "pool_of"]
 
 _PAGE = 4096
 _serials = itertools.count(1)
 
 
-class Space:
+class Workspace:
     """One workspace.
 
     Attributes
@@ -42,11 +42,11 @@ class Space:
         self.lists: dict[int, Any] = {}
 
 
-class Arena:
+class WorkspacePool:
     """The workspaces of one device, without a lock: deques and lists change atomically.
 
     The last one given back is the first one taken, so calls one after another meet the same one.
-    At most ``keep`` idle ones stay.  All go with the last `Tenant`.
+    At most ``keep`` idle ones stay.  All go with the last `Lease`.
 
     On a device with an external stream a workspace is given back when its work is enqueued; the
     next to take it enqueues behind that, on the same stream.
@@ -57,10 +57,10 @@ class Arena:
     def __init__(self, device: Device, keep: int = 8) -> None:
         self._device = device
         self._keep = keep
-        self._idle: deque[Space] = deque()
-        self._all: list[Space] = []
+        self._idle: deque[Workspace] = deque()
+        self._all: list[Workspace] = []
 
-    def take(self, nbytes: int) -> Space:
+    def take(self, nbytes: int) -> Workspace:
         """Return a workspace of at least ``nbytes`` that nobody else uses.
 
         Raises
@@ -74,7 +74,7 @@ class Arena:
             return self._new(nbytes)
         return space if space.nbytes >= nbytes else self._other(space, nbytes)
 
-    def give(self, space: Space) -> None:
+    def give(self, space: Workspace) -> None:
         """Take back what is no longer used."""
         self._idle.append(space)
         if len(self._idle) > self._keep:
@@ -103,7 +103,7 @@ class Arena:
         """Bytes of all of them."""
         return sum(space.nbytes for space in tuple(self._all))
 
-    def _other(self, small: Space, nbytes: int) -> Space:
+    def _other(self, small: Workspace, nbytes: int) -> Workspace:
         """Return an idle one that is large enough, else a new one in place of a small one."""
         for space in tuple(self._idle):
             if space.nbytes >= nbytes:
@@ -116,7 +116,7 @@ class Arena:
         self._drop(small)
         return self._new(nbytes)
 
-    def _new(self, nbytes: int) -> Space:
+    def _new(self, nbytes: int) -> Workspace:
         size = -(-nbytes // _PAGE) * _PAGE
         try:
             buffer = allocate(self._device, size)
@@ -125,59 +125,59 @@ class Arena:
                 raise
             self.trim()
             buffer = allocate(self._device, size)
-        space = Space(buffer, size)
+        space = Workspace(buffer, size)
         self._all.append(space)
         return space
 
-    def _drop(self, space: Space) -> None:
+    def _drop(self, space: Workspace) -> None:
         self._all.remove(space)
         space.lists.clear()
 
 
-class Tenant:
-    """A plan's part in an arena: the bytes that it takes, and the number of its lists."""
+class Lease:
+    """A plan's part in a pool: the bytes that it takes, and the number of its lists."""
 
-    __slots__ = ("arena", "nbytes", "serial")
+    __slots__ = ("nbytes", "pool", "serial")
 
-    def __init__(self, arena: Arena, nbytes: int) -> None:
-        self.arena = arena
+    def __init__(self, pool: WorkspacePool, nbytes: int) -> None:
+        self.pool = pool
         self.nbytes = nbytes
         self.serial = next(_serials)
 
-    def take(self) -> Space:
+    def take(self) -> Workspace:
         """Return a workspace that nobody else uses."""
-        return self.arena.take(self.nbytes)
+        return self.pool.take(self.nbytes)
 
-    def give(self, space: Space) -> None:
+    def give(self, space: Workspace) -> None:
         """Take back what is no longer used."""
-        self.arena.give(space)
+        self.pool.give(space)
 
     def __del__(self) -> None:
-        self.arena.forget(self.serial)
+        self.pool.forget(self.serial)
 
 
-class Fixed:
+class External:
     """A workspace that is one plan's alone: the caller's memory, or none."""
 
     __slots__ = ("serial", "space")
 
     def __init__(self, buffer: Any) -> None:
-        self.space = Space(buffer, 0)
+        self.space = Workspace(buffer, 0)
         self.serial = 0
 
-    def take(self) -> Space:
+    def take(self) -> Workspace:
         """Return it; the plan sees to it that its calls follow one another."""
         return self.space
 
-    def give(self, space: Space) -> None:
+    def give(self, space: Workspace) -> None:
         """Nothing: it stays with the plan."""
 
 
-def arena_of(device: Device) -> Arena:
-    """Return the arena of a device; it lives as long as somebody holds it."""
-    arena = device.arena() if device.arena is not None else None
-    if arena is None:
+def pool_of(device: Device) -> WorkspacePool:
+    """Return the pool of a device; it lives as long as somebody holds it."""
+    pool = device.pool() if device.pool is not None else None
+    if pool is None:
         # Two threads may both make one; each then has its own, and both are right.
-        arena = Arena(device)
-        device.arena = weakref.ref(arena)
-    return arena
+        pool = WorkspacePool(device)
+        device.pool = weakref.ref(pool)
+    return pool

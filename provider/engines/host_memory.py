@@ -1,6 +1,7 @@
 """Buffers of a caller as NumPy arrays over the same memory: what engines on the host share.
 
-They take what the IREE engine takes (``jit.runtime.buffers``), by the same rules, in host memory.
+They take what the IREE engine takes (``jit.runtime.caller_memory``), by the same rules, in host
+memory.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ...graph_api.frozen import FrozenGraph
 if TYPE_CHECKING:
     import numpy as np
 
-    from ...jit.runtime.buffers import Given
+    from ...jit.runtime.caller_memory import CallerMemory
     from ...jit.runtime.device import Device
     from ...jit.signature import ArgSpec
 
@@ -69,7 +70,7 @@ def new_outputs(
         If the caller gave a buffer for one (BIND-02).
     """
     from ...jit.runtime.arrays import result
-    from ...jit.runtime.rules import refusal, unknown
+    from ...jit.runtime.binding_rules import refusal, unknown
 
     outputs = {uid: result(spec) for uid, spec in arguments.items() if spec.output}
     if taken := outputs.keys() & inputs.keys():
@@ -83,7 +84,7 @@ class Described:
 
     Attributes
     ----------
-    givens : mapping of uid to (Given, owner)
+    givens : mapping of uid to (CallerMemory, owner)
         Facts of each buffer, and what owns its memory.
     scalars : mapping of uid to callable
         How to read each scalar that the host passes, as bytes.
@@ -94,7 +95,7 @@ class Described:
     problems : list of Problem
     """
 
-    givens: dict[int, tuple[Given, object]]
+    givens: dict[int, tuple[CallerMemory, object]]
     scalars: dict[int, Callable[[], bytes]]
     owners: list[object]
     ranges: list[tuple[str, bool, int, int]]
@@ -102,7 +103,7 @@ class Described:
 
     def check(self) -> None:
         """Raise `BindError` if something is wrong, or outputs overlap."""
-        from ...jit.runtime.rules import overlaps, refusal
+        from ...jit.runtime.binding_rules import overlaps, refusal
 
         problems = self.problems or overlaps(self.ranges)
         if problems:
@@ -117,8 +118,8 @@ def describe_buffers(
     copy: bool,
 ) -> Described:
     """Judge the buffers of a graph by the rules of a device (which need not be open)."""
-    from ...jit.runtime.buffers import describe
-    from ...jit.runtime.rules import judge, missing, unknown
+    from ...jit.runtime.binding_rules import judge, missing, unknown
+    from ...jit.runtime.caller_memory import describe
     from ...jit.runtime.scalars import describe_scalar
 
     problems = unknown(buffers.keys() - arguments.keys())
@@ -176,7 +177,7 @@ def _read(reader: Callable[[], bytes], spec: ArgSpec) -> np.ndarray[Any, Any]:
     return value.reshape(spec.dims)
 
 
-def _array(spec: ArgSpec, given: Given) -> np.ndarray[Any, Any]:
+def _array(spec: ArgSpec, given: CallerMemory) -> np.ndarray[Any, Any]:
     """Return memory as an array; NumPy takes any strides, so nothing is copied."""
     import numpy as np
 

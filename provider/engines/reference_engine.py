@@ -67,7 +67,7 @@ class ReferenceEngine(Engine):
 class ReferencePlan(BindingPlan):
     """A graph that is evaluated in float64 and rounded once to the type of each output.
 
-    It takes what the IREE engine takes (``jit.runtime.buffers``), by the same rules, in host
+    It takes what the IREE engine takes (``jit.runtime.caller_memory``), by the same rules, in host
     memory.  A workspace is not needed, and ignored.
     """
 

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from ...graph_api.errors import BindError
 from ...graph_api.graph import Graph
-from ...jit.runtime.buffers import Pointer
-from ...jit.runtime.workspaces import arena_of
+from ...jit.runtime.caller_memory import Pointer
+from ...jit.runtime.workspaces import pool_of
 from ...jit.target import Target
 from ..engine import Plan
 from ..registry import engine
@@ -204,9 +204,9 @@ def many_threads(bench: Bench) -> Found:
             problem.check()
 
     in_threads(8, work)
-    arena = arena_of(bench.executable.device)
-    assert arena.count <= 9, f"{arena.count} workspaces"
-    return {"workspaces": arena.count, "bytes": arena.nbytes}
+    pool = pool_of(bench.executable.device)
+    assert pool.count <= 9, f"{pool.count} workspaces"
+    return {"workspaces": pool.count, "bytes": pool.nbytes}
 
 
 def started_runs(bench: Bench) -> Found:
@@ -394,12 +394,12 @@ def growth(bench: Bench) -> Found:
             bound.submit().wait()
 
     calls(200)
-    before, spaces = resident(), arena_of(bench.executable.device).count
+    before, spaces = resident(), pool_of(bench.executable.device).count
     count = 100 * bench.repeat
     calls(count)
     gained = resident() - before
     assert gained < 4 << 20, f"{gained:,} bytes more after {3 * count} calls"
-    assert arena_of(bench.executable.device).count <= spaces + 1
+    assert pool_of(bench.executable.device).count <= spaces + 1
     return {"calls": 3 * count, "bytes": gained}
 
 

@@ -16,7 +16,7 @@ from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.independence import mixing
 from hipdnn_iree.jit import pipeline
 from hipdnn_iree.jit.runtime import padding
-from hipdnn_iree.jit.runtime.buffers import Pointer
+from hipdnn_iree.jit.runtime.caller_memory import Pointer
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.bucket_plan import BucketPlan, PaddedPlan, problems

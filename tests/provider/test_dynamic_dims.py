@@ -35,7 +35,7 @@ from hipdnn_iree.graph_api.errors import (
 )
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.jit import pipeline, support
-from hipdnn_iree.jit.runtime.buffers import Pointer
+from hipdnn_iree.jit.runtime.caller_memory import Pointer
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.engines.iree.iree_dynamic_plan import DynamicIreePlan

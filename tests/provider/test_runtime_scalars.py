@@ -15,7 +15,7 @@ from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.errors import BindError, Problem
 from hipdnn_iree.graph_api.tensor import Tensor
 from hipdnn_iree.jit.runtime import scalars
-from hipdnn_iree.jit.runtime.buffers import Given, Pointer
+from hipdnn_iree.jit.runtime.caller_memory import CallerMemory, Pointer
 from hipdnn_iree.jit.signature import ArgSpec
 from hipdnn_iree.provider import verify
 
@@ -227,7 +227,7 @@ def test_what_is_no_value(kind: str, value: Any, rule: str, engine: str) -> None
 
 def test_memory_of_a_gpu_is_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
     one: dict[str, Any] = {"dims": (1,), "strides": (1,)}
-    there = Given(64, type=DataType.FLOAT, itemsize=4, device=(10, 0), **one)
+    there = CallerMemory(64, type=DataType.FLOAT, itemsize=4, device=(10, 0), **one)
     monkeypatch.setattr(scalars, "describe", lambda buffer, port: (there, buffer))
     spec = ArgSpec(output=False, data_type=DataType.FLOAT, shape=(1,), scalar=True, **one)
     found = scalars.describe_scalar(np.zeros(1, np.float32), spec, "alpha")

@@ -1,7 +1,7 @@
 """From a caller's buffers to what plugins take: pairs of a uid and an address.
 
-By the rules of all engines (``jit.runtime.rules``); memory that a plugin cannot use where it is
-(misaligned, in other strides, on the host for a GPU) is staged through copies at each call.
+The rules are those of all engines (``jit.runtime.binding_rules``).  Memory that a plugin cannot use
+where it is (misaligned, in other strides, on the host for a GPU) is staged: copied at each call.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..host_memory import describe_buffers
 from .places import Place
 
 if TYPE_CHECKING:
-    from ....jit.runtime.buffers import Given
+    from ....jit.runtime.caller_memory import CallerMemory
     from ....jit.signature import ArgSpec
     from ...binding import BindingPlan
 
@@ -61,9 +61,9 @@ def bind(
     DeviceError
         If memory for staging runs out.
     """
-    from ....jit.runtime.buffers import describe
+    from ....jit.runtime.binding_rules import judge_workspace
+    from ....jit.runtime.caller_memory import describe
     from ....jit.runtime.device import Device
-    from ....jit.runtime.rules import judge_workspace
 
     graph, arguments = plan.graph, plan.arguments
     device = Device.described(place.driver, place.device_id)
@@ -114,14 +114,14 @@ def _address(
     binding: Binding,
     place: Place,
     spec: ArgSpec,
-    given: Given,
+    given: CallerMemory,
     owner: object,
     alignment: int,
 ) -> int:
     """Return where a plugin finds a tensor: the caller's memory, or a stage of it."""
     from ....jit.runtime.arrays import aligned_bytes
-    from ....jit.runtime.buffers import HOST, same_layout
-    from ....jit.runtime.memory import copies
+    from ....jit.runtime.caller_memory import HOST, same_layout
+    from ....jit.runtime.device_memory import copies
 
     usable = same_layout(spec, given) and given.address % max(alignment, 1) == 0
     if usable and (place.on_host or given.device != HOST):
@@ -144,9 +144,9 @@ def _address(
     return address
 
 
-def _misaligned(place: Place, given: Given, alignment: int, label: str) -> list[Problem]:
+def _misaligned(place: Place, given: CallerMemory, alignment: int, label: str) -> list[Problem]:
     """Return a problem for device memory that cannot be staged and is aligned to too little."""
-    from ....jit.runtime.buffers import HOST
+    from ....jit.runtime.caller_memory import HOST
 
     if place.on_host or given.device == HOST or given.address % max(alignment, 1) == 0:
         return []

@@ -17,8 +17,8 @@ from ...engine import Plan
 from .iree_engine import IreePlan, driver_for, load
 
 if TYPE_CHECKING:
-    from ....jit.runtime.module import Module
-    from ....jit.runtime.plan import Executable
+    from ....jit.runtime.executable import Executable
+    from ....jit.runtime.loaded_module import LoadedModule
 
 __all__ = ["DynamicIreePlan", "SizedPlan"]
 
@@ -28,7 +28,7 @@ class DynamicIreePlan(DynamicPlan):
     """Code that was compiled once and runs at every size."""
 
     compiled: Compiled
-    _modules: dict[str, Module] = field(default_factory=dict, init=False, repr=False)
+    _modules: dict[str, LoadedModule] = field(default_factory=dict, init=False, repr=False)
     _loading: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     @property
@@ -37,7 +37,7 @@ class DynamicIreePlan(DynamicPlan):
         driver = self.knobs.get("driver") or driver_for(self.graph, self.target)
         return f"{self.compiled.sha256} {driver}"
 
-    def module(self, driver: str) -> Module:
+    def module(self, driver: str) -> LoadedModule:
         """Return the code on a device; it is loaded once for each driver."""
         with self._loading:
             if driver not in self._modules:
@@ -79,7 +79,7 @@ class SizedPlan(IreePlan):
     @cached_property
     def executable(self) -> Executable:
         """The code with the arguments of these sizes."""
-        from ....jit.runtime.plan import Executable
+        from ....jit.runtime.executable import Executable
 
         uids = (*self.whole.graph.outputs, *self.whole.graph.inputs)
         names = [self.graph.tensors[u].name for u in uids]

@@ -24,9 +24,9 @@ from ...engine import Engine, EngineKnob, Plan, checked_knobs
 if TYPE_CHECKING:
     import numpy as np
 
-    from ....jit.runtime.module import Module
+    from ....jit.runtime.executable import Executable
+    from ....jit.runtime.loaded_module import LoadedModule
     from ....jit.runtime.pending import Pending
-    from ....jit.runtime.plan import Executable
 
 __all__ = ["IreeEngine", "IreePlan", "driver_for", "load", "under"]
 
@@ -185,10 +185,10 @@ def load(
     target: Target,
     seconds: dict[str, float],
     stream: int | None = None,
-) -> Module:
+) -> LoadedModule:
     """Return the code on a device of the driver, and note in ``seconds`` how long it took."""
     from ....jit.runtime.device import Device
-    from ....jit.runtime.module import Module
+    from ....jit.runtime.loaded_module import LoadedModule
 
     begin = time.perf_counter()
     workers = settings().runtime_threads or None
@@ -196,7 +196,7 @@ def load(
         device = Device.on_stream(driver, stream)
     else:
         device = Device.open(driver, workers=workers if driver == "local-task" else None)
-    module = Module.load(
+    module = LoadedModule.load(
         device,
         compiled.vmfb,
         sha256=compiled.sha256,
@@ -239,7 +239,7 @@ class IreePlan(Plan):
         DeviceError
             If there is no device for the target here.
         """
-        from ....jit.runtime.plan import Executable
+        from ....jit.runtime.executable import Executable
 
         module = load(self.compiled, self.driver, self.target, self.seconds, self.stream)
         uids = (*self.graph.outputs, *self.graph.inputs)

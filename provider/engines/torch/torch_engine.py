@@ -146,7 +146,7 @@ def _roundings(n: Around) -> Iterator[Problem]:
 class TorchPlan(BindingPlan):
     """A graph as calls of PyTorch, in inference mode.
 
-    It takes what the IREE engine takes (``jit.runtime.buffers``), by the same rules, in host
+    It takes what the IREE engine takes (``jit.runtime.caller_memory``), by the same rules, in host
     memory.  A workspace is not needed, and ignored.  PyTorch's number of threads is changed during
     a call only where the setting ``runtime.threads`` gives one.
     """

@@ -12,8 +12,8 @@ from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.jit.compiler.client import Compiler
 from hipdnn_iree.jit.compiler.request import CompileRequest
 from hipdnn_iree.jit.runtime.device import Device
-from hipdnn_iree.jit.runtime.module import Module, transient_bytes
-from hipdnn_iree.jit.runtime.plan import Executable
+from hipdnn_iree.jit.runtime.executable import Executable
+from hipdnn_iree.jit.runtime.loaded_module import LoadedModule, transient_bytes
 from hipdnn_iree.jit.signature import ArgSpec, Signature
 
 FLAGS = (
@@ -140,7 +140,7 @@ class Case:
         return Signature(args=self.args, workspace_bytes=transient_bytes(self.vmfb))
 
     def load(self, driver: str = "local-sync", **more: int) -> Executable:
-        module = Module.load(Device.open(driver), self.vmfb)
+        module = LoadedModule.load(Device.open(driver), self.vmfb)
         uids = range(1, len(self.args) + 1)
         return Executable(module, self.signature, uids, self.names, **more)
 

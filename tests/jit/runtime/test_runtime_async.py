@@ -21,10 +21,10 @@ from hipdnn_iree.jit.runtime import device as device_module
 from hipdnn_iree.jit.runtime import streams
 from hipdnn_iree.jit.runtime.arrays import aligned_bytes
 from hipdnn_iree.jit.runtime.device import Device, Driver
-from hipdnn_iree.jit.runtime.module import Module
+from hipdnn_iree.jit.runtime.executable import Executable
+from hipdnn_iree.jit.runtime.loaded_module import LoadedModule
 from hipdnn_iree.jit.runtime.pending import Pending
-from hipdnn_iree.jit.runtime.plan import Executable
-from hipdnn_iree.jit.runtime.workspaces import Arena, arena_of
+from hipdnn_iree.jit.runtime.workspaces import WorkspacePool, pool_of
 
 ROOT = Path(__file__).resolve().parents[3]
 DRIVERS = ("local-sync", "local-task")
@@ -78,11 +78,11 @@ def test_runs_of_one_plan_follow_one_another(chain_case: Any, driver: str) -> No
     x, w, wanted = problem(2)
     y = aligned()
     plan = chain.bind({1: y, 2: x, 3: w})
-    before = arena_of(chain.device).count
+    before = pool_of(chain.device).count
     pendings = [plan.submit() for _ in range(50)]
     plan()
     pendings += [plan.submit() for _ in range(5)]
-    assert arena_of(chain.device).count <= before + 1
+    assert pool_of(chain.device).count <= before + 1
     assert all(p.wait() for p in reversed(pendings))
     near(y, wanted)
     assert plan._parts is not None
@@ -144,10 +144,10 @@ import sys, time
 import numpy as np
 from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.jit.runtime.device import Device
-from hipdnn_iree.jit.runtime.module import Module
-from hipdnn_iree.jit.runtime.plan import Executable
+from hipdnn_iree.jit.runtime.loaded_module import LoadedModule
+from hipdnn_iree.jit.runtime.executable import Executable
 from hipdnn_iree.jit.signature import ArgSpec, Signature
-module = Module.load(Device.open("local-task"), open(sys.argv[1], "rb").read())
+module = LoadedModule.load(Device.open("local-task"), open(sys.argv[1], "rb").read())
 about = dict(data_type=DataType.FLOAT, dims=(48, 48), strides=(48, 1), shape=(48, 48))
 args = tuple(ArgSpec(output=output, **about) for output in (True, False, False))
 signature = Signature(args=args, workspace_bytes=module.workspace_bytes)
@@ -189,7 +189,7 @@ def test_many_threads_submit(chain_case: Any) -> None:
     for thread in threads:
         thread.join(300)
     assert not failures
-    assert arena_of(chain.device).count <= 5
+    assert pool_of(chain.device).count <= 5
 
 
 def test_runs_are_awaited(chain_case: Any) -> None:
@@ -348,51 +348,51 @@ def test_a_set_whose_run_goes_on_is_not_forgotten(chain_case: Any) -> None:
 
 
 @pytest.fixture
-def arena() -> Arena:
-    return Arena(Device.open("local-sync"), keep=3)
+def pool() -> WorkspacePool:
+    return WorkspacePool(Device.open("local-sync"), keep=3)
 
 
-def test_one_at_a_time_is_one_workspace_of_the_largest_size(arena: Arena) -> None:
+def test_one_at_a_time_is_one_workspace_of_the_largest_size(pool: WorkspacePool) -> None:
     sizes = [100, 5000, 10, 70_000, 4096, 70_000, 1]
     for nbytes in sizes * 3:
-        space = arena.take(nbytes)
+        space = pool.take(nbytes)
         assert space.nbytes >= nbytes
-        arena.give(space)
-    assert arena.count == 1
-    assert 70_000 <= arena.nbytes < 70_000 + 4096
+        pool.give(space)
+    assert pool.count == 1
+    assert 70_000 <= pool.nbytes < 70_000 + 4096
 
 
-def test_idle_workspaces_are_few_and_a_fitting_one_is_found(arena: Arena) -> None:
-    spaces = [arena.take(n) for n in (10_000, 50_000, 20_000, 30_000, 8000)]
-    assert arena.count == len({id(s) for s in spaces}) == 5
+def test_idle_workspaces_are_few_and_a_fitting_one_is_found(pool: WorkspacePool) -> None:
+    spaces = [pool.take(n) for n in (10_000, 50_000, 20_000, 30_000, 8000)]
+    assert pool.count == len({id(s) for s in spaces}) == 5
     for space in spaces:
-        arena.give(space)
-    assert arena.count == 3  # those that rested longest went
-    assert arena.take(25_000) is spaces[3]
-    assert arena.count == 3
-    arena.trim()
-    assert arena.count == 1
+        pool.give(space)
+    assert pool.count == 3  # those that rested longest went
+    assert pool.take(25_000) is spaces[3]
+    assert pool.count == 3
+    pool.trim()
+    assert pool.count == 1
 
 
-def test_lists_of_a_dropped_workspace_go(arena: Arena) -> None:
-    space = arena.take(10)
+def test_lists_of_a_dropped_workspace_go(pool: WorkspacePool) -> None:
+    space = pool.take(10)
     space.lists[1] = object()
-    arena.give(space)
-    arena.trim()
+    pool.give(space)
+    pool.trim()
     assert not space.lists
 
 
-def test_no_memory_is_said_after_the_idle_was_freed(arena: Arena) -> None:
-    spaces = [arena.take(10) for _ in range(3)]
+def test_no_memory_is_said_after_the_idle_was_freed(pool: WorkspacePool) -> None:
+    spaces = [pool.take(10) for _ in range(3)]
     for space in spaces:
-        arena.give(space)
+        pool.give(space)
     with pytest.raises(DeviceError, match="no 4611686018427387904 bytes"):
-        arena.take(1 << 62)
-    assert arena.count == 0
-    arena.give(arena.take(10))
+        pool.take(1 << 62)
+    assert pool.count == 0
+    pool.give(pool.take(10))
 
 
-def test_threads_never_share_a_workspace(arena: Arena) -> None:
+def test_threads_never_share_a_workspace(pool: WorkspacePool) -> None:
     used: dict[int, int] = {}
     failures = []
 
@@ -400,11 +400,11 @@ def test_threads_never_share_a_workspace(arena: Arena) -> None:
         rng = random.Random(seed)
         for _ in range(3000):
             nbytes = rng.choice((10, 5000, 9000))
-            space = arena.take(nbytes)
+            space = pool.take(nbytes)
             if used.setdefault(id(space), seed) != seed or space.nbytes < nbytes:
                 failures.append(seed)
             del used[id(space)]
-            arena.give(space)
+            pool.give(space)
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
     for thread in threads:
@@ -412,7 +412,7 @@ def test_threads_never_share_a_workspace(arena: Arena) -> None:
     for thread in threads:
         thread.join()
     assert not failures
-    assert arena.count <= 4
+    assert pool.count <= 4
 
 
 def test_workspaces_go_with_the_last_executable(chain_case: Any) -> None:
@@ -421,7 +421,7 @@ def test_workspaces_go_with_the_last_executable(chain_case: Any) -> None:
     chain = chain_case.load()
     x, w, wanted = problem(11)
     near(chain.run({2: x, 3: w})[1], wanted)
-    alive = weakref.ref(arena_of(chain.device))
+    alive = weakref.ref(pool_of(chain.device))
     del chain
     gc.collect()
     assert alive() is None
@@ -489,7 +489,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def loaded_on(device: Device, case: Any) -> Executable:
     uids = range(1, len(case.args) + 1)
-    return Executable(Module.load(device, case.vmfb), case.signature, uids, case.names)
+    return Executable(LoadedModule.load(device, case.vmfb), case.signature, uids, case.names)
 
 
 @pytest.mark.usefixtures("played")

@@ -11,9 +11,9 @@ import pytest
 from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.errors import BindError
 from hipdnn_iree.jit.runtime.arrays import aligned_bytes, empty
-from hipdnn_iree.jit.runtime.buffers import Pointer, describe
+from hipdnn_iree.jit.runtime.binding_rules import RULES, judge, overlaps
+from hipdnn_iree.jit.runtime.caller_memory import Pointer, describe
 from hipdnn_iree.jit.runtime.device import Device
-from hipdnn_iree.jit.runtime.rules import RULES, judge, overlaps
 from hipdnn_iree.jit.signature import ArgSpec
 
 POISON = np.float32(-77.0)

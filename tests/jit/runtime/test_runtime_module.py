@@ -14,8 +14,8 @@ import pytest
 from hipdnn_iree.graph_api.errors import ArtifactError, DeviceError
 from hipdnn_iree.jit.runtime import cpu
 from hipdnn_iree.jit.runtime.device import Device
-from hipdnn_iree.jit.runtime.module import Module, transient_bytes, verify
-from hipdnn_iree.jit.runtime.plan import Executable
+from hipdnn_iree.jit.runtime.executable import Executable
+from hipdnn_iree.jit.runtime.loaded_module import LoadedModule, transient_bytes, verify
 from hipdnn_iree.jit.signature import ArgSpec, Signature
 
 Compile = Callable[..., bytes]
@@ -29,16 +29,16 @@ def test_the_module_tells_its_workspace(relu_case: Any, chain_case: Any) -> None
 
 def test_the_digest_is_compared(relu_case: Any) -> None:
     device, digest = Device.open(), hashlib.sha256(relu_case.vmfb).hexdigest()
-    Module.load(device, relu_case.vmfb, sha256=digest)
-    Module.load(device, memoryview(bytearray(relu_case.vmfb)), sha256=digest.upper())
+    LoadedModule.load(device, relu_case.vmfb, sha256=digest)
+    LoadedModule.load(device, memoryview(bytearray(relu_case.vmfb)), sha256=digest.upper())
     with pytest.raises(ArtifactError, match=f"damaged: sha256 is .* wanted {digest}"):
-        Module.load(device, relu_case.vmfb[:-1], sha256=digest)
+        LoadedModule.load(device, relu_case.vmfb[:-1], sha256=digest)
 
 
 @pytest.mark.parametrize("junk", [b"", b"x", b"PK\x03\x04" + bytes(64), bytes(4096), b"ML\xefR"])
 def test_junk_is_refused(junk: bytes) -> None:
     with pytest.raises(ArtifactError, match="damaged or no module"):
-        Module.load(Device.open(), junk)
+        LoadedModule.load(Device.open(), junk)
 
 
 CORRUPT = """
@@ -46,7 +46,7 @@ import random, sys
 from hipdnn_iree.graph_api.errors import ArtifactError
 from hipdnn_iree.jit.runtime import cpu
 from hipdnn_iree.jit.runtime.device import Device
-from hipdnn_iree.jit.runtime.module import Module
+from hipdnn_iree.jit.runtime.loaded_module import LoadedModule
 good = open(sys.argv[1], "rb").read()
 rng, device, refused = random.Random(int(sys.argv[2])), Device.open(), 0
 for turn in range(300):
@@ -64,7 +64,7 @@ for turn in range(300):
         stop = min(start + rng.randrange(1, 200), len(bad))
         bad[start:stop] = bytes(stop - start)
     try:
-        Module.load(device, bytes(bad))
+        LoadedModule.load(device, bytes(bad))
     except ArtifactError:
         refused += 1
 print(refused)
@@ -102,7 +102,7 @@ def test_code_for_another_cpu(relu_case: Any, compile_text: Compile) -> None:
     )
     vmfb = compile_text(relu_case.text, *flags)
     with pytest.raises(DeviceError, match=r"code is for .*embedded-elf-arm_64.*local-sync on x86"):
-        Module.load(Device.open(), vmfb)
+        LoadedModule.load(Device.open(), vmfb)
 
 
 def test_code_that_uses_instructions_this_cpu_lacks(
@@ -115,7 +115,7 @@ def test_code_that_uses_instructions_this_cpu_lacks(
     monkeypatch.setattr(cpu, "_features", lambda: haswell)
     text = r"code is for cpu:x86-64-v4; this CPU lacks avx512bw, avx512cd, avx512dq, avx512f,"
     with pytest.raises(DeviceError, match=text):
-        Module.load(Device.open(), vmfb, target="cpu:x86-64-v4")
+        LoadedModule.load(Device.open(), vmfb, target="cpu:x86-64-v4")
     monkeypatch.setattr(cpu, "_features", lambda: frozenset(cpu._CHECKED))
     assert cpu.missing_features(vmfb) == ()
     monkeypatch.setattr(cpu, "_features", frozenset)  # a machine that does not tell
@@ -134,20 +134,20 @@ def test_code_for_a_gpu(relu_case: Any, compile_text: Compile) -> None:
     vmfb = compile_text(relu_case.text, *flags, backend="rocm")
     assert transient_bytes(vmfb) == 0  # needs no GPU
     with pytest.raises(DeviceError, match=r"mi300x = hip, rocm, rocm-hsaco-fb, gfx942; .*local"):
-        Module.load(Device.open(), vmfb, target="mi300x")
+        LoadedModule.load(Device.open(), vmfb, target="mi300x")
 
 
 def test_code_without_an_external_workspace(relu_case: Any, compile_text: Compile) -> None:
     vmfb = compile_text(relu_case.text, "--iree-llvmcpu-target-cpu=host")
     with pytest.raises(ArtifactError, match="externalize-transients"):
-        Module.load(Device.open(), vmfb)
+        LoadedModule.load(Device.open(), vmfb)
 
 
 def test_a_module_without_main(relu_case: Any, compile_text: Compile) -> None:
     text = relu_case.text.replace("@main", "@other")
     vmfb = compile_text(text, "--iree-torch-externalize-transients", "--iree-opt-level=O1")
     with pytest.raises(ArtifactError, match=r"externalize-transients|no function main"):
-        Module.load(Device.open(), vmfb)
+        LoadedModule.load(Device.open(), vmfb)
 
 
 def change(spec: ArgSpec, **what: Any) -> ArgSpec:
@@ -155,7 +155,7 @@ def change(spec: ArgSpec, **what: Any) -> ArgSpec:
 
 
 def test_signature_and_module_must_belong_together(chain_case: Any) -> None:
-    module = Module.load(Device.open(), chain_case.vmfb)
+    module = LoadedModule.load(Device.open(), chain_case.vmfb)
     right = chain_case.signature
     y, x, w = right.args
     cases = {
@@ -183,7 +183,7 @@ def test_signature_and_module_must_belong_together(chain_case: Any) -> None:
 def test_code_that_takes_other_arguments_is_found_when_run(relu_case: Any) -> None:
     import numpy as np
 
-    module = Module.load(Device.open(), relu_case.vmfb)
+    module = LoadedModule.load(Device.open(), relu_case.vmfb)
     y, x = relu_case.args
     wrong_shape = {"dims": (2, 8), "strides": (8, 1), "shape": (2, 8)}
     for args in ((y, x, x), (y,), (y, change(x, **wrong_shape))):

@@ -14,12 +14,12 @@ import pytest
 from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.errors import BindError
 from hipdnn_iree.jit.runtime.arrays import aligned_bytes, empty, pack, unpack
-from hipdnn_iree.jit.runtime.buffers import Pointer
+from hipdnn_iree.jit.runtime.caller_memory import Pointer
 from hipdnn_iree.jit.runtime.device import Device
 from hipdnn_iree.jit.runtime.elements import value_dtype
-from hipdnn_iree.jit.runtime.module import Module
-from hipdnn_iree.jit.runtime.plan import Executable
-from hipdnn_iree.jit.runtime.workspaces import arena_of
+from hipdnn_iree.jit.runtime.executable import Executable
+from hipdnn_iree.jit.runtime.loaded_module import LoadedModule
+from hipdnn_iree.jit.runtime.workspaces import pool_of
 from hipdnn_iree.jit.signature import ArgSpec, Signature
 
 POISON = np.float32(-77.0)
@@ -73,7 +73,7 @@ def flip_spec(data_type: DataType, output: bool) -> ArgSpec:
 
 @pytest.fixture(scope="module")
 def flip(compile_text: Callable[..., bytes]) -> Executable:
-    module = Module.load(Device.open(), compile_text(flip_text()))
+    module = LoadedModule.load(Device.open(), compile_text(flip_text()))
     args = [flip_spec(t, output) for output in (True, False) for t in TYPES]
     signature = Signature(args=tuple(args), workspace_bytes=module.workspace_bytes)
     return Executable(module, signature, range(len(args)))
@@ -126,7 +126,7 @@ def test_packed_types_are_raw_bytes(
           : !torch.vtensor<[12],ui8>, !torch.tensor<[12],ui8>
       return
     }"""
-    module = Module.load(Device.open(), compile_text(text))
+    module = LoadedModule.load(Device.open(), compile_text(text))
     args = tuple(flip_spec(data_type, output) for output in (True, False))
     executable = Executable(module, Signature(args=args), (1, 2))
     codes = RNG.integers(0, 8, DIMS).astype(np.uint8)
@@ -496,7 +496,7 @@ def test_plans_share_the_workspaces_of_the_device(chain_case: Any) -> None:
     device = Device.open("local-sync")
     device.close()  # a device of our own: no other test has workspaces there
     chain, other = chain_case.load(), chain_case.load()
-    arena = arena_of(chain.device)
+    pool = pool_of(chain.device)
     x, w, y = floats(48, 48), floats(48, 48), np.empty((48, 48), np.float32)
     buffers = {1: y, 2: x, 3: w}
     plans = [e.bind(buffers) for e in (chain, other) for _ in range(9)]
@@ -506,10 +506,10 @@ def test_plans_share_the_workspaces_of_the_device(chain_case: Any) -> None:
         np.testing.assert_allclose(y, x @ w @ w, rtol=1e-3, atol=1e-3)
     other.run({2: x, 3: w})
     other.execute(buffers)
-    assert arena.count == 1  # no two of them ran at once
-    assert chain.workspace_bytes <= arena.nbytes < chain.workspace_bytes + 4096
+    assert pool.count == 1  # no two of them ran at once
+    assert chain.workspace_bytes <= pool.nbytes < chain.workspace_bytes + 4096
     # A workspace keeps the argument lists of the plans that live, and no others.
-    (space,) = arena._all
+    (space,) = pool._all
     assert len(space.lists) == 19
     del plan, plans[3:]
     gc.collect()
@@ -544,7 +544,7 @@ def test_a_tensor_without_dims(compile_text: Callable[..., bytes]) -> None:
           : !torch.vtensor<[],f32>, !torch.tensor<[],f32>
       return
     }"""
-    module = Module.load(Device.open(), compile_text(text))
+    module = LoadedModule.load(Device.open(), compile_text(text))
     args = tuple(
         ArgSpec(output=o, data_type=DataType.FLOAT, dims=(), strides=(), shape=())
         for o in (True, False)

@@ -18,10 +18,10 @@ import pytest
 from hipdnn_iree.graph_api.errors import BindError, DeviceError
 from hipdnn_iree.jit.runtime import device as device_module
 from hipdnn_iree.jit.runtime.arrays import aligned_bytes
-from hipdnn_iree.jit.runtime.buffers import Pointer
+from hipdnn_iree.jit.runtime.caller_memory import Pointer
 from hipdnn_iree.jit.runtime.device import Device, Driver
-from hipdnn_iree.jit.runtime.module import Module
-from hipdnn_iree.jit.runtime.plan import Executable
+from hipdnn_iree.jit.runtime.executable import Executable
+from hipdnn_iree.jit.runtime.loaded_module import LoadedModule
 
 ROOT = Path(__file__).resolve().parents[3]
 DRIVERS = ("local-sync", "local-task")
@@ -187,10 +187,10 @@ import numpy as np
 from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.errors import DeviceError
 from hipdnn_iree.jit.runtime.device import Device
-from hipdnn_iree.jit.runtime.module import Module
-from hipdnn_iree.jit.runtime.plan import Executable
+from hipdnn_iree.jit.runtime.loaded_module import LoadedModule
+from hipdnn_iree.jit.runtime.executable import Executable
 from hipdnn_iree.jit.signature import ArgSpec, Signature
-module = Module.load(Device.open(sys.argv[2]), open(sys.argv[1], "rb").read())
+module = LoadedModule.load(Device.open(sys.argv[2]), open(sys.argv[1], "rb").read())
 about = dict(data_type=DataType.FLOAT, dims=(4, 4), strides=(4, 1), shape=(4, 4))
 args = (ArgSpec(output=True, **about), ArgSpec(output=False, **about))
 executable = Executable(module, Signature(args=args), (1, 2))
@@ -232,7 +232,7 @@ def test_a_plan_in_a_forked_child_is_refused(relu_case: Any, tmp_path: Path, dri
 
 def loaded_on(device: Device, case: Any) -> Executable:
     uids = range(1, len(case.args) + 1)
-    return Executable(Module.load(device, case.vmfb), case.signature, uids, case.names)
+    return Executable(LoadedModule.load(device, case.vmfb), case.signature, uids, case.names)
 
 
 def test_a_stream_device_enqueues_the_asynchronous_function(chain_case: Any) -> None:
@@ -294,7 +294,7 @@ def test_gpu_addresses_are_used_in_place(gpu: Device, relu_case: Any) -> None:
 
 
 def test_no_memory_is_a_device_error() -> None:
-    from hipdnn_iree.jit.runtime.memory import allocate
+    from hipdnn_iree.jit.runtime.device_memory import allocate
 
     with pytest.raises(DeviceError, match="no 4611686018427387904 bytes of memory on local-sync"):
         allocate(Device.open("local-sync"), 1 << 62)

@@ -28,7 +28,7 @@ from .elements import data_type, from_dlpack, is_packed
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["HOST", "BufferLike", "Given", "Pointer", "describe", "same_layout"]
+__all__ = ["HOST", "BufferLike", "CallerMemory", "Pointer", "describe", "same_layout"]
 
 HOST = (1, 0)
 """DLPack's name of ordinary CPU memory."""
@@ -55,7 +55,7 @@ else:
     BufferLike = Any
 
 
-class Given(NamedTuple):
+class CallerMemory(NamedTuple):
     """A buffer as the caller gave it: hashable facts, without a hold on the memory.
 
     Attributes
@@ -113,7 +113,7 @@ class Given(NamedTuple):
         return True
 
 
-def describe(buffer: BufferLike, port: str) -> tuple[Given, object] | Problem:
+def describe(buffer: BufferLike, port: str) -> tuple[CallerMemory, object] | Problem:
     """Return the facts of a buffer and the object that owns its memory, or what is wrong.
 
     Parameters
@@ -124,9 +124,9 @@ def describe(buffer: BufferLike, port: str) -> tuple[Given, object] | Problem:
         The tensor's name, for the text.
     """
     if isinstance(buffer, Pointer) and isinstance(buffer.address, int):
-        return Given(buffer.address, buffer.nbytes), None
+        return CallerMemory(buffer.address, buffer.nbytes), None
     if isinstance(buffer, int) and not isinstance(buffer, bool):
-        return Given(buffer), None
+        return CallerMemory(buffer), None
     import numpy as np
 
     if isinstance(buffer, np.ndarray):
@@ -146,12 +146,12 @@ def describe(buffer: BufferLike, port: str) -> tuple[Given, object] | Problem:
     )
 
 
-def _describe_array(array: npt.NDArray[Any]) -> Given:
+def _describe_array(array: npt.NDArray[Any]) -> CallerMemory:
     address, read_only = array.__array_interface__["data"]
     dtype, strides = array.dtype, array.strides
     size = dtype.itemsize or 1  # void and empty strings have none
     uneven = any(s % size for s in strides)
-    return Given(
+    return CallerMemory(
         address,
         None,
         data_type(dtype) or str(dtype),
@@ -164,7 +164,7 @@ def _describe_array(array: npt.NDArray[Any]) -> Given:
     )
 
 
-def _describe_dlpack(exporter: Any, port: str) -> tuple[Given, object] | Problem:
+def _describe_dlpack(exporter: Any, port: str) -> tuple[CallerMemory, object] | Problem:
     try:
         about, capsule = dlpack.read(exporter)
     except Exception as error:  # whatever the other library raises
@@ -176,7 +176,7 @@ def _describe_dlpack(exporter: Any, port: str) -> tuple[Given, object] | Problem
             hint="a torch tensor that requires grad needs .detach()",
         )
     found = from_dlpack(about.code, about.bits, about.lanes)
-    given = Given(
+    given = CallerMemory(
         address=about.address,
         type=found or f"DLPack type {about.code} of {about.bits} bits x {about.lanes}",
         dims=about.dims,
@@ -188,7 +188,7 @@ def _describe_dlpack(exporter: Any, port: str) -> tuple[Given, object] | Problem
     return given, (exporter, capsule)
 
 
-def same_layout(spec: ArgSpec, given: Given) -> bool:
+def same_layout(spec: ArgSpec, given: CallerMemory) -> bool:
     """Whether the memory is as the argument's: packed, and with its strides (but of extent 1)."""
     if given.dims is None or given.strides is None:
         return True

@@ -12,7 +12,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.errors import BindError, Problem
 from ..signature import ArgSpec
 from .arrays import ALIGNMENT
-from .buffers import HOST, Given, same_layout
+from .caller_memory import HOST, CallerMemory, same_layout
 from .device import Device
 from .dlpack import row_major
 from .elements import is_packed
@@ -64,14 +64,16 @@ def unknown(uids: Iterable[object], hint: str = "") -> list[Problem]:
     ]
 
 
-def judge(spec: ArgSpec, given: Given, port: str, device: Device, copy: bool) -> list[Problem]:
+def judge(
+    spec: ArgSpec, given: CallerMemory, port: str, device: Device, copy: bool
+) -> list[Problem]:
     """Return everything that is wrong with a buffer for an argument.
 
     Parameters
     ----------
     spec : ArgSpec
         The argument.
-    given : Given
+    given : CallerMemory
         The buffer.
     port : str
         The tensor's name, for the text.
@@ -124,7 +126,7 @@ def judge(spec: ArgSpec, given: Given, port: str, device: Device, copy: bool) ->
     return problems
 
 
-def _judge_device(given: Given, port: str, device: Device) -> list[Problem]:
+def _judge_device(given: CallerMemory, port: str, device: Device) -> list[Problem]:
     """Return what is wrong with where the memory is; that of a raw address is trusted."""
     if given.device is None:
         return []
@@ -145,7 +147,7 @@ def _judge_device(given: Given, port: str, device: Device) -> list[Problem]:
     ]
 
 
-def _judge_packed(spec: ArgSpec, given: Given, wrong: Any) -> None:
+def _judge_packed(spec: ArgSpec, given: CallerMemory, wrong: Any) -> None:
     per_byte = f"{spec.data_type.bits}-bit values lie packed, low bits first; see arrays.pack"
     if given.type not in (DataType.UINT8, DataType.INT8):
         wanted = f"{_name(spec.data_type)} values or uint8 (packed bytes)"
@@ -165,7 +167,7 @@ def _same_shape(spec: ArgSpec, dims: tuple[int, ...]) -> bool:
     )
 
 
-def _copies(spec: ArgSpec, given: Given, device: Device) -> bool:
+def _copies(spec: ArgSpec, given: CallerMemory, device: Device) -> bool:
     """Whether foreign strides can be staged: the host reaches the memory, no value is lost."""
     assert given.dims is not None
     assert given.strides is not None
@@ -179,14 +181,14 @@ def _name(kind: DataType | str | None) -> str:
     return kind.json if isinstance(kind, DataType) else str(kind)
 
 
-def _cast_hint(spec: ArgSpec, given: Given) -> str:
+def _cast_hint(spec: ArgSpec, given: CallerMemory) -> str:
     name = spec.data_type.value.numpy
     if given.type is DataType.UINT8 and spec.data_type.bits == 8:
         return f"if these bytes already are {name} values, give .view({name})"
     return f"convert with .astype({name})"
 
 
-def _stride_hint(spec: ArgSpec, given: Given, device: Device) -> str:
+def _stride_hint(spec: ArgSpec, given: CallerMemory, device: Device) -> str:
     dense = spec.strides == row_major(spec.dims)
     hint = "make it contiguous" if dense else "arrays.pack(spec, x) lays it out so"
     if device.on_host and dense:
@@ -229,7 +231,7 @@ def overlaps(
     return problems
 
 
-def judge_workspace(given: Given, nbytes: int, device: Device) -> list[Problem]:
+def judge_workspace(given: CallerMemory, nbytes: int, device: Device) -> list[Problem]:
     """Return everything that is wrong with memory that shall be the workspace."""
     port, size = "workspace", given.size
     problems = []

@@ -15,7 +15,7 @@ from ...graph_api.errors import DeviceError
 from ..signature import ArgSpec
 from . import dlpack
 from .arrays import ALIGNMENT, aligned_bytes, pack, stored, unpack, view
-from .buffers import Given, same_layout
+from .caller_memory import CallerMemory, same_layout
 from .device import Device, reason
 from .elements import element_type, is_packed, value_dtype
 
@@ -116,7 +116,7 @@ class Stage:
 
     __slots__ = ("after", "before", "buffer", "memory")
 
-    def __init__(self, device: Device, spec: ArgSpec, given: Given, owner: object) -> None:
+    def __init__(self, device: Device, spec: ArgSpec, given: CallerMemory, owner: object) -> None:
         import numpy as np
 
         nbytes = spec.nbytes
@@ -142,7 +142,7 @@ class Stage:
 
 
 def copies(
-    spec: ArgSpec, given: Given, owner: object, memory: npt.NDArray[np.uint8]
+    spec: ArgSpec, given: CallerMemory, owner: object, memory: npt.NDArray[np.uint8]
 ) -> tuple[Step, Step]:
     """Return what copies a caller's buffer into bytes of ours, and what copies them back.
 
@@ -150,7 +150,7 @@ def copies(
     ----------
     spec : ArgSpec
         How the bytes are laid out.
-    given : Given
+    given : CallerMemory
         The caller's buffer, judged: its layout may differ, values of packed types may be apart.
     owner : object
         What `buffers.describe` gave with it.
@@ -187,7 +187,7 @@ def _unpack(spec: ArgSpec, memory: npt.NDArray[Any], values: npt.NDArray[Any]) -
     values[...] = unpack(spec, memory)
 
 
-def _array(spec: ArgSpec, given: Given, owner: object) -> npt.NDArray[Any]:
+def _array(spec: ArgSpec, given: CallerMemory, owner: object) -> npt.NDArray[Any]:
     """Return the caller's memory as an array with its own strides."""
     import numpy as np
 

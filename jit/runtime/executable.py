@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 from ...graph_api.errors import ArtifactError, BindError, Problem
 from ..signature import ArgSpec, Signature
 from .arrays import ALIGNMENT, result, span
-from .bound import BoundPlan, Parts, Values, run_chain
-from .buffers import BufferLike, Given, describe, same_layout
+from .binding_rules import judge, judge_workspace, missing, overlaps, refusal, unknown
+from .bound_plan import BoundPlan, Parts, Values, run_chain
+from .caller_memory import BufferLike, CallerMemory, describe, same_layout
 from .device import Device
-from .memory import Stage, adopt, allocate, as_view
-from .module import Module
+from .device_memory import Stage, adopt, allocate, as_view
+from .loaded_module import LoadedModule
 from .pending import Pending
-from .rules import judge, judge_workspace, missing, overlaps, refusal, unknown
 from .scalars import Reader, describe_scalar
-from .workspaces import Fixed, Tenant, arena_of
+from .workspaces import External, Lease, pool_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -41,7 +41,7 @@ class Executable:
 
     Parameters
     ----------
-    module : Module
+    module : LoadedModule
         The code, on its device.
     signature : Signature
         Its arguments, outputs first.
@@ -61,7 +61,7 @@ class Executable:
 
     def __init__(
         self,
-        module: Module,
+        module: LoadedModule,
         signature: Signature,
         uids: Sequence[int],
         names: Sequence[str] = (),
@@ -75,9 +75,9 @@ class Executable:
         names = names or [""] * len(uids)
         labels = [name or f"uid {uid}" for uid, name in zip(uids, names, strict=True)]
         self._arguments = tuple(zip(self.uids, labels, signature.args, strict=True))
-        self._arena = arena_of(module.device) if signature.workspace_bytes else None
+        self._pool = pool_of(module.device) if signature.workspace_bytes else None
         # The argument is there even when no bytes are wanted; IREE takes no null for it.
-        self._nothing = None if self._arena else allocate(module.device, 0)
+        self._nothing = None if self._pool else allocate(module.device, 0)
         self._bound: OrderedDict[object, BoundPlan] = OrderedDict()
         self._staged: OrderedDict[object, BoundPlan] = OrderedDict()
         self._remember = remember
@@ -256,12 +256,12 @@ class Executable:
 
     def _describe(
         self, buffers: Mapping[int, BufferLike], workspace: BufferLike | None, strict: bool
-    ) -> tuple[dict[int | str, Given], list[object], list[Problem], list[Reader]]:
+    ) -> tuple[dict[int | str, CallerMemory], list[object], list[Problem], list[Reader]]:
         """Return the facts of each buffer by uid and of the workspace, owners, problems, scalars.
 
         There is an owner for every argument when there is no problem.
         """
-        givens: dict[int | str, Given] = {}
+        givens: dict[int | str, CallerMemory] = {}
         readers: list[Reader] = []
         owners: list[object] = []
         problems: list[Problem] = []
@@ -293,7 +293,7 @@ class Executable:
         return givens, owners, problems, readers
 
     def _judge(
-        self, givens: Mapping[int | str, Given], problems: list[Problem], copy: bool
+        self, givens: Mapping[int | str, CallerMemory], problems: list[Problem], copy: bool
     ) -> None:
         """Raise `BindError` if there is a problem, found so far or now."""
         ranges: list[tuple[str, bool, int, int]] = []
@@ -312,7 +312,7 @@ class Executable:
 
     def _prepare(
         self,
-        givens: Mapping[int | str, Given],
+        givens: Mapping[int | str, CallerMemory],
         owners: list[object],
         readers: Sequence[Reader],
     ) -> BoundPlan:
@@ -351,24 +351,26 @@ class Executable:
         parts.home.give(space)
         return BoundPlan(parts)
 
-    def _fits(self, given: Given) -> bool:
+    def _fits(self, given: CallerMemory) -> bool:
         """Whether IREE can use the memory where it is."""
         if not self.device.on_host:
             return given.device is None or given.device[0] in self.device.memory
         return given.address % ALIGNMENT == 0
 
-    def _workspace(self, given: Given | None) -> Tenant | Fixed:
+    def _workspace(self, given: CallerMemory | None) -> Lease | External:
         """Return where calls take their workspace from."""
-        if self._arena is None:
-            return Fixed(self._nothing)
+        if self._pool is None:
+            return External(self._nothing)
         if given is not None:
             skip = -given.address % ALIGNMENT
             if skip == 0 or (given.size or 0) >= skip + self.workspace_bytes:
-                return Fixed(adopt(self.device, given.address + skip, self.workspace_bytes))
-        return Tenant(self._arena, self.workspace_bytes)
+                return External(adopt(self.device, given.address + skip, self.workspace_bytes))
+        return Lease(self._pool, self.workspace_bytes)
 
 
-def _check(module: Module, signature: Signature, uids: Sequence[int], names: Sequence[str]) -> None:
+def _check(
+    module: LoadedModule, signature: Signature, uids: Sequence[int], names: Sequence[str]
+) -> None:
     """Raise `ArtifactError` when module, signature and uids do not belong together."""
     args = signature.args
     if len(uids) != len(args) or len(set(uids)) != len(uids) or len(names) not in (0, len(args)):

@@ -12,11 +12,11 @@ from typing import Any
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import ArtifactError, BindError, DeviceError, HipdnnIreeError
 from .device import Device, reason
-from .memory import Step
-from .module import Module
-from .pending import Pending, Point, reap
+from .device_memory import Step
+from .loaded_module import LoadedModule
+from .pending import Pending, Point, collect
 from .scalars import ArgumentList, Reader, built
-from .workspaces import Fixed, Space, Tenant
+from .workspaces import External, Lease, Workspace
 
 __all__ = ["BoundPlan", "Parts", "Values", "failure", "run_chain"]
 
@@ -27,7 +27,7 @@ Call = Callable[..., None]
 """Runs the function; takes the scalars of this one run, when not those that were bound."""
 
 
-class _Flight:
+class InFlight:
     """What of a plan is under way without anybody waiting for it.
 
     Attributes
@@ -37,7 +37,7 @@ class _Flight:
         the middle of a call.
     tail : Point or None
         When the last submitted run is done.
-    space : Space or None
+    space : Workspace or None
         The workspace of the submitted runs, which follow one another and so share it.
     users : int
         How many of them have not been seen to end.
@@ -48,7 +48,7 @@ class _Flight:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.tail: Point | None = None
-        self.space: Space | None = None
+        self.space: Workspace | None = None
         self.users = 0
 
     def settle(self) -> None:
@@ -81,14 +81,14 @@ class Parts:
 
     Attributes
     ----------
-    module : Module
+    module : LoadedModule
     refs : tuple
         Buffer views in the order of the arguments, None where a scalar stands.
     kinds : tuple of DataType
         Types of the scalars.
     readers : sequence of Reader
         How to read the scalars.
-    home : Tenant or Fixed
+    home : Lease or External
         Where the workspace comes from.
     held : list
         What must live as long as a call runs.
@@ -96,27 +96,27 @@ class Parts:
         Copies around each run.
     staged : tuple of str
         Tensors that are copied.
-    flight : _Flight
+    flight : InFlight
         What is under way of the plan.
     """
 
-    module: Module
+    module: LoadedModule
     refs: tuple[Any, ...]
     kinds: tuple[DataType, ...] = ()
     readers: Sequence[Reader] = ()
-    home: Tenant | Fixed
+    home: Lease | External
     held: list[object]
     before: list[Step] = field(default_factory=list)
     after: list[Step] = field(default_factory=list)
     staged: tuple[str, ...] = ()
-    flight: _Flight = field(default_factory=_Flight)
+    flight: InFlight = field(default_factory=InFlight)
 
     @property
     def device(self) -> Device:
         """Where it runs."""
         return self.module.device
 
-    def lists(self, space: Space) -> ArgumentList:
+    def lists(self, space: Workspace) -> ArgumentList:
         """Return the argument list with a workspace, which keeps it."""
         found = space.lists.get(self.home.serial)
         if found is None:
@@ -144,7 +144,9 @@ class Parts:
         # Stream order is all the order there is: nothing to wait for, nothing to signal.
         return HalFence(0), HalFence(0)
 
-    def enqueue(self, space: Space, waits: Iterable[Point], done: Point, values: Values) -> None:
+    def enqueue(
+        self, space: Workspace, waits: Iterable[Point], done: Point, values: Values
+    ) -> None:
         """Start a run on the device; the caller holds the lock and keeps the workspace."""
         fences, flight = _fences(), self.flight
         points = list(waits)
@@ -203,7 +205,7 @@ class BoundPlan:
 
     def __init__(self, parts: Parts) -> None:
         home = parts.home
-        if isinstance(home, Fixed) and not parts.readers:
+        if isinstance(home, External) and not parts.readers:
             call = _direct(parts, home.space)
         else:
             call = _general(parts)
@@ -276,7 +278,7 @@ class BoundPlan:
             raise AssertionError
         device = parts.device
         device.check()
-        reap()
+        collect()
         points = [p.point_on(device) for p in after]
         if parts.staged or device.asynchronous:
             self._call(values)
@@ -296,9 +298,9 @@ class BoundPlan:
             try:
                 parts.enqueue(space, [p for p in points if p is not None], done, values)
             except BaseException:
-                _land(parts)
+                _release(parts)
                 raise
-        return Pending(device, done, held=(parts, keep), finish=lambda: _land(parts))
+        return Pending(device, done, held=(parts, keep), finish=lambda: _release(parts))
 
 
 def run_chain(device: Device, runs: Iterable[tuple[BoundPlan, Values]]) -> None:
@@ -307,7 +309,7 @@ def run_chain(device: Device, runs: Iterable[tuple[BoundPlan, Values]]) -> None:
     Runs that take their workspace from the device's share one.
     """
     done, count = device.hal.create_semaphore(0), 0
-    spaces: dict[object, tuple[Tenant | Fixed, Space]] = {}
+    spaces: dict[object, tuple[Lease | External, Workspace]] = {}
     try:
         if device.follows:
             device.catch_up()
@@ -318,7 +320,7 @@ def run_chain(device: Device, runs: Iterable[tuple[BoundPlan, Values]]) -> None:
                 plan._call(values)
                 continue
             home = parts.home
-            key = (home.arena, home.nbytes) if isinstance(home, Tenant) else home
+            key = (home.pool, home.nbytes) if isinstance(home, Lease) else home
             if key not in spaces:
                 spaces[key] = (home, home.take())
             before = [(done, count)] if count else []
@@ -335,7 +337,7 @@ def run_chain(device: Device, runs: Iterable[tuple[BoundPlan, Values]]) -> None:
                 home.give(space)
 
 
-def _land(parts: Parts) -> None:
+def _release(parts: Parts) -> None:
     """Give back the workspace of the submitted runs, when the last has ended."""
     flight = parts.flight
     with flight.lock:
@@ -349,7 +351,7 @@ def _closed(values: object = None) -> None:
     raise BindError("this plan was closed; bind the buffers again")
 
 
-def _direct(parts: Parts, space: Space) -> Call:
+def _direct(parts: Parts, space: Workspace) -> Call:
     """Return the call for a fixed argument list: a lock, a look at the process id, and IREE."""
     from iree.runtime import VmVariantList
 

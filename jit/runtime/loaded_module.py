@@ -12,12 +12,12 @@ from ..signature import ArgSpec
 from .cpu import missing_features
 from .device import Device, reason
 
-__all__ = ["Module", "transient_bytes", "verify"]
+__all__ = ["LoadedModule", "transient_bytes", "verify"]
 
 _SIZE = "iree.abi.transients.size"
 
 
-class Module:
+class LoadedModule:
     """One loaded vmfb; made by `load`.
 
     Attributes
@@ -73,7 +73,7 @@ class Module:
             return self.workspace_bytes
         from iree.runtime import HalFence, VmVariantList
 
-        from .memory import allocate, as_view
+        from .device_memory import allocate, as_view
 
         # Only the shapes are looked at, but a view of them must have memory behind it.
         memory = allocate(self.device, max(a.nbytes for a in args))
@@ -104,7 +104,7 @@ class Module:
         sha256: str = "",
         target: str = "",
         dynamic: bool = False,
-    ) -> Module:
+    ) -> LoadedModule:
         """Verify the bytes and load them.
 
         Parameters
