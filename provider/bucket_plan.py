@@ -25,11 +25,11 @@ from ..graph_api.errors import (
 )
 from ..graph_api.frozen import FrozenGraph
 from ..graph_api.independence import mixing
+from ..jit.lru import LruCache
 from ..jit.target import Target
 from .binding import BindingPlan
 from .dynamic_plan import DynamicPlan
 from .engine import Plan
-from .latest import Latest
 
 if TYPE_CHECKING:
     from ..jit.runtime.device import Device
@@ -111,7 +111,7 @@ class BucketPlan(DynamicPlan):
     """A graph whose sizes are rounded up; ``with_sizes`` gives the plan for some sizes."""
 
     buckets: Mapping[str, Buckets]
-    _codes: Latest[_Code] = field(default_factory=lambda: Latest(MOST), init=False, repr=False)
+    _codes: LruCache[_Code] = field(default_factory=lambda: LruCache(MOST), init=False, repr=False)
     _used: dict[Sizes, dict[Sizes, str]] = field(default_factory=dict, init=False, repr=False)
     _using: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 

@@ -20,9 +20,9 @@ from ..graph_api.errors import BindError, Decline, DeviceError, Problem, Setting
 from ..graph_api.frozen import FrozenGraph
 from ..graph_api.specialise import Shape, ShapeLike, as_shapes, specialise
 from ..graph_api.tensor import Tensor
+from ..jit.lru import LruCache
 from ..jit.target import Target
 from .engine_ids import engine_id
-from .latest import Latest
 from .results import Results
 
 if TYPE_CHECKING:
@@ -118,11 +118,11 @@ class Plan(ABC):
     workspace_bytes: int = 0
     statistics: dict[str, Any] = field(default_factory=dict)
     require_precompiled: bool = False
-    _others: Latest[Plan] = field(
-        default_factory=lambda: Latest(_KEPT_SHAPES), init=False, repr=False, compare=False
+    _others: LruCache[Plan] = field(
+        default_factory=lambda: LruCache(_KEPT_SHAPES), init=False, repr=False, compare=False
     )
-    _streams: Latest[Plan] = field(
-        default_factory=lambda: Latest(_KEPT_STREAMS), init=False, repr=False, compare=False
+    _streams: LruCache[Plan] = field(
+        default_factory=lambda: LruCache(_KEPT_STREAMS), init=False, repr=False, compare=False
     )
 
     def __repr__(self) -> str:

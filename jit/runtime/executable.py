@@ -8,13 +8,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ...graph_api.errors import ArtifactError, BindError, Problem
+from ..lru import LruCache
 from ..signature import ArgSpec, Signature
 from .arrays import ALIGNMENT, result, span
 from .binding_rules import judge, judge_workspace, missing, overlaps, refusal, unknown
@@ -78,10 +77,9 @@ class Executable:
         self._pool = pool_of(module.device) if signature.workspace_bytes else None
         # The argument is there even when no bytes are wanted; IREE takes no null for it.
         self._nothing = None if self._pool else allocate(module.device, 0)
-        self._bound: OrderedDict[object, BoundPlan] = OrderedDict()
-        self._staged: OrderedDict[object, BoundPlan] = OrderedDict()
-        self._remember = remember
-        self._lock = threading.Lock()
+        # One whose run goes on stays, so that the next run on its buffers comes after it.
+        self._bound: LruCache[BoundPlan] = LruCache(remember, _is_busy)
+        self._staged: LruCache[BoundPlan] = LruCache(min(remember, _STAGED), _is_busy)
 
     @property
     def device(self) -> Device:
@@ -214,29 +212,18 @@ class Executable:
             self._judge(givens, problems, copy=False)
         values = tuple([read() for read in readers])
         key = tuple(givens.items()) if "workspace" in givens else tuple(givens.values())
-        with self._lock:
-            for kept in (self._bound, self._staged):
-                plan = kept.get(key)
-                if plan is not None:
-                    kept.move_to_end(key)
-                    return plan, values, owners
-        self._judge(givens, problems, copy=False)
-        plan = self._prepare(givens, [], readers)
-        kept, most = self._bound, self._remember
-        if plan.staged:
-            kept, most = self._staged, min(self._remember, _STAGED)
-        with self._lock:
-            kept[key] = plan
-            # One whose run goes on stays, so that the next run on its buffers comes behind it.
-            while len(kept) > most and not next(iter(kept.values())).busy:
-                kept.popitem(last=False)
+        plan = self._bound.find(key) or self._staged.find(key)
+        if plan is None:
+            self._judge(givens, problems, copy=False)
+            made = self._prepare(givens, [], readers)
+            cache = self._staged if made.staged else self._bound
+            plan = cache.get(key, lambda: made)
         return plan, values, owners
 
     def forget(self) -> None:
         """Drop what `execute` remembers."""
-        with self._lock:
-            self._bound.clear()
-            self._staged.clear()
+        self._bound.clear()
+        self._staged.clear()
 
     def run(
         self, inputs: Mapping[int, BufferLike], *, strict: bool = True, copy: bool = False
@@ -366,6 +353,10 @@ class Executable:
             if skip == 0 or (given.size or 0) >= skip + self.workspace_bytes:
                 return External(adopt(self.device, given.address + skip, self.workspace_bytes))
         return Lease(self._pool, self.workspace_bytes)
+
+
+def _is_busy(plan: BoundPlan) -> bool:
+    return plan.busy
 
 
 def _check(

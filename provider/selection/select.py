@@ -27,12 +27,12 @@ from ...graph_api.errors import (
     SettingError,
 )
 from ...graph_api.frozen import FrozenGraph
+from ...jit.lru import LruCache
 from ...jit.settings import Settings, scope, settings
 from ...jit.target import Target
 from .. import registry as manifest
 from ..dynamic_plan import ExactPlan
 from ..engine import Engine, Plan, checked_knobs
-from ..latest import Latest
 from ..registry import engine, engines
 from . import winners
 from .candidate import Candidate
@@ -48,7 +48,7 @@ log = logging.getLogger("hipdnn_iree.selection")
 _KEPT = 512
 # Policies that say how an engine builds a graph, and not only which engine does.
 _KNOW_KNOBS = ("config", "tuned", "autotune")
-_remembered: Latest[tuple[Candidate, ...]] = Latest(_KEPT)
+_remembered: LruCache[tuple[Candidate, ...]] = LruCache(_KEPT)
 
 
 def candidates(

@@ -20,7 +20,6 @@ from hipdnn_iree.graph_api.ops.reduction import Reduction
 from hipdnn_iree.graph_api.specialise import specialise
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.engine import Plan
-from hipdnn_iree.provider.latest import Latest
 from hipdnn_iree.provider.reference import Sample, sample_problems
 
 
@@ -294,23 +293,3 @@ def test_many_threads_build_a_shape_once(monkeypatch: pytest.MonkeyPatch) -> Non
         thread.join()
     assert len(found) == 8
     assert len(built) == len({id(p) for p in found}) == 2
-
-
-def test_the_latest_values_are_kept() -> None:
-    made = []
-
-    def make(key: int) -> int:
-        made.append(key)
-        if key < 0:
-            raise ValueError(key)
-        return key * 10
-
-    latest: Latest[int] = Latest(2)
-    for key in (1, 2, 1, 3, 1, 2):
-        assert latest.get(key, lambda k=key: make(k)) == key * 10  # type: ignore[misc]
-    assert made == [1, 2, 3, 2]
-    assert len(latest) == 2
-    for _ in range(2):
-        with pytest.raises(ValueError, match="-1"):
-            latest.get(-1, lambda: make(-1))
-    assert made[-2:] == [-1, -1]

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from ....graph_api.errors import HipdnnIreeError
 from ....graph_api.frozen import FrozenGraph
+from ....jit.lru import LruCache
 from ....jit.settings import settings
 from ....jit.target import Target
 from ...engine import Plan, checked_knobs
-from ...latest import Latest
 from . import places
 from .foreign_plan import Override, Session, release
 from .foreign_rules import problem
@@ -153,7 +153,7 @@ def _let_go(session: BackendSession, pack: Pack) -> None:
 # ------------------------------------------------------------------ the table
 
 
-_made: Latest[tuple[BackendEngine, ...]] = Latest(1)
+_made: LruCache[tuple[BackendEngine, ...]] = LruCache(1)
 """The engines, by what decides which ones there are."""
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....graph_api.errors import HipdnnIreeError, Problem
+from ....jit.lru import LruCache
 from ....jit.settings import foreign, settings
-from ...latest import Latest
 from .foreign_rules import problem
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _without_taken(report: Report, owners: dict[int, str]) -> Report:
 # ------------------------------------------------------------------ engines
 
 
-_made: Latest[tuple[ForeignEngine, ...]] = Latest(1)
+_made: LruCache[tuple[ForeignEngine, ...]] = LruCache(1)
 """The engines, by what decides which ones there are."""
 
 

@@ -16,11 +16,11 @@ from ....graph_api.formats.flatbuffer.op_table import FORMS_BY_OP
 from ....graph_api.formats.flatbuffer.schema_types import Era
 from ....graph_api.frozen import FrozenGraph
 from ....graph_api.ops.pointwise import Pointwise
+from ....jit.lru import LruCache
 from ....jit.settings import settings
 from ....jit.target import Target
 from ...dynamic_plan import ExactPlan
 from ...engine import Engine, Plan
-from ...latest import Latest
 from . import places
 from .foreign_plan import ForeignPlan, Session
 from .foreign_rules import MisfitError, problem
@@ -87,7 +87,7 @@ class WireEngine(Engine):
         self.NAME = name
         self.ALIAS = alias
         self.report = report
-        self._answers: Latest[Answer] = Latest(_REMEMBERED)
+        self._answers: LruCache[Answer] = LruCache(_REMEMBERED)
 
     @property
     def era(self) -> Era:

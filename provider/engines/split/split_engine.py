@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from ....graph_api.errors import Decline, Problem
 from ....graph_api.frozen import FrozenGraph
+from ....jit.lru import LruCache
 from ....jit.settings import settings
 from ....jit.target import Target
 from ...engine import Engine, EngineKnob, Plan, checked_knobs
-from ...latest import Latest
 from ...selection.cost import Estimate, estimate, joined
 
 __all__ = ["RULES", "SplitEngine"]
@@ -35,7 +35,7 @@ class SplitEngine(Engine):
     MARGIN = 1.5
 
     def __init__(self) -> None:
-        self._known: Latest[tuple[tuple[Problem, ...], tuple[str, ...]]] = Latest(_KEPT)
+        self._known: LruCache[tuple[tuple[Problem, ...], tuple[str, ...]]] = LruCache(_KEPT)
 
     def ops(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(op for engine in self._others() for op in engine.ops()))
