@@ -32,7 +32,8 @@ from hipdnn_iree.jit.compiler.client import default_compiler
 from hipdnn_iree.jit.compiler.request import CompileRequest
 from hipdnn_iree.jit.inspect import inspect_graph
 from hipdnn_iree.jit.inspect.isa import Kernel, read_kernels
-from hipdnn_iree.jit.settings import scope
+from hipdnn_iree.jit.options import BuildOptions, WorkerOptions
+from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.target import Target
 
 Row = dict[str, Any]
@@ -55,7 +56,8 @@ def kernel_figures(kernels: list[Kernel]) -> Row:
 
 def ours(workload: Workload, target: str, folder: Path) -> Row:
     """Compile as this project does."""
-    found = inspect_graph(workload.build().freeze(), Target.parse(target), folder)
+    frozen, options = workload.build().freeze(), BuildOptions.of(settings())
+    found = inspect_graph(frozen, Target.parse(target), folder, options)
     return {
         **found.statistics,
         **kernel_figures(read_kernels(folder)),
@@ -73,7 +75,7 @@ def plain(workload: Workload, target: str, folder: Path) -> Row:
         want_statistics=True,
         label="the plain form",
     )
-    result = default_compiler().compile(request)
+    result = default_compiler(WorkerOptions.of(settings())).compile(request)
     counts = (result.statistics or {})["stream-aggregate"]["execution"]
     return {
         "dispatches": counts["dispatch-count"],

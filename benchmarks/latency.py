@@ -160,6 +160,7 @@ def throughput(rounds: int, count: int) -> dict[str, Any]:
     """Compile the same graphs with one and with two workers, in turn."""
     from hipdnn_iree import precompile
     from hipdnn_iree.jit.compiler.client import default_compiler
+    from hipdnn_iree.jit.options import WorkerOptions
     from hipdnn_iree.jit.settings import scope
 
     graphs = mixed(count)
@@ -167,8 +168,8 @@ def throughput(rounds: int, count: int) -> dict[str, Any]:
     cpus: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
 
     def once(jobs: int) -> None:
-        with scope(compiler_jobs=jobs, cache_mode="off"):
-            crew = default_compiler()
+        with scope(compiler_jobs=jobs, cache_mode="off") as now:
+            crew = default_compiler(WorkerOptions.of(now)).pool
             before, own = crew.cpu_seconds(), time.process_time()
             begin = time.perf_counter()
             made = precompile(graphs)

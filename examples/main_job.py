@@ -22,6 +22,7 @@ from typing import Any
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.jit.inspect.isa import read_kernels
+from hipdnn_iree.jit.options import BuildOptions
 from hipdnn_iree.jit.pipeline import dump
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.provider import verify
@@ -112,7 +113,9 @@ def run_on_cpu(talk: Console, folder: Path) -> dict[str, Any]:
 def compile_for(target: str, folder: Path) -> dict[str, Any]:
     """Compile the graph for a gfx9 target and read what the compiler wrote about its kernels."""
     begin = time.perf_counter()
-    compiled = dump(build().freeze(), Target.parse(target), folder / target)
+    compiled = dump(
+        build().freeze(), Target.parse(target), folder / target, BuildOptions.of(settings())
+    )
     kernels = read_kernels(folder / target / "dispatches")
     return {
         "target": target,

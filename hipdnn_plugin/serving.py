@@ -10,6 +10,7 @@ from ..graph_api.formats.flatbuffer.wire_rules import is_damage
 from ..graph_api.frozen import FrozenGraph
 from ..jit import support
 from ..jit.lowering.forms import choices
+from ..jit.options import BuildOptions
 from ..jit.settings import scope, settings
 from ..jit.target import Target
 from ..provider.engine_ids import engine_id
@@ -66,8 +67,9 @@ def reasons(graph: bytes, target: Target) -> tuple[Problem, ...]:
         return why
     from ..jit.pipeline import cache_key, store
 
-    key = cache_key(frozen, target, now)
-    if store(now).get(key) is not None:
+    options = BuildOptions.of(now)
+    key = cache_key(frozen, target, options.code)
+    if store(options.cache).get(key) is not None:
         return ()
     missing = Problem(
         rule="PRECOMPILED-01",
@@ -85,8 +87,9 @@ def workspace_guess(config: bytes, graph: bytes, target: Target) -> int:
     chosen = messages.read_config(config)
     own(chosen.engine_id)
     frozen = _served(graph, target)
-    with scope(**chosen.settings):
-        entry = store().get(cache_key(frozen, target))
+    with scope(**chosen.settings) as now:
+        options = BuildOptions.of(now)
+    entry = store(options.cache).get(cache_key(frozen, target, options.code))
     if entry is not None:
         wanted = int(entry.manifest["workspace_bytes"])
     else:

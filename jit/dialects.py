@@ -7,12 +7,13 @@ from ..graph_api.frozen import FrozenGraph
 from .compiler.client import default_compiler
 from .compiler.diagnostics import clean, find_node
 from .emit.dialects import DIALECTS
+from .options import BuildOptions
 from .target import Target
 
 __all__ = ["DIALECTS", "in_dialect"]
 
 
-def in_dialect(graph: FrozenGraph, target: Target, dialect: str) -> str:
+def in_dialect(graph: FrozenGraph, target: Target, dialect: str, options: BuildOptions) -> str:
     """Return the module that would be compiled, in another dialect; outputs are results there.
 
     Parameters
@@ -26,11 +27,10 @@ def in_dialect(graph: FrozenGraph, target: Target, dialect: str) -> str:
         If torch-mlir has no form for an op in the dialect, or breaks down, with the node.
     """
     from .lowering.module import lower_graph
-    from .settings import settings
 
-    compiler = default_compiler()
+    compiler = default_compiler(options.workers)
     compiler.start()
-    source = lower_graph(graph, target, settings().compiler_forms)
+    source = lower_graph(graph, target, options.code.forms, compiler)
     label = f"{graph.name or 'the graph'} to {dialect}"
     try:
         _, text = compiler.perform("dialect", source.encode(), {"dialect": dialect}, label=label)

@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, Any
 from ..graph_api.dynamic import other_examples
 from ..graph_api.errors import ArtifactError, CompileError, NotPrecompiledError, SettingError
 from ..graph_api.frozen import FrozenGraph
-from . import tuning
 from .cache import CacheKey, CacheStore, source_digest, versions
 from .compiler.flags import target_flags
 from .graph_flags import graph_flags
 from .lowering.conv_forms import FLAGS as CONV_FLAGS
 from .lowering.conv_forms import conv_form
 from .lowering.forms import choose, flags_of
-from .settings import Settings, settings
+from .options import BuildOptions, CacheOptions, CompileOptions
 from .signature import ArgSpec, Signature
 from .target import Target, cpu_features
+from .tuning import FLAG, spec_for
 
 if TYPE_CHECKING:
     from .compiler.request import CompileResult
@@ -81,10 +81,9 @@ def _store(root: Path, max_bytes: int, enabled: bool) -> CacheStore:
     return CacheStore(root, max_bytes, enabled=enabled)
 
 
-def store(now: Settings | None = None) -> CacheStore:
-    """Return the cache that the settings name."""
-    now = now or settings()
-    return _store(now.cache_dir, now.cache_max_bytes, now.cache_mode != "off")
+def store(options: CacheOptions) -> CacheStore:
+    """Return the cache that the options name."""
+    return _store(options.dir, options.max_bytes, options.mode != "off")
 
 
 @lru_cache(maxsize=1)
@@ -95,13 +94,8 @@ def _lowering_digest() -> str:
     return source_digest(path for folder in folders for path in folder.rglob("*.py"))
 
 
-def cache_key(graph: FrozenGraph, target: Target, now: Settings | None = None) -> CacheKey:
+def cache_key(graph: FrozenGraph, target: Target, options: CompileOptions) -> CacheKey:
     """Return the key of the code for a graph: every ingredient by name, no names of the graph."""
-    now = now or settings()
-    spec = tuning.spec_for(target, now)
-    knobs = now.key_ingredients()
-    knobs["compiler.tuning_spec"] = tuning.content(spec) if spec else ""
-    knobs["compiler.tuning_dir"] = ""
     return CacheKey(
         {
             "graph": graph.digest,
@@ -109,9 +103,9 @@ def cache_key(graph: FrozenGraph, target: Target, now: Settings | None = None) -
             "cpu": cpu_features() if target.is_host else "",
             # Where the spec lies says nothing about the code.
             "flags": tuple(
-                f for f in flags(graph, target, now) if not f.startswith(f"{tuning.FLAG}=")
+                f for f in flags(graph, target, options) if not f.startswith(f"{FLAG}=")
             ),
-            **{f"knob:{name}": text for name, text in knobs.items()},
+            **{f"knob:{name}": text for name, text in options.key_ingredients(target).items()},
             **made_with(),
         }
     )
@@ -122,15 +116,15 @@ def made_with() -> dict[str, str]:
     return {"lowering": _lowering_digest(), **versions()}
 
 
-def flags(graph: FrozenGraph, target: Target, now: Settings) -> tuple[str, ...]:
+def flags(graph: FrozenGraph, target: Target, options: CompileOptions) -> tuple[str, ...]:
     """Return the compiler flags for a graph."""
-    forms = choose(graph, target, now.compiler_forms)
+    forms = choose(graph, target, options.forms)
     extra = (
         *graph_flags(graph, target, forms),
         *CONV_FLAGS[conv_form(graph, target)],
         *flags_of(graph, forms),
     )
-    return target_flags(target, now, extra)
+    return target_flags(target, options, extra)
 
 
 def signature_of(graph: FrozenGraph, workspace_bytes: int = 0) -> Signature:
@@ -152,7 +146,7 @@ def signature_of(graph: FrozenGraph, workspace_bytes: int = 0) -> Signature:
     return Signature(args=tuple(args), workspace_bytes=workspace_bytes)
 
 
-def compile_graph(graph: FrozenGraph, target: Target) -> Compiled:
+def compile_graph(graph: FrozenGraph, target: Target, options: BuildOptions) -> Compiled:
     """Return the code for a graph, from the cache or by compiling.
 
     Raises
@@ -164,21 +158,20 @@ def compile_graph(graph: FrozenGraph, target: Target) -> Compiled:
     ArtifactError
         In mode ``verify``, if compiling again gives other bytes than those stored.
     """
-    now = settings()
-    cache = store(now)
+    cache = store(options.cache)
     begin = time.perf_counter()
-    key = cache_key(graph, target, now)
+    key = cache_key(graph, target, options.code)
     seconds: dict[str, float] = {}
 
     def build() -> tuple[Mapping[str, bytes], Mapping[str, Any]]:
-        text, result = _compile(graph, target, key, now, seconds)
+        text, result = _compile(graph, target, key, options, seconds)
         return {VMFB: result.vmfb, MLIR: text.encode()}, _manifest(result, target)
 
-    if now.cache_require_precompiled:
+    if options.cache.require_precompiled:
         entry, state = cache.get(key), "hit"
         if entry is None:
             raise _not_precompiled(graph, target, key, cache)
-    elif now.cache_mode == "verify":
+    elif options.cache.mode == "verify":
         entry, state = cache.get(key), "verified"
         files, manifest = build()
         if entry is None:
@@ -247,27 +240,27 @@ def _compile(
     graph: FrozenGraph,
     target: Target,
     key: CacheKey,
-    now: Settings,
+    options: BuildOptions,
     seconds: dict[str, float],
     dump_dir: Path | None = None,
 ) -> tuple[str, CompileResult]:
     from .compiler.client import default_compiler
     from .compiler.request import CompileRequest
 
-    compiler = default_compiler()
+    compiler = default_compiler(options.workers)
     compiler.start()  # the worker loads IREE while this process loads torch-mlir
     begin = time.perf_counter()
     from .lowering.module import lower_graph
 
-    text = lower_graph(graph, target, now.compiler_forms)
+    text = lower_graph(graph, target, options.code.forms, compiler)
     if graph.symbols:
-        _must_not_depend(graph, target, now, text)
+        _must_not_depend(graph, target, options.code, text)
     seconds["lower"] = time.perf_counter() - begin
     log.info("compiling %s for %s (key %s)", graph.name or "a graph", target, key.digest[:16])
     begin = time.perf_counter()
     request = CompileRequest(
         source=text.encode(),
-        flags=flags(graph, target, now),
+        flags=flags(graph, target, options.code),
         nodes={f"n{k}": node.label for k, node in enumerate(graph.nodes)},
         label=graph.name or key.digest[:16],
         dump_dir=dump_dir,
@@ -277,7 +270,7 @@ def _compile(
     try:
         result = compiler.compile(request)
     except CompileError as error:
-        _blame_spec(error, tuning.spec_for(target, now))
+        _blame_spec(error, spec_for(target, options.code))
         raise
     seconds["compile"] = time.perf_counter() - begin
     return text, result
@@ -293,7 +286,9 @@ def _blame_spec(error: CompileError, spec: Path | None) -> None:
         ) from error
 
 
-def _must_not_depend(graph: FrozenGraph, target: Target, now: Settings, text: str) -> None:
+def _must_not_depend(
+    graph: FrozenGraph, target: Target, options: CompileOptions, text: str
+) -> None:
     """Raise `CompileError` unless the module is the same text for other examples.
 
     No number that was made from an example can be in it then, whatever a lowering calculates.
@@ -301,7 +296,7 @@ def _must_not_depend(graph: FrozenGraph, target: Target, now: Settings, text: st
     from .lowering.module import lower_graph
 
     for other in other_examples(graph):
-        if lower_graph(other, target, now.compiler_forms) != text:
+        if lower_graph(other, target, options.forms) != text:
             names = ", ".join(dim.name for dim in graph.symbols)
             raise CompileError(
                 f"the code of graph {graph.name!r} depends on the sizes of its dynamic dims "
@@ -321,7 +316,7 @@ def _summary(statistics: Mapping[str, Any] | None, workspace_bytes: int | None) 
     }
 
 
-def dump(graph: FrozenGraph, target: Target, folder: Path) -> Compiled:
+def dump(graph: FrozenGraph, target: Target, folder: Path, options: BuildOptions) -> Compiled:
     """Compile without looking into the cache and write every stage into a folder.
 
     Raises
@@ -334,20 +329,19 @@ def dump(graph: FrozenGraph, target: Target, folder: Path) -> Compiled:
     from ..graph_api.errors import FormatError
     from ..graph_api.formats.json.json_form import dumps
 
-    now = settings()
-    key = cache_key(graph, target, now)
+    key = cache_key(graph, target, options.code)
     folder.mkdir(parents=True, exist_ok=True)
     seconds: dict[str, float] = {}
-    text, result = _compile(graph, target, key, now, seconds, folder / "dispatches")
+    text, result = _compile(graph, target, key, options, seconds, folder / "dispatches")
     manifest = _manifest(result, target)
     files = {VMFB: result.vmfb, MLIR: text.encode()}
     for name, data in files.items():
         (folder / name).write_bytes(data)
-    (folder / "flags.txt").write_text("\n".join(flags(graph, target, now)) + "\n")
+    (folder / "flags.txt").write_text("\n".join(flags(graph, target, options.code)) + "\n")
     (folder / "statistics.json").write_text(json.dumps(manifest["statistics"], indent=2) + "\n")
     try:
         (folder / "graph.json").write_text(dumps(graph) + "\n", encoding="utf-8")
     except FormatError as error:  # an infinite scalar, which JSON cannot hold
         log.warning("graph.json is not written: %s", error)
-    store(now).put(key, files, manifest)
+    store(options.cache).put(key, files, manifest)
     return _compiled(graph, key, result.vmfb, manifest, "miss", seconds)

@@ -432,27 +432,6 @@ class Settings:
         )
     )
 
-    def key_ingredients(self) -> dict[str, str]:
-        """Return the knobs that belong in a cache key, by name.
-
-        Tuning specs stand for their content, as paths say nothing about the code; those of a
-        folder all together, for a key that is of one target has only its own
-        (``pipeline.cache_key``).
-
-        Raises
-        ------
-        SettingError
-            If a tuning spec cannot be read.
-        """
-        from . import tuning
-
-        found = {k.name: kinds.spell(getattr(self, k.field)) for k in KNOBS if k.in_cache_key}
-        if self.compiler_tuning_spec is not None:
-            found["compiler.tuning_spec"] = tuning.content(self.compiler_tuning_spec)
-        if self.compiler_tuning_dir is not None:
-            found["compiler.tuning_dir"] = tuning.folder_content(self.compiler_tuning_dir)
-        return found
-
 
 KNOBS: tuple[Knob, ...] = tuple(
     Knob(name=f.name.replace("_", ".", 1), field=f.name, type=str(f.type), **f.metadata)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ..graph_api.errors import SettingError
 
 if TYPE_CHECKING:
-    from .settings import Settings
+    from .options import CompileOptions
     from .target import Target
 
 __all__ = ["FLAG", "content", "folder_content", "spec_for"]
@@ -26,7 +26,7 @@ FLAG = "--iree-codegen-tuning-spec-path"
 _FILE, _FOLDER = "HIPDNN_IREE_TUNING_SPEC", "HIPDNN_IREE_TUNING_DIR"
 
 
-def spec_for(target: Target, now: Settings) -> Path | None:
+def spec_for(target: Target, options: CompileOptions) -> Path | None:
     """Return the tuning spec for a target; None where there is none.
 
     Raises
@@ -34,9 +34,9 @@ def spec_for(target: Target, now: Settings) -> Path | None:
     SettingError
         If the folder is not one.
     """
-    if now.compiler_tuning_spec is not None:
-        return now.compiler_tuning_spec
-    folder = now.compiler_tuning_dir
+    if options.tuning_spec is not None:
+        return options.tuning_spec
+    folder = options.tuning_dir
     if folder is None:
         return None
     _must_be_folder(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
@@ -16,10 +16,12 @@ from ..graph_api.dynamic import at_sizes
 from ..graph_api.errors import CompileError, HipdnnIreeError
 from ..graph_api.frozen import FrozenGraph
 from ..graph_api.graph import Graph
-from ..jit.settings import Settings, scope, settings
+from ..jit.options import BuildOptions, WorkerOptions
+from ..jit.settings import scope, settings
 from ..jit.target import Target
 
 if TYPE_CHECKING:
+    from ..jit.compiler.pool import WorkerPool
     from ..jit.pipeline import Compiled
 
 __all__ = ["Precompiled", "compile_all", "compile_one", "pairs", "precompile"]
@@ -165,9 +167,12 @@ def compile_all(
     progress: Callable[[Precompiled], None] | None = None,
 ) -> list[Precompiled]:
     """Compile what `pairs` returned; see `precompile`."""
-    outside = settings()
-    with scope(cache_require_precompiled=False, **({"compiler_jobs": jobs} if jobs else {})):
-        return _Batch(list(todo), knobs, progress, outside).run()
+    from ..jit.compiler.client import workers_for
+
+    afterwards = WorkerOptions.of(settings()).workers
+    with scope(cache_require_precompiled=False, **({"compiler_jobs": jobs} if jobs else {})) as now:
+        workers = workers_for(WorkerOptions.of(now).workers, afterwards)
+        return _Batch(list(todo), knobs, progress, workers).run()
 
 
 def compile_one(
@@ -189,8 +194,8 @@ def compile_one(
     from .selection.select import choose
 
     chosen = choose(graph, target, engine_name="iree", knobs=knobs)
-    with under(chosen.choice):
-        return pipeline.compile_graph(graph, target)
+    with under(chosen.choice) as now:
+        return pipeline.compile_graph(graph, target, BuildOptions.of(now))
 
 
 class _Batch:
@@ -201,10 +206,10 @@ class _Batch:
         items: list[Precompiled],
         knobs: Mapping[str, str] | None,
         progress: Callable[[Precompiled], None] | None,
-        outside: Settings,
+        workers: AbstractContextManager[WorkerPool],
     ) -> None:
         self._items = items
-        self._outside = outside
+        self._workers = workers
         self._knobs = knobs
         self._tell = progress or (lambda _: None)
 
@@ -231,8 +236,6 @@ class _Batch:
     def _compile(self, todo: list[int]) -> None:
         if not todo:
             return
-        from ..jit.compiler.client import workers_for
-
         waiting: SimpleQueue[int] = SimpleQueue()
         done: SimpleQueue[tuple[int, Precompiled | BaseException]] = SimpleQueue()
         stop = threading.Event()
@@ -248,11 +251,11 @@ class _Batch:
                     except BaseException as error:  # raised where somebody sees it
                         done.put((i, error))
 
-        with workers_for(self._outside) as compiler:
+        with self._workers as pool:
             # One thread more than workers: it lowers the next graph while all of them compile.
             # Not a pool of futures, which would wait at the end of the process, after Ctrl-C too,
             # for a thread that waits for another process.
-            for _ in range(min(len(todo), compiler.jobs + 1)):
+            for _ in range(min(len(todo), pool.jobs + 1)):
                 # The settings of the caller hold there too.
                 context = copy_context()
                 threading.Thread(target=context.run, args=(work,), daemon=True).start()

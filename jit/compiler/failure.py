@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ... import __version__
 from ...graph_api.errors import CompileError
-from ..settings import Settings
+from ..options import WorkerOptions
 from . import reproducer
 from .diagnostics import clean, crash_reason, find_node
 from .process import Answer, WorkerEnded, WorkerTimeout
@@ -73,7 +73,11 @@ def _done(stage: str, reason: str) -> dict[str, Any]:
 
 
 def error(
-    request: CompileRequest, answer: Answer, origin: Origin, now: Settings, seconds: float
+    request: CompileRequest,
+    answer: Answer,
+    origin: Origin,
+    options: WorkerOptions,
+    seconds: float,
 ) -> CompileError:
     """Return the error for an answer whose stage is not empty, with a reproducer on disk."""
     done = answer.done
@@ -100,8 +104,8 @@ def error(
         },
     }
     folder = reproducer.write(
-        now.reproducers_dir,
-        now.reproducers_keep,
+        options.reproducers_dir,
+        options.reproducers_keep,
         request,
         result,
         _log_text(answer, printed),

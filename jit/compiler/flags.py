@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .. import tuning
-from ..settings import Settings
+from ..options import CompileOptions
 from ..target import Target
 
 __all__ = ["merge_flags", "target_flags"]
@@ -42,14 +42,16 @@ _PER_BACKEND: dict[str, tuple[str, ...]] = {
 }
 
 
-def target_flags(target: Target, settings: Settings, extra: Iterable[str] = ()) -> tuple[str, ...]:
+def target_flags(
+    target: Target, options: CompileOptions, extra: Iterable[str] = ()
+) -> tuple[str, ...]:
     """Return the flags of iree-compile for ``target``, in a fixed order.
 
     Parameters
     ----------
     target : Target
         What to compile for.
-    settings : Settings
+    options : CompileOptions
         Gives the optimisation level, the tuning spec and the user's extra flags.
     extra : iterable of str
         Flags for one graph, such as the img2col pass; the user's flags come after them.
@@ -58,16 +60,16 @@ def target_flags(target: Target, settings: Settings, extra: Iterable[str] = ()) 
         (
             f"--iree-hal-target-backends={target.backend}",
             *_machine(target),
-            f"--iree-opt-level={settings.compiler_opt_level}",
+            f"--iree-opt-level={options.opt_level}",
             *_COMMON,
             *_PER_BACKEND[target.backend],
         ),
         ("--iree-dispatch-creation-data-tiling=false",)
-        if target.is_cpu and settings.compiler_data_tiling == "off"
+        if target.is_cpu and options.data_tiling == "off"
         else (),
-        (f"{tuning.FLAG}={spec}",) if (spec := tuning.spec_for(target, settings)) else (),
+        (f"{tuning.FLAG}={spec}",) if (spec := tuning.spec_for(target, options)) else (),
         extra,
-        settings.compiler_extra_flags,
+        options.extra_flags,
     )
 
 

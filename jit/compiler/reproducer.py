@@ -31,7 +31,7 @@ _UNFINISHED = ".new-"
 
 
 def write(
-    parent: Path,
+    parent: Path | None,
     keep: int,
     request: CompileRequest,
     result: Mapping[str, Any],
@@ -42,8 +42,8 @@ def write(
 
     Parameters
     ----------
-    parent : Path
-        Folder of all reproducers.
+    parent : Path or None
+        Folder of all reproducers; None writes none.
     keep : int
         How many may stay; 0 writes none.
     request : CompileRequest
@@ -61,7 +61,7 @@ def write(
         The folder, or ``""`` when none was written: an error of the file system is logged, as
         it must not hide the error of the compiler.
     """
-    if keep <= 0:
+    if keep <= 0 or parent is None:
         return ""
     label = re.sub(r"[^A-Za-z0-9_.]+", "_", request.label)[:40]
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -25,6 +25,9 @@ from ...graph_api.tensor import Scalar
 from ..target import Target
 from . import narrow
 from .dims import Dim, broadcast
+
+if TYPE_CHECKING:
+    from ..compiler.client import Compiler
 
 __all__ = ["Builder", "T", "Value"]
 
@@ -62,6 +65,8 @@ class Builder:
     ----------
     target : Target
         What the code is for; lowerings choose forms by it.
+    compiler : Compiler, optional
+        Checks the functions of custom ops; by default one with the default options.
 
     Attributes
     ----------
@@ -74,8 +79,9 @@ class Builder:
         one only.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, compiler: Compiler | None = None) -> None:
         self.target = target
+        self.compiler = compiler
         self.extents: dict[str, Callable[[], Any]] = {}
         self.copies_filters = True
         self.form = ""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...graph_api.frozen import FrozenGraph
+from ..options import BuildOptions
 from ..target import Target
 from ..work import Work, graph_work, node_work
 from .config import Config, read_configs
@@ -138,7 +139,9 @@ class Inspection:
         }
 
 
-def inspect_graph(graph: FrozenGraph, target: Target, folder: Path) -> Inspection:
+def inspect_graph(
+    graph: FrozenGraph, target: Target, folder: Path, options: BuildOptions
+) -> Inspection:
     """Compile a graph anew and return what was made of it.
 
     Parameters
@@ -158,13 +161,12 @@ def inspect_graph(graph: FrozenGraph, target: Target, folder: Path) -> Inspectio
     """
     from ..compiler.client import default_compiler
     from ..pipeline import MLIR, dump, flags
-    from ..settings import settings
 
-    compiled = dump(graph, target, folder)
-    facts, _ = default_compiler().perform(
+    compiled = dump(graph, target, folder, options)
+    facts, _ = default_compiler(options.workers).perform(
         "flow",
         (folder / MLIR).read_bytes(),
-        {"flags": list(flags(graph, target, settings()))},
+        {"flags": list(flags(graph, target, options.code))},
         label=f"the dispatches of {graph.name or 'the graph'}",
     )
     kernels = {k.name: k for k in read_kernels(folder)} if target.is_gfx9 else {}

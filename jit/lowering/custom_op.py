@@ -19,6 +19,7 @@ from ...graph_api.mlir_text import fill, fits, tensor_type
 from ...graph_api.ops.custom_op import CustomOp
 from ..compiler.client import default_compiler
 from ..emit.builder import Builder, T, Value
+from ..options import WorkerOptions
 
 __all__ = ["RULES", "lower"]
 
@@ -45,7 +46,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     assert isinstance(op, CustomOp)
     operands = list(inputs.values())
     text = _filled(op, [(v.shape, v.dtype) for v in operands])
-    facts, checked = default_compiler().perform(
+    compiler = b.compiler or default_compiler(WorkerOptions())
+    facts, checked = compiler.perform(
         "function",
         text.encode(),
         {"arguments": [tensor_type(v.shape, v.dtype) for v in operands]},

@@ -28,6 +28,7 @@ from ...graph_api.ops.rmsnorm import Rmsnorm
 from ...graph_api.ops.slice import Slice
 from ...graph_api.ops.transpose import Transpose
 from ...graph_api.tensor import TensorSpec
+from ..compiler.client import Compiler
 from ..emit import narrow
 from ..emit.builder import Builder, T, Value
 from ..emit.dims import Dim
@@ -40,10 +41,16 @@ from .forms import choose
 __all__ = ["lower_graph"]
 
 
-def lower_graph(graph: FrozenGraph, target: Target, forms: Sequence[str] = ()) -> str:
+def lower_graph(
+    graph: FrozenGraph,
+    target: Target,
+    forms: Sequence[str] = (),
+    compiler: Compiler | None = None,
+) -> str:
     """Return the module as text, with locations.
 
     ``forms`` are those of ops that are not to have their default one, as in ``compiler.forms``.
+    ``compiler`` checks the functions of custom ops.
 
     Raises
     ------
@@ -55,7 +62,7 @@ def lower_graph(graph: FrozenGraph, target: Target, forms: Sequence[str] = ()) -
     with ir.Context() as context, ir.Location.unknown():
         T.register_dialect(context)
         module = ir.Module.create()
-        builder = Builder(target)
+        builder = Builder(target, compiler)
         builder.copies_filters = conv_form(graph, target) is ConvForm.COPIED
         with ir.InsertionPoint(module.body):
             _emit_function(builder, graph, choose(graph, target, forms))

@@ -13,6 +13,7 @@ import click
 
 from ...graph_api.buckets import in_words
 from ...graph_api.errors import HipdnnIreeError
+from ...jit.options import WorkerOptions
 from ...jit.settings import scope
 from .exits import exit_code
 from .options import (
@@ -118,9 +119,7 @@ def command(
 
 
 def _workers(now: Settings) -> int:
-    from ...jit.compiler.client import worker_count
-
-    return worker_count(now)
+    return WorkerOptions.of(now).workers
 
 
 def _check(
@@ -312,6 +311,7 @@ def _look_inside(
 
 def _dump(row: _Row, knobs: dict[str, str], folder: Path) -> None:
     from ...jit.inspect.isa import read_kernels
+    from ...jit.options import BuildOptions
     from ...jit.pipeline import dump
     from ..engines.iree.iree_engine import under
     from ..selection.select import choose
@@ -321,9 +321,9 @@ def _dump(row: _Row, knobs: dict[str, str], folder: Path) -> None:
     graph = row.pair.graph
     assert graph is not None
     chosen = choose(graph, row.target, engine_name="iree", knobs=knobs)
-    with working(f"compiling for {row.target}"), under(chosen.choice):
+    with working(f"compiling for {row.target}"), under(chosen.choice) as now:
         with file_errors(folder, "write to"):
-            row.compiled = dump(graph, row.target, folder)
+            row.compiled = dump(graph, row.target, folder, BuildOptions.of(now))
         row.cache = row.compiled.cache
         row.kernels = read_kernels(folder) if row.target.is_gfx9 else None
 

@@ -155,11 +155,13 @@ def _parts(frozen: FrozenGraph, candidate: Candidate) -> list[dict[str, Any]]:
 
 def _cache(frozen: FrozenGraph, target: Target, knobs: Mapping[str, str]) -> dict[str, Any]:
     from ...jit.cache import explain_miss
+    from ...jit.options import BuildOptions
     from ...jit.pipeline import cache_key, store
     from ..engines.iree.iree_engine import under
 
-    with under(knobs):
-        cache, key = store(), cache_key(frozen, target)
+    with under(knobs) as now:
+        options = BuildOptions.of(now)
+    cache, key = store(options.cache), cache_key(frozen, target, options.code)
     hit = cache.get(key) is not None
     return {
         "state": "hit" if hit else ("off" if cache.off else "miss"),

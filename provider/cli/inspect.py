@@ -60,6 +60,8 @@ def command(state: State, graph: str, target: Target, dump: str | None) -> None:
     data sheets. Kernels are read for gfx9 targets; for others there are dispatches and tiles.
     """
     from ...jit.inspect import inspect_graph
+    from ...jit.options import BuildOptions
+    from ...jit.settings import settings
     from ..selection.select import choose
     from .files import file_errors, read_graph
 
@@ -69,7 +71,7 @@ def command(state: State, graph: str, target: Target, dump: str | None) -> None:
         made = stack.enter_context(tempfile.TemporaryDirectory(prefix="hipdnn-iree-"))
         folder = Path(made if dump is None else dump)
         with working(f"compiling for {target}"), file_errors(folder, "write to"):
-            found = inspect_graph(frozen, target, folder)
+            found = inspect_graph(frozen, target, folder, BuildOptions.of(settings()))
     if state.json:
         about = {"name": frozen.name, "digest": frozen.digest}
         emit({"graph": about, **found.as_dict(), "dump": dump})

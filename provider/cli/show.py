@@ -99,15 +99,21 @@ def _text(graph: Graph, kind: str, target: Target) -> str:
 
         choose(frozen, target, engine_name="iree")
         with working("lowering"):
+            from ...jit.compiler.client import default_compiler
             from ...jit.lowering.module import lower_graph
+            from ...jit.options import BuildOptions
             from ...jit.settings import settings
 
-            return lower_graph(frozen, target, settings().compiler_forms)
+            options = BuildOptions.of(settings())
+            compiler = default_compiler(options.workers)
+            return lower_graph(frozen, target, options.code.forms, compiler)
     if kind in DIALECTS:
         from ...jit.dialects import in_dialect
+        from ...jit.options import BuildOptions
+        from ...jit.settings import settings
         from ..selection.select import choose
 
         choose(frozen, target, engine_name="iree")
         with working("lowering"):
-            return in_dialect(frozen, target, kind)
+            return in_dialect(frozen, target, kind, BuildOptions.of(settings()))
     return repr(graph)

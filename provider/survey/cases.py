@@ -73,10 +73,14 @@ class Case:
         """
         from ...jit.cache import versions
         from ...jit.lowering.module import lower_graph
+        from ...jit.options import CompileOptions
         from ...jit.pipeline import flags
         from ...jit.settings import settings
 
-        told = [lower_graph(self.graph, self.target), *flags(self.graph, self.target, settings())]
+        told = [
+            lower_graph(self.graph, self.target),
+            *flags(self.graph, self.target, CompileOptions.of(settings())),
+        ]
         told += [f"{name} {value}" for name, value in sorted(versions().items())]
         return sha256("\n".join(told).encode()).hexdigest()[:16]
 

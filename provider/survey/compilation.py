@@ -10,8 +10,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ...jit.inspect.isa import read_kernels
+from ...jit.options import BuildOptions
 from ...jit.pipeline import dump
-from ...jit.settings import scope
+from ...jit.settings import scope, settings
 from ..verify import compare, expect, poisoned_outputs, random_inputs
 from .cases import Case
 from .emulation import brief
@@ -85,7 +86,7 @@ def try_out(case: Case, *, limit_s: float, seed: int = 1) -> Compilation:
         try:
             with scope(compiler_timeout_s=limit_s):
                 row = partial(row, ir=case.ir_digest())
-                compiled = dump(case.graph, case.target, folder)
+                compiled = dump(case.graph, case.target, folder, BuildOptions.of(settings()))
         except Exception as error:  # a survey tells of everything and goes on
             return row(status="compile-error", note=brief(error), seconds=since())
         row = partial(row, seconds=since(), dispatches=compiled.statistics.get("dispatches"))

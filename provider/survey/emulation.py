@@ -24,10 +24,11 @@ import numpy as np
 
 from ...graph_api.errors import HipdnnIreeError, SettingError
 from ...graph_api.frozen import FrozenGraph
+from ...jit.options import BuildOptions
 from ...jit.pipeline import VMFB, Compiled, dump
 from ...jit.runtime.arrays import pack, unpack, view
 from ...jit.runtime.elements import is_packed, numpy_dtype
-from ...jit.settings import scope
+from ...jit.settings import scope, settings
 from ...jit.signature import ArgSpec
 from ..reference.convert import Array
 from ..verify import Report, compare, expect, random_inputs
@@ -165,7 +166,7 @@ def emulate(
         try:
             with scope(compiler_timeout_s=compile_timeout_s, cache_mode="off"):
                 finding = partial(finding, ir=case.ir_digest())
-                compiled = dump(case.graph, case.target, folder)
+                compiled = dump(case.graph, case.target, folder, BuildOptions.of(settings()))
         except Exception as error:  # a survey tells of everything and goes on
             return finding(status="compile-error", note=brief(error), seconds=_since(begin))
         finding = partial(finding, dispatches=compiled.statistics.get("dispatches"))

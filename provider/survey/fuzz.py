@@ -19,8 +19,9 @@ from ...graph_api.frozen import FrozenGraph
 from ...graph_api.graph import Graph
 from ...jit import support
 from ...jit.inspect.isa import read_kernels
+from ...jit.options import BuildOptions
 from ...jit.pipeline import dump
-from ...jit.settings import scope
+from ...jit.settings import scope, settings
 from ...jit.target import Target
 from ..engine import Plan
 from ..registry import engine
@@ -269,7 +270,7 @@ def check_on_gfx9(
         with TemporaryDirectory(prefix="hipdnn-iree-fuzz-") as scratch:
             folder = keep or Path(scratch)
             with scope(compiler_timeout_s=compile_timeout_s, cache_mode="off"):
-                compiled = dump(graph, target, folder)
+                compiled = dump(graph, target, folder, BuildOptions.of(settings()))
             kernels = read_kernels(folder / "dispatches")
             spills = sum(k.vgpr_spills + k.sgpr_spills for k in kernels)
             if run is None:

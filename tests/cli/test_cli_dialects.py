@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import CompileError
-from hipdnn_iree.jit.compiler.client import default_compiler
 from hipdnn_iree.jit.emit.dialects import DIALECTS
+from under_settings import default_compiler
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 OPS = {"linalg": "linalg.generic", "tosa": "tosa.reduce_max", "stablehlo": "stablehlo.reduce"}

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hipdnn_iree.graph_api.errors import CompileError
-from hipdnn_iree.jit.compiler.client import Compiler, CompileRequest, CompileResult
-from hipdnn_iree.jit.compiler.flags import target_flags
-from hipdnn_iree.jit.settings import scope, settings
+from hipdnn_iree.jit.compiler.client import CompileRequest, CompileResult
+from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.target import GFX9_ARCHS, Target
+from under_settings import Compiler, target_flags
 
 MAIN = """module @module {{
   func.func @main(%out: !torch.tensor<[{to}],{t}>, %a: !torch.vtensor<[{to}],{t}>{more}) {{
@@ -66,7 +66,7 @@ CONV_F16 = module(
     t="f16",
 )
 
-CPU = target_flags(Target.parse("cpu"), settings())
+CPU = target_flags(Target.parse("cpu"))
 GLOBAL_FLAG = "--mlir-print-op-on-diagnostic=false"  # iree-compile takes it, a session does not
 BOTH = pytest.mark.parametrize("mode", ["worker", "cli"])
 
@@ -145,7 +145,7 @@ def test_both_ways_and_repeats_give_the_same_bytes(compiler: Compiler) -> None:
 
 def test_workspace_size_is_read_without_a_device(compiler: Compiler) -> None:
     # The padded image of the convolution: 16 channels of 10 x 10 halves.
-    flags = target_flags(Target.parse("gfx908"), settings())
+    flags = target_flags(Target.parse("gfx908"))
     plain = compiler.compile(request_of(CONV_F16)).workspace_bytes
     assert plain >= 16 * 10 * 10 * 2
     assert compiler.compile(request_of(CONV_F16, flags)).workspace_bytes == 0  # fused padding
@@ -173,7 +173,7 @@ def test_dump_folder_holds_the_stages_of_each_dispatch(
     compiler: Compiler, mode: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "dumps" / "here"
-    flags = target_flags(Target.parse("gfx942"), settings())
+    flags = target_flags(Target.parse("gfx942"))
     with scope(compiler_mode=mode):
         compiler.compile(request_of(RELU, flags, dump_dir=folder))
     kinds = {path.suffix for path in folder.iterdir()}
@@ -184,7 +184,7 @@ def test_every_known_target_compiles() -> None:
     modes = [f"{arch}:sramecc+:xnack-" for arch in GFX9_ARCHS]
     targets = [Target.parse(t) for t in (*Target.known(), "cpu:x86-64-v3", *modes)]
     with Compiler(2) as two, ThreadPoolExecutor(2) as pool:
-        requests = [request_of(RELU, target_flags(t, settings())) for t in targets]
+        requests = [request_of(RELU, target_flags(t)) for t in targets]
         for target, result in zip(targets, pool.map(two.compile, requests), strict=True):
             assert result.diagnostics == (), str(target)
             if target.is_gfx9:
@@ -222,7 +222,7 @@ def test_refusal(
     ("source", "flags", "signal", "said"),
     [
         (IDENTITY, CPU, "SIGSEGV", "conversion of dtype"),
-        (CONV_F16, target_flags(Target("cuda", "sm_75"), settings()), "SIGABRT", "LLVM ERROR"),
+        (CONV_F16, target_flags(Target("cuda", "sm_75")), "SIGABRT", "LLVM ERROR"),
     ],
     ids=["segv", "abort"],
 )
@@ -360,7 +360,8 @@ def test_host_process_never_loads_the_compiler() -> None:
         "from hipdnn_iree.jit.compiler.client import Compiler, CompileRequest\n"
         "from hipdnn_iree.graph_api.errors import CompileError\n"
         "r = CompileRequest(source=sys.stdin.buffer.read(), flags=tuple(sys.argv[1:]))\n"
-        "with Compiler(1) as c:\n"
+        "from hipdnn_iree.jit.options import WorkerOptions\n"
+        "with Compiler(WorkerOptions(jobs=1)) as c:\n"
         "    print(len(c.compile(r).vmfb))\n"
         "    try: c.compile(CompileRequest(source=b'?', flags=r.flags))\n"
         "    except CompileError as error: print(error.stage)\n"

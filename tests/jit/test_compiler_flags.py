@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from hipdnn_iree.jit.compiler.flags import merge_flags, target_flags
-from hipdnn_iree.jit.settings import PREFIX, scope, settings
+from hipdnn_iree.jit.compiler.flags import merge_flags
+from hipdnn_iree.jit.settings import PREFIX, scope
 from hipdnn_iree.jit.target import Target
+from under_settings import target_flags
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +20,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def flags_of(target: str, *extra: str) -> tuple[str, ...]:
-    return target_flags(Target.parse(target), settings(), extra)
+    return target_flags(Target.parse(target), extra)
 
 
 @pytest.mark.parametrize("target", Target.known())

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 from hipdnn_iree.graph_api.errors import CompileError
-from hipdnn_iree.jit.compiler.client import Compiler, CompileRequest, default_compiler
-from hipdnn_iree.jit.compiler.flags import target_flags
+from hipdnn_iree.jit.compiler.client import CompileRequest
 from hipdnn_iree.jit.compiler.process import WorkerEnded, WorkerProcess
 from hipdnn_iree.jit.compiler.python import interpreter
 from hipdnn_iree.jit.compiler.wire import IDLE_EXIT
-from hipdnn_iree.jit.settings import scope, settings
+from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.target import Target
+from under_settings import Compiler, default_compiler, target_flags
 
 MAIN = """module @module {
   func.func @main(%out: !torch.tensor<[4,N],f32>, %a: !torch.vtensor<[4,N],f32>) {
@@ -33,7 +33,7 @@ MAIN = """module @module {
   }
 }
 """
-FLAGS = target_flags(Target.parse("cpu"), settings())
+FLAGS = target_flags(Target.parse("cpu"))
 
 
 def relu(columns: int = 4) -> CompileRequest:
@@ -84,7 +84,7 @@ Until = Callable[[Callable[[], object]], None]
 
 
 def worker_of(compiler: Compiler) -> int:
-    (worker,) = compiler._crews[os.getpid()].idle
+    (worker,) = compiler.pool._states[os.getpid()].idle
     return worker.pid
 
 
@@ -96,7 +96,7 @@ class Later(threading.Thread):
 
     def __init__(self, compiler: Compiler, until: Until, action: Callable[[], object]) -> None:
         super().__init__()
-        (self.worker,) = compiler._crews[os.getpid()].idle
+        (self.worker,) = compiler.pool._states[os.getpid()].idle
         os.kill(self.worker.pid, signal.SIGSTOP)
         self.jobs, self.until, self.action = self.worker._jobs, until, action
         self.start()
@@ -236,7 +236,7 @@ def test_closed_compiler() -> None:
     compiler.compile(relu())
     compiler.close()
     compiler.close()
-    assert compiler.closed
+    assert compiler.pool.closed
     for call in (compiler.start, lambda: compiler.compile(relu())):
         with pytest.raises(CompileError, match="was closed"):
             call()
@@ -260,10 +260,10 @@ def test_close_from_another_thread_ends_a_running_job(until: Until) -> None:
 
 def test_default_compiler_is_shared_and_renewed() -> None:
     first = default_compiler()
-    assert default_compiler() is first
+    assert default_compiler().pool is first.pool
     first.close()
     second = default_compiler()
-    assert second is not first
+    assert second.pool is not first.pool
     assert second.compile(relu()).vmfb
     second.close()
 
@@ -289,16 +289,16 @@ def test_fork_leaves_the_parents_worker_alone() -> None:
 HOST = """
 import os, sys, time, threading
 from hipdnn_iree.jit.compiler.client import Compiler, CompileRequest
-from hipdnn_iree.jit.settings import scope
+from hipdnn_iree.jit.options import WorkerOptions
 request = CompileRequest(source=sys.stdin.buffer.read(), flags=tuple(sys.argv[2:]))
-compiler = Compiler(1)
+compiler = Compiler(WorkerOptions(jobs=1))
 compiler.compile(request)
-worker = compiler._crews[os.getpid()].idle[0]
+worker = compiler.pool._states[os.getpid()].idle[0]
 print(worker.pid, worker._scratch, flush=True)
 if sys.argv[1] == "tool":
-    with scope(compiler_mode="cli"):
-        while True:
-            compiler.compile(request)
+    compiler = Compiler(WorkerOptions(mode="cli"), compiler.pool)
+    while True:
+        compiler.compile(request)
 elif sys.argv[1] == "forked":
     os.fork()
     time.sleep(600)
@@ -307,7 +307,7 @@ elif sys.argv[1] == "sleep":
 elif sys.argv[1] == "thread":
     jobs = lambda: [compiler.compile(request) for _ in range(9)]
     threading.Thread(target=jobs, daemon=True).start()
-    while not compiler._crews[os.getpid()].busy:
+    while not compiler.pool._states[os.getpid()].busy:
         time.sleep(0.001)
 """
 
@@ -388,11 +388,12 @@ import os, signal, sys, time
 from hipdnn_iree.graph_api.errors import CompileError
 from hipdnn_iree.jit.compiler.client import Compiler, CompileRequest
 from hipdnn_iree.jit.compiler.process import WorkerEnded, WorkerProcess
+from hipdnn_iree.jit.options import WorkerOptions
 good = CompileRequest(source=sys.stdin.buffer.read(), flags=tuple(sys.argv[1:]))
 bad = CompileRequest(source=good.source.replace(b"%r over", b"%a over"), flags=good.flags)
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-with Compiler(1) as compiler:
+with Compiler(WorkerOptions(jobs=1)) as compiler:
     compiler.compile(good)
     try:
         compiler.compile(bad)

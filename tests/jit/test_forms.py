@@ -8,11 +8,10 @@ import pytest
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import SettingError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
-from hipdnn_iree.jit.compiler.flags import target_flags
 from hipdnn_iree.jit.lowering.forms import FORMS, choices, choose, merged
-from hipdnn_iree.jit.pipeline import cache_key, flags
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.provider.registry import engine
+from under_settings import cache_key, flags, target_flags
 
 CPU, GPU = Target.parse("cpu"), Target.parse("gfx942")
 
@@ -77,9 +76,9 @@ def test_the_setting_is_in_the_key_and_adds_flags() -> None:
         assert settings().compiler_forms == ("conv_fprop=img2col",)
         key = cache_key(graph, CPU)
         assert key != usual
-        extra = [f for f in flags(graph, CPU, settings()) if "img2col" in f]
+        extra = [f for f in flags(graph, CPU) if "img2col" in f]
     assert len(extra) == 1
-    assert not any("img2col" in f for f in target_flags(CPU, settings()))
+    assert not any("img2col" in f for f in target_flags(CPU))
     with scope(compiler_forms="plain"):
         assert settings().compiler_forms == ("all=plain",)
         assert cache_key(graph, CPU) not in (key, usual)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.layout import channels_last_strides
-from hipdnn_iree.jit.inspect import Dispatch, Inspection, inspect_graph
+from hipdnn_iree.jit.inspect import Dispatch, Inspection
 from hipdnn_iree.jit.inspect.config import Config, parse_config
 from hipdnn_iree.jit.inspect.isa import Kernel, read_kernels
 from hipdnn_iree.jit.inspect.machine import LIMITS, SHEETS, limits_of, sheet_of
@@ -18,6 +18,7 @@ from hipdnn_iree.jit.inspect.occupancy import occupancy
 from hipdnn_iree.jit.inspect.roofline import roofline
 from hipdnn_iree.jit.target import GFX9_ARCHS, GFX9_SKUS
 from hipdnn_iree.jit.work import Work
+from under_settings import inspect_graph
 
 CONFIGURED = """
 hal.executable public @main$async_dispatch_0 {

@@ -13,6 +13,7 @@ import pytest
 from hipdnn_iree.graph_api.errors import SettingError
 from hipdnn_iree.jit import settings as knobs
 from hipdnn_iree.jit.settings import KNOBS, Settings, describe, scope, settings, unknown_variables
+from under_settings import key_ingredients
 
 
 @pytest.fixture(autouse=True)
@@ -190,20 +191,20 @@ def test_table_matches_the_class_and_its_names() -> None:
 def test_key_ingredients_follow_what_changes_code(tmp_path: Path) -> None:
     spec = tmp_path / "spec.mlir"
     spec.write_text("one")
-    base = settings().key_ingredients()
+    base = key_ingredients()
     with scope(compiler_tuning_spec=spec):
-        one = settings().key_ingredients()
+        one = key_ingredients()
         spec.write_text("two")
-        two = settings().key_ingredients()
+        two = key_ingredients()
     assert len({d["compiler.tuning_spec"] for d in (base, one, two)}) == 3
     with scope(compiler_extra_flags=["--x=a b"], compiler_opt_level="O1", compiler_timeout_s=1):
-        changed = settings().key_ingredients()
+        changed = key_ingredients()
     assert changed == {**base, "compiler.extra_flags": "'--x=a b'", "compiler.opt_level": "O1"}
     with (
         scope(compiler_tuning_spec=tmp_path / "gone"),
         pytest.raises(SettingError, match="HIPDNN_IREE_TUNING_SPEC"),
     ):
-        settings().key_ingredients()
+        key_ingredients()
 
 
 def test_describe_tells_where_values_come_from(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,10 @@ from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.jit.inspect.isa import read_kernels
 from hipdnn_iree.jit.lowering.module import lower_graph
-from hipdnn_iree.jit.pipeline import dump
 from hipdnn_iree.jit.runtime.arrays import pack, unpack
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.reference import numpy_dtype, to_dtype
+from under_settings import dump
 
 Array = np.ndarray[Any, Any]
 SCALE = DataType.FP8_E8M0

@@ -15,8 +15,9 @@ from hipdnn_iree.graph_api.errors import ArtifactError, CompileError, NotSupport
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.jit import support
 from hipdnn_iree.jit.inspect.isa import read_kernels
-from hipdnn_iree.jit.pipeline import MLIR, VMFB, cache_key, compile_graph, dump, store
+from hipdnn_iree.jit.pipeline import MLIR, VMFB
 from hipdnn_iree.jit.settings import scope
+from under_settings import cache_key, compile_graph, dump, store
 
 CPU, GFX942 = Target.parse("cpu"), Target.parse("gfx942")
 

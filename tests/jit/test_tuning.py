@@ -10,12 +10,18 @@ import pytest
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import SettingError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
-from hipdnn_iree.jit.inspect import inspect_graph
 from hipdnn_iree.jit.inspect.config import read_configs
-from hipdnn_iree.jit.pipeline import cache_key, compile_graph, dump, flags
-from hipdnn_iree.jit.settings import scope, settings
+from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.target import GFX9_SKUS
-from hipdnn_iree.jit.tuning import spec_for
+from under_settings import (
+    cache_key,
+    compile_graph,
+    dump,
+    flags,
+    inspect_graph,
+    key_ingredients,
+    spec_for,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,16 +58,16 @@ def product() -> FrozenGraph:
 def test_a_product_goes_before_its_architecture(
     folder: Path, target: str, name: str | None
 ) -> None:
-    found = spec_for(Target.parse(target), settings())
+    found = spec_for(Target.parse(target))
     assert found == (folder / name if name else None)
-    told = [f for f in flags(product(), Target.parse(target), settings()) if "tuning-spec" in f]
+    told = [f for f in flags(product(), Target.parse(target)) if "tuning-spec" in f]
     assert told == ([f"--iree-codegen-tuning-spec-path={found}"] if found else [])
 
 
 def test_a_named_file_goes_before_the_folder(folder: Path, tmp_path: Path) -> None:
     with scope(compiler_tuning_spec=tmp_path / "mine.mlir", compiler_tuning_dir=folder):
         for target in ("cpu", "mi300x"):
-            assert spec_for(Target.parse(target), settings()) == tmp_path / "mine.mlir"
+            assert spec_for(Target.parse(target)) == tmp_path / "mine.mlir"
 
 
 def test_the_key_holds_the_content_of_what_concerns_the_target(
@@ -85,9 +91,9 @@ def test_the_key_holds_the_content_of_what_concerns_the_target(
     with scope(compiler_tuning_spec=other, compiler_tuning_dir=None):
         assert cache_key(graph, targets[0]).digest == after[0]
     # What was chosen among measured engines depends on all of them.
-    told = settings().key_ingredients()["compiler.tuning_dir"]
+    told = key_ingredients()["compiler.tuning_dir"]
     (folder / "mi100.mlir").write_text("// changed\n")
-    assert settings().key_ingredients()["compiler.tuning_dir"] != told
+    assert key_ingredients()["compiler.tuning_dir"] != told
 
 
 def test_the_example_of_the_documentation_picks_the_tiles(tmp_path: Path) -> None:
@@ -134,7 +140,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         scope(compiler_tuning_dir=tmp_path / "gone"),
         pytest.raises(SettingError, match="HIPDNN_IREE_TUNING_DIR"),
     ):
-        settings().key_ingredients()
+        key_ingredients()
 
 
 def test_files_can_be_named_for_every_product() -> None:

@@ -12,10 +12,10 @@ import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import FormatError, GraphError
 from hipdnn_iree.graph_api.layout import channels_last_strides
-from hipdnn_iree.jit.pipeline import dump
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import expect, to_dtype
+from under_settings import dump
 
 Run = Callable[..., Any]
 OVER = (0, 2, 3)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from hipdnn_iree import Graph
-from hipdnn_iree.jit.pipeline import dump
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import expect, to_dtype
+from under_settings import dump
 
 PORTS = ("mean", "inv_variance", "scale", "bias")
 DIMS = (3, 5, 6, 4)

@@ -11,10 +11,9 @@ import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.jit.lowering.conv_forms import FLAGS, ConvForm, conv_form
-from hipdnn_iree.jit.pipeline import dump, flags
-from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.support import problems
 from hipdnn_iree.jit.target import Target
+from under_settings import dump, flags
 
 Run = Callable[..., Any]
 
@@ -110,7 +109,7 @@ def test_gfx9_takes_a_form_for_filters_whose_image_is_computed(
     frozen = graph.freeze()
     assert conv_form(frozen, Target.parse("gfx942")) is expected
     assert conv_form(frozen, Target.parse("cpu")) is ConvForm.COPIED
-    found = flags(frozen, Target.parse("gfx942"), settings())
+    found = flags(frozen, Target.parse("gfx942"))
     assert set(FLAGS[expected]) <= set(found)
     assert sum(f.startswith("--iree-preprocessing-pass-pipeline=") for f in found) == 1
     if expected is not ConvForm.COPIED:

@@ -13,9 +13,9 @@ from hipdnn_iree.graph_api.enums import NormFwdPhase
 from hipdnn_iree.graph_api.errors import GraphError
 from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.jit import support
-from hipdnn_iree.jit.pipeline import compile_graph
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import expect
+from under_settings import compile_graph
 
 Run = Callable[..., Any]
 

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from hipdnn_iree import Graph
-from hipdnn_iree.jit.pipeline import flags
-from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.reference import execute
+from under_settings import flags
 
 Dims = tuple[int, ...]
 
@@ -98,7 +97,7 @@ def test_rows_that_are_padded_stay_in_rows_on_gfx9() -> None:
         dy, x, scale = g.tensor(dims=(3, n)), g.tensor(dims=(3, n)), g.tensor(dims=(n,))
         for result in g.layernorm_backward(dy, x, scale, **more):
             result.set_output()
-        found = flags(g.freeze(), Target.parse(target), settings())
+        found = flags(g.freeze(), Target.parse(target))
         return "--iree-opt-outer-dim-concat=false" not in found
 
     assert [transposed(n, "gfx942") for n in (64, 65, 128, 210)] == [True, False, True, False]

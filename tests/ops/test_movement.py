@@ -12,8 +12,8 @@ import pytest
 from hipdnn_iree import DataType, Graph
 from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.graph_api.tensor import Tensor
-from hipdnn_iree.jit.pipeline import dump
 from hipdnn_iree.jit.target import Target
+from under_settings import dump
 
 Run = Callable[..., Any]
 Move = Callable[[Graph, Tensor], Tensor]

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import GraphError
-from hipdnn_iree.jit.pipeline import flags
-from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.target import Target
+from under_settings import flags
 
 MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
     ("PAD-01", "pre_padding", {"pre_padding": (1, 1, 1)}),
@@ -59,7 +58,7 @@ def test_frames_are_joined_on_for_gfx9(torch_ir: Callable[..., str]) -> None:
 def test_the_frame_is_not_a_table_on_gfx9() -> None:
     # Hoisted, it would be filled by a kernel when the module is loaded.
     def hoists(g: Graph, target: str) -> bool:
-        found = flags(g.freeze(), Target.parse(target), settings())
+        found = flags(g.freeze(), Target.parse(target))
         return "--iree-opt-const-expr-hoisting=false" not in found
 
     g = Graph(io_data_type="float")

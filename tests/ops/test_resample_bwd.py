@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from hipdnn_iree import Graph
-from hipdnn_iree.jit.pipeline import compile_graph, dump
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import execute, expect
 from hipdnn_iree.provider.registry import engine
+from under_settings import compile_graph, dump
 
 Run = Callable[..., Any]
 AVERAGE = "avgpool_exclude_padding"

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.layout import channels_last_strides
-from hipdnn_iree.jit.pipeline import compile_graph, dump
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import execute, expect
 from hipdnn_iree.provider.registry import engine
+from under_settings import compile_graph, dump
 
 Run = Callable[..., Any]
 Array = np.ndarray[Any, Any]

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import GraphError
-from hipdnn_iree.jit.pipeline import flags
-from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.target import Target
+from under_settings import flags
 
 MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
     ("RESHAPE-01", "dim", {}),
@@ -48,7 +47,7 @@ def test_products_that_are_split_are_not_loaded_straight_to_lds_on_gfx950() -> N
         g = Graph(io_data_type="half", compute_data_type="float")
         y = g.matmul(g.tensor(dims=(16, 32)), g.tensor(dims=(32, 48)))
         (g.reshape(y, dim=(16, 3, 16)) if split else y).set_output()
-        found = flags(g.freeze(), Target.parse(target), settings())
+        found = flags(g.freeze(), Target.parse(target))
         return "--iree-llvmgpu-use-direct-load=false" not in found
 
     assert [straight(t) for t in ("gfx950", "mi355x", "gfx942", "cpu")] == [

@@ -20,7 +20,6 @@ from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.graph_api.ops.resample_fwd import ResampleFwd
 from hipdnn_iree.graph_api.specialise import specialise
 from hipdnn_iree.jit.lowering.resample.resize_lines import Line, lines
-from hipdnn_iree.jit.pipeline import dump
 from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.jit.work import graph_work
@@ -28,6 +27,7 @@ from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.graph import loads
 from hipdnn_iree.provider.reference import execute, expect
 from hipdnn_iree.provider.registry import engine
+from under_settings import dump
 
 Run = Callable[..., Any]
 Array = np.ndarray[Any, Any]

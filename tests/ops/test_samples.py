@@ -20,18 +20,18 @@ from typing import Any
 from zlib import crc32
 
 import pytest
+import under_settings
 from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.errors import CompileError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
-from hipdnn_iree.jit import pipeline, support
-from hipdnn_iree.jit.pipeline import dump
-from hipdnn_iree.jit.settings import settings
+from hipdnn_iree.jit import support
 from hipdnn_iree.jit.target import GFX9_ARCHS, Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import Sample, expect, sample_problems
 from hipdnn_iree.provider.registry import engine
 from hipdnn_iree.provider.survey.cases import Case
 from hipdnn_iree.provider.survey.serving import rule_texts
+from under_settings import dump
 
 CPU = Target.parse("cpu")
 Problem = tuple[Sample, DataType]
@@ -139,9 +139,9 @@ def test_samples_match_the_reference(pack: list[Problem], check: Callable[..., A
     by_flags = defaultdict(list)
     for sample, data_type in pack:
         graph = replace(sample.graph(data_type).freeze(), name=label((sample, data_type)))
-        by_flags[pipeline.flags(graph, CPU, settings())].append(graph)
+        by_flags[under_settings.flags(graph, CPU)].append(graph)
     for flags, graphs in by_flags.items():
-        assert pipeline.flags(together(graphs)[0], CPU, settings()) == flags
+        assert under_settings.flags(together(graphs)[0], CPU) == flags
         run_together(graphs, check)
 
 

@@ -12,11 +12,10 @@ from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import FormatError, GraphError, NotSupportedError
 from hipdnn_iree.graph_api.ops.attention import alibi_slopes
 from hipdnn_iree.jit import support
-from hipdnn_iree.jit.pipeline import flags
-from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import execute, expect
+from under_settings import flags
 
 Run = Callable[..., Any]
 CPU = Target.parse("cpu")
@@ -193,7 +192,7 @@ def test_distances_are_not_a_table(torch_ir: Run) -> None:
     # Hoisted, j - i would be a table of all pairs that a kernel fills when the module is loaded.
     frozen = attention(left_bound=1).freeze()
     for target in (CPU, Target.parse("gfx942")):
-        assert "--iree-opt-const-expr-hoisting=false" in flags(frozen, target, settings())
+        assert "--iree-opt-const-expr-hoisting=false" in flags(frozen, target)
     # Slopes of ALiBi are computed on gfx9: kernels with tables cannot be checked by emulation.
     text = torch_ir(attention(right_bound=0, alibi_mask=True), "gfx942")
     assert "aten.exp2" in text
@@ -412,5 +411,5 @@ def test_gfx9_gets_the_fused_kernel_where_it_computes_the_same(torch_ir: Run) ->
 def test_attention_is_compiled_without_data_tiling_on_the_cpu() -> None:
     # IREE 3.13 mixes up the batches of data-tiled products that are fused with a division.
     off = "--iree-dispatch-creation-data-tiling=false"
-    assert off in flags(attention().freeze(), CPU, settings())
-    assert off not in flags(attention().freeze(), Target.parse("gfx942"), settings())
+    assert off in flags(attention().freeze(), CPU)
+    assert off not in flags(attention().freeze(), Target.parse("gfx942"))

@@ -11,11 +11,10 @@ from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import GraphError, NotSupportedError
 from hipdnn_iree.graph_api.ops.sdpa_backward import SdpaBackward
 from hipdnn_iree.jit import support
-from hipdnn_iree.jit.pipeline import flags
-from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import execute, expect
+from under_settings import flags
 
 Run = Callable[..., Any]
 CPU = Target.parse("cpu")
@@ -333,6 +332,6 @@ def test_it_is_compiled_without_data_tiling_and_tables() -> None:
     # Data-tiled products mix up batches; hoisted, the distances would fill a table of all pairs.
     frozen = gradient(right_bound=0).freeze()
     assert isinstance(frozen.nodes[0].op, SdpaBackward)
-    assert "--iree-dispatch-creation-data-tiling=false" in flags(frozen, CPU, settings())
+    assert "--iree-dispatch-creation-data-tiling=false" in flags(frozen, CPU)
     for target in (CPU, Target.parse("gfx942")):
-        assert "--iree-opt-const-expr-hoisting=false" in flags(frozen, target, settings())
+        assert "--iree-opt-const-expr-hoisting=false" in flags(frozen, target)

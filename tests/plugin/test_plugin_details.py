@@ -127,7 +127,7 @@ def test_workspace_guess_is_exact_once_compiled_and_can_be_limited() -> None:
 
 
 def test_knob_decides_how_it_is_compiled_and_run() -> None:
-    from hipdnn_iree.jit.pipeline import cache_key, store
+    from under_settings import cache_key, store
 
     graph = data("fused_conv_bias_relu_f32_nchw")
     serving.build(config(hipdnn_iree__compiler__opt_level="O1"), graph, CPU)

@@ -9,10 +9,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hipdnn_iree.jit.compiler.client import default_compiler
 from hipdnn_iree.jit.compiler.request import CompileRequest
 from hipdnn_iree.jit.support import problems
 from hipdnn_iree.jit.target import Target
+from under_settings import default_compiler
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 

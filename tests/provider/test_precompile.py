@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import under_settings
 from hipdnn_iree import Graph, precompile
 from hipdnn_iree.graph_api.errors import CompileError, NotPrecompiledError, SettingError
 from hipdnn_iree.jit import pipeline
@@ -42,13 +43,13 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_pairs_in_order_with_failures_between(own_cache: Path, monkeypatch) -> None:
     real, calls = pipeline.compile_graph, []
 
-    def counted(graph, target):
+    def counted(graph, target, options):
         calls.append((graph.name, str(target)))
         if graph.name == "crashes":
             raise CompileError("crashed", stage="crash")
         if graph.name == "bug":
             raise ZeroDivisionError("oops")
-        return real(graph, target)
+        return real(graph, target, options)
 
     monkeypatch.setattr(pipeline, "compile_graph", counted)
     broken = Graph("broken", io_data_type="float")
@@ -82,21 +83,21 @@ def test_an_unknown_target_and_an_unknown_knob(own_cache: Path) -> None:
 
 def test_extra_workers_leave_and_shared_ones_stay(own_cache: Path, monkeypatch) -> None:
     monkeypatch.setenv("HIPDNN_IREE_COMPILER_JOBS", "1")
-    shared = client.default_compiler()
+    shared = under_settings.default_compiler().pool
     made = []
-    real = client.Compiler.__init__
+    real = client.WorkerPool.__init__
 
-    def noted(self, jobs=0):
+    def noted(self, jobs):
         real(self, jobs)
         made.append(self)
 
-    monkeypatch.setattr(client.Compiler, "__init__", noted)
+    monkeypatch.setattr(client.WorkerPool, "__init__", noted)
     monkeypatch.setattr(pipeline, "compile_graph", lambda *_: SimpleNamespace(cache="miss"))
     precompile([relu(7)], jobs=3)
     assert [(c.jobs, c.closed) for c in made] == [(3, True)]
     precompile([relu(8)])
     assert len(made) == 1
-    assert client.default_compiler() is shared
+    assert under_settings.default_compiler().pool is shared
     assert not shared.closed
 
 
@@ -106,7 +107,7 @@ def test_an_exception_in_progress_ends_it(own_cache: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         precompile([relu(n) for n in range(20, 30)], jobs=1, progress=stop)
-    assert pipeline.store().info().entries < 10
+    assert under_settings.store().info().entries < 10
     (found,) = precompile([relu(31)])  # and the next one works
     assert found.cache == "miss"
 
@@ -134,8 +135,8 @@ def test_processes_share_the_work(own_cache: Path) -> None:
 def test_ctrl_c_does_not_wait_for_another_process(own_cache: Path, until, users_of) -> None:
     """The lock of the graph's entry is held here, as if this process compiled it."""
     graph = relu(50)
-    key = pipeline.cache_key(graph.freeze(), Target.parse("cpu"))
-    pipeline.store().put(CacheKey({"a": "makes the folders"}), {"x": b""}, {})
+    key = under_settings.cache_key(graph.freeze(), Target.parse("cpu"))
+    under_settings.store().put(CacheKey({"a": "makes the folders"}), {"x": b""}, {})
     code = (
         "from hipdnn_iree import Graph, precompile\n"
         "g = Graph(io_data_type='float'); g.relu(g.tensor(dims=(50, 4))).set_output()\n"
@@ -151,7 +152,7 @@ def test_ctrl_c_does_not_wait_for_another_process(own_cache: Path, until, users_
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=300)
     assert "KeyboardInterrupt" in err
-    assert pipeline.store().get(key) is None
+    assert under_settings.store().get(key) is None
 
 
 # --- require_precompiled ---------------------------------------------------------------------
@@ -164,7 +165,7 @@ def test_require_precompiled_says_what_is_missing_and_how_to_make_it(own_cache: 
     ) as caught:
         graph.build(require_precompiled=True)
     error = caught.value
-    assert error.key == pipeline.cache_key(graph.freeze(), Target.parse("cpu")).digest
+    assert error.key == under_settings.cache_key(graph.freeze(), Target.parse("cpu")).digest
     assert error.cache == str(own_cache)
     assert "the cache is empty" in error.nearest
     assert "hipdnn-iree compile GRAPH --target cpu" in str(error)

@@ -15,6 +15,7 @@ from ....graph_api.frozen import FrozenGraph
 from ....jit import support
 from ....jit.lowering import LOWERINGS
 from ....jit.lowering.forms import choices, merged
+from ....jit.options import BuildOptions, CompileOptions
 from ....jit.pipeline import Compiled, compile_graph, made_with
 from ....jit.settings import DATA_TILING, KNOBS, OPT_LEVELS, Settings, scope, settings
 from ....jit.target import Target
@@ -63,7 +64,7 @@ class IreeEngine(Engine):
         now = settings()
         # The settings decide the defaults of the knobs, and more that times depend on.
         more = {"runtime.driver": now.runtime_driver, "runtime.threads": str(now.runtime_threads)}
-        return {**made_with(), **now.key_ingredients(), **more}
+        return {**made_with(), **CompileOptions.of(now).key_ingredients(), **more}
 
     def knobs(self, graph: FrozenGraph, target: Target) -> tuple[EngineKnob, ...]:
         now, field = settings(), {k.field: k for k in KNOBS}
@@ -100,8 +101,9 @@ class IreeEngine(Engine):
         self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
     ) -> Plan:
         chosen = checked_knobs(self, graph, target, knobs)
-        with under(chosen):
-            return self.plan(graph, target, chosen, compile_graph(graph, target))
+        with under(chosen) as now:
+            compiled = compile_graph(graph, target, BuildOptions.of(now))
+            return self.plan(graph, target, chosen, compiled)
 
     def plan(
         self, graph: FrozenGraph, target: Target, knobs: dict[str, str], compiled: Compiled

@@ -9,12 +9,12 @@ from functools import cache
 import numpy as np
 import pytest
 from hipdnn_iree.graph_api.dtypes import DataType
-from hipdnn_iree.jit.compiler.client import Compiler
 from hipdnn_iree.jit.compiler.request import CompileRequest
 from hipdnn_iree.jit.runtime.device import Device
 from hipdnn_iree.jit.runtime.executable import Executable
 from hipdnn_iree.jit.runtime.loaded_module import LoadedModule, transient_bytes
 from hipdnn_iree.jit.signature import ArgSpec, Signature
+from under_settings import Compiler
 
 FLAGS = (
     *("--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3"),
