@@ -71,10 +71,10 @@ def test_run_show_explain(cli: Cli, graphs: Path, file: Path, own_cache: Path) -
 def test_nothing_is_written_when_a_target_fails(
     cli: Cli, graphs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(graph: Any, target: Any) -> Any:
+    def refuse(graph: Any, target: Any, options: Any) -> Any:
         if target.is_gfx9:
             raise CompileError("crashed", stage="crash")
-        return real(graph, target)
+        return real(graph, target, options)
 
     real = pipeline.compile_graph
     monkeypatch.setattr(pipeline, "compile_graph", refuse)

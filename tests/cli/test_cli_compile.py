@@ -82,10 +82,10 @@ def test_gfx9_without_hardware(cli: Cli, graphs: Path, tmp_path: Path) -> None:
 def test_a_failing_target_does_not_stop_the_others(
     cli: Cli, graphs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(graph: Any, target: Any) -> pipeline.Compiled:
+    def refuse(graph: Any, target: Any, options: Any) -> pipeline.Compiled:
         if target.is_gfx9:
             raise CompileError("crashed", stage="crash", reproducer="/tmp/r")
-        return real(graph, target)
+        return real(graph, target, options)
 
     real = pipeline.compile_graph
     monkeypatch.setattr(pipeline, "compile_graph", refuse)

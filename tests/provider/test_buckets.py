@@ -187,7 +187,7 @@ def test_few_codes_serve_many_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     real = pipeline.compile_graph
     from hipdnn_iree.provider.engines.iree import iree_engine as iree
 
-    monkeypatch.setattr(iree, "compile_graph", lambda g, t: done.append(g) or real(g, t))
+    monkeypatch.setattr(iree, "compile_graph", lambda g, *more: done.append(g) or real(g, *more))
     plan = graph(mlp).build("cpu", buckets={"n": 16})
     assert isinstance(plan, BucketPlan)
     for size in (3, 17, 16, 5, 32, 3):
