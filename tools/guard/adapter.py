@@ -190,12 +190,17 @@ def lower(graph: Any, target: str, variant: Variant) -> Lowered:
     where, wanted = _target(target), tuple(f"{op}={name}" for op, name in variant.strategies)
     try:
         with scope(compiler_forms=",".join(wanted), **variant.options):
-            now = settings()
+            now = _code_options(settings())
             told = tuple(flags(graph, where, now))
             key = _key(cache_key(graph, where, now).ingredients, graph, target, told, wanted)
-            return Lowered(lower_graph(graph, where, now.compiler_forms), "", told, key)
+            return Lowered(lower_graph(graph, where, now.forms), "", told, key)
     except Exception as error:  # which one is part of the record
         return Lowered("", type(error).__name__, (), {})
+
+
+def _code_options(now: Any) -> Any:
+    """Return the options that decide code."""
+    return _find("CompileOptions", "jit.options").of(now)
 
 
 class _SharedContexts:
