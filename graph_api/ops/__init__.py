@@ -32,7 +32,7 @@ from .sdpa_backward import SdpaBackward
 from .slice import Slice
 from .transpose import Transpose
 
-__all__ = ["OPS", "OPS_BY_JSON_TYPE"]
+__all__ = ["OPS", "OPS_BY_TYPE_NAME"]
 
 OPS: dict[str, type[Op]] = {
     op.NAME: op
@@ -67,4 +67,4 @@ OPS: dict[str, type[Op]] = {
         Transpose,
     )
 }
-OPS_BY_JSON_TYPE: dict[str, type[Op]] = {op.JSON.type: op for op in OPS.values()}
+OPS_BY_TYPE_NAME: dict[str, type[Op]] = {op.TYPE_NAME: op for op in OPS.values()}

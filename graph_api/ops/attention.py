@@ -9,9 +9,10 @@ from typing import ClassVar, Self
 from ..dtypes import DataType
 from ..enums import DiagonalAlignment
 from ..errors import Problem
-from .base import Absent, Field, Kind, Op, Ports
+from .base import Op, Ports
+from .fields import Absent, Field, Kind, fields
 
-__all__ = ["ATTN_RULES", "AttentionOp", "alibi_slopes", "mask_parameters"]
+__all__ = ["ATTN_RULES", "AttentionOp", "alibi_slopes", "diagonal_field", "mask_fields"]
 
 Ints = tuple[int, ...]
 
@@ -201,29 +202,27 @@ class AttentionOp(Op):
                     yield t.problem("ATTN-06", port, kind.json, "int32 or int64")
 
 
-def mask_parameters(section: str, older: str = "") -> tuple[Field, ...]:
-    """Return the JSON fields of the parameters that both ops have."""
+def mask_fields(section: str, older: str = "") -> tuple[Field, ...]:
+    """Return the fields of the parameters that both ops have, up to the diagonal."""
+    flags = ("alibi_mask", "padding_mask", "causal_mask", "causal_mask_bottom_right")
+    numbers = ("dropout_probability", "attn_scale_value")
+    bounds = ("left_bound", "right_bound")
     return (
-        *(
-            Field(name=n, section=section, older=older, kind=Kind.BOOL, default=False)
-            for n in ("alibi_mask", "padding_mask", "causal_mask", "causal_mask_bottom_right")
-        ),
-        *(
-            Field(name=n, section=section, older=older, kind=Kind.FLOAT, absent=Absent.NULL)
-            for n in ("dropout_probability", "attn_scale_value")
-        ),
-        *(
-            Field(name=n, section=section, older=older, kind=Kind.INT, absent=Absent.NULL)
-            for n in ("left_bound", "right_bound")
-        ),
-        Field(
-            name="diagonal_alignment",
-            section=section,
-            older=older,
-            kind=Kind.ENUM,
-            enum=DiagonalAlignment,
-            default=DiagonalAlignment.TOP_LEFT,
-        ),
+        *fields(Kind.BOOL, *flags, section=section, older=older, default=False),
+        *fields(Kind.FLOAT, *numbers, section=section, older=older, absent=Absent.NULL),
+        *fields(Kind.INT, *bounds, section=section, older=older, absent=Absent.NULL),
+    )
+
+
+def diagonal_field(section: str, older: str = "") -> Field:
+    """Return the field of the diagonal's alignment."""
+    return Field(
+        name="diagonal_alignment",
+        kind=Kind.ENUM,
+        section=section,
+        older=older,
+        enum=DiagonalAlignment,
+        default=DiagonalAlignment.TOP_LEFT,
     )
 
 

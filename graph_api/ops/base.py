@@ -1,4 +1,4 @@
-"""What an operation is: ports, parameters, rules, inference and its JSON form, all as data.
+"""What an operation is: ports, parameters, rules, inference and its fields in files, as data.
 
 An op is a frozen dataclass that holds only its parameters.  Which tensors it reads and writes is
 kept by the node, so that the op compares and hashes by what it computes.
@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from itertools import count, takewhile
 from typing import ClassVar, Self
 
 from ..dtypes import DataType
-from ..enums import ModeEnum
 from ..errors import Problem
 from ..tensor import Scalar, Tensor
+from .fields import Field
 
-__all__ = ["Field", "Inferred", "JsonForm", "Op", "OpSink", "Port", "PortView", "Ports"]
+__all__ = ["Inferred", "Op", "OpSink", "Port", "PortView", "Ports"]
 
 Ints = tuple[int, ...]
 
@@ -102,80 +101,6 @@ class Ports:
         )
 
 
-class Kind(Enum):
-    """How a JSON value is read and written."""
-
-    TENSOR = "tensor uid"
-    TENSORS = "array of tensor uids"
-    INT = "integer"
-    INTS = "array of integers"
-    FLOAT = "number"
-    BOOL = "boolean"
-    TEXT = "string"
-    BYTES = "array of bytes"
-    ENUM = "mode"
-
-
-class Absent(Enum):
-    """What is written for an optional field without a value (hipDNN knows both conventions)."""
-
-    REQUIRED = "always has a value"
-    NULL = "null"
-    OMITTED = "no key"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Field:
-    """One JSON field of a node.
-
-    Attributes
-    ----------
-    name : str
-        Port or parameter of the op.
-    key : str
-        JSON key; for tensors ``<name>_tensor_uid`` unless given.
-    section, older : str
-        Object inside the node that holds it (``""`` is the node itself), and the one in which
-        older files have it, where that is another.
-    kind : Kind
-        How it is read.
-    enum : type, optional
-        The enum of ``Kind.ENUM``.
-    as_code : bool
-        Write the enum's wire code instead of its spelling (hipDNN does so in places).
-    absent : Absent
-        How a missing value is written; reading takes a missing key and null alike.
-    default : object
-        Value taken when the key is missing.
-    """
-
-    name: str
-    key: str = ""
-    section: str = ""
-    older: str = ""
-    kind: Kind = Kind.TENSOR
-    enum: type[ModeEnum] | type[DataType] | None = None
-    as_code: bool = False
-    absent: Absent = Absent.REQUIRED
-    default: object = None
-
-    @property
-    def json_key(self) -> str:
-        """The key as written."""
-        if self.key:
-            return self.key
-        tensors = self.kind in (Kind.TENSOR, Kind.TENSORS)
-        return f"{self.name}_tensor_uid" if tensors else self.name
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JsonForm:
-    """hipDNN's JSON form of a node: its type string and its fields."""
-
-    type: str
-    fields: tuple[Field, ...]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Op:
     """Base of all operations.
@@ -185,7 +110,11 @@ class Op:
     NAME : hipDNN's name of the op, also the method of ``Graph``.
     INPUTS, OUTPUTS : ports in hipDNN's order.
     RULES : rule id -> one sentence; ``docs/reference/rules.md`` is generated from it.
-    JSON : hipDNN's JSON form.
+    TYPE_NAME : the node's type in graph JSON, and the name of its table in FlatBuffers.
+    WIRE_CODE : number of the node's type in hipDNN's FlatBuffers schema (union
+        ``NodeAttributes``, where 0 is NONE); None where hipDNN has no such node.
+    FIELDS : how ports and parameters are written down, in the order of the table's slots.
+    COSTS : whether the table ends in formulas for the cost of the op, for hipDNN's own use.
     LIKE : output port -> input port whose memory order the output takes by default.
     """
 
@@ -193,7 +122,10 @@ class Op:
     INPUTS: ClassVar[tuple[Port, ...]]
     OUTPUTS: ClassVar[tuple[Port, ...]]
     RULES: ClassVar[Mapping[str, str]]
-    JSON: ClassVar[JsonForm]
+    TYPE_NAME: ClassVar[str]
+    WIRE_CODE: ClassVar[int | None] = None
+    FIELDS: ClassVar[tuple[Field, ...]]
+    COSTS: ClassVar[bool] = False
     LIKE: ClassVar[Mapping[str, str]] = {}
 
     def computes(self) -> bool:

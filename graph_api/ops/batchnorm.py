@@ -8,8 +8,9 @@ from typing import ClassVar, NamedTuple
 
 from ..dtypes import DataType
 from ..tensor import Scalar, Tensor
-from .base import Inferred, JsonForm, OpSink, Port, Ports, variadic
-from .channel_norms import PEER_STATS, ChannelNorm, fields, rules
+from .base import Inferred, OpSink, Port, Ports, variadic
+from .channel_norms import PEER_STATS, ChannelNorm, rules
+from .fields import Absent, Field, inputs, outputs
 
 __all__ = ["Batchnorm", "BatchnormResult", "batchnorm"]
 
@@ -44,24 +45,15 @@ class Batchnorm(ChannelNorm):
         "prev_running_variance",
     )
     RULES: ClassVar[Mapping[str, str]] = rules(1, 2, 3, 4, 5, 6, 7, 10)
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="BatchnormAttributes",
-        fields=(
-            *fields("inputs", "x", "scale", "bias", "epsilon"),
-            PEER_STATS,
-            *fields(
-                "inputs", "prev_running_mean", "prev_running_variance", "momentum", optional=True
-            ),
-            *fields("outputs", "y"),
-            *fields(
-                "outputs",
-                "mean",
-                "inv_variance",
-                "next_running_mean",
-                "next_running_variance",
-                optional=True,
-            ),
-        ),
+    TYPE_NAME: ClassVar[str] = "BatchnormAttributes"
+    WIRE_CODE: ClassVar[int | None] = 4
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("x", "scale", "bias", "epsilon"),
+        PEER_STATS,
+        *inputs("prev_running_mean", "prev_running_variance", "momentum", absent=Absent.NULL),
+        *outputs("y"),
+        *outputs("mean", "inv_variance", absent=Absent.NULL),
+        *outputs("next_running_mean", "next_running_variance", absent=Absent.NULL),
     )
 
     def infer(self, t: Ports) -> Mapping[str, Inferred]:

@@ -8,8 +8,9 @@ from typing import ClassVar, NamedTuple
 
 from ..dtypes import DataType
 from ..tensor import Tensor
-from .base import Inferred, JsonForm, OpSink, Port, Ports, variadic
-from .channel_norms import PEER_STATS, ChannelNorm, fields, rules
+from .base import Inferred, OpSink, Port, Ports, variadic
+from .channel_norms import PEER_STATS, ChannelNorm, rules
+from .fields import Absent, Field, inputs, outputs
 
 __all__ = [
     "DEFAULT_EPSILON",
@@ -42,14 +43,14 @@ class BatchnormBackward(ChannelNorm):
     LIKE: ClassVar[Mapping[str, str]] = {"dx": "x"}
     PER_CHANNEL: ClassVar[tuple[str, ...]] = ("mean", "inv_variance", "scale")
     RULES: ClassVar[Mapping[str, str]] = rules(1, 2, 7, 8, 9, 10)
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="BatchnormBackwardAttributes",
-        fields=(
-            *fields("inputs", "dy", "x", "scale"),
-            PEER_STATS,
-            *fields("inputs", "mean", "inv_variance", optional=True),
-            *fields("outputs", "dx", "dscale", "dbias"),
-        ),
+    TYPE_NAME: ClassVar[str] = "BatchnormBackwardAttributes"
+    WIRE_CODE: ClassVar[int | None] = 3
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("dy", "x"),
+        *inputs("mean", "inv_variance", absent=Absent.NULL),
+        *inputs("scale"),
+        PEER_STATS,
+        *outputs("dx", "dscale", "dbias"),
     )
 
     def infer(self, t: Ports) -> Mapping[str, Inferred]:

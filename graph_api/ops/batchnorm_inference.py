@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from ..dtypes import DataType
 from ..tensor import Tensor
-from .base import Inferred, JsonForm, OpSink, Port, Ports
-from .channel_norms import ChannelNorm, fields, rules
+from .base import Inferred, OpSink, Port, Ports
+from .channel_norms import ChannelNorm, rules
+from .fields import Field, inputs, outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +29,11 @@ class BatchnormInference(ChannelNorm):
     LIKE: ClassVar[Mapping[str, str]] = {"y": "x"}
     PER_CHANNEL: ClassVar[tuple[str, ...]] = ("mean", "inv_variance", "scale", "bias")
     RULES: ClassVar[Mapping[str, str]] = rules(1, 2, 10)
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="BatchnormInferenceAttributes",
-        fields=(
-            *fields("inputs", "x", "mean", "inv_variance", "scale", "bias"),
-            *fields("outputs", "y"),
-        ),
+    TYPE_NAME: ClassVar[str] = "BatchnormInferenceAttributes"
+    WIRE_CODE: ClassVar[int | None] = 1
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("x", "mean", "inv_variance", "scale", "bias"),
+        *outputs("y"),
     )
 
     def infer(self, t: Ports) -> Mapping[str, Inferred]:

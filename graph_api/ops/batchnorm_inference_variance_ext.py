@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from ..dtypes import DataType
 from ..tensor import Scalar, Tensor
-from .base import Inferred, JsonForm, OpSink, Port, Ports
-from .channel_norms import ChannelNorm, fields, rules
+from .base import Inferred, OpSink, Port, Ports
+from .channel_norms import ChannelNorm, rules
+from .fields import Field, inputs, outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,12 +30,12 @@ class BatchnormInferenceVarianceExt(ChannelNorm):
     LIKE: ClassVar[Mapping[str, str]] = {"y": "x"}
     PER_CHANNEL: ClassVar[tuple[str, ...]] = ("mean", "variance", "scale", "bias")
     RULES: ClassVar[Mapping[str, str]] = rules(1, 2, 3, 4, 10)
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="BatchnormInferenceAttributesVarianceExt",
-        fields=(
-            *fields("inputs", "x", "mean", "variance", "scale", "bias", "epsilon"),
-            *fields("outputs", "y"),
-        ),
+    TYPE_NAME: ClassVar[str] = "BatchnormInferenceAttributesVarianceExt"
+    WIRE_CODE: ClassVar[int | None] = 8
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("x", "mean", "variance", "scale", "bias"),
+        *outputs("y"),
+        *inputs("epsilon"),
     )
 
     def infer(self, t: Ports) -> Mapping[str, Inferred]:

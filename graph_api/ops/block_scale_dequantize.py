@@ -10,7 +10,8 @@ from .. import arguments
 from ..dtypes import DataType
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Absent, Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports
+from .base import Inferred, Op, OpSink, Port, Ports
+from .fields import Absent, Field, Kind, inputs, outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,15 +39,13 @@ class BlockScaleDequantize(Op):
         "BLOCKD-02": "block sizes are those that the dims of x and scale say",
         "BLOCKD-03": "scale holds floats, x holds numbers, and the compute type is a floating one",
     }
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="BlockScaleDequantizeAttributes",
-        fields=(
-            Field(name="x", section="inputs"),
-            Field(name="scale", section="inputs"),
-            Field(name="y", section="outputs"),
-            Field(name="block_size", kind=Kind.INTS, absent=Absent.OMITTED),
-            Field(name="is_negative_scale", kind=Kind.BOOL, default=False),
-        ),
+    TYPE_NAME: ClassVar[str] = "BlockScaleDequantizeAttributes"
+    WIRE_CODE: ClassVar[int | None] = 13
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("x", "scale"),
+        *outputs("y"),
+        Field(name="block_size", kind=Kind.INTS, bits=32, absent=Absent.OMITTED),
+        Field(name="is_negative_scale", kind=Kind.BOOL, default=False),
     )
 
     def check(self, t: Ports) -> Iterator[Problem]:

@@ -11,7 +11,8 @@ from ..dtypes import DataType
 from ..errors import Problem
 from ..layout import strides_in_order
 from ..tensor import Tensor
-from .base import Absent, Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports
+from .base import Inferred, Op, OpSink, Port, Ports
+from .fields import Absent, Field, Kind, inputs, outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,16 +48,14 @@ class BlockScaleQuantize(Op):
         "BLOCKQ-04": "y has a floating type of 8 bits or less with a sign",
         "BLOCKQ-05": "scale has a floating type",
     }
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="BlockScaleQuantizeAttributes",
-        fields=(
-            Field(name="x", section="inputs"),
-            Field(name="y", section="outputs"),
-            Field(name="scale", section="outputs"),
-            Field(name="block_size", kind=Kind.INT, absent=Absent.OMITTED),
-            Field(name="axis", kind=Kind.INT, absent=Absent.OMITTED),
-            Field(name="transpose", kind=Kind.BOOL, default=False),
-        ),
+    TYPE_NAME: ClassVar[str] = "BlockScaleQuantizeAttributes"
+    WIRE_CODE: ClassVar[int | None] = 14
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("x"),
+        *outputs("y", "scale"),
+        Field(name="block_size", kind=Kind.INT, bits=32, absent=Absent.OMITTED),
+        Field(name="axis", kind=Kind.INT, absent=Absent.OMITTED),
+        Field(name="transpose", kind=Kind.BOOL, default=False),
     )
 
     def resolve(self, t: Ports) -> Self:

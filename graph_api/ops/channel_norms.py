@@ -1,4 +1,4 @@
-"""What the four forms of batch normalisation share: dims, rules and JSON fields."""
+"""What the four forms of batch normalisation share: dims, rules and fields."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import ClassVar
 
 from ..dtypes import DataType
 from ..errors import Problem
-from .base import Absent, Field, Ints, Kind, Op, Ports
+from .base import Ints, Op, Ports
+from .fields import Field, Kind
 
-__all__ = ["BN_RULES", "PEER_STATS", "ChannelNorm", "fields", "rules"]
+__all__ = ["BN_RULES", "PEER_STATS", "ChannelNorm", "rules"]
 
 BN_RULES = {
     "BN-01": "x has rank 2 to 5 (N, C, up to three spatial dims)",
@@ -29,12 +30,6 @@ BN_RULES = {
 def rules(*numbers: int) -> dict[str, str]:
     """Return the shared rules with these numbers, in order."""
     return {rule: text for rule, text in BN_RULES.items() if int(rule[-2:]) in numbers}
-
-
-def fields(section: str, *names: str, optional: bool = False) -> tuple[Field, ...]:
-    """Return JSON fields of tensors in a section; an optional one is null when absent."""
-    absent = Absent.NULL if optional else Absent.REQUIRED
-    return tuple(Field(name=n, section=section, absent=absent) for n in names)
 
 
 PEER_STATS = Field(name="peer_stats", section="inputs", kind=Kind.TENSORS)

@@ -9,7 +9,8 @@ from typing import ClassVar, Self
 from .. import arguments
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports, variadic
+from .base import Inferred, Op, OpSink, Port, Ports, variadic
+from .fields import Field, Kind, outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,13 +29,11 @@ class Concatenate(Op):
         "CONCAT-03": "the tensors have the same dims, apart from the axis",
         "CONCAT-04": "the tensors have one data type",
     }
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="ConcatenateAttributes",
-        fields=(
-            Field(name="x", key="x_tensor_uids", section="inputs", kind=Kind.TENSORS),
-            Field(name="y", section="outputs"),
-            Field(name="axis", kind=Kind.INT),
-        ),
+    TYPE_NAME: ClassVar[str] = "ConcatenateAttributes"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field(name="x", spelled="x_tensor_uids", section="inputs", kind=Kind.TENSORS),
+        *outputs("y"),
+        Field(name="axis", kind=Kind.INT),
     )
 
     def computes(self) -> bool:

@@ -11,8 +11,9 @@ from ..dtypes import DataType
 from ..enums import ConvMode
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Field, Inferred, JsonForm, OpSink, Port, Ports
-from .conv_fprop import CONV_RULES, ConvOp, conv_arguments, conv_parameters
+from .base import Inferred, OpSink, Port, Ports
+from .conv_fprop import CONV_FIELDS, CONV_RULES, ConvOp, conv_arguments
+from .fields import Field, inputs, outputs
 
 Ints = tuple[int, ...]
 
@@ -38,14 +39,13 @@ class ConvDgrad(ConvOp):
     OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("dx"),)
     LIKE: ClassVar[Mapping[str, str]] = {"dx": "dy"}
     RULES: ClassVar[Mapping[str, str]] = CONV_RULES | DGRAD_RULES
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="ConvolutionBwdAttributes",
-        fields=(
-            Field(name="dy", section="inputs"),
-            Field(name="w", section="inputs"),
-            Field(name="dx", section="outputs"),
-            *conv_parameters(),
-        ),
+    TYPE_NAME: ClassVar[str] = "ConvolutionBwdAttributes"
+    WIRE_CODE: ClassVar[int | None] = 6
+    COSTS: ClassVar[bool] = True
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("dy", "w"),
+        *outputs("dx"),
+        *CONV_FIELDS,
     )
 
     def resolve(self, t: Ports) -> Self:

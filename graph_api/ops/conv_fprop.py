@@ -11,43 +11,32 @@ from ..dtypes import DataType
 from ..enums import ConvMode
 from ..errors import GraphError, Problem
 from ..tensor import Tensor
-from .base import (
-    Absent,
-    Field,
-    Inferred,
-    JsonForm,
-    Kind,
-    Op,
-    OpSink,
-    Port,
-    Ports,
-    check_length,
-    filled,
-)
+from .base import Inferred, Op, OpSink, Port, Ports, check_length, filled
+from .fields import Field, Kind, fields, inputs, outputs
 
 Ints = tuple[int, ...]
 
 
-def conv_parameters() -> tuple[Field, ...]:
-    """Return the JSON fields that the three convolutions share.
-
-    hipDNN demands all five; hand-made files leave some out, and then mean no padding, unit steps
-    and the mode of machine learning (``post_padding`` follows ``pre_padding``).
-    """
-    ints = [
-        Field(name=n, section="parameters", kind=Kind.INTS, default=())
-        for n in ("pre_padding", "post_padding", "stride", "dilation")
-    ]
-    mode = Field(
-        name="conv_mode",
+CONV_FIELDS = (
+    *fields(
+        Kind.INTS,
+        *("pre_padding", "post_padding", "stride", "dilation"),
         section="parameters",
+        default=(),
+    ),
+    Field(
+        name="conv_mode",
         kind=Kind.ENUM,
+        section="parameters",
         enum=ConvMode,
-        absent=Absent.REQUIRED,
         default=ConvMode.CROSS_CORRELATION,
-    )
-    return (*ints, mode)
+    ),
+)
+"""What the three convolutions share.
 
+hipDNN demands all five; hand-made files leave some out, and then mean no padding, unit strides
+and the mode of machine learning (``post_padding`` follows ``pre_padding``).
+"""
 
 CONV_RULES = {
     "CONV-01": "the image has rank 3 to 5 (N, C, one to three spatial dims)",
@@ -190,14 +179,13 @@ class ConvFprop(ConvOp):
     INPUTS: ClassVar[tuple[Port, ...]] = (Port("x"), Port("w"))
     OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("y"),)
     LIKE: ClassVar[Mapping[str, str]] = {"y": "x"}
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="ConvolutionFwdAttributes",
-        fields=(
-            Field(name="x", section="inputs"),
-            Field(name="w", section="inputs"),
-            Field(name="y", section="outputs"),
-            *conv_parameters(),
-        ),
+    TYPE_NAME: ClassVar[str] = "ConvolutionFwdAttributes"
+    WIRE_CODE: ClassVar[int | None] = 5
+    COSTS: ClassVar[bool] = True
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("x", "w"),
+        *outputs("y"),
+        *CONV_FIELDS,
     )
 
     def resolve(self, t: Ports) -> Self:

@@ -13,7 +13,8 @@ from ..dtypes import DataType
 from ..errors import GraphError, Problem
 from ..mlir_text import results_of
 from ..tensor import Scalar, Tensor
-from .base import Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports
+from .base import Inferred, Op, OpSink, Port, Ports
+from .fields import Field, Kind
 
 __all__ = ["MLIR_ID", "CustomOp", "custom_node", "custom_op"]
 
@@ -56,14 +57,13 @@ class CustomOp(Op):
         "CUSTOM-02": "a custom op has at least one input and one output",
         "CUSTOM-03": "the dims of every output of a custom op are given, as nothing follows",
     }
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="CustomOpAttributes",
-        fields=(
-            Field(name="custom_op_id", kind=Kind.TEXT),
-            Field(name="inputs", key="input_tensor_uids", kind=Kind.TENSORS),
-            Field(name="outputs", key="output_tensor_uids", kind=Kind.TENSORS),
-            Field(name="data", kind=Kind.BYTES),
-        ),
+    TYPE_NAME: ClassVar[str] = "CustomOpAttributes"
+    WIRE_CODE: ClassVar[int | None] = 16
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field(name="custom_op_id", kind=Kind.TEXT),
+        Field(name="inputs", spelled="input_tensor_uids", kind=Kind.TENSORS),
+        Field(name="outputs", spelled="output_tensor_uids", kind=Kind.TENSORS),
+        Field(name="data", kind=Kind.BYTES),
     )
 
     def __getstate__(self) -> dict[str, Any]:

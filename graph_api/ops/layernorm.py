@@ -11,7 +11,8 @@ from ..dtypes import DataType
 from ..enums import NormFwdPhase
 from ..errors import Problem
 from ..tensor import Scalar, Tensor
-from .base import Absent, Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports
+from .base import Inferred, Op, OpSink, Port, Ports
+from .fields import Absent, Field, Kind, inputs, outputs
 from .row_norms import (
     ROWNORM_RULES,
     check_parameters,
@@ -54,20 +55,19 @@ class Layernorm(Op):
     )
     LIKE: ClassVar[Mapping[str, str]] = {"y": "x"}
     RULES: ClassVar[Mapping[str, str]] = ROWNORM_RULES
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="LayernormAttributes",
-        fields=(
-            *(Field(name=n, section="inputs") for n in ("x", "scale", "bias", "epsilon")),
-            Field(name="y", section="outputs"),
-            *(Field(name=n, section="outputs", absent=Absent.NULL) for n in _STATISTICS),
-            Field(name="normalized_dim_count", kind=Kind.INT, default=0),
-            Field(
-                name="forward_phase",
-                kind=Kind.ENUM,
-                enum=NormFwdPhase,
-                as_code=True,
-                default=NormFwdPhase.NOT_SET,
-            ),
+    TYPE_NAME: ClassVar[str] = "LayernormAttributes"
+    WIRE_CODE: ClassVar[int | None] = 11
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("x", "scale", "bias", "epsilon"),
+        *outputs("y"),
+        Field(name="normalized_dim_count", kind=Kind.INT, default=0),
+        *outputs(*_STATISTICS, absent=Absent.NULL),
+        Field(
+            name="forward_phase",
+            kind=Kind.ENUM,
+            enum=NormFwdPhase,
+            as_code=True,
+            default=NormFwdPhase.NOT_SET,
         ),
     )
 

@@ -10,7 +10,8 @@ from .. import arguments
 from ..dtypes import DataType
 from ..errors import Problem
 from ..tensor import Scalar, Tensor
-from .base import Absent, Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports
+from .base import Inferred, Op, OpSink, Port, Ports
+from .fields import Absent, Field, Kind, inputs, outputs
 from .row_norms import ROWNORM_RULES, check_dy, check_parameters, check_saved, shortest_count
 
 _OPTIONAL = ("mean", "inv_variance", "epsilon")
@@ -38,14 +39,13 @@ class LayernormBackward(Op):
     OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("dx"), Port("dscale"), Port("dbias"))
     LIKE: ClassVar[Mapping[str, str]] = {"dx": "x", "dscale": "scale", "dbias": "scale"}
     RULES: ClassVar[Mapping[str, str]] = ROWNORM_RULES
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="LayernormBackwardAttributes",
-        fields=(
-            *(Field(name=n, section="inputs") for n in ("dy", "x", "scale")),
-            *(Field(name=n, section="inputs", absent=Absent.NULL) for n in _OPTIONAL),
-            *(Field(name=n, section="outputs") for n in ("dx", "dscale", "dbias")),
-            Field(name="normalized_dim_count", kind=Kind.INT, default=0),
-        ),
+    TYPE_NAME: ClassVar[str] = "LayernormBackwardAttributes"
+    WIRE_CODE: ClassVar[int | None] = 20
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("dy", "x", "scale"),
+        *inputs(*_OPTIONAL, absent=Absent.NULL),
+        *outputs("dx", "dscale", "dbias"),
+        Field(name="normalized_dim_count", kind=Kind.INT, default=0),
     )
 
     def check(self, t: Ports) -> Iterator[Problem]:

@@ -9,7 +9,8 @@ from typing import ClassVar
 from ..dtypes import DataType
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Field, Inferred, JsonForm, Op, OpSink, Port, Ports
+from .base import Inferred, Op, OpSink, Port, Ports
+from .fields import Field, inputs, outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,13 +25,12 @@ class Matmul(Op):
         "MATMUL-02": "a's last dim equals b's last but one",
         "MATMUL-03": "of two batch dims one divides the other (the smaller one is repeated)",
     }
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="MatmulAttributes",
-        fields=(
-            Field(name="a", section="inputs"),
-            Field(name="b", section="inputs"),
-            Field(name="c", section="outputs"),
-        ),
+    TYPE_NAME: ClassVar[str] = "MatmulAttributes"
+    WIRE_CODE: ClassVar[int | None] = 9
+    COSTS: ClassVar[bool] = True
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("a", "b"),
+        *outputs("c"),
     )
 
     def check(self, t: Ports) -> Iterator[Problem]:

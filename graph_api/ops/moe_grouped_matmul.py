@@ -11,7 +11,8 @@ from ..dtypes import DataType
 from ..enums import MoeGroupedMatmulMode
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Absent, Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports
+from .base import Inferred, Op, OpSink, Port, Ports
+from .fields import Absent, Field, Kind, inputs, outputs
 
 __all__ = ["MoeGroupedMatmul", "check_groups", "moe_grouped_matmul"]
 
@@ -78,23 +79,19 @@ class MoeGroupedMatmul(Op):
     )
     OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("output"),)
     RULES: ClassVar[Mapping[str, str]] = MOE_RULES
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="MoeGroupedMatmulAttributes",
-        fields=(
-            *(Field(name=n, section="inputs") for n in ("token", "weight", "first_token_offset")),
-            *(
-                Field(name=n, section="inputs", absent=Absent.OMITTED)
-                for n in ("token_index", "token_ks")
-            ),
-            Field(name="output", section="outputs"),
-            Field(
-                name="mode",
-                kind=Kind.ENUM,
-                enum=MoeGroupedMatmulMode,
-                default=MoeGroupedMatmulMode.NONE,
-            ),
-            Field(name="top_k", kind=Kind.INT, default=0),
+    TYPE_NAME: ClassVar[str] = "MoeGroupedMatmulAttributes"
+    WIRE_CODE: ClassVar[int | None] = 22
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("token", "weight", "first_token_offset"),
+        *inputs("token_index", "token_ks", absent=Absent.OMITTED),
+        *outputs("output"),
+        Field(
+            name="mode",
+            kind=Kind.ENUM,
+            enum=MoeGroupedMatmulMode,
+            default=MoeGroupedMatmulMode.NONE,
         ),
+        Field(name="top_k", kind=Kind.INT, bits=32, default=0),
     )
 
     def check(self, t: Ports) -> Iterator[Problem]:

@@ -9,7 +9,8 @@ from typing import ClassVar, Self
 from ..dtypes import DataType
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Field, Inferred, Ints, JsonForm, Op, OpSink, Port, Ports
+from .base import Inferred, Ints, Op, OpSink, Port, Ports
+from .fields import Field, inputs, outputs
 from .moe_grouped_matmul import MOE_RULES, check_groups, check_rows
 
 __all__ = ["MoeGroupedMatmulBwd", "moe_grouped_matmul_bwd"]
@@ -39,12 +40,11 @@ class MoeGroupedMatmulBwd(Op):
     )
     OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("dweight"),)
     RULES: ClassVar[Mapping[str, str]] = MOE_RULES | MOEBWD_RULES
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="MoeGroupedMatmulBwdAttributes",
-        fields=(
-            *(Field(name=n, section="inputs") for n in ("doutput", "token", "first_token_offset")),
-            Field(name="dweight", section="outputs"),
-        ),
+    TYPE_NAME: ClassVar[str] = "MoeGroupedMatmulBwdAttributes"
+    WIRE_CODE: ClassVar[int | None] = 23
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("doutput", "token", "first_token_offset"),
+        *outputs("dweight"),
     )
 
     def check(self, t: Ports) -> Iterator[Problem]:

@@ -12,7 +12,8 @@ from ..dtypes import DataType
 from ..errors import Problem
 from ..tensor import Tensor
 from ..values import stored
-from .base import Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports, filled
+from .base import Inferred, Op, OpSink, Port, Ports, filled
+from .fields import Field, Kind, fields, inputs, outputs
 
 Ints = tuple[int, ...]
 
@@ -42,15 +43,12 @@ class Pad(Op):
         "PAD-02": "at least one element of x remains in each dim",
         "PAD-03": "value is a finite float32 number that x's data type can hold",
     }
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="PadAttributes",
-        fields=(
-            Field(name="x", section="inputs"),
-            Field(name="y", section="outputs"),
-            Field(name="pre_padding", kind=Kind.INTS),
-            Field(name="post_padding", kind=Kind.INTS),
-            Field(name="value", kind=Kind.FLOAT, default=0.0),
-        ),
+    TYPE_NAME: ClassVar[str] = "PadAttributes"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("x"),
+        *outputs("y"),
+        *fields(Kind.INTS, "pre_padding", "post_padding"),
+        Field(name="value", kind=Kind.FLOAT, default=0.0),
     )
 
     def computes(self) -> bool:

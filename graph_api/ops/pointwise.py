@@ -13,7 +13,8 @@ from ..errors import Problem
 from ..layout import broadcast_dims, is_broadcast, strides_like
 from ..tensor import Scalar, Tensor
 from ..values import stored
-from .base import Absent, Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports
+from .base import Inferred, Op, OpSink, Port, Ports
+from .fields import Absent, Field, Kind, fields, inputs, outputs
 
 _INPUTS = ("in_0", "in_1", "in_2")
 _FLOATS = (
@@ -34,10 +35,6 @@ _COPYING = (
     PointwiseMode.BINARY_SELECT,
     PointwiseMode.GEN_INDEX,
 )
-
-
-def _null(name: str, kind: Kind, key: str = "") -> Field:
-    return Field(name=name, key=key, section="inputs", kind=kind, absent=Absent.NULL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,24 +80,29 @@ class Pointwise(Op):
         "PW-07": "a function of real numbers (EXP, SQRT...) has a floating compute type",
         "PW-08": "an attribute is a finite float32 number, as in hipDNN",
     }
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="PointwiseAttributes",
-        fields=(
-            Field(name="in_0", section="inputs"),
-            _null("in_1", Kind.TENSOR),
-            _null("in_2", Kind.TENSOR),
-            Field(name="out_0", section="outputs"),
-            Field(
-                name="mode",
-                key="operation",
-                section="inputs",
-                kind=Kind.ENUM,
-                enum=PointwiseMode,
-            ),
-            *(_null(name, Kind.FLOAT) for name in _FLOATS),
-            # hipDNN calls it a tensor uid; it is a plain axis number.
-            _null("axis", Kind.INT, "axis_tensor_uid"),
+    TYPE_NAME: ClassVar[str] = "PointwiseAttributes"
+    WIRE_CODE: ClassVar[int | None] = 2
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field(
+            name="mode",
+            kind=Kind.ENUM,
+            spelled="operation",
+            section="inputs",
+            enum=PointwiseMode,
         ),
+        *fields(Kind.FLOAT, *_FLOATS[:3], section="inputs", absent=Absent.NULL),
+        # hipDNN calls it a tensor uid; it is a plain axis number.
+        Field(
+            name="axis",
+            kind=Kind.INT,
+            spelled="axis_tensor_uid",
+            section="inputs",
+            absent=Absent.NULL,
+        ),
+        *inputs("in_0"),
+        *inputs("in_1", "in_2", absent=Absent.NULL),
+        *outputs("out_0"),
+        *fields(Kind.FLOAT, *_FLOATS[3:], section="inputs", absent=Absent.NULL),
     )
 
     def computes(self) -> bool:

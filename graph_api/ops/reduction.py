@@ -11,7 +11,8 @@ from ..dtypes import DataType
 from ..enums import ReductionMode
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Absent, Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports
+from .base import Inferred, Op, OpSink, Port, Ports
+from .fields import Field, Kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,14 +45,13 @@ class Reduction(Op):
         "REDUCE-05": "at least one dim is reduced",
         "REDUCE-06": "AVG and NORM2 have a floating compute type",
     }
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="ReductionAttributes",
-        fields=(
-            Field(name="x", key="in_tensor_uid"),
-            Field(name="y", key="out_tensor_uid"),
-            Field(name="mode", kind=Kind.ENUM, enum=ReductionMode),
-            Field(name="is_deterministic", kind=Kind.BOOL, absent=Absent.REQUIRED, default=False),
-        ),
+    TYPE_NAME: ClassVar[str] = "ReductionAttributes"
+    WIRE_CODE: ClassVar[int | None] = 18
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field(name="mode", kind=Kind.ENUM, enum=ReductionMode),
+        Field(name="x", spelled="in_tensor_uid"),
+        Field(name="y", spelled="out_tensor_uid"),
+        Field(name="is_deterministic", kind=Kind.BOOL, default=False),
     )
 
     def reduced(self, t: Ports) -> tuple[int, ...]:

@@ -11,8 +11,9 @@ from ..dtypes import DataType
 from ..enums import PaddingMode, ResampleMode, ResizeCoordinates
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Field, Inferred, JsonForm, OpSink, Port, Ports
-from .resample_fwd import RESAMPLE_RULES, ResampleOp, coordinates_of, resample_parameters
+from .base import Inferred, OpSink, Port, Ports
+from .fields import Field, Kind, fields
+from .resample_fwd import RESAMPLE_FIELDS, RESAMPLE_RULES, ResampleOp, coordinates_of
 
 Ints = tuple[int, ...]
 
@@ -39,9 +40,11 @@ class ResampleBwd(ResampleOp):
     OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("dx"),)
     LIKE: ClassVar[Mapping[str, str]] = {"dx": "dy"}
     RULES: ClassVar[Mapping[str, str]] = RESAMPLE_RULES | BACKWARD_RULES
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="ResampleBwdAttributes",
-        fields=(Field(name="dy"), Field(name="dx"), *resample_parameters()),
+    TYPE_NAME: ClassVar[str] = "ResampleBwdAttributes"
+    WIRE_CODE: ClassVar[int | None] = 21
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *fields(Kind.TENSOR, "dy", "dx"),
+        *RESAMPLE_FIELDS,
     )
 
     def resolve(self, t: Ports) -> Self:

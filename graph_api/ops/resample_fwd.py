@@ -12,7 +12,8 @@ from ..dtypes import DataType
 from ..enums import PaddingMode, ResampleMode, ResizeCoordinates
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Absent, Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports, filled
+from .base import Inferred, Op, OpSink, Port, Ports, filled
+from .fields import Absent, Field, Kind, fields
 
 Ints = tuple[int, ...]
 
@@ -38,16 +39,20 @@ RESAMPLE_RULES: dict[str, str] = {
 }
 
 
-def resample_parameters() -> tuple[Field, ...]:
-    """Return the JSON fields that both directions share."""
-    return (
-        Field(name="index", absent=Absent.OMITTED),
-        *(Field(name=n, kind=Kind.INTS) for n in ("pre_padding", "post_padding")),
-        *(Field(name=n, kind=Kind.INTS) for n in ("stride", "window")),
-        Field(name="resample_mode", kind=Kind.ENUM, enum=ResampleMode),
-        Field(name="padding_mode", kind=Kind.ENUM, enum=PaddingMode),
-        Field(name="coordinates", kind=Kind.ENUM, enum=ResizeCoordinates, absent=Absent.OMITTED),
-    )
+RESAMPLE_FIELDS = (
+    *fields(Kind.TENSOR, "index", absent=Absent.OMITTED),
+    *fields(Kind.INTS, "pre_padding", "post_padding", "stride", "window"),
+    Field(name="resample_mode", kind=Kind.ENUM, enum=ResampleMode),
+    Field(name="padding_mode", kind=Kind.ENUM, enum=PaddingMode),
+    Field(
+        name="coordinates",
+        kind=Kind.ENUM,
+        enum=ResizeCoordinates,
+        absent=Absent.OMITTED,
+        assumed=ResizeCoordinates.HALF_PIXEL,
+    ),
+)
+"""What both directions share."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,14 +233,13 @@ class ResampleFwd(ResampleOp):
     OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("y"), Port("index", optional=True))
     LIKE: ClassVar[Mapping[str, str]] = {"y": "x", "index": "x"}
     RULES: ClassVar[Mapping[str, str]] = RESAMPLE_RULES
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="ResampleFwdAttributes",
-        fields=(
-            Field(name="x"),
-            Field(name="y"),
-            *resample_parameters(),
-            Field(name="generate_index", kind=Kind.BOOL, absent=Absent.OMITTED),
-        ),
+    TYPE_NAME: ClassVar[str] = "ResampleFwdAttributes"
+    WIRE_CODE: ClassVar[int | None] = 19
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *fields(Kind.TENSOR, "x", "y"),
+        *RESAMPLE_FIELDS,
+        # False by default in older schemas; both mean that an index decides.
+        Field(name="generate_index", kind=Kind.BOOL, absent=Absent.OMITTED),
     )
 
     def computes(self) -> bool:

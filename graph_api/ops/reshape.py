@@ -10,7 +10,8 @@ from typing import ClassVar, Self
 from .. import arguments
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports
+from .base import Inferred, Op, OpSink, Port, Ports
+from .fields import Field, Kind, inputs, outputs
 
 Ints = tuple[int, ...]
 
@@ -35,13 +36,11 @@ class Reshape(Op):
         "RESHAPE-02": "dim holds extents of at least 1, and at most one -1",
         "RESHAPE-03": "y has as many elements as x",
     }
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="ReshapeAttributes",
-        fields=(
-            Field(name="x", section="inputs"),
-            Field(name="y", section="outputs"),
-            Field(name="dim", kind=Kind.INTS, default=()),
-        ),
+    TYPE_NAME: ClassVar[str] = "ReshapeAttributes"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("x"),
+        *outputs("y"),
+        Field(name="dim", kind=Kind.INTS, default=()),
     )
 
     def computes(self) -> bool:

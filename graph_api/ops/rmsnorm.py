@@ -11,7 +11,8 @@ from ..dtypes import DataType
 from ..enums import NormFwdPhase
 from ..errors import Problem
 from ..tensor import Scalar, Tensor
-from .base import Absent, Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports
+from .base import Inferred, Op, OpSink, Port, Ports
+from .fields import Absent, Field, Kind, inputs, outputs
 from .row_norms import (
     ROWNORM_RULES,
     check_parameters,
@@ -46,20 +47,14 @@ class Rmsnorm(Op):
     OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("y"), Port("inv_rms", optional=True))
     LIKE: ClassVar[Mapping[str, str]] = {"y": "x"}
     RULES: ClassVar[Mapping[str, str]] = ROWNORM_RULES
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="RMSNormAttributes",
-        fields=(
-            *(Field(name=n, section="inputs") for n in ("x", "scale", "epsilon")),
-            Field(name="bias", section="inputs", absent=Absent.OMITTED),
-            Field(name="y", section="outputs"),
-            Field(name="inv_rms", section="outputs", absent=Absent.OMITTED),
-            Field(
-                name="forward_phase",
-                kind=Kind.ENUM,
-                enum=NormFwdPhase,
-                absent=Absent.OMITTED,
-            ),
-        ),
+    TYPE_NAME: ClassVar[str] = "RMSNormAttributes"
+    WIRE_CODE: ClassVar[int | None] = 10
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("x", "scale", "epsilon"),
+        *outputs("y"),
+        *inputs("bias", absent=Absent.OMITTED),
+        *outputs("inv_rms", absent=Absent.OMITTED),
+        Field(name="forward_phase", kind=Kind.ENUM, enum=NormFwdPhase, absent=Absent.OMITTED),
     )
 
     def resolve(self, t: Ports) -> Self:

@@ -10,7 +10,8 @@ from .. import arguments
 from ..dtypes import DataType
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Absent, Field, Inferred, JsonForm, Op, OpSink, Port, Ports
+from .base import Inferred, Op, OpSink, Port, Ports
+from .fields import Absent, Field, inputs, outputs
 from .row_norms import ROWNORM_RULES, check_dy, check_parameters
 
 
@@ -27,13 +28,12 @@ class RmsnormBackward(Op):
     )
     LIKE: ClassVar[Mapping[str, str]] = {"dx": "x", "dscale": "scale", "dbias": "scale"}
     RULES: ClassVar[Mapping[str, str]] = ROWNORM_RULES
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="RMSNormBackwardAttributes",
-        fields=(
-            *(Field(name=n, section="inputs") for n in ("dy", "x", "scale", "inv_rms")),
-            *(Field(name=n, section="outputs") for n in ("dx", "dscale")),
-            Field(name="dbias", section="outputs", absent=Absent.OMITTED),
-        ),
+    TYPE_NAME: ClassVar[str] = "RMSNormBackwardAttributes"
+    WIRE_CODE: ClassVar[int | None] = 17
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("dy", "x", "scale", "inv_rms"),
+        *outputs("dx", "dscale"),
+        *outputs("dbias", absent=Absent.OMITTED),
     )
 
     def check(self, t: Ports) -> Iterator[Problem]:

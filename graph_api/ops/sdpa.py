@@ -11,8 +11,9 @@ from ..dtypes import DataType
 from ..enums import AttentionImplementation, DiagonalAlignment
 from ..errors import Problem
 from ..tensor import Scalar, Tensor
-from .attention import ATTN_RULES, AttentionOp, mask_parameters
-from .base import Absent, Field, Inferred, JsonForm, Kind, OpSink, Port, Ports
+from .attention import ATTN_RULES, AttentionOp, diagonal_field, mask_fields
+from .base import Inferred, OpSink, Port, Ports
+from .fields import Absent, Field, Kind, inputs, outputs
 
 _OPTIONAL = (
     "attn_mask",
@@ -81,44 +82,46 @@ class Sdpa(AttentionOp):
         *("descale_q", "descale_k", "descale_v", "descale_s", "scale_s", "scale_o"),
     )
     RULES: ClassVar[Mapping[str, str]] = ATTN_RULES | SDPA_RULES
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="SdpaAttributes",
-        fields=(
-            *(Field(name=n, section="inputs") for n in ("q", "k", "v")),
-            *(Field(name=n, section="inputs", absent=Absent.NULL) for n in _OPTIONAL),
-            Field(name="o", section="outputs"),
-            *(Field(name=n, section="outputs", absent=Absent.NULL) for n in _RESULTS),
-            Field(
-                name="generate_stats",
-                section="attributes",
-                older="parameters",
-                kind=Kind.BOOL,
-                absent=Absent.NULL,
-            ),
-            *mask_parameters("attributes", older="parameters"),
-            Field(
-                name="max_seq_len_kv",
-                section="attributes",
-                older="parameters",
-                kind=Kind.INT,
-                absent=Absent.NULL,
-            ),
-            Field(
-                name="mma_core_mode",
-                section="attributes",
-                older="parameters",
-                kind=Kind.ENUM,
-                enum=DataType,
-                default=DataType.UNSET,
-            ),
-            Field(
-                name="implementation",
-                section="attributes",
-                older="parameters",
-                kind=Kind.ENUM,
-                enum=AttentionImplementation,
-                default=AttentionImplementation.AUTO,
-            ),
+    TYPE_NAME: ClassVar[str] = "SdpaAttributes"
+    WIRE_CODE: ClassVar[int | None] = 12
+    COSTS: ClassVar[bool] = True
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("q", "k", "v"),
+        *outputs("o"),
+        *inputs(*_OPTIONAL, absent=Absent.NULL),
+        *outputs(*_RESULTS, absent=Absent.NULL),
+        Field(
+            name="generate_stats",
+            kind=Kind.BOOL,
+            section="attributes",
+            older="parameters",
+            absent=Absent.NULL,
+        ),
+        *mask_fields("attributes", older="parameters"),
+        Field(
+            name="max_seq_len_kv",
+            kind=Kind.INT,
+            bits=32,
+            section="attributes",
+            older="parameters",
+            absent=Absent.NULL,
+        ),
+        diagonal_field("attributes", older="parameters"),
+        Field(
+            name="mma_core_mode",
+            kind=Kind.ENUM,
+            section="attributes",
+            older="parameters",
+            enum=DataType,
+            default=DataType.UNSET,
+        ),
+        Field(
+            name="implementation",
+            kind=Kind.ENUM,
+            section="attributes",
+            older="parameters",
+            enum=AttentionImplementation,
+            default=AttentionImplementation.AUTO,
         ),
     )
 

@@ -11,8 +11,9 @@ from ..dtypes import DataType
 from ..enums import DiagonalAlignment
 from ..errors import Problem
 from ..tensor import Scalar, Tensor
-from .attention import ATTN_RULES, AttentionOp, mask_parameters
-from .base import Absent, Field, Inferred, JsonForm, OpSink, Port, Ports
+from .attention import ATTN_RULES, AttentionOp, diagonal_field, mask_fields
+from .base import Inferred, OpSink, Port, Ports
+from .fields import Absent, Field, inputs, outputs
 
 _REQUIRED = ("q", "k", "v", "o", "do", "stats")
 _OPTIONAL = (
@@ -51,15 +52,16 @@ class SdpaBackward(AttentionOp):
     LIKE: ClassVar[Mapping[str, str]] = {"dq": "q", "dk": "k", "dv": "v", "dbias": "attn_mask"}
     SCALARS: ClassVar[tuple[str, ...]] = (*AttentionOp.SCALARS, "dropout_scale_inv")
     RULES: ClassVar[Mapping[str, str]] = ATTN_RULES | SDPA_BACKWARD_RULES
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="SdpaBackwardAttributes",
-        fields=(
-            *(Field(name=n, section="inputs") for n in _REQUIRED),
-            *(Field(name=n, section="inputs", absent=Absent.NULL) for n in _OPTIONAL),
-            *(Field(name=n, section="outputs") for n in _RESULTS),
-            Field(name="dbias", section="outputs", absent=Absent.NULL),
-            *mask_parameters("parameters"),
-        ),
+    TYPE_NAME: ClassVar[str] = "SdpaBackwardAttributes"
+    WIRE_CODE: ClassVar[int | None] = 15
+    COSTS: ClassVar[bool] = True
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs(*_REQUIRED),
+        *outputs(*_RESULTS),
+        *inputs(*_OPTIONAL, absent=Absent.NULL),
+        *outputs("dbias", absent=Absent.NULL),
+        *mask_fields("parameters"),
+        diagonal_field("parameters"),
     )
 
     def check(self, t: Ports) -> Iterator[Problem]:

@@ -9,7 +9,8 @@ from typing import ClassVar, Self
 from .. import arguments
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports, filled
+from .base import Inferred, Op, OpSink, Port, Ports, filled
+from .fields import Field, Kind, fields, inputs, outputs
 
 Ints = tuple[int, ...]
 
@@ -30,15 +31,12 @@ class Slice(Op):
         "SLICE-01": "starts, limits and strides have one value per dim of x",
         "SLICE-02": "in each dim 0 <= start < limit <= x's extent, and the stride is at least 1",
     }
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="SliceAttributes",
-        fields=(
-            Field(name="x", section="inputs"),
-            Field(name="y", section="outputs"),
-            Field(name="starts", kind=Kind.INTS),
-            Field(name="limits", kind=Kind.INTS),
-            Field(name="strides", kind=Kind.INTS, default=()),
-        ),
+    TYPE_NAME: ClassVar[str] = "SliceAttributes"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("x"),
+        *outputs("y"),
+        *fields(Kind.INTS, "starts", "limits"),
+        Field(name="strides", kind=Kind.INTS, default=()),
     )
 
     def computes(self) -> bool:

@@ -9,7 +9,8 @@ from typing import ClassVar
 from .. import arguments
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Field, Inferred, JsonForm, Kind, Op, OpSink, Port, Ports
+from .base import Inferred, Op, OpSink, Port, Ports
+from .fields import Field, Kind, inputs, outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,13 +25,11 @@ class Transpose(Op):
     RULES: ClassVar[Mapping[str, str]] = {
         "TRANSPOSE-01": "permutation names each of x's dims once",
     }
-    JSON: ClassVar[JsonForm] = JsonForm(
-        type="TransposeAttributes",
-        fields=(
-            Field(name="x", section="inputs"),
-            Field(name="y", section="outputs"),
-            Field(name="permutation", kind=Kind.INTS),
-        ),
+    TYPE_NAME: ClassVar[str] = "TransposeAttributes"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *inputs("x"),
+        *outputs("y"),
+        Field(name="permutation", kind=Kind.INTS),
     )
 
     def computes(self) -> bool:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...graph_api.dtypes import DataType
-from ...graph_api.formats.flatbuffer.wire_codes import wire_code
 from ...graph_api.ops import OPS
 from ...graph_api.ops.base import Op, Port
 from .options import Command, State
@@ -62,8 +61,8 @@ def _list() -> None:
         [
             (
                 op.NAME,
-                wire_code(op),
-                op.JSON.type,
+                op.WIRE_CODE,
+                op.TYPE_NAME,
                 _ports(op.INPUTS),
                 _ports(op.OUTPUTS),
             )
@@ -90,7 +89,7 @@ def _parameter(op: type[Op], param: Field[Any]) -> dict[str, Any]:
     default = param.default
     if default is MISSING and param.default_factory is not MISSING:
         default = param.default_factory()
-    form = next((f for f in op.JSON.fields if f.name == param.name), None)
+    form = next((f for f in op.FIELDS if f.name == param.name), None)
     choices = form.enum if form and form.enum else type(default)
     known = choices if isinstance(choices, type) and issubclass(choices, Enum) else ()
     return {
@@ -114,8 +113,8 @@ def _plain(value: Any) -> Any:
 def _described(op: type[Op], served: ByType) -> dict[str, Any]:
     return {
         "name": op.NAME,
-        "wire_code": wire_code(op),
-        "json_type": op.JSON.type,
+        "wire_code": op.WIRE_CODE,
+        "json_type": op.TYPE_NAME,
         "inputs": [_port_row(p) for p in op.INPUTS],
         "outputs": [_port_row(p) for p in op.OUTPUTS],
         "parameters": [_parameter(op, f) for f in fields(op)],
@@ -146,8 +145,8 @@ def _tell(op: type[Op], served: ByType) -> None:
     facts(
         [
             ("op", op.NAME),
-            ("wire code", wire_code(op)),
-            ("type in JSON", op.JSON.type),
+            ("wire code", op.WIRE_CODE),
+            ("type in JSON", op.TYPE_NAME),
             ("inputs", ", ".join(map(_port, op.INPUTS)) or "-"),
             ("outputs", ", ".join(map(_port, op.OUTPUTS)) or "-"),
         ]

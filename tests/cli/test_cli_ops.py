@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hipdnn_iree.graph_api.formats.flatbuffer.wire_codes import NODE_CODES, wire_code
+from hipdnn_iree.graph_api.formats.flatbuffer.node_tables import OPS_BY_CODE
 from hipdnn_iree.graph_api.ops import OPS
 from hipdnn_iree.jit.target import GFX9_ARCHS, Target
 from hipdnn_iree.provider.reference import sample_problems
@@ -19,8 +19,8 @@ Cli = Callable[..., Any]
 
 
 def test_wire_codes_are_those_of_the_schema() -> None:
-    assert sorted(NODE_CODES.values()) == list(range(1, 24))
-    assert {op.NAME: wire_code(op) for op in OPS.values() if wire_code(op)}.items() >= {
+    assert sorted(OPS_BY_CODE) == list(range(1, 24))
+    assert {op.NAME: code for code, op in OPS_BY_CODE.items()}.items() >= {
         "batchnorm_inference": 1,
         "pointwise": 2,
         "conv_fprop": 5,
@@ -41,7 +41,7 @@ def test_ops_tell_everything_in_json(cli: Cli) -> None:
     samples = sample_problems()
     for name, row in rows.items():
         op = OPS[name]
-        assert row["wire_code"] == NODE_CODES.get(row["json_type"])
+        assert row["wire_code"] == OPS[row["name"]].WIRE_CODE
         assert [p["name"] for p in row["inputs"]] == [p.name for p in op.INPUTS]
         assert [p["optional"] for p in row["outputs"]] == [p.optional for p in op.OUTPUTS]
         assert tuple(row["targets"]) == TARGETS == ("cpu", *GFX9_ARCHS)

@@ -11,7 +11,8 @@ from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.formats.flatbuffer.buffer_writer import write
 from hipdnn_iree.graph_api.formats.flatbuffer.decode import decode, decode_record, is_binary
 from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
-from hipdnn_iree.graph_api.formats.flatbuffer.hipdnn_tables import NODE_TYPES, VALUE_TYPES
+from hipdnn_iree.graph_api.formats.flatbuffer.hipdnn_tables import VALUE_TYPES
+from hipdnn_iree.graph_api.formats.flatbuffer.node_tables import NODE_TABLES
 from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import Era, Kind, Record
 from hipdnn_iree.graph_api.ops.batchnorm_inference import BatchnormInference
 from hipdnn_iree.graph_api.ops.batchnorm_inference_variance_ext import (
@@ -62,7 +63,7 @@ def test_every_field_is_read(recorded: Any) -> None:
     assert len(record["nodes"]) == len(recorded.json["nodes"])
     for node, wanted in zip(record["nodes"], recorded.json["nodes"], strict=True):
         assert node["name"] == wanted["name"]
-        assert NODE_TYPES[node["attributes_type"]] == wanted["type"]
+        assert NODE_TABLES[node["attributes_type"]].name == wanted["type"]
         attributes = node["attributes"]
         vectors = {s.name for s in attributes.table.slots if s.kind is Kind.SCALARS}
         # hipDNN shows a vector that is not there as an empty one.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -13,10 +14,8 @@ from hipdnn_iree.graph_api.errors import FormatError
 from hipdnn_iree.graph_api.formats.flatbuffer.decode import decode
 from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
 from hipdnn_iree.graph_api.formats.flatbuffer.hipdnn_tables import NODE_N25
-from hipdnn_iree.graph_api.formats.flatbuffer.op_table import FORMS, FORMS_BY_OP
+from hipdnn_iree.graph_api.formats.flatbuffer.node_tables import NODE_TABLES, OPS_BY_CODE, held
 from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import Era
-from hipdnn_iree.graph_api.formats.flatbuffer.wire_codes import NODE_CODES, wire_code
-from hipdnn_iree.graph_api.formats.flatbuffer.wire_form import Role
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.ops import OPS
 from hipdnn_iree.graph_api.ops.base import Op
@@ -27,7 +26,7 @@ N25_OPS = {
     *("conv_dgrad", "conv_fprop", "conv_wgrad", "pointwise"),
 }
 N25_TYPES = {"float", "half", "bfloat16", "double", "uint8", "int32"}
-ON_THE_WIRE = [name for name, op in OPS.items() if wire_code(op) is not None]
+ON_THE_WIRE = [name for name, op in OPS.items() if op.WIRE_CODE is not None]
 
 # hipDNN's tables, copied once more, from another page than those of the code: `?` marks what may
 # be missing, `[` a vector.
@@ -86,13 +85,15 @@ def parts(graph: FrozenGraph) -> Any:
 
 def served(graph: FrozenGraph) -> bool:
     """Whether hipDNN has a node for every op (reshape and its like have none), as it is."""
-    return all(wire_code(type(n.op)) and not said_by_us(n.op) for n in graph.nodes)
+    return all(n.op.WIRE_CODE and not said_by_us(n.op) for n in graph.nodes)
 
 
 def said_by_us(op: Op) -> bool:
     """Whether an op has a parameter that hipDNN has no field for."""
-    tacit = FORMS_BY_OP[op.NAME].tacit
-    return any(getattr(op, name) not in (None, value) for name, value in tacit.items())
+    return any(
+        field.assumed is not None and getattr(op, field.name) not in (None, field.assumed)
+        for field in op.FIELDS
+    )
 
 
 def fits_n25(graph: FrozenGraph) -> bool:
@@ -147,12 +148,11 @@ def test_the_samples_reach_every_op_of_the_wire() -> None:
     assert set(ON_THE_WIRE) - {"custom_op"} <= seen
 
 
-@pytest.mark.parametrize("code", FORMS)
+@pytest.mark.parametrize("code", OPS_BY_CODE)
 def test_fields_are_those_of_hipdnn(code: int) -> None:
-    form = FORMS[code]
-    assert NODE_CODES[form.op.JSON.type] == code == form.code
-    slots = [slot for slot in form.table.slots if not slot.note]
-    words = FIELDS[form.op.JSON.type].split()
+    table = NODE_TABLES[code]
+    slots = [slot for slot in table.slots if not slot.note]
+    words = FIELDS[table.name].split()
     assert [slot.id for slot in slots] == list(range(len(words)))
     for slot, word in zip(slots, words, strict=True):
         name = word.rstrip("?[")
@@ -161,12 +161,15 @@ def test_fields_are_those_of_hipdnn(code: int) -> None:
         assert slot.kind.value.startswith("vector") == word.endswith("[")
 
 
-@pytest.mark.parametrize("op", FORMS_BY_OP)
-def test_the_wire_and_json_hold_the_same_of_an_op(op: str) -> None:
-    form = FORMS_BY_OP[op]
-    wire = [*(f.name for f in form.fields if f.role is not Role.NOTE), *form.tacit]
-    assert len(wire) == len(set(wire))
-    assert set(wire) == {f.name for f in OPS[op].JSON.fields}
+@pytest.mark.parametrize("op", ON_THE_WIRE)
+def test_every_port_and_parameter_has_one_field(op: str) -> None:
+    kind = OPS[op]
+    names = [field.name for field in kind.FIELDS]
+    assert len(names) == len(set(names))
+    ports = {port.name for port in (*kind.INPUTS, *kind.OUTPUTS)}
+    assert ports <= set(names)
+    assert set(names) - ports <= {f.name for f in fields(kind)}
+    assert len(held(kind)) == len([s for s in NODE_TABLES[kind.WIRE_CODE or 0].slots if not s.note])
 
 
 # ---------------------------------------------------------------------------- single fields

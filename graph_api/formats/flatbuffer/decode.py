@@ -14,14 +14,14 @@ from ...dtypes import DataType
 from ...errors import FormatError, Problem
 from ...graph import Graph
 from ...ops.base import variadic
+from ...ops.fields import Kind
 from ...tensor import Tensor
 from ...values import from_byte
 from .buffer_reader import Reader
-from .hipdnn_tables import GRAPH, NODE, NODE_TYPES
+from .hipdnn_tables import GRAPH, NODE
 from .inv_variance import is_variance, reinterpret
-from .op_table import FORMS
+from .node_tables import OPS_BY_CODE, held
 from .schema_types import Era, Record
-from .wire_form import Role, WireForm
 from .wire_rules import problem
 
 __all__ = ["ENGINE_API", "Decoded", "decode", "decode_record", "is_binary"]
@@ -181,21 +181,21 @@ def _problems(record: Record) -> list[Problem]:
 
 def _node_problems(label: str, node: Record, uids: set[int]) -> list[Problem]:
     code = node["attributes_type"]
-    form = FORMS.get(code)
-    if form is None:
-        name = NODE_TYPES.get(code, "a type that this version does not know")
-        got = f"{name} (code {code})" if code else "no attributes"
-        wanted = ", ".join(f.op.JSON.type for f in FORMS.values())
+    op = OPS_BY_CODE.get(code)
+    if op is None:
+        unknown = f"a type that this version does not know (code {code})"
+        got = unknown if code else "no attributes"
+        wanted = ", ".join(op.TYPE_NAME for op in OPS_BY_CODE.values())
         return [problem("WIRE-09", label, "attributes", got, f"one of {wanted}")]
     found = []
     attributes = node["attributes"]
-    for field in form.fields:
-        value = attributes[field.slot.name]
-        if field.role is Role.PORT and value is not None and value not in uids:
-            found.append(_dangling(label, field.slot.name, value))
-        elif field.role is Role.PORTS:
+    for field in held(op):
+        value = attributes[field.key]
+        if field.kind is Kind.TENSOR and value is not None and value not in uids:
+            found.append(_dangling(label, field.key, value))
+        elif field.kind is Kind.TENSORS:
             missing = [uid for uid in value or () if uid not in uids][:3]
-            found += [_dangling(label, field.slot.name, uid) for uid in missing]
+            found += [_dangling(label, field.key, uid) for uid in missing]
     return found
 
 
@@ -231,21 +231,20 @@ def _tensor(graph: Graph, item: Record) -> Tensor:
 
 
 def _node(graph: Graph, item: Record, tensors: Mapping[int, Tensor]) -> None:
-    form: WireForm = FORMS[item["attributes_type"]]
+    op = OPS_BY_CODE[item["attributes_type"]]
     attributes = item["attributes"]
     ports: dict[str, Tensor] = {}
     values: dict[str, Any] = {}
-    for field in form.fields:
-        value = attributes[field.slot.name]
-        if value is None or field.role is Role.NOTE:
+    for field in held(op):
+        value = attributes[field.key]
+        if value is None:
             continue
-        if field.role is Role.PORT:
+        if field.kind is Kind.TENSOR:
             ports[field.name] = tensors[value]
-        elif field.role is Role.PORTS:
+        elif field.kind is Kind.TENSORS:
             ports |= variadic(field.name, (tensors[uid] for uid in value))
         else:
             values[field.name] = value
-    op = form.op
     outputs = {name: ports.pop(name) for p in op.OUTPUTS for name in p.connected(ports)}
     graph.add_node(
         op(**values),

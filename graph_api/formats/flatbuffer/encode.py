@@ -8,22 +8,21 @@ from typing import Any
 from ...dtypes import DataType
 from ...errors import FormatError, Problem
 from ...frozen import FrozenGraph, FrozenNode
-from ...ops.base import Port
+from ...ops.base import Op, Port
+from ...ops.fields import Kind
 from ...tensor import TensorSpec
 from ...values import from_byte
 from .buffer_writer import write
 from .hipdnn_tables import GRAPH, NODE, NODE_N25, TENSOR
-from .inv_variance import is_variance, narrowed
-from .op_table import FORMS, FORMS_BY_OP
+from .inv_variance import holds_inverse, is_variance, narrowed
+from .node_tables import NODE_TABLES, OPS_BY_CODE, held
 from .schema_types import Era, Record
-from .wire_form import Role, WireForm
 from .wire_rules import problem
 
 __all__ = ["encode", "encode_record", "required_api"]
 
 _N25_CODES = range(1, 8)
 _N25_TYPES = range(7)
-_INFERENCE = 1  # BatchnormInferenceAttributes
 
 # How the value of a scalar is kept; other integers as Int32Value, other floats as Float32Value.
 _VALUE_CODES = {
@@ -166,64 +165,64 @@ def _value(spec: TensorSpec) -> tuple[int, Any]:
 def _node(
     graph: FrozenGraph, node: FrozenNode, era: Era, variance: bool, problems: list[Problem]
 ) -> Record:
-    form = FORMS_BY_OP.get(node.op.NAME)
+    op: type[Op] = type(node.op)
     inputs = node.inputs
     if variance and era is Era.N25 and (old := narrowed(graph, node)) is not None:
-        form, inputs = FORMS[_INFERENCE], old
-    elif variance and form is not None and form.code == _INFERENCE:
+        op, inputs = old
+    elif variance and holds_inverse(op):
         hint = "use batchnorm_inference_variance_ext, or inv_variance='inverse' if the reader does"
         wanted = "a variance, which is what the reader takes it for"
         problems.append(
             _beyond(node.label, "inv_variance", "an inverse standard deviation", wanted, hint)
         )
-    if form is None:
-        wanted = ", ".join(FORMS_BY_OP)
+    if op.WIRE_CODE is None:
+        wanted = ", ".join(known.NAME for known in OPS_BY_CODE.values())
         problems.append(_beyond(node.label, "", f"the op {node.op.NAME}", f"one of {wanted}"))
         return Record(NODE)
-    if era is Era.N25 and form.code not in _N25_CODES:
-        wanted = ", ".join(FORMS[code].op.NAME for code in _N25_CODES)
+    if era is Era.N25 and op.WIRE_CODE not in _N25_CODES:
+        wanted = ", ".join(OPS_BY_CODE[code].NAME for code in _N25_CODES)
         problems.append(_beyond(node.label, "", f"the op {node.op.NAME}", f"one of {wanted}"))
-    for name, tacit in form.tacit.items():
-        if (value := getattr(node.op, name)) not in (None, tacit):
+    for field in op.FIELDS:
+        if field.assumed is None:
+            continue
+        if (value := getattr(node.op, field.name)) not in (None, field.assumed):
             hint = "the format has no field for it"
-            problems.append(_beyond(node.label, name, value, str(tacit), hint))
-    attributes = _attributes(form, node, inputs)
+            problems.append(_beyond(node.label, field.name, value, str(field.assumed), hint))
+    code, attributes = op.WIRE_CODE, _attributes(op, op.WIRE_CODE, node, inputs)
     if era is Era.N25:
-        return Record(NODE_N25, name=node.name, attributes_type=form.code, attributes=attributes)
+        return Record(NODE_N25, name=node.name, attributes_type=code, attributes=attributes)
     return Record(
         NODE,
         name=node.name,
         compute_data_type=node.compute_data_type,
-        attributes_type=form.code,
+        attributes_type=code,
         attributes=attributes,
     )
 
 
-def _attributes(form: WireForm, node: FrozenNode, inputs: Mapping[str, int]) -> Record:
-    record = Record(form.table)
-    for field in form.fields:
-        if field.role is Role.PORT:
+def _attributes(op: type[Op], code: int, node: FrozenNode, inputs: Mapping[str, int]) -> Record:
+    record = Record(NODE_TABLES[code])
+    for field in held(op):
+        if field.kind is Kind.TENSOR:
             value: Any = inputs.get(field.name, node.outputs.get(field.name))
-        elif field.role is Role.PORTS:
+        elif field.kind is Kind.TENSORS:
             port = Port(field.name, variadic=True)
             sides = (inputs, node.outputs)
             value = tuple(side[name] for side in sides for name in port.connected(side))
-        elif field.role is Role.PARAMETER:
-            value = getattr(node.op, field.name)
         else:
-            continue
-        record[field.slot.name] = value
+            value = getattr(node.op, field.name)
+        record[field.key] = value
     return record
 
 
 def _uids(node: Record) -> list[int]:
     """Return the uids that a node's record names."""
-    form = FORMS.get(node.get("attributes_type", 0))
+    op = OPS_BY_CODE.get(node.get("attributes_type", 0))
     found: list[int] = []
-    for field in form.fields if form else ():
-        value = node["attributes"].get(field.slot.name)
-        if field.role is Role.PORT and value is not None:
+    for field in held(op) if op else ():
+        value = node["attributes"].get(field.key)
+        if field.kind is Kind.TENSOR and value is not None:
             found.append(value)
-        elif field.role is Role.PORTS:
+        elif field.kind is Kind.TENSORS:
             found += value
     return found

@@ -1,16 +1,15 @@
 """hipDNN's schemas other than those of the operations.
 
 Names, ids and defaults are those of hipDNN's ``*.fbs`` files; ``since`` tells what came after
-November 2025.  Fields of the operations' attributes stand in the ops' own files.
+November 2025.  Tables of the operations are made in `node_tables`.
 """
 
 from __future__ import annotations
 
 from ...dtypes import DataType
 from . import schema_types as s
-from .op_table import FORMS
+from .node_tables import NODE_TABLES
 from .schema_types import Era, Struct, Table
-from .wire_codes import NODE_CODES
 
 __all__ = [
     "ENGINE_CONFIG",
@@ -19,14 +18,10 @@ __all__ = [
     "GRAPH_AND_PLAN",
     "NODE",
     "NODE_N25",
-    "NODE_TYPES",
     "PLAN",
     "TENSOR",
     "VALUE_TYPES",
 ]
-
-NODE_TYPES: dict[int, str] = {code: name for name, code in NODE_CODES.items()}
-"""Every type of node that hipDNN knows, by its code in the union ``NodeAttributes``."""
 
 # ---------------------------------------------------------------------------- Graph
 
@@ -63,7 +58,7 @@ TENSOR = Table(
     s.scalar("ragged_offset_tensor_uid", s.LONG, None, since=Era.NODE),
     s.scalar("alignment", s.LONG, 16, since=Era.NODE),
 )
-_ATTRIBUTES = s.union("attributes", {code: form.table for code, form in FORMS.items()})
+_ATTRIBUTES = s.union("attributes", NODE_TABLES)
 NODE_N25 = Table("Node", s.string("name"), _ATTRIBUTES)
 NODE = Table("Node", s.string("name"), _data_type("compute_data_type"), _ATTRIBUTES, older=NODE_N25)
 GRAPH = Table(

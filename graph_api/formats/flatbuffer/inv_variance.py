@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from ...dtypes import DataType
 from ...frozen import FrozenGraph, FrozenNode
 from ...graph import Graph, Node
+from ...ops.base import Op
 from ...ops.batchnorm_inference import BatchnormInference
 from ...ops.batchnorm_inference_variance_ext import BatchnormInferenceVarianceExt
 from ...values import stored
@@ -28,7 +29,7 @@ from .schema_types import Era
 if TYPE_CHECKING:
     from ...tensor import Tensor
 
-__all__ = ["EPSILON", "MEANINGS", "is_variance", "narrowed", "reinterpret"]
+__all__ = ["EPSILON", "MEANINGS", "holds_inverse", "is_variance", "narrowed", "reinterpret"]
 
 EPSILON = 1e-5
 """hipDNN's ``BATCHNORM_DEFAULT_EPSILON``."""
@@ -65,12 +66,17 @@ def _reinterpret(node: Node, epsilon: Tensor) -> None:
     node.inputs = {**ports, "epsilon": epsilon}
 
 
-def narrowed(graph: FrozenGraph, node: FrozenNode) -> Mapping[str, int] | None:
-    """Return the inputs of a node with a variance as N25 has them; None where it cannot."""
+def holds_inverse(op: type[Op]) -> bool:
+    """Whether the op takes what the field's name says, an inverse standard deviation."""
+    return op is BatchnormInference
+
+
+def narrowed(graph: FrozenGraph, node: FrozenNode) -> tuple[type[Op], Mapping[str, int]] | None:
+    """Return op and inputs of a node with a variance as N25 has them; None where it cannot."""
     if not isinstance(node.op, BatchnormInferenceVarianceExt):
         return None
     epsilon = graph.tensors[node.inputs["epsilon"]]
     if epsilon.value is None or epsilon.value != stored(EPSILON, epsilon.data_type):
         return None
     ports = {"inv_variance" if p == "variance" else p: u for p, u in node.inputs.items()}
-    return {port: uid for port, uid in ports.items() if port != "epsilon"}
+    return BatchnormInference, {port: uid for port, uid in ports.items() if port != "epsilon"}

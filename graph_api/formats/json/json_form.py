@@ -10,14 +10,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...arguments import shown
 from ...dtypes import DataType
 from ...errors import FormatError, Problem
-from ...ops import OPS_BY_JSON_TYPE
-from ...ops.base import Absent, Field, Kind, Op, variadic
+from ...ops import OPS_BY_TYPE_NAME
+from ...ops.base import Op, variadic
+from ...ops.fields import Absent, Field, Kind
 from ...tensor import Tensor
 from ...values import from_byte, stored
 from . import json_dynamic
@@ -323,13 +324,13 @@ def _read_node(
     name = _name(reader, where, item)
     label = name or where
     kind = item.get("type")
-    op_type = OPS_BY_JSON_TYPE.get(kind) if isinstance(kind, str) else None
+    op_type = OPS_BY_TYPE_NAME.get(kind) if isinstance(kind, str) else None
     if op_type is None:
-        known = ", ".join(sorted(OPS_BY_JSON_TYPE))
+        known = ", ".join(sorted(OPS_BY_TYPE_NAME))
         reader.report("JSON-07", label, "type", kind, f"one of {known}")
         return
     before = len(reader.problems)
-    sections = {s for spec in op_type.JSON.fields for s in (spec.section, spec.older) if s}
+    sections = {s for spec in op_type.FIELDS for s in (spec.section, spec.older) if s}
     for section in sorted(sections):
         if not isinstance(item.get(section, {}), dict | None):
             reader.report("JSON-04", label, section, item[section], "an object")
@@ -338,7 +339,7 @@ def _read_node(
     compute = reader.data_type(label, "compute_data_type", item.get("compute_data_type"))
     ports: dict[str, Tensor] = {}
     values: dict[str, Any] = {}
-    for spec in op_type.JSON.fields:
+    for spec in _tensors_first(op_type.FIELDS):
         raw = _find(item, spec)
         if spec.kind is Kind.TENSOR:
             tensor = _read_port(reader, label, op_type, spec, raw, tensors)
@@ -350,7 +351,7 @@ def _read_node(
             if spec.default is not None or spec.absent is not Absent.REQUIRED:
                 values[spec.name] = spec.default
             else:
-                reader.say("JSON-03", label, spec.json_key, "nothing", f"the {spec.kind.value}")
+                reader.say("JSON-03", label, spec.key, "nothing", f"the {spec.kind.value}")
         else:
             values[spec.name] = _read_parameter(reader, label, spec, raw)
     if len(reader.problems) > before:
@@ -360,10 +361,15 @@ def _read_node(
     graph.add_node(op_type(**values), ports, outputs=outputs, compute=compute, name=name)
 
 
+def _tensors_first(fields: Sequence[Field]) -> list[Field]:
+    """Return the fields as files mostly have them, which is the order of problems."""
+    return sorted(fields, key=lambda field: field.kind not in (Kind.TENSOR, Kind.TENSORS))
+
+
 def _find(item: Mapping[str, Any], spec: Field) -> Any:
     places = (item.get(spec.section) if spec.section else item, item.get(spec.older))
-    found = (place for place in places if isinstance(place, dict) and spec.json_key in place)
-    return next(found, {}).get(spec.json_key)
+    found = (place for place in places if isinstance(place, dict) and spec.key in place)
+    return next(found, {}).get(spec.key)
 
 
 def _read_port(
@@ -377,8 +383,8 @@ def _read_port(
     if raw is None:
         ports = {p.name: p for p in (*op_type.INPUTS, *op_type.OUTPUTS)}
         if not ports[spec.name].optional:
-            where = f"the key {spec.json_key}" + (f" in {spec.section}" if spec.section else "")
-            reader.say("JSON-03", label, spec.json_key, "nothing", where)
+            where = f"the key {spec.key}" + (f" in {spec.section}" if spec.section else "")
+            reader.say("JSON-03", label, spec.key, "nothing", where)
         return None
     return _read_uid(reader, label, spec, raw, tensors)
 
@@ -390,7 +396,7 @@ def _read_ports(
     if raw is None:
         return []
     if not isinstance(raw, list):
-        reader.report("JSON-04", label, spec.json_key, raw, "an array of tensor uids")
+        reader.report("JSON-04", label, spec.key, raw, "an array of tensor uids")
         return []
     found = [_read_uid(reader, label, spec, item, tensors) for item in raw]
     return [tensor for tensor in found if tensor is not None]
@@ -399,11 +405,11 @@ def _read_ports(
 def _read_uid(
     reader: _Reader, label: str, spec: Field, raw: Any, tensors: Mapping[int, Tensor]
 ) -> Tensor | None:
-    uid = reader.integer(label, spec.json_key, raw)
+    uid = reader.integer(label, spec.key, raw)
     if uid is None:
         return None
     if uid not in tensors:
-        reader.say("JSON-06", label, spec.json_key, f"uid {uid}", "a uid listed in tensors")
+        reader.say("JSON-06", label, spec.key, f"uid {uid}", "a uid listed in tensors")
         return None
     return tensors[uid]
 
@@ -415,7 +421,7 @@ def _read_parameter(reader: _Reader, label: str, spec: Field, raw: Any) -> Any:
             return spec.enum.parse(raw)
         except ValueError:
             known = ", ".join(m.json for m in spec.enum)
-            reader.report("JSON-05", label, spec.json_key, raw, f"one of {known}")
+            reader.report("JSON-05", label, spec.key, raw, f"one of {known}")
             return None
     readers: dict[Kind, Callable[[str, str, Any], Any]] = {
         Kind.INT: reader.integer,
@@ -425,4 +431,4 @@ def _read_parameter(reader: _Reader, label: str, spec: Field, raw: Any) -> Any:
         Kind.TEXT: reader.text,
         Kind.BYTES: reader.octets,
     }
-    return readers[spec.kind](label, spec.json_key, raw)
+    return readers[spec.kind](label, spec.key, raw)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...dtypes import DataType
 from ...errors import FormatError, Problem
-from ...ops.base import Absent, Field, Kind, Port
+from ...ops.base import Port
+from ...ops.fields import Absent, Field, Kind
 
 if TYPE_CHECKING:
     from ...frozen import FrozenGraph, FrozenNode
@@ -90,13 +91,12 @@ def _value_type(data_type: DataType) -> str:
 
 
 def _write_node(node: FrozenNode) -> dict[str, Any]:
-    form = node.op.JSON
     data: dict[str, Any] = {
-        "type": form.type,
+        "type": node.op.TYPE_NAME,
         "name": node.name,
         "compute_data_type": node.compute_data_type.json,
     }
-    for spec in form.fields:
+    for spec in node.op.FIELDS:
         section = data.setdefault(spec.section, {}) if spec.section else data
         if spec.kind is Kind.TENSOR:
             value: Any = node.inputs.get(spec.name, node.outputs.get(spec.name))
@@ -107,7 +107,7 @@ def _write_node(node: FrozenNode) -> dict[str, Any]:
         else:
             value = _write_parameter(spec, getattr(node.op, spec.name))
         if value is not None or spec.absent is Absent.NULL:
-            section[spec.json_key] = value
+            section[spec.key] = value
     return data
 
 

@@ -12,7 +12,7 @@ from ....graph_api.dynamic import at_sizes
 from ....graph_api.errors import CompileError, Decline, DeviceError, FormatError, Problem
 from ....graph_api.formats.flatbuffer.encode import encode
 from ....graph_api.formats.flatbuffer.engine_messages import EngineDetails
-from ....graph_api.formats.flatbuffer.op_table import FORMS_BY_OP
+from ....graph_api.formats.flatbuffer.node_tables import OPS_BY_CODE
 from ....graph_api.formats.flatbuffer.schema_types import Era
 from ....graph_api.frozen import FrozenGraph
 from ....graph_api.ops.pointwise import Pointwise
@@ -103,7 +103,7 @@ class WireEngine(Engine):
 
     def ops(self) -> tuple[str, ...]:
         """Return every op of hipDNN's graphs: only of a graph is it known what is served."""
-        return tuple(FORMS_BY_OP) if self.report.usable else ()
+        return tuple(op.NAME for op in OPS_BY_CODE.values()) if self.report.usable else ()
 
     def targets(self) -> tuple[str, ...]:
         try:
