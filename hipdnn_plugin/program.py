@@ -175,7 +175,9 @@ class Run:
         given = {pair.uid: Pointer(pair.ptr or 0) for pair in pairs}
         if len(given) < count:
             _refuse_doubles([pair.uid for pair in pairs])
-        plan = self._executable.bind(given, space, strict=False)
+        # A host may pass buffers of tensors that the plan does not use.
+        used = {uid: given[uid] for uid in self._executable.uids if uid in given}
+        plan = self._executable.bind(used, space)
         with self._lock:
             self._bound[key] = plan
             while len(self._bound) > _REMEMBERED:

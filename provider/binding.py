@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .engine import Plan
+from .engines.host_memory import arguments_of, new_outputs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,16 +30,12 @@ class BindingPlan(Plan):
     @cached_property
     def arguments(self) -> dict[int, ArgSpec]:
         """What each output and input is, by uid."""
-        from .engines.host_memory import arguments_of
-
         return arguments_of(self.graph)
 
     def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
         self._bind(buffers, workspace, False)()
 
     def _run(self, inputs: Mapping[int, Any], copy: bool) -> dict[int, np.ndarray[Any, Any]]:
-        from .engines.host_memory import new_outputs
-
         outputs = new_outputs(self.arguments, inputs)
         self._bind({**inputs, **outputs}, None, copy or not self.on_host)()
         return outputs

@@ -26,13 +26,16 @@ from ..graph_api.errors import (
 from ..graph_api.frozen import FrozenGraph
 from ..graph_api.independence import mixing
 from ..jit.lru import LruCache
+from ..jit.runtime.caller_memory import HOST
+from ..jit.runtime.device import Device
+from ..jit.runtime.padding import DevicePadded, HostPadded, outermost
 from ..jit.target import Target
 from .binding import BindingPlan
 from .dynamic_plan import DynamicPlan
 from .engine import Plan
+from .engines.host_memory import arguments_of, buffer_set
 
 if TYPE_CHECKING:
-    from ..jit.runtime.device import Device
     from ..jit.runtime.device_memory import Step
     from ..jit.signature import ArgSpec
 
@@ -58,8 +61,6 @@ Sizes = tuple[tuple[str, int], ...]
 
 def problems(graph: FrozenGraph, target: Target) -> Iterator[Problem]:
     """Yield why sizes of a graph cannot be rounded up."""
-    from ..jit.runtime.padding import outermost
-
     hint = "build(exact=True) compiles each size that is met"
     yield from mixing(graph)
     for uid in (*graph.inputs, *graph.outputs):
@@ -212,8 +213,6 @@ class PaddedPlan(BindingPlan):
     @cached_property
     def widened(self) -> dict[int, tuple[ArgSpec, ArgSpec]]:
         """Each argument that is padded, as the caller has it and as the code has it, by uid."""
-        from .engines.host_memory import arguments_of
-
         whole = arguments_of(self.code.plan.graph)
         pairs = {uid: (spec, whole[uid]) for uid, spec in self.arguments.items()}
         return {uid: pair for uid, pair in pairs.items() if pair[0].dims != pair[1].dims}
@@ -263,29 +262,24 @@ class PaddedPlan(BindingPlan):
 
         ``padded`` is filled with the memory that is missing in it.  Raises `BindError`.
         """
-        from ..jit.runtime.padding import DevicePadded, HostPadded, host_memory
-        from .engines.host_memory import describe_buffers
-
         device = self._device()
-        found = describe_buffers(self.graph, self.arguments, buffers, device, copy)
-        found.check()
+        found = buffer_set(self.graph, self.arguments, buffers)
+        found.check(device, copy=copy)
         given = dict(buffers)
         before: list[Step] = []
         after: list[Step] = []
         for uid, (spec, whole) in self.widened.items():
-            about, owner = found.givens[uid]
-            here = device.on_host or host_memory(about)
+            about = found.memory[uid]
+            here = device.on_host or about.device == HOST
             stand_in = padded.get((uid, here))
             if stand_in is None:
                 stand_in = HostPadded(whole) if here else DevicePadded(device, whole)
                 padded[uid, here] = stand_in
             given[uid] = stand_in.given
-            (after if spec.output else before).extend(stand_in.steps(spec, about, owner))
+            (after if spec.output else before).extend(stand_in.steps(spec, about))
         return given, before, after, [*found.owners, padded]
 
     def _device(self) -> Device:
-        from ..jit.runtime.device import Device
-
         if self.target.is_cpu:
             return Device.described("local-sync")
         executable = getattr(self.code.plan, "executable", None)

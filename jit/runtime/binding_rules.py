@@ -21,7 +21,7 @@ __all__ = ["RULES", "judge", "judge_workspace", "missing", "overlaps", "refusal"
 
 RULES = {
     "BIND-01": "every tensor of the graph's signature has a buffer",
-    "BIND-02": "every buffer belongs to a tensor of the signature (unless strict=False)",
+    "BIND-02": "every buffer belongs to a tensor of the signature",
     "BIND-03": "a buffer is a NumPy array, exports DLPack, or is an address",
     "BIND-04": "the element type is the tensor's",
     "BIND-05": "the shape is the tensor's dims",

@@ -16,6 +16,7 @@ Here they are described; `rules` judges the descriptions.
 
 from __future__ import annotations
 
+import ctypes
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +24,8 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.errors import Problem
 from ..signature import ArgSpec
 from . import dlpack
-from .elements import data_type, from_dlpack, is_packed
+from .arrays import view
+from .elements import data_type, from_dlpack, is_packed, value_dtype
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -99,6 +101,23 @@ class CallerMemory(NamedTuple):
         steps = [(d - 1) * s * unit for d, s in zip(self.dims, self.strides, strict=True)]
         low = self.address + sum(s for s in steps if s < 0)
         return low, self.address + sum(s for s in steps if s > 0) + self.itemsize
+
+    def array(self, spec: ArgSpec) -> npt.NDArray[Any]:
+        """Return the memory as an array with its own dims and strides; nothing keeps it alive.
+
+        Packed bytes, and memory whose layout is trusted, have the layout of ``spec``.
+        """
+        import numpy as np
+
+        low, high = self.bounds(spec.nbytes)
+        memory: Any = (ctypes.c_char * (high - low)).from_address(low)
+        packed = is_packed(spec.data_type) and self.type is not spec.data_type
+        if self.dims is None or self.strides is None or packed:
+            return view(memory, spec)
+        unit = 1 if self.uneven else self.itemsize
+        strides = tuple(s * unit for s in self.strides)
+        dtype = value_dtype(spec.data_type)
+        return np.ndarray(self.dims, dtype, memory, self.address - low, strides)
 
     @property
     def contiguous(self) -> bool:

@@ -17,7 +17,7 @@ from . import dlpack
 from .arrays import ALIGNMENT, aligned_bytes, pack, stored, unpack, view
 from .caller_memory import CallerMemory, same_layout
 from .device import Device, reason
-from .elements import element_type, is_packed, value_dtype
+from .elements import element_type, is_packed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,7 +116,7 @@ class Stage:
 
     __slots__ = ("after", "before", "buffer", "memory")
 
-    def __init__(self, device: Device, spec: ArgSpec, given: CallerMemory, owner: object) -> None:
+    def __init__(self, device: Device, spec: ArgSpec, given: CallerMemory) -> None:
         import numpy as np
 
         nbytes = spec.nbytes
@@ -134,16 +134,14 @@ class Stage:
                 partial(transfer, device.hal, host, self.buffer),
                 partial(transfer, device.hal, self.buffer, host),
             )
-        copy = copies(spec, given, owner, self.memory)
+        copy = copies(spec, given, self.memory)
         if spec.output:
             self.after += [transfers[1], copy[1]] if transfers else [copy[1]]
         else:
             self.before += [copy[0], transfers[0]] if transfers else [copy[0]]
 
 
-def copies(
-    spec: ArgSpec, given: CallerMemory, owner: object, memory: npt.NDArray[np.uint8]
-) -> tuple[Step, Step]:
+def copies(spec: ArgSpec, given: CallerMemory, memory: npt.NDArray[np.uint8]) -> tuple[Step, Step]:
     """Return what copies a caller's buffer into bytes of ours, and what copies them back.
 
     Parameters
@@ -152,8 +150,6 @@ def copies(
         How the bytes are laid out.
     given : CallerMemory
         The caller's buffer, judged: its layout may differ, values of packed types may be apart.
-    owner : object
-        What `buffers.describe` gave with it.
     memory : ndarray of uint8, shape (spec.nbytes,)
         Bytes; those that belong to no element are set here, once.
     """
@@ -165,7 +161,7 @@ def copies(
             partial(ctypes.memmove, here, given.address, spec.nbytes),
             partial(ctypes.memmove, given.address, here, spec.nbytes),
         )
-    theirs = _array(spec, given, owner)
+    theirs = given.array(spec)
     if is_packed(spec.data_type):
         memory[:] = _UNWRITTEN
         return partial(_pack, spec, theirs, memory), partial(_unpack, spec, memory, theirs)
@@ -185,25 +181,6 @@ def _pack(spec: ArgSpec, values: npt.NDArray[Any], memory: npt.NDArray[Any]) -> 
 
 def _unpack(spec: ArgSpec, memory: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
     values[...] = unpack(spec, memory)
-
-
-def _array(spec: ArgSpec, given: CallerMemory, owner: object) -> npt.NDArray[Any]:
-    """Return the caller's memory as an array with its own strides."""
-    import numpy as np
-
-    if isinstance(owner, np.ndarray):
-        return owner
-    assert given.dims is not None
-    assert given.strides is not None
-    low, high = given.bounds(0)
-    memory: Any = (ctypes.c_char * (high - low)).from_address(low)
-    return np.ndarray(
-        given.dims,
-        value_dtype(spec.data_type),
-        memory,
-        given.address - low,
-        tuple(s * given.itemsize for s in given.strides),
-    )
 
 
 def transfer(hal: Any, source: Any, target: Any) -> None:

@@ -12,18 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from ...graph_api.errors import ArtifactError, BindError, Problem
+from ...graph_api.errors import ArtifactError, BindError
 from ..lru import LruCache
-from ..signature import ArgSpec, Signature
+from ..signature import Signature
 from .arrays import ALIGNMENT, result, span
-from .binding_rules import judge, judge_workspace, missing, overlaps, refusal, unknown
+from .binding_rules import refusal, unknown
 from .bound_plan import BoundPlan, Parts, Values, run_chain
-from .caller_memory import BufferLike, CallerMemory, describe, same_layout
+from .buffer_set import Argument, BufferSet
+from .caller_memory import BufferLike, CallerMemory, same_layout
 from .device import Device
 from .device_memory import Stage, adopt, allocate, as_view
 from .loaded_module import LoadedModule
 from .pending import Pending
-from .scalars import Reader, describe_scalar
 from .workspaces import External, Lease, pool_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Executable:
         self.uids = tuple(uids)
         names = names or [""] * len(uids)
         labels = [name or f"uid {uid}" for uid, name in zip(uids, names, strict=True)]
-        self._arguments = tuple(zip(self.uids, labels, signature.args, strict=True))
+        self._arguments = tuple(map(Argument, self.uids, labels, signature.args))
         self._pool = pool_of(module.device) if signature.workspace_bytes else None
         # The argument is there even when no bytes are wanted; IREE takes no null for it.
         self._nothing = None if self._pool else allocate(module.device, 0)
@@ -96,7 +96,6 @@ class Executable:
         buffers: Mapping[int, BufferLike],
         workspace: BufferLike | None = None,
         *,
-        strict: bool = True,
         copy: bool = False,
     ) -> BoundPlan:
         """Check the buffers and return a plan that runs on them.
@@ -109,8 +108,6 @@ class Executable:
             At least `workspace_bytes` of contiguous memory.  It is used from its first 64-byte
             boundary on; where that leaves too little, or for None, each call takes one of those
             that the plans of a device share (`workspaces`).
-        strict : bool
-            Whether a uid that is no argument is an error.
         copy : bool
             Whether buffers in other strides, or in host memory for a GPU, are copied in and
             out at each call.
@@ -123,16 +120,14 @@ class Executable:
             If memory runs out, or the process was forked since the device was opened.
         """
         self.device.check()
-        givens, owners, problems, readers = self._describe(buffers, workspace, strict)
-        self._judge(givens, problems, copy)
-        return self._prepare(givens, owners, readers)
+        found = self._describe(buffers, workspace)
+        self._check(found, copy)
+        return self._prepare(found, found.owners)
 
     def execute(
         self,
         buffers: Mapping[int, BufferLike],
         workspace: BufferLike | None = None,
-        *,
-        strict: bool = True,
     ) -> None:
         """Run on the buffers; the argument lists of the last few sets of buffers are kept.
 
@@ -147,7 +142,7 @@ class Executable:
         least recently; `forget` drops all of them.
         """
         self.device.check()
-        plan, values, owners = self._find(buffers, workspace, strict)
+        plan, values, owners = self._find(buffers, workspace)
         plan._call(values)
         del owners  # until here they kept the memory alive
 
@@ -157,7 +152,6 @@ class Executable:
         workspace: BufferLike | None = None,
         *,
         after: Iterable[Pending] = (),
-        strict: bool = True,
     ) -> Pending:
         """Start a run on the buffers and return at once; see `BoundPlan.submit`.
 
@@ -166,15 +160,13 @@ class Executable:
         runs that share some buffers, or a workspace, need ``after``.
         """
         self.device.check()
-        plan, values, owners = self._find(buffers, workspace, strict)
+        plan, values, owners = self._find(buffers, workspace)
         return plan._submit(values, after, owners)
 
     def execute_many(
         self,
         sets: Iterable[Mapping[int, BufferLike]],
         workspace: BufferLike | None = None,
-        *,
-        strict: bool = True,
     ) -> None:
         """Run on each of several sets of buffers, in order, and return when all are done.
 
@@ -193,7 +185,7 @@ class Executable:
         found = []
         for number, buffers in enumerate(sets):
             try:
-                found.append(self._find(buffers, workspace, strict))
+                found.append(self._find(buffers, workspace))
             except BindError as error:
                 raise BindError(f"set {number}: {error.message}", error.problems) from None
         device = self.device
@@ -204,21 +196,22 @@ class Executable:
             run_chain(device, [(plan, values) for plan, values, _ in found])
 
     def _find(
-        self, buffers: Mapping[int, BufferLike], workspace: BufferLike | None, strict: bool
+        self, buffers: Mapping[int, BufferLike], workspace: BufferLike | None
     ) -> tuple[BoundPlan, Values, list[object]]:
         """Return the plan for the buffers, the scalars, and what keeps the memory alive."""
-        givens, owners, problems, readers = self._describe(buffers, workspace, strict)
-        if problems:
-            self._judge(givens, problems, copy=False)
-        values = tuple([read() for read in readers])
-        key = tuple(givens.items()) if "workspace" in givens else tuple(givens.values())
+        found = self._describe(buffers, workspace)
+        if found.problems:
+            self._check(found)
+        values = tuple([read() for read in found.readers.values()])
+        memory = found.memory
+        key = tuple(memory.items()) if "workspace" in memory else tuple(memory.values())
         plan = self._bound.find(key) or self._staged.find(key)
         if plan is None:
-            self._judge(givens, problems, copy=False)
-            made = self._prepare(givens, [], readers)
+            self._check(found)
+            made = self._prepare(found)
             cache = self._staged if made.staged else self._bound
             plan = cache.get(key, lambda: made)
-        return plan, values, owners
+        return plan, values, found.owners
 
     def forget(self) -> None:
         """Drop what `execute` remembers."""
@@ -226,7 +219,7 @@ class Executable:
         self._staged.clear()
 
     def run(
-        self, inputs: Mapping[int, BufferLike], *, strict: bool = True, copy: bool = False
+        self, inputs: Mapping[int, BufferLike], *, copy: bool = False
     ) -> dict[int, npt.NDArray[Any]]:
         """Run once on new output arrays and return these by uid.
 
@@ -234,89 +227,35 @@ class Executable:
         have one element a byte (ml_dtypes).  Errors are those of `bind`.
         """
         outputs = {uid: result(spec) for uid, _, spec in self._arguments if spec.output}
-        if strict and outputs.keys() & inputs.keys():
+        if outputs.keys() & inputs.keys():
             raise refusal(unknown(outputs.keys() & inputs.keys(), "run() makes the outputs"))
         copy = copy or not self.device.on_host
-        plan = self.bind({**inputs, **outputs}, strict=strict, copy=copy)
+        plan = self.bind({**inputs, **outputs}, copy=copy)
         plan()
         return outputs
 
     def _describe(
-        self, buffers: Mapping[int, BufferLike], workspace: BufferLike | None, strict: bool
-    ) -> tuple[dict[int | str, CallerMemory], list[object], list[Problem], list[Reader]]:
-        """Return the facts of each buffer by uid and of the workspace, owners, problems, scalars.
+        self, buffers: Mapping[int, BufferLike], workspace: BufferLike | None
+    ) -> BufferSet:
+        return BufferSet(self._arguments, buffers, workspace if self.workspace_bytes else None)
 
-        There is an owner for every argument when there is no problem.
-        """
-        givens: dict[int | str, CallerMemory] = {}
-        readers: list[Reader] = []
-        owners: list[object] = []
-        problems: list[Problem] = []
-        todo: list[tuple[int | str, str, BufferLike, ArgSpec | None]] = []
-        for uid, label, spec in self._arguments:
-            if uid in buffers:
-                todo.append((uid, label, buffers[uid], spec))
-            else:
-                problems.append(missing(spec, uid, label))
-        if strict and len(buffers) > len(todo):
-            problems += unknown(buffers.keys() - self.uids, "strict=False lets it pass")
-        if workspace is not None and self.workspace_bytes:
-            todo.append(("workspace", "workspace", workspace, None))
-        for key, label, buffer, about in todo:
-            if about is not None and about.scalar:
-                scalar = describe_scalar(buffer, about, label)
-                if isinstance(scalar, list):
-                    problems += scalar
-                else:
-                    readers.append(scalar[0])
-                    owners.append(scalar[1])
-                continue
-            found = describe(buffer, label)
-            if isinstance(found, Problem):
-                problems.append(found)
-            else:
-                givens[key], owner = found
-                owners.append(owner)
-        return givens, owners, problems, readers
+    def _check(self, found: BufferSet, copy: bool = False) -> None:
+        found.check(self.device, workspace_bytes=self.workspace_bytes, copy=copy)
 
-    def _judge(
-        self, givens: Mapping[int | str, CallerMemory], problems: list[Problem], copy: bool
-    ) -> None:
-        """Raise `BindError` if there is a problem, found so far or now."""
-        ranges: list[tuple[str, bool, int, int]] = []
-        for uid, label, spec in self._arguments:
-            if uid in givens:
-                problems += judge(spec, givens[uid], label, self.device, copy)
-                ranges.append((label, spec.output, *givens[uid].bounds(spec.nbytes)))
-        space = givens.get("workspace")
-        if space is not None:
-            problems += judge_workspace(space, self.workspace_bytes, self.device)
-            ranges.append(("workspace", True, *space.bounds(space.size or self.workspace_bytes)))
-        if not problems:
-            problems += overlaps(ranges)
-        if problems:
-            raise refusal(problems)
-
-    def _prepare(
-        self,
-        givens: Mapping[int | str, CallerMemory],
-        owners: list[object],
-        readers: Sequence[Reader],
-    ) -> BoundPlan:
-        """Import or stage every buffer and build the plan."""
+    def _prepare(self, found: BufferSet, owners: Sequence[object] = ()) -> BoundPlan:
+        """Import or stage every buffer and build the plan, which keeps ``owners``."""
         held: list[object] = [*owners, self.device]
         stages: list[tuple[str, Stage]] = []  # names need not be unique
         refs: list[Any] = []
-        for position, (uid, label, spec) in enumerate(self._arguments):
+        for uid, label, spec in self._arguments:
             if spec.scalar:
                 refs.append(None)
                 continue
-            given = givens[uid]
+            given = found.memory[uid]
             if self._fits(given) and same_layout(spec, given):
                 buffer = adopt(self.device, given.address, spec.nbytes)
             else:
-                owner = owners[position] if owners else None
-                stage = Stage(self.device, spec, given, owner)
+                stage = Stage(self.device, spec, given)
                 stages.append((label, stage))
                 buffer = stage.buffer
             refs.append(as_view(buffer, spec))
@@ -325,15 +264,15 @@ class Executable:
             module=self.module,
             refs=tuple(refs),
             kinds=tuple(spec.data_type for _, _, spec in self._arguments if spec.scalar),
-            readers=readers,
-            home=self._workspace(givens.get("workspace")),
+            readers=tuple(found.readers.values()),
+            home=self._workspace(found.memory.get("workspace")),
             held=held,
             before=[step for _, stage in stages for step in stage.before],
             after=[step for _, stage in stages for step in stage.after],
             staged=tuple(label for label, _ in stages),
         )
         space = parts.home.take()  # memory runs out now rather than in a call
-        if not readers:
+        if not found.readers:
             parts.lists(space).at(())
         parts.home.give(space)
         return BoundPlan(parts)

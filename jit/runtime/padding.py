@@ -6,18 +6,16 @@ What is added holds copies of the caller's own entries: values that the tensor's
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..signature import ArgSpec
 from . import dlpack
-from .arrays import empty, view
-from .caller_memory import HOST, CallerMemory, Pointer
+from .arrays import empty
+from .caller_memory import CallerMemory, Pointer
 from .device import Device
 from .device_memory import Step, adopt, allocate, transfer
-from .elements import value_dtype
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -44,9 +42,9 @@ class HostPadded:
     def __init__(self, spec: ArgSpec) -> None:
         self.given = empty(spec)
 
-    def steps(self, spec: ArgSpec, given: CallerMemory, owner: object) -> list[Step]:
+    def steps(self, spec: ArgSpec, given: CallerMemory) -> list[Step]:
         """Return the copies for a caller's memory with the smaller dims of ``spec``."""
-        theirs = _caller(spec, given, owner)
+        theirs = given.array(spec)
         mine = self.given[tuple(slice(0, extent) for extent in spec.dims)]
         if spec.output:
             return [partial(_copy, theirs, mine)]
@@ -66,21 +64,6 @@ def _repeat(array: npt.NDArray[Any], dims: Sequence[int]) -> None:
             behind = tuple(slice(0, n) for n in dims[axis + 1 :])
             last = array[(*around, slice(extent - 1, extent), *behind)]
             array[(*around, slice(extent, None), *behind)] = last
-
-
-def _caller(spec: ArgSpec, given: CallerMemory, owner: object) -> npt.NDArray[Any]:
-    """Return the caller's memory as an array with its own strides."""
-    import numpy as np
-
-    if isinstance(owner, np.ndarray):
-        return owner
-    low, high = given.bounds(spec.nbytes)
-    memory: Any = (ctypes.c_char * (high - low)).from_address(low)
-    if given.dims is None or given.strides is None:
-        return view(memory, spec)
-    steps = tuple(s * (1 if given.uneven else given.itemsize) for s in given.strides)
-    dtype = value_dtype(spec.data_type)
-    return np.ndarray(given.dims, dtype, memory, given.address - low, steps)
 
 
 class DevicePadded:
@@ -105,7 +88,7 @@ class DevicePadded:
         self._device, self._keep = device, (buffer, held)
         self.given = Pointer(about.address, spec.nbytes)
 
-    def steps(self, spec: ArgSpec, given: CallerMemory, owner: object) -> list[Step]:
+    def steps(self, spec: ArgSpec, given: CallerMemory) -> list[Step]:
         """Return the copies for a caller's memory with the smaller dims of ``spec``."""
         nbytes, begin = spec.nbytes, self.given.address
         if spec.output:
@@ -130,8 +113,3 @@ class _Exporter:
 
     def __dlpack__(self, **_: object) -> object:
         return self._capsule
-
-
-def host_memory(given: CallerMemory) -> bool:
-    """Whether a buffer is known to be ordinary host memory."""
-    return given.device == HOST

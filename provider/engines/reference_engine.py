@@ -13,6 +13,7 @@ from typing import Any
 from ...graph_api.errors import Decline, Problem
 from ...graph_api.frozen import FrozenGraph
 from ...graph_api.ops import OPS
+from ...jit.runtime.arrays import pack, unpack
 from ...jit.target import Target
 from ..binding import BindingPlan
 from ..dynamic_plan import ExactPlan
@@ -74,7 +75,6 @@ class ReferencePlan(BindingPlan):
     def _bind(self, buffers: Mapping[int, Any], workspace: Any, copy: bool) -> Callable[[], None]:
         import numpy as np
 
-        from ...jit.runtime.arrays import pack, unpack
         from ..reference import execute, to_dtype
 
         graph, arguments = self.graph, self.arguments

@@ -10,15 +10,20 @@ import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ....graph_api.errors import Problem
-from ..host_memory import describe_buffers
+from ....graph_api.tensor import TensorSpec
+from ....jit.runtime.arrays import aligned_bytes
+from ....jit.runtime.caller_memory import HOST, CallerMemory, same_layout
+from ....jit.runtime.device import Device
+from ....jit.runtime.device_memory import copies
+from ....jit.signature import ArgSpec
+from ..host_memory import buffer_set
 from .places import Place
 
 if TYPE_CHECKING:
-    from ....jit.runtime.caller_memory import CallerMemory
-    from ....jit.signature import ArgSpec
     from ...binding import BindingPlan
 
 __all__ = ["Binding", "bind"]
@@ -61,37 +66,23 @@ def bind(
     DeviceError
         If memory for staging runs out.
     """
-    from ....jit.runtime.binding_rules import judge_workspace
-    from ....jit.runtime.caller_memory import describe
-    from ....jit.runtime.device import Device
-
     graph, arguments = plan.graph, plan.arguments
+    found = buffer_set(graph, arguments, buffers, workspace if plan.workspace_bytes else None)
+    for uid in arguments:
+        if uid in found.memory:
+            found.problems += _misaligned(place, found.memory[uid], graph.tensors[uid])
     device = Device.described(place.driver, place.device_id)
-    found = describe_buffers(graph, arguments, buffers, device, copy)
-    for uid, (given, _) in found.givens.items():
-        tensor = graph.tensors[uid]
-        found.problems += _misaligned(place, given, tensor.alignment, tensor.name or f"uid {uid}")
+    found.check(device, workspace_bytes=plan.workspace_bytes, copy=copy)
     binding = Binding(owners=found.owners)
-    if workspace is not None and plan.workspace_bytes:
-        space = describe(workspace, "workspace")
-        if isinstance(space, Problem):
-            found.problems.append(space)
-        else:
-            given, owner = space
-            found.problems += judge_workspace(given, plan.workspace_bytes, device)
-            size = given.size or plan.workspace_bytes
-            found.ranges.append(("workspace", True, *given.bounds(size)))
-            binding.workspace = given.address
-            binding.owners.append(owner)
-    found.check()
+    if "workspace" in found.memory:
+        binding.workspace = found.memory["workspace"].address
     for uid, spec in arguments.items():
-        if uid in found.scalars:
-            binding.pairs.append((uid, _scalar(binding, found.scalars[uid])))
+        if uid in found.readers:
+            address = _scalar(binding, found.readers[uid])
         else:
-            given, owner = found.givens[uid]
             alignment = graph.tensors[uid].alignment
-            address = _address(binding, place, spec, given, owner, alignment)
-            binding.pairs.append((uid, address))
+            address = _address(binding, place, spec, found.memory[uid], alignment)
+        binding.pairs.append((uid, address))
     return binding
 
 
@@ -115,19 +106,14 @@ def _address(
     place: Place,
     spec: ArgSpec,
     given: CallerMemory,
-    owner: object,
     alignment: int,
 ) -> int:
     """Return where a plugin finds a tensor: the caller's memory, or a stage of it."""
-    from ....jit.runtime.arrays import aligned_bytes
-    from ....jit.runtime.caller_memory import HOST, same_layout
-    from ....jit.runtime.device_memory import copies
-
     usable = same_layout(spec, given) and given.address % max(alignment, 1) == 0
     if usable and (place.on_host or given.device != HOST):
         return given.address
     memory = aligned_bytes(spec.nbytes)
-    fill, empty = copies(spec, given, owner, memory)
+    fill, empty = copies(spec, given, memory)
     address = int(memory.ctypes.data)
     binding.owners.append(memory)
     # An output with gaps is read as well, so that what lies in them stays as it was.
@@ -144,17 +130,14 @@ def _address(
     return address
 
 
-def _misaligned(place: Place, given: CallerMemory, alignment: int, label: str) -> list[Problem]:
-    """Return a problem for device memory that cannot be staged and is aligned to too little."""
-    from ....jit.runtime.caller_memory import HOST
-
+def _misaligned(place: Place, given: CallerMemory, tensor: TensorSpec) -> list[Problem]:
+    """Return a problem for device memory that cannot be staged and is not aligned enough."""
+    alignment = tensor.alignment
     if place.on_host or given.device == HOST or given.address % max(alignment, 1) == 0:
         return []
-    got = f"address {given.address:#x}"
+    label, got = tensor.name or f"uid {tensor.uid}", f"address {given.address:#x}"
     return [Problem(rule="BIND-13", port=label, got=got, wanted=f"a multiple of {alignment}")]
 
 
 def _dense(spec: ArgSpec) -> bool:
-    from math import prod
-
     return prod(spec.shape) == prod(spec.dims)

@@ -530,8 +530,6 @@ def test_run_refuses_outputs_and_unknown_uids(relu: Executable) -> None:
         relu.run({1: y, 2: x})
     with pytest.raises(BindError, match=r"BIND-02"):
         relu.run({2: x, 3: x})
-    made = relu.run({1: y, 2: x, 3: x}, strict=False)
-    np.testing.assert_array_equal(made[1], np.maximum(x, 0))
     assert (y == POISON).all()
 
 

@@ -1,0 +1,116 @@
+"""The buffers that a caller gives for one execution, described and checked together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ...graph_api.errors import Problem
+from ..signature import ArgSpec
+from .binding_rules import judge, judge_workspace, missing, overlaps, refusal, unknown
+from .caller_memory import BufferLike, CallerMemory, describe
+from .device import Device
+from .scalars import Reader, describe_scalar
+
+__all__ = ["Argument", "BufferSet"]
+
+
+class Argument(NamedTuple):
+    """An output or input of a graph: its uid, its name for error texts, and what it must be."""
+
+    uid: int
+    label: str
+    spec: ArgSpec
+
+
+class BufferSet:
+    """What is known of the buffers; `check` says whether they can be used.
+
+    Parameters
+    ----------
+    arguments : iterable of Argument
+        Every output and input.
+    buffers : mapping of int to BufferLike
+        By uid.
+    workspace : BufferLike, optional
+
+    Attributes
+    ----------
+    memory : dict
+        `CallerMemory` by uid, in the order of the arguments; that of the workspace is last, under
+        ``"workspace"``.
+    readers : dict
+        How to read each scalar that the host passes, by uid.
+    owners : list
+        What owns the memory, to be kept for as long as it is used.
+    problems : list of Problem
+        Broken rules that the descriptions alone show.
+    """
+
+    __slots__ = ("arguments", "memory", "owners", "problems", "readers")
+
+    def __init__(
+        self,
+        arguments: Iterable[Argument],
+        buffers: Mapping[int, BufferLike],
+        workspace: BufferLike | None = None,
+    ) -> None:
+        self.arguments = arguments
+        self.memory: dict[int | str, CallerMemory] = {}
+        self.readers: dict[int, Reader] = {}
+        self.owners: list[object] = []
+        self.problems: list[Problem] = []
+        used = 0
+        for uid, label, spec in arguments:
+            if uid not in buffers:
+                self.problems.append(missing(spec, uid, label))
+                continue
+            used += 1
+            if not spec.scalar:
+                self._describe(uid, buffers[uid], label)
+                continue
+            scalar = describe_scalar(buffers[uid], spec, label)
+            if isinstance(scalar, list):
+                self.problems += scalar
+            else:
+                self.readers[uid], owner = scalar
+                self.owners.append(owner)
+        if len(buffers) > used:
+            self.problems += unknown(buffers.keys() - {argument.uid for argument in arguments})
+        if workspace is not None:
+            self._describe("workspace", workspace, "workspace")
+
+    def _describe(self, key: int | str, buffer: BufferLike, label: str) -> None:
+        found = describe(buffer, label)
+        if isinstance(found, Problem):
+            self.problems.append(found)
+        else:
+            self.memory[key], owner = found
+            self.owners.append(owner)
+
+    def check(self, device: Device, *, workspace_bytes: int = 0, copy: bool = False) -> None:
+        """Raise `BindError` with every rule that is broken.
+
+        Parameters
+        ----------
+        device : Device
+            Where the buffers will be used; it need not be open.
+        workspace_bytes : int
+            What a workspace must hold.
+        copy : bool
+            Whether buffers in other strides, or in host memory for a GPU, may be copied.
+        """
+        problems = list(self.problems)
+        ranges: list[tuple[str, bool, int, int]] = []
+        for uid, label, spec in self.arguments:
+            memory = self.memory.get(uid)
+            if memory is not None:
+                problems += judge(spec, memory, label, device, copy)
+                ranges.append((label, spec.output, *memory.bounds(spec.nbytes)))
+        workspace = self.memory.get("workspace")
+        if workspace is not None:
+            problems += judge_workspace(workspace, workspace_bytes, device)
+            ranges.append(("workspace", True, *workspace.bounds(workspace.size or workspace_bytes)))
+        problems = problems or overlaps(ranges)
+        if problems:
+            raise refusal(problems)
