@@ -1,5 +1,6 @@
-"""Engines side by side on the same graphs: a file of cases, the measurement, the comparison.
+"""Suites of problems as data, and engines side by side on them.
 
-``suite`` reads the file, ``contestants`` builds the plans, ``measure`` times them in turn,
-``report`` puts the numbers together, ``statistics`` says what they mean.
+``suite`` reads a file, ``schema`` says what may stand in it, ``graphs`` makes the graphs,
+``samples`` are the sample problems of the ops.  ``bench_case`` measures a case: ``contestants``
+builds the plans, ``measure`` times them in turn, ``statistics`` says what the numbers mean.
 """

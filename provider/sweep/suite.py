@@ -1,4 +1,4 @@
-"""Files of benchmark cases: YAML that describes graphs, with errors that say where.
+"""Suites: problems as data.  One format and one reader for samples, benchmarks and sweeps.
 
 ::
 
@@ -7,41 +7,63 @@
     cases:
       - name: conv3x3_relu_nhwc
         tags: [conv, fused]
-        io: float               # data types: of inputs and outputs, of what lies between, to
-        intermediate: float     # compute in; FLOAT by default
-        compute: float
+        dtypes: [float, half]   # a case for each type; `io`, `intermediate` and `compute` give the
+        compute: float          # types of inputs and outputs, of what lies between, to compute in
         tensors:
           x: {dims: [1, 64, 56, 56], layout: channels_last}
           w: {dims: [64, 64, 3, 3], layout: channels_last}
-          b: {dims: [1, 64, 1, 1]}
         nodes:
           - {op: conv_fprop, in: [x, w], out: y, padding: 1}
-          - {op: add, in: [y, b], out: z}
-          - {op: relu, in: [z], out: r}
+          - {op: add, in: [y, [1, 64, 1, 1]], out: z}
+          - {op: relu, in: z, out: r}
+        results:
+          r: {type: float}
 
-An op is a method of ``Graph``; ``in`` are its operands in order (names or numbers), ``out`` names
-its results (a list for several, null for one that is not wanted), and what else is given are the
-method's keywords, where the name of a tensor stands for it.  Results that nothing reads are the
+An op is a method of ``Graph``; ``in`` are its operands in order, ``out`` names its results (a
+list for several, null for one that is not wanted), and what else is given are the method's
+keywords.  An operand is a name, a number, the dims of a new tensor, or a mapping that describes
+one; where a port takes several, it is a list of these.  Results that nothing reads are the
 outputs, and those named in ``outputs``.  ``graph: FILE`` takes a graph file instead.
+
+A case of one node is shorter: ports and parameters stand beside its name, and what a result is
+like under the result's port.  The node's op is the case's ``op`` or the file's, whose name then
+precedes the names of all cases::
+
+    op: matmul
+    dtypes: numbers
+    cases:
+      - {name: batch, a: [3, 8, 12], b: [3, 12, 10], tags: [batch]}
+      - dtypes: [half, bfloat16]      # a group: what its cases share, unless they say otherwise
+        cases:
+          - {name: half_to_float, a: [9, 50], b: [50, 13], c: {type: float}, tags: [mixed]}
+
+A custom op's ``reference`` is a name in `numpy_functions`: the one part of a case that is code.
+`schema` lists all keys.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import FormatError, GraphError, Problem
 from ...graph_api.frozen import FrozenGraph
-from ...graph_api.layout import channels_last_strides
-from ...graph_api.ops import OPS
-from ...graph_api.ops.pointwise_methods import PointwiseMethods
-from ...graph_api.tensor import Tensor
 from ..graph import Graph, load
+from .graphs import METHODS, build, described_as, nearest, placed, problem, unknown_keys
+from .schema import (
+    DTYPE_SETS,
+    CaseEntry,
+    ResultEntry,
+    SuiteEntry,
+    TensorEntry,
+    checked,
+    keys,
+    type_set,
+)
 
 __all__ = ["RULES", "Case", "Suite", "read"]
 
@@ -53,35 +75,39 @@ RULES: dict[str, str] = {
     "BENCH-05": "a tensor has dims, and a layout, strides and data type that exist",
 }
 
-_CASE_KEYS = (
-    *("name", "tags", "io", "intermediate", "compute"),
-    *("tensors", "nodes", "outputs", "graph"),
-)
-_SUITE_KEYS = ("title", "threads", "cases")
-_TENSOR_KEYS = ("dims", "layout", "strides", "type", "value")
-_LAYOUTS = ("contiguous", "channels_last")
-_METHODS = frozenset({*OPS, *(n for n in vars(PointwiseMethods) if not n.startswith("_"))})
+_ENTRIES: dict[str, type[ResultEntry]] = {"tensors": TensorEntry, "results": ResultEntry}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
-    """One graph to measure.
+    """A small or large problem that is solved in one or several data types.
 
     Attributes
     ----------
     name : str
+        ``<op>.<what>`` in a file for one op; stable, as tests and records refer to it.
     tags : tuple of str
-        ``fused`` marks chains that are worth joining.
+        What is special: ``nhwc``, ``padded``, ``broadcast``, ``mixed``...; ``fused`` marks chains
+        that are worth fusing.
+    dtypes : tuple of DataType
+        Types for which it makes sense.
     build : callable
-        Returns a fresh graph; raises `FormatError` and `GraphError`.
+        From one of these to a fresh graph; raises `FormatError` and `GraphError`.
     """
 
     name: str
-    tags: tuple[str, ...]
-    build: Callable[[], Graph]
+    tags: tuple[str, ...] = ()
+    dtypes: tuple[DataType, ...] = DTYPE_SETS["floats"]
+    build: Callable[[DataType], Graph]
 
-    def freeze(self) -> FrozenGraph:
-        """Return the checked graph.
+    def graph(self, data_type: DataType) -> Graph:
+        """Return a fresh graph."""
+        graph = self.build(data_type)
+        graph.name = graph.name or f"{self.name} {data_type.json}"
+        return graph
+
+    def freeze(self, data_type: DataType | None = None) -> FrozenGraph:
+        """Return the checked graph, of the first type when none is given.
 
         Raises
         ------
@@ -89,7 +115,7 @@ class Case:
             With all that is wrong; graph rules are told with the case's name.
         """
         try:
-            return self.build().freeze()
+            return self.graph(data_type or self.dtypes[0]).freeze()
         except GraphError as error:
             raise FormatError(f"case {self.name!r}: {error.message}", error.problems) from None
 
@@ -102,9 +128,28 @@ class Suite:
     threads: int
     cases: tuple[Case, ...]
 
+    def by_type(self) -> Iterator[Case]:
+        """Yield a case for each type; its name ends with the type where there are several."""
+        for case in self.cases:
+            for kind in case.dtypes:
+                suffix = f" {kind.json}" if len(case.dtypes) > 1 else ""
+                yield replace(case, name=case.name + suffix, dtypes=(kind,))
 
-def read(text: str | bytes, *, source: str = "suite", folder: Path | None = None) -> Suite:
-    """Read a suite; every graph is described once, so that all mistakes show at once.
+
+def read(
+    text: str | bytes, *, source: str = "suite", folder: Path | None = None, check: bool = True
+) -> Suite:
+    """Read a suite.
+
+    Parameters
+    ----------
+    text : str or bytes
+    source : str
+        The file, for messages.
+    folder : Path, optional
+        Where graph files are.
+    check : bool
+        Whether every graph is built once, so that all mistakes show at once.
 
     Raises
     ------
@@ -112,235 +157,125 @@ def read(text: str | bytes, *, source: str = "suite", folder: Path | None = None
         With all problems (BENCH-…, and those of the graphs' own rules).
     """
     data = _parsed(text, source)
-    problems = list(_unknown(data, _SUITE_KEYS, ""))
-    title, threads, given = data.get("title", ""), data.get("threads", 0), data.get("cases")
-    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 0:
-        problems.append(_problem("BENCH-01", "", "threads", threads, "a whole number from 0"))
+    problems = list(unknown_keys(data, keys(SuiteEntry), ""))
+    for key, (_, kind) in keys(SuiteEntry).items():
+        _, path, wanted = checked(kind, data[key]) if key in data else ("", "", "")
+        if wanted:
+            problems.append(problem("BENCH-01", "", f"{key}{path}", data[key], wanted))
+    given = data.get("cases")
     if not isinstance(given, list) or not given:
-        problems.append(_problem("BENCH-01", "", "cases", given, "a list of cases"))
+        problems.append(problem("BENCH-01", "", "cases", given, "a list of cases"))
         given = []
-    cases: list[Case] = []
-    for number, about in enumerate(given):
-        found = _case(about, number, folder or Path(), {case.name for case in cases})
-        if isinstance(found, Case):
-            cases.append(found)
-            try:
-                found.freeze()
-            except FormatError as error:
-                problems += [_placed(p, found.name) for p in error.problems]
-        else:
-            problems += found
+    shared = {key: data[key] for key in ("op", "dtypes") if key in data}
+    prefix = f"{data['op']}." if "op" in data else ""
+    cases: dict[str, Case] = {}
+    for number, (about, line) in enumerate(_ungrouped(given, shared)):
+        case, found = _case(about, number, prefix, folder or Path(), cases)
+        if case is not None:
+            cases[case.name] = case
+            found += _problems_of(case) if check else []
+        hint = f"line {line}" if line else ""
+        problems += [replace(p, hint="; ".join(filter(None, (p.hint, hint)))) for p in found]
     if problems:
-        raise FormatError(f"{source} is no suite of benchmarks", problems)
-    return Suite(title=str(title), threads=threads, cases=tuple(cases))
+        raise FormatError(f"{source} is no suite", problems)
+    return Suite(
+        title=str(data.get("title", "")),
+        threads=data.get("threads", 0),
+        cases=tuple(cases.values()),
+    )
 
 
-def _problem(rule: str, node: str, port: str, got: object, wanted: str, hint: str = "") -> Problem:
-    return Problem(rule=rule, node=node, port=port, got=str(got), wanted=wanted, hint=hint)
-
-
-def _placed(problem: Problem, case: str) -> Problem:
-    """Return a problem of a graph with the name of its case in front."""
-    node = ".".join(part for part in (case, problem.node) if part)
-    if problem.node == case or problem.node.startswith(f"{case}."):
-        node = problem.node
-    return _problem(problem.rule, node, problem.port, problem.got, problem.wanted, problem.hint)
+def _problems_of(case: Case) -> list[Problem]:
+    for data_type in case.dtypes:
+        try:
+            case.freeze(data_type)
+        except FormatError as error:
+            return [placed(p, case.name) for p in error.problems]
+    return []
 
 
 def _parsed(text: str | bytes, source: str) -> Mapping[str, Any]:
-    import yaml  # the one place that needs it
+    from . import yaml_text  # PyYAML takes time that nothing else needs
 
     try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        got = getattr(error, "problem", None) or str(error)
-        problem = _problem("BENCH-01", "", where, got, "YAML")
-        raise FormatError(f"{source} is no YAML", [problem]) from None
+        data = yaml_text.parse(text)
+    except yaml_text.YAMLError as error:
+        where, what = yaml_text.place(error)
+        wrong = problem("BENCH-01", "", where, what, "YAML")
+        raise FormatError(f"{source} is no YAML", [wrong]) from None
     if not isinstance(data, dict):
-        problem = _problem("BENCH-01", "", "", type(data).__name__, "a mapping with cases")
-        raise FormatError(f"{source} is no suite of benchmarks", [problem])
+        wrong = problem("BENCH-01", "", "", type(data).__name__, "a mapping with cases")
+        raise FormatError(f"{source} is no suite", [wrong])
     return data
 
 
-def _unknown(data: Mapping[str, Any], known: tuple[str, ...], node: str) -> Iterator[Problem]:
-    for key in data:
-        if key not in known:
-            near = get_close_matches(str(key), known, 1)
-            hint = f"did you mean {near[0]}?" if near else ""
-            yield _problem("BENCH-01", node, str(key), "an unknown key", ", ".join(known), hint)
-
-
-def _case(about: Any, number: int, folder: Path, taken: set[str]) -> Case | list[Problem]:
-    if not isinstance(about, dict):
-        return [_problem("BENCH-02", f"case {number}", "", about, "a mapping")]
-    name = about.get("name")
-    if not isinstance(name, str) or not name or name in taken:
-        wanted = "a name that no other case has"
-        return [_problem("BENCH-02", f"case {number}", "name", name, wanted)]
-    problems = list(_unknown(about, _CASE_KEYS, name))
-    tags = about.get("tags", [])
-    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-        problems.append(_problem("BENCH-02", name, "tags", tags, "a list of words"))
-        tags = []
-    nodes, file = about.get("nodes"), about.get("graph")
-    if (file is None) == (not isinstance(nodes, list) or not nodes):
-        wanted = "a list of nodes, or a graph file"
-        problems.append(_problem("BENCH-02", name, "nodes", nodes, wanted))
-    if problems:
-        return problems
-    if file is not None:
-        return Case(name=name, tags=tuple(tags), build=lambda: load(folder / str(file)))
-    return Case(name=name, tags=tuple(tags), build=lambda: _Builder(about).graph())
-
-
-class _Builder:
-    """Makes the graph of a case; collects what is wrong on the way."""
-
-    def __init__(self, about: Mapping[str, Any]) -> None:
-        self._about = about
-        self._case = str(about["name"])
-        self._problems: list[Problem] = []
-        self._values: dict[str, Tensor] = {}
-        self._read: set[str] = set()
-        self._made: list[str] = []
-
-    def graph(self) -> Graph:
-        about = self._about
-        types = {
-            f"{key}_data_type": self._type(about.get(key, default), key)
-            for key, default in (("io", "float"), ("intermediate", "float"), ("compute", "float"))
-        }
-        graph = Graph(self._case, **types)
-        given = about.get("tensors") or {}
-        if not isinstance(given, dict):
-            self._add("BENCH-05", "tensors", given, "a mapping from names to tensors")
-            given = {}
-        for name, spec in given.items():
-            self._tensor(graph, str(name), spec)
-        for number, node in enumerate(about["nodes"]):
-            self._node(graph, number, node)
-        named = about.get("outputs") or []
-        for name in named if isinstance(named, list) else [named]:
-            if name not in self._made:
-                self._add("BENCH-04", "outputs", name, "the name of a result")
-        if self._problems:
-            raise FormatError(f"case {self._case!r}", self._problems)
-        for name in self._made:
-            if name not in self._read or name in named:
-                self._values[name].set_output()
-        return graph
-
-    def _add(self, rule: str, port: str, got: object, wanted: str, hint: str = "") -> None:
-        self._problems.append(_problem(rule, self._case, port, got, wanted, hint))
-
-    def _type(self, text: object, port: str) -> DataType:
-        try:
-            return DataType.parse(str(text))
-        except ValueError:
-            known = ", ".join(kind.json for kind in DataType)
-            self._add("BENCH-05", port, text, f"one of {known}")
-            return DataType.FLOAT
-
-    def _tensor(self, graph: Graph, name: str, about: Any) -> None:
+def _ungrouped(given: list[Any], shared: Mapping[str, Any]) -> Iterator[tuple[Any, int]]:
+    """Yield each entry with what its file and groups share, and its line."""
+    for about in given:
+        line = getattr(about, "line", 0)
         if not isinstance(about, dict):
-            self._add("BENCH-05", name, about, "a mapping with dims")
-            about = {"dims": [1]}  # so that its readers are not wrong as well
-        self._problems += _unknown(about, _TENSOR_KEYS, f"{self._case}.{name}")
-        kind = self._type(about["type"], name) if "type" in about else DataType.UNSET
-        if "value" in about:
-            self._values[name] = graph.scalar(about["value"], data_type=kind, name=name)
-            return
-        dims, strides = about.get("dims"), about.get("strides")
-        layout = about.get("layout", "contiguous")
-        if not isinstance(dims, list) or not _whole(dims, 1):
-            self._add("BENCH-05", f"{name}.dims", dims, "a list of extents from 1")
-        elif strides is not None and not (_whole(strides, 0) and len(strides) == len(dims)):
-            self._add("BENCH-05", f"{name}.strides", strides, f"{len(dims)} numbers from 0")
-        elif layout not in _LAYOUTS:
-            self._add("BENCH-05", f"{name}.layout", layout, " or ".join(_LAYOUTS))
+            yield about, line
+            continue
+        merged = {**shared, **about}
+        inner = merged.pop("cases", None)
+        if isinstance(inner, list) and inner:
+            yield from _ungrouped(inner, merged)
         else:
-            if layout == "channels_last" and strides is None:
-                strides = channels_last_strides(dims)
-            made = graph.tensor(dims=dims, strides=strides, data_type=kind, name=name)
-            self._values[name] = made
-            return
-        self._values[name] = graph.tensor(dims=(1,), name=name)  # as above
-
-    def _node(self, graph: Graph, number: int, about: Any) -> None:
-        where = f"nodes[{number}]"
-        op = about.get("op") if isinstance(about, dict) else None
-        if op not in _METHODS:
-            near = get_close_matches(str(op), _METHODS, 1)
-            hint = f"did you mean {near[0]}?" if near else ""
-            wanted = "a mapping with op, a method of the graph"
-            self._add("BENCH-03", where, about if op is None else op, wanted, hint)
-            return
-        method, before = getattr(graph, op), len(self._problems)
-        given = about.get("in", [])
-        given = given if isinstance(given, list) else [given]
-        operands = [self._operand(x, f"{where}.in") for x in given]
-        more = {
-            key: self._keyword(value)
-            for key, value in about.items()
-            if key not in ("op", "in", "out", "type")
-        }
-        if len(self._problems) > before:
-            return
-        try:
-            inspect.signature(method).bind(*operands, **more)
-            results = method(*operands, **more)
-        except TypeError as error:
-            self._add("BENCH-03", where, f"{op}: {error}", "arguments that the op takes")
-            return
-        except GraphError as error:
-            self._problems += [_placed(p, self._case) for p in error.problems]
-            return
-        self._results(results, about, where)
-
-    def _operand(self, given: Any, where: str) -> Any:
-        if isinstance(given, str) and given in self._values:
-            self._read.add(given)
-            return self._values[given]
-        if isinstance(given, list):
-            return [self._operand(each, where) for each in given]
-        if isinstance(given, int | float) and not isinstance(given, bool):
-            return given
-        near = get_close_matches(str(given), self._values, 1)
-        hint = f"did you mean {near[0]}?" if near else ""
-        self._add("BENCH-04", where, given, "a tensor, an earlier result or a number", hint)
-        return None
-
-    def _keyword(self, value: Any) -> Any:
-        """Return a keyword's value: the tensor of that name, where there is one."""
-        if isinstance(value, str) and value in self._values:
-            self._read.add(value)
-            return self._values[value]
-        return value
-
-    def _results(self, results: Any, about: Mapping[str, Any], where: str) -> None:
-        made = [t for t in (results if isinstance(results, tuple) else (results,)) if t is not None]
-        names = about.get("out")
-        names = names if isinstance(names, list) else [names]
-        if len(names) > len(made) or not any(isinstance(name, str) for name in names):
-            wanted = f"a name for each of the {len(made)} result(s) that is wanted"
-            self._add("BENCH-03", f"{where}.out", about.get("out"), wanted)
-            return
-        for name, tensor in zip(names, made, strict=False):
-            if not isinstance(name, str):
-                continue
-            if name in self._values:
-                self._add("BENCH-03", f"{where}.out", name, "a name that is not taken")
-                continue
-            tensor.set_name(name)
-            if "type" in about:
-                tensor.set_data_type(self._type(about["type"], f"{where}.type"))
-            self._values[name] = tensor
-            self._made.append(name)
+            yield (merged if inner is None else inner), line
 
 
-def _whole(values: Any, least: int) -> bool:
-    return isinstance(values, list) and all(
-        isinstance(v, int) and not isinstance(v, bool) and v >= least for v in values
-    )
+def _case(
+    about: Any, number: int, prefix: str, folder: Path, taken: Mapping[str, object]
+) -> tuple[Case | None, list[Problem]]:
+    if not isinstance(about, dict):
+        return None, [problem("BENCH-02", f"case {number}", "", about, "a mapping")]
+    given = about.get("name")
+    name = f"{prefix}{given}"
+    if not isinstance(given, str) or not given or name in taken:
+        wanted = "a name that no other case has"
+        return None, [problem("BENCH-02", f"case {number}", "name", given, wanted)]
+    values, problems = _values(about, name)
+    arguments = {key: value for key, value in about.items() if key not in keys(CaseEntry)}
+    nodes, file, op = (about.get(key) for key in ("nodes", "graph", "op"))
+    many = isinstance(nodes, list) and bool(nodes)
+    if many or file is not None or op not in METHODS:
+        problems += unknown_keys(arguments, keys(CaseEntry), name)
+        if many == (file is not None):
+            hint = nearest(op, sorted(METHODS)) if op else ""
+            wanted = "a list of nodes, or a graph file, or an op with its ports"
+            problems.append(problem("BENCH-02", name, "nodes", nodes, wanted, hint))
+    dtypes: tuple[DataType, ...] = (DataType.FLOAT,)
+    try:
+        dtypes = type_set(about.get("dtypes") or about.get("io", "float"))
+    except (AttributeError, TypeError, ValueError) as error:
+        problems.append(problem("BENCH-05", name, "dtypes", about.get("dtypes"), str(error)))
+    if any(p.rule != "BENCH-05" for p in problems):
+        return None, problems
+    entry = CaseEntry(**values)
+    make: Callable[[DataType], Graph] = partial(build, entry, name, arguments)
+    if file is not None:
+        make = lambda data_type: load(folder / str(file))  # noqa: E731
+    return Case(name=name, tags=tuple(entry.tags), dtypes=dtypes, build=make), problems
+
+
+def _values(about: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[Problem]]:
+    """Return the values of a case's keys as its schema has them, and what is wrong with them."""
+    values: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for key, (field, kind) in keys(CaseEntry).items():
+        if key not in about:
+            continue
+        given, entry = about[key], _ENTRIES.get(key)
+        if entry is None or not isinstance(given, dict):
+            value, path, wanted = checked(kind, given)
+            if not wanted:
+                values[field] = value
+            else:
+                rule = "BENCH-02" if key in ("name", "tags", "nodes", "graph") else "BENCH-05"
+                problems.append(problem(rule, name, f"{key}{path}", given, wanted))
+            continue
+        values[field] = {}
+        for label, described in given.items():
+            values[field][str(label)], wrong = described_as(entry, described, name, str(label))
+            problems += wrong
+    return values, problems

@@ -154,7 +154,7 @@ cases:
 
 
 def test_the_committed_suite() -> None:
-    path = ROOT / "benchmarks" / "cpu.yaml"
+    path = ROOT / "suites" / "cpu.yaml"
     suite = read(path.read_text(encoding="utf-8"), source=str(path))
     found: dict[str, Any] = {case.name: case for case in suite.cases}
     assert suite.threads == 2

@@ -1,0 +1,215 @@
+"""What a suite file may hold: its keys and the types of their values.
+
+``docs/reference/suite.schema.json`` is made from these classes; `suite` reads files by them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
+from msgspec.json import schema_components
+from msgspec.structs import fields
+
+from ...graph_api.dtypes import DataType
+
+__all__ = [
+    "DTYPE_SETS",
+    "TYPE_WORDS",
+    "CaseEntry",
+    "NodeEntry",
+    "ResultEntry",
+    "SuiteEntry",
+    "TensorEntry",
+    "checked",
+    "json_schema",
+    "keys",
+    "resolved_type",
+    "type_set",
+    "wide_type",
+]
+
+Extent = Annotated[int, Meta(ge=1)]
+Count = Annotated[int, Meta(ge=0)]
+Name = Annotated[str, Meta(min_length=1)]
+Scalar = bool | int | float
+
+_FLOATS = (DataType.FLOAT, DataType.HALF, DataType.BFLOAT16, DataType.DOUBLE)
+_INTEGERS = (DataType.INT8, DataType.UINT8, DataType.INT32, DataType.INT64)
+_FP8 = (
+    DataType.FP8_E4M3,
+    DataType.FP8_E5M2,
+    DataType.FP8_E4M3_FNUZ,
+    DataType.FP8_E5M2_FNUZ,
+)
+_PACKED_FLOATS = (DataType.FP4_E2M1, DataType.FP6_E2M3, DataType.FP6_E3M2)
+
+DTYPE_SETS: dict[str, tuple[DataType, ...]] = {
+    "floats": _FLOATS,
+    "integers": _INTEGERS,
+    "numbers": (*_FLOATS, *_INTEGERS),
+    "fp8": _FP8,
+    "packed": (DataType.INT4, *_PACKED_FLOATS),
+    "narrow": (*_FP8, DataType.INT4, *_PACKED_FLOATS),
+    "narrow_floats": (*_FP8, *_PACKED_FLOATS),
+}
+"""Words for several types in ``dtypes``; FP8_E8M0, without a zero or a sign, is in none of them."""
+
+TYPE_WORDS: dict[str, str] = {
+    "dtype": "the type that the case is built for",
+    "wide": "the type in which sums of `dtype` are kept: double, float, int64 or int32",
+    "sum": "`dtype` for floats, `wide` for integers",
+}
+"""Words for a type that depends on the one that the case is built for."""
+
+
+# What msgspec calls things, in the words of the format.
+_PLAIN = {
+    "array": "a list",
+    "object": "a mapping",
+    "str": "a text",
+    "int": "a whole number",
+    "Invalid enum value": "contiguous or channels_last, not",
+}
+
+
+class ResultEntry(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """What is set on a result; a layout, an order and gaps need dims."""
+
+    dims: Annotated[list[Extent], Meta(min_length=1)] | UnsetType = UNSET
+    layout: Literal["contiguous", "channels_last"] | UnsetType = UNSET
+    order: list[Count] | UnsetType = UNSET
+    """Dims from outermost to innermost in memory."""
+    gaps: list[Count] | UnsetType = UNSET
+    """Unused elements after each dim."""
+    strides: list[Count] | UnsetType = UNSET
+    """In elements; instead of a layout, an order or gaps."""
+    type: str = ""
+
+
+class TensorEntry(ResultEntry, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """An input: its logical dims and how they are laid out, or the value of a scalar."""
+
+    value: Scalar | UnsetType = UNSET
+
+
+class NodeEntry(Struct, omit_defaults=True, kw_only=True, rename={"in_": "in"}):
+    """A call of a method of `Graph`; further keys are its keywords."""
+
+    op: Name
+    in_: Any = UNSET
+    """Operands in order: names, numbers, dims, or tensors."""
+    out: str | list[str | None] | UnsetType = UNSET
+    """Names of the results; null for one that is not wanted."""
+    type: str = ""
+    """Type of the results."""
+
+
+class CaseEntry(Struct, omit_defaults=True, kw_only=True, rename={"in_": "in"}):
+    """A problem, or a group of problems that share what is given beside ``cases``.
+
+    A case has nodes, or a graph file, or is one node of the file's op: then further keys are the
+    ports and parameters of that op.
+    """
+
+    name: Name | UnsetType = UNSET
+    tags: list[str] = []
+    dtypes: str | list[str] | UnsetType = UNSET
+    """Types that it is built for; words of `DTYPE_SETS` stand for several."""
+    io: str | UnsetType = UNSET
+    """Type of inputs and outputs; `dtype` by default."""
+    intermediate: str = ""
+    """Type of what lies between; the compute type by default."""
+    compute: str = "wide"
+    """Type to compute in."""
+    tensors: dict[str, TensorEntry | list[Extent]] = {}
+    results: dict[str, ResultEntry] = {}
+    nodes: list[Any] | UnsetType = UNSET
+    outputs: str | list[str] = []
+    """Results that are outputs although a node reads them."""
+    graph: Name | UnsetType = UNSET
+    """A graph file, relative to the suite."""
+    op: Name | UnsetType = UNSET
+    """Method of `Graph` of a case of one node; the file's op by default."""
+    in_: Any = UNSET
+    out: str | list[str | None] | UnsetType = UNSET
+    cases: list[Any] | UnsetType = UNSET
+
+
+class SuiteEntry(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """A file of cases."""
+
+    title: str = ""
+    threads: Count = 0
+    """Threads of each engine; 0: its own choice."""
+    op: Name | UnsetType = UNSET
+    """The op that the cases are for; their names begin with it."""
+    dtypes: str | list[str] | UnsetType = UNSET
+    """Of the cases that give none; float by default."""
+    cases: list[Any]
+
+
+@cache
+def keys(kind: type[Struct]) -> dict[str, tuple[str, Any]]:
+    """Return the keys of an entry, with the attribute that holds each and its type."""
+    return {field.encode_name: (field.name, field.type) for field in fields(kind)}
+
+
+def checked(kind: Any, value: Any) -> tuple[Any, str, str]:
+    """Return the value as ``kind``; or None, where in it something is wrong, and what is wanted."""
+    try:
+        return convert(value, kind), "", ""
+    except ValidationError as error:
+        text, _, path = str(error).partition(" - at `$")
+        wanted = text.removeprefix("Expected ").partition(", got")[0].replace("`", "")
+        for word, plain in _PLAIN.items():
+            wanted = wanted.replace(word, plain)
+        return None, path.partition("[")[0].rstrip("`"), wanted
+
+
+def wide_type(data_type: DataType) -> DataType:
+    """Return the type in which sums of a type are usually kept."""
+    if data_type.is_float:
+        return DataType.DOUBLE if data_type is DataType.DOUBLE else DataType.FLOAT
+    return DataType.INT64 if data_type is DataType.INT64 else DataType.INT32
+
+
+def resolved_type(text: str, data_type: DataType) -> DataType:
+    """Return the type that ``text`` names in a case that is built for ``data_type``.
+
+    Raises
+    ------
+    ValueError
+        For a text that names none.
+    """
+    if text == "dtype" or (text == "sum" and data_type.is_float):
+        return data_type
+    return wide_type(data_type) if text in TYPE_WORDS else DataType.parse(text)
+
+
+def type_set(given: str | list[str]) -> tuple[DataType, ...]:
+    """Return the types that ``dtypes`` names.
+
+    Raises
+    ------
+    ValueError
+        For a text that names none.
+    """
+    words = given.split() if isinstance(given, str) else given
+    found = [DTYPE_SETS.get(word) or (DataType.parse(word),) for word in words]
+    return tuple(dict.fromkeys(kind for some in found for kind in some))
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of suite files.
+
+    A case and a node take further keys: the ports and parameters of an op.
+    """
+    entries = (SuiteEntry, CaseEntry, NodeEntry)
+    _, found = schema_components(entries, ref_template="#/$defs/{name}")
+    case, suite = found["CaseEntry"], found.pop("SuiteEntry")
+    case["properties"]["nodes"]["items"] = {"$ref": "#/$defs/NodeEntry"}
+    for holder in (case, suite):
+        holder["properties"]["cases"] |= {"items": {"$ref": "#/$defs/CaseEntry"}, "minItems": 1}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **suite, "$defs": found}
