@@ -1,9 +1,9 @@
 """What graphs mean, independent of every compiler: float64 (and exact integers) in NumPy.
 
 One file per op says what the op computes, how far a correct result in the compute type may be
-off, which operands suit it, and holds its sample problems.  ``execute`` evaluates a graph;
-``expect`` also carries the error bounds along and says between which two values each element of a
-correct result lies.  ``convert`` defines loads and stores.
+off, and which operands suit it.  ``execute`` evaluates a graph; ``expect`` also carries the error
+bounds along and says between which two values each element of a correct result lies.  ``convert``
+defines loads and stores.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.errors import Decline, NotSupportedError, Problem
 from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ...graph_api.tensor import TensorSpec
-from . import narrow_samples
 from .analysis import rounding
-from .base import Arrays, Context, Domain, Reference, Sample
+from .base import Arrays, Context, Domain, Reference
 from .convert import Array, numpy_dtype, scalar, to_dtype, widen
 
 __all__ = [
@@ -31,13 +30,11 @@ __all__ = [
     "Domain",
     "Expected",
     "Reference",
-    "Sample",
     "context",
     "execute",
     "expect",
     "numpy_dtype",
     "reference",
-    "sample_problems",
     "to_dtype",
     "unsupported",
 ]
@@ -113,13 +110,6 @@ def reference(op_name: str) -> Reference | None:
     found = import_module(OPS[op_name], __name__).REFERENCE
     assert isinstance(found, Reference)
     return found
-
-
-def sample_problems() -> tuple[Sample, ...]:
-    """Return the sample problems of all ops."""
-    known = (reference(name) for name in OPS)
-    own = tuple(sample for ref in known if ref is not None for sample in ref.samples())
-    return (*own, *narrow_samples.sample_problems(own))
 
 
 def unsupported(frozen: FrozenGraph) -> list[Problem]:

@@ -2,46 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from ...graph_api.dtypes import DataType
-from ...graph_api.graph import Graph
 from ...graph_api.tensor import TensorSpec
 from .convert import Array, smallest, unit_roundoff, wrap
 
 __all__ = [
-    "FLOATS",
-    "FP8",
-    "INTEGERS",
-    "NARROW",
-    "NUMBERS",
-    "PACKED",
     "Arrays",
     "Context",
     "Domain",
     "Reference",
-    "Sample",
-    "Sampler",
-    "sampler",
 ]
 
 Arrays = Mapping[str, Array]
-
-FLOATS = (DataType.FLOAT, DataType.HALF, DataType.BFLOAT16, DataType.DOUBLE)
-INTEGERS = (DataType.INT8, DataType.UINT8, DataType.INT32, DataType.INT64)
-NUMBERS = FLOATS + INTEGERS
-FP8 = (
-    DataType.FP8_E4M3,
-    DataType.FP8_E5M2,
-    DataType.FP8_E4M3_FNUZ,
-    DataType.FP8_E5M2_FNUZ,
-)
-PACKED = (DataType.INT4, DataType.FP4_E2M1, DataType.FP6_E2M3, DataType.FP6_E3M2)
-NARROW = FP8 + PACKED  # and FP8_E8M0, which has neither 0 nor a sign
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,61 +97,6 @@ class Domain:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sample:
-    """A small problem that exercises one point of an op's parameter space.
-
-    Attributes
-    ----------
-    name : str
-        ``<op>.<what>``; stable, as tests and benchmark records refer to it.
-    build : callable
-        From the data type of the main operands to a graph that is ready to freeze.
-    tags : frozenset of str
-        What is special: ``nhwc``, ``padded``, ``broadcast``, ``scalar``, ``alias``, ``mixed``...
-    dtypes : tuple of DataType
-        Types for which it makes sense.
-    """
-
-    name: str
-    build: Callable[[DataType], Graph]
-    tags: frozenset[str] = frozenset()
-    dtypes: tuple[DataType, ...] = FLOATS
-
-    def graph(self, data_type: DataType) -> Graph:
-        """Return a fresh graph."""
-        graph = self.build(data_type)
-        graph.name = graph.name or f"{self.name} {data_type.json}"
-        return graph
-
-
-class Sampler(Protocol):
-    """Make a sample of one op; ``tags`` are words, separated by spaces."""
-
-    def __call__(
-        self,
-        name: str,
-        build: Callable[[DataType], Graph],
-        tags: str = "",
-        dtypes: Sequence[DataType] = (),
-    ) -> Sample: ...
-
-
-def sampler(op: str, usual: Sequence[DataType] = FLOATS) -> Sampler:
-    """Return what makes samples of an op, in the ``usual`` types unless others are given."""
-
-    def sample(
-        name: str,
-        build: Callable[[DataType], Graph],
-        tags: str = "",
-        dtypes: Sequence[DataType] = (),
-    ) -> Sample:
-        words = frozenset(tags.split())
-        return Sample(name=f"{op}.{name}", build=build, tags=words, dtypes=tuple(dtypes or usual))
-
-    return sample
-
-
 class Evaluate(Protocol):
     """Compute all outputs from inputs in float64 (float compute types) or int64 (others)."""
 
@@ -201,8 +124,6 @@ class Reference:
         Meaning and error analysis.
     domain : callable
         From (op, port, context) to the values that suit an operand.
-    samples : callable
-        Return the sample problems.
     exact_ports : callable
         Ports that are read in their own type instead of the compute type, from (op, context).
     unsupported : callable
@@ -212,6 +133,5 @@ class Reference:
     evaluate: Evaluate
     bound: Bound
     domain: Callable[[Any, str, Context], Domain]
-    samples: Callable[[], tuple[Sample, ...]]
     exact_ports: Callable[[Any, Context], frozenset[str]] = lambda op, ctx: frozenset()
     unsupported: Callable[[Any], str] = lambda op: ""

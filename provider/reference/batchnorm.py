@@ -5,21 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from ...graph_api.dtypes import DataType
-from ...graph_api.graph import Graph
-from ...graph_api.layout import channels_last_strides
 from ...graph_api.ops.batchnorm import Batchnorm
-from ...graph_api.tensor import Tensor
-from .base import Arrays, Context, Reference, Sample, sampler
-from .building import sample_graph
-from .channel_norms import domain, normalised, one, per_channel, samples_of, statistics
+from .base import Arrays, Context, Reference
+from .channel_norms import domain, normalised, one, statistics
 from .running import Running, running
 
-__all__ = ["REFERENCE", "sample_problems"]
+__all__ = ["REFERENCE"]
 
 
 def evaluate(op: Batchnorm, inputs: Arrays, ctx: Context) -> Arrays:
@@ -68,88 +61,8 @@ def _one(x: Running) -> Running:
     return Running(one(x.value), one(x.error), x.ctx)
 
 
-def _statistics_out(r: tuple[Tensor | None, ...], kind: DataType | str) -> None:
-    names = ("mean", "inv_variance", "next_running_mean", "next_running_variance")
-    for tensor, name in zip(r, names, strict=True):
-        if tensor is not None:
-            tensor.set_output().set_name(name)
-            if kind:
-                tensor.set_data_type(kind)
-
-
-def _build(g: Graph, x: Tensor, strides: Sequence[int] | None, kind: DataType | str) -> None:
-    assert x.dims is not None
-    scale, bias = (per_channel(g, x.dims, name, kind) for name in ("scale", "bias"))
-    r = g.batchnorm(
-        x,
-        scale,
-        bias,
-        epsilon=1e-3,
-        prev_running_mean=per_channel(g, x.dims, "prev_running_mean", kind),
-        prev_running_variance=per_channel(g, x.dims, "prev_running_variance", kind),
-        momentum=0.25,
-    )
-    g.output(r.y, name="y")
-    if strides is not None:
-        r.y.set_stride(strides)
-    _statistics_out(r[1:], kind)
-
-
-def _only_y(data_type: DataType) -> Graph:
-    g = sample_graph(data_type)
-    dims = (4, 6, 5, 5)
-    r = g.batchnorm(g.tensor(dims=dims), per_channel(g, dims, "s"), per_channel(g, dims, "b"))
-    g.output(g.relu(r.y), name="y")
-    return g
-
-
-def _saved_only(data_type: DataType) -> Graph:
-    g = sample_graph(data_type)
-    dims = (4, 6, 5, 5)
-    p = per_channel(g, dims, "both")
-    x = g.tensor(dims=dims, strides=channels_last_strides(dims))
-    r = g.batchnorm(x, p, p, epsilon=1e-2)
-    _statistics_out((r.mean, r.inv_variance, None, None), "")
-    return g
-
-
-def _one_running(data_type: DataType) -> Graph:
-    g = sample_graph(data_type)
-    dims = (3, 4, 9)
-    r = g.batchnorm(
-        g.tensor(dims=dims),
-        per_channel(g, dims, "s"),
-        per_channel(g, dims, "b"),
-        epsilon=g.tensor(dims=(1,), name="epsilon"),
-        prev_running_variance=per_channel(g, dims, "v"),
-        momentum=g.tensor(dims=(1, 1, 1, 1), name="momentum"),
-    )
-    assert r.next_running_variance is not None
-    r.y.set_output()
-    r.next_running_variance.set_output()
-    return g
-
-
-def _conv_relu(data_type: DataType) -> Graph:
-    g = sample_graph(data_type)
-    dims = (2, 8, 6, 6)
-    x = g.conv_fprop(g.tensor(dims=(2, 4, 6, 6)), g.tensor(dims=(8, 4, 3, 3)), padding=1)
-    r = g.batchnorm(x, per_channel(g, dims, "s"), per_channel(g, dims, "b"), epsilon=1e-2)
-    g.output(g.relu(r.y), name="y")
-    _statistics_out((r.mean, r.inv_variance, None, None), "float")
-    return g
-
-
-def sample_problems() -> tuple[Sample, ...]:
-    """Return the sample problems of training."""
-    sample = sampler("batchnorm")
-    more = {
-        "only_y": (_only_y, "chain"),
-        "saved_only": (_saved_only, "nhwc alias"),
-        "one_running": (_one_running, ""),
-        "conv_relu": (_conv_relu, "chain mixed"),
-    }
-    return (*samples_of("batchnorm", _build), *(sample(n, b, t) for n, (b, t) in more.items()))
-
-
-REFERENCE = Reference(evaluate=evaluate, bound=bound, domain=domain, samples=sample_problems)
+REFERENCE = Reference(
+    evaluate=evaluate,
+    bound=bound,
+    domain=domain,
+)

@@ -5,19 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ...graph_api.dtypes import DataType
-from ...graph_api.graph import Graph
-from ...graph_api.layout import channels_last_strides
 from ...graph_api.ops.block_scale_quantize import BlockScaleQuantize
-from .base import Arrays, Context, Domain, Reference, Sample, sampler
-from .building import sample_graph
+from .base import Arrays, Context, Domain, Reference
 from .convert import Array, to_dtype, widen
 
-__all__ = ["REFERENCE", "sample_problems"]
+__all__ = ["REFERENCE"]
 
 _MX = DataType.FP8_E8M0
 Dims = tuple[int, ...]
@@ -107,74 +102,8 @@ def domain(op: BlockScaleQuantize, port: str, ctx: Context) -> Domain:
     return Domain(low=-6, high=6, zeros=0.1)
 
 
-def _quantise(
-    dims: Dims,
-    block_size: int,
-    element: DataType = DataType.FP8_E4M3,
-    factor: DataType = _MX,
-    *,
-    axis: int | None = None,
-    transpose: bool = False,
-    strides: Dims | None = None,
-    compute: DataType | None = None,
-) -> Callable[[DataType], Graph]:
-    def build(data_type: DataType) -> Graph:
-        g = sample_graph(data_type, compute)
-        x = g.tensor(dims=dims, strides=strides, name="x")
-        y, scale = g.block_scale_quantize(x, block_size=block_size, axis=axis, transpose=transpose)
-        g.output(y, name="y", data_type=element)
-        g.output(scale, name="scale", data_type=factor)
-        return g
-
-    return build
-
-
-def _after_relu(data_type: DataType) -> Graph:
-    """Return a graph that quantises what it computed; a block is 0 altogether."""
-    g = sample_graph(data_type)
-    x = g.relu(g.tensor(dims=(4, 64), name="x"))
-    y, scale = g.block_scale_quantize(x, block_size=2)
-    g.output(y, name="y", data_type=DataType.FP8_E5M2)
-    g.output(scale, name="scale", data_type=_MX)
-    return g
-
-
-def _there_and_back(data_type: DataType) -> Graph:
-    g = sample_graph(data_type)
-    y, scale = g.block_scale_quantize(g.tensor(dims=(6, 32), name="x"), block_size=16)
-    y.set_data_type(DataType.FP6_E2M3)
-    scale.set_data_type(_MX)
-    g.output(g.block_scale_dequantize(y, scale, block_size=16), name="z")
-    return g
-
-
-def sample_problems() -> tuple[Sample, ...]:
-    """Return the sample problems of quantisation in blocks."""
-    t = DataType
-    image = (2, 32, 3, 5)
-    built = {
-        "mxfp8_e4m3": _quantise((5, 64), 32),
-        "mxfp8_e5m2": _quantise((5, 64), 32, t.FP8_E5M2),
-        "mxfp6_e2m3": _quantise((3, 32), 32, t.FP6_E2M3),
-        "mxfp6_e3m2": _quantise((3, 32), 32, t.FP6_E3M2),
-        "mxfp4": _quantise((5, 64), 32, t.FP4_E2M1),
-        "nvfp4": _quantise((5, 48), 16, t.FP4_E2M1, t.FP8_E4M3),
-        "fnuz": _quantise((4, 32), 16, t.FP8_E4M3_FNUZ, t.FLOAT),
-        "half_scale": _quantise((4, 32), 8, t.FP8_E5M2_FNUZ, t.HALF),
-        "first_axis": _quantise((32, 7), 16, axis=0),
-        "channels_nhwc": _quantise(image, 16, axis=1, strides=channels_last_strides(image)),
-        "transposed": _quantise((3, 32, 5), 16, t.FP4_E2M1, axis=-2, transpose=True),
-        "rank1": _quantise((13,), 13),
-        "block_of_1": _quantise((3, 5), 1, t.FP4_E2M1),
-        "one_block": _quantise((7, 33), 33),
-        "after_relu": _after_relu,
-        "there_and_back": _there_and_back,
-    }
-    sample = sampler("block_scale_quantize")
-    return (
-        *(sample(name, build) for name, build in built.items()),
-        sample("compute_half", _quantise((4, 32), 16, compute=t.HALF), dtypes=(t.HALF,)),
-    )
-
-
-REFERENCE = Reference(evaluate=evaluate, bound=bound, domain=domain, samples=sample_problems)
+REFERENCE = Reference(
+    evaluate=evaluate,
+    bound=bound,
+    domain=domain,
+)

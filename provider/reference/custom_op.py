@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import starmap
-from typing import Any
-
 import numpy as np
 
-from ...graph_api.dtypes import DataType
 from ...graph_api.errors import GraphError, Problem
-from ...graph_api.graph import Graph
-from ...graph_api.layout import channels_last_strides
 from ...graph_api.ops.custom_op import CustomOp
-from .base import Arrays, Context, Domain, Reference, Sample, sampler
+from .base import Arrays, Context, Domain, Reference
 from .convert import Array, unit_roundoff
 
 __all__ = ["REFERENCE", "RULES"]
@@ -96,81 +89,10 @@ def domain(op: CustomOp, port: str, ctx: Context) -> Domain:
     return Domain()
 
 
-_SWISH = """
-func.func @{FUNC_NAME}(%x: {IN0_TYPE}) -> {OUT0_TYPE} {
-  %s = torch.aten.sigmoid %x : {IN0_TYPE} -> {IN0_TYPE}
-  %y = torch.aten.mul.Tensor %s, %x : {IN0_TYPE}, {IN0_TYPE} -> {OUT0_TYPE}
-  return %y : {OUT0_TYPE}
-}"""
-
-_PRODUCT = """
-func.func @{FUNC_NAME}(%x: {IN0_TYPE}, %w: {IN1_TYPE}) -> ({OUT0_TYPE}, {OUT1_TYPE}) {
-  %0 = torch.aten.mm %x, %w : {IN0_TYPE}, {IN1_TYPE} -> {OUT0_TYPE}
-  %1 = torch.aten.relu %0 : {OUT0_TYPE} -> {OUT1_TYPE}
-  return %0, %1 : {OUT0_TYPE}, {OUT1_TYPE}
-}"""
-
-_LARGEST = """
-func.func @{FUNC_NAME}(%x: {IN0_TYPE}) -> {OUT0_TYPE} {
-  %axis = torch.constant.int 1
-  %keep = torch.constant.bool true
-  %axes = torch.prim.ListConstruct %axis : (!torch.int) -> !torch.list<int>
-  %y = torch.aten.amax %x, %axes, %keep : {IN0_TYPE}, !torch.list<int>, !torch.bool -> {OUT0_TYPE}
-  return %y : {OUT0_TYPE}
-}"""
-
-
-def _swish(x: Array) -> Array:
-    return np.asarray(x / (1 + np.exp(-x)))
-
-
-def _product(x: Array, w: Array) -> tuple[Array, Array]:
-    return x @ w, np.maximum(x @ w, 0)
-
-
-def _largest(x: Array) -> Array:
-    return np.asarray(x.max(1, keepdims=True))
-
-
-def _one(
-    text: str,
-    reference: Callable[..., Any],
-    inputs: tuple[tuple[int, ...], ...],
-    *outputs: tuple[int, ...],
-    nhwc: bool = False,
-) -> Callable[[DataType], Graph]:
-    def build(data_type: DataType) -> Graph:
-        g = Graph(io_data_type=data_type)
-        operands = [
-            g.tensor(dims=d, strides=channels_last_strides(d) if nhwc else None) for d in inputs
-        ]
-        described = [(d, data_type) for d in outputs]
-        for y in g.custom_op(mlir=text, inputs=operands, outputs=described, reference=reference):
-            y.set_output()
-        return g
-
-    return build
-
-
-def samples() -> tuple[Sample, ...]:
-    """Return the sample problems of custom ops."""
-    rows = (
-        ("swish", _one(_SWISH, _swish, ((3, 33),), (3, 33)), "tile"),
-        ("product", _one(_PRODUCT, _product, ((5, 16), (16, 7)), (5, 7), (5, 7)), "prime"),
-        (
-            "largest_nhwc",
-            _one(_LARGEST, _largest, ((2, 5, 3, 4),), (2, 1, 3, 4), nhwc=True),
-            "nhwc",
-        ),
-    )
-    return tuple(starmap(sampler("custom_op"), rows))
-
-
 REFERENCE = Reference(
     evaluate=evaluate,
     bound=bound,
     domain=domain,
-    samples=samples,
     exact_ports=lambda op, ctx: frozenset(ctx.inputs),
     unsupported=unsupported,
 )

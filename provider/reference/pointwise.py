@@ -18,9 +18,8 @@ from ...graph_api.ops.pointwise import Pointwise
 from .analysis import rounding
 from .base import Arrays, Context, Domain, Reference
 from .convert import Array, to_dtype, widen, wrap
-from .pointwise_samples import sample_problems
 
-__all__ = ["MODES", "REFERENCE", "Row", "sample_problems"]
+__all__ = ["MODES", "REFERENCE", "Row"]
 
 _P = PointwiseMode
 Function = Callable[..., Array]
@@ -431,7 +430,6 @@ REFERENCE = Reference(
     evaluate=evaluate,
     bound=bound,
     domain=domain,
-    samples=sample_problems,
     exact_ports=exact_ports,
     unsupported=unsupported,
 )

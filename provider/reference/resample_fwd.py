@@ -5,38 +5,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.enums import PaddingMode
 from ...graph_api.enums import ResampleMode as Mode
-from ...graph_api.enums import ResizeCoordinates as Coordinates
-from ...graph_api.graph import Graph
-from ...graph_api.layout import channels_last_strides, strides_in_order
 from ...graph_api.ops.resample_fwd import ResampleFwd, ResampleOp
 from .analysis import accumulated
 from .base import (
-    FLOATS,
-    FP8,
-    INTEGERS,
-    NUMBERS,
-    PACKED,
     Arrays,
     Context,
     Domain,
     Reference,
-    Sample,
-    Sampler,
-    sampler,
 )
-from .building import padded_strides, sample_graph
 from .convert import Array, int_range
-from .resize import CASES, IMAGE, LAYOUTS, resized, resized_bound, resizing
+from .resize import resized, resized_bound
 
-__all__ = ["REFERENCE", "counts", "sample_problems", "windows"]
+__all__ = ["REFERENCE", "counts", "windows"]
 
 Dims = tuple[int, ...]
 
@@ -113,157 +98,6 @@ def domain(op: ResampleFwd, port: str, ctx: Context) -> Domain:
     return Domain(grid=0.0625 if op.generate_index else 0.0, ints=(-100, 100))
 
 
-_SAME: dict[str, Any] = {"window": 3, "stride": 2, "pre_padding": 1, "post_padding": 1}
-_Case = tuple[str, Dims, dict[str, Any], str]
-_CASES: tuple[_Case, ...] = (
-    ("2x2", (2, 3, 8, 6), {"window": 2, "stride": 2}, ""),
-    ("ones", (1, 1, 1, 1), {"window": 1}, "size1"),
-    ("3x3_stride2", (1, 5, 11, 13), _SAME, "padding prime"),
-    ("3x2_overlapping", (2, 4, 7, 9), {"window": (3, 2)}, ""),
-    ("step_above_window", (1, 3, 13, 12), {"window": 2, "stride": (5, 3)}, ""),
-    (
-        "asymmetric",
-        (1, 3, 9, 10),
-        {"window": (4, 3), "stride": (3, 2), "pre_padding": (3, 0), "post_padding": (1, 2)},
-        "padding asymmetric",
-    ),
-    ("global", (2, 5, 7, 9), {"window": (7, 9)}, ""),
-    ("rows", (2, 3, 5, 17), {"window": (1, 4), "stride": (1, 4)}, "size1"),
-    ("large", (1, 2, 15, 15), {"window": 8, "pre_padding": 4, "post_padding": 3}, "padding tile"),
-    ("1d", (2, 3, 17), _SAME, "1d padding"),
-    ("3d", (1, 2, 5, 6, 7), _SAME, "3d padding"),
-)
-_X = (2, 6, 7, 9)
-_LAYOUTS: tuple[tuple[str, Dims, str], ...] = (
-    ("nhwc", channels_last_strides(_X), "nhwc"),
-    ("odd_permutation", strides_in_order(_X, (2, 0, 3, 1)), "permuted"),
-    ("padded", tuple(padded_strides(_X, range(4), (0, 1, 0, 2))), "padded"),
-    ("broadcast", (63, 0, 9, 1), "broadcast"),
-)
-
-
-def _pool(
-    mode: Mode,
-    dims: Dims,
-    parameters: dict[str, Any],
-    *,
-    strides: Dims | None = None,
-    index: str = "",
-    compute: DataType | None = None,
-    result: DataType | None = None,
-) -> Callable[[DataType], Graph]:
-    def build(data_type: DataType) -> Graph:
-        g = sample_graph(data_type, compute)
-        x = g.tensor(dims=dims, strides=strides, name="x")
-        padding = {"padding_mode": "neg_inf_pad" if mode is Mode.MAXPOOL else "zero_pad"}
-        found = g.resample_fwd(
-            x, resample_mode=mode, generate_index=bool(index), **(padding | parameters)
-        )
-        g.output(found.y, name="y", data_type=result or "")
-        if found.index is not None:
-            g.output(found.index, name="index", data_type=index)
-        return g
-
-    return build
-
-
-def _block(data_type: DataType) -> Graph:
-    # The stem of a residual network behind its convolution.
-    g = sample_graph(data_type)
-    dims = (1, 4, 9, 9)
-    x = g.tensor(dims=dims, strides=channels_last_strides(dims), name="x")
-    y = g.resample_fwd(
-        g.relu(g.add(x, g.tensor(dims=(1, 4, 1, 1), name="bias"))),
-        resample_mode=Mode.MAXPOOL,
-        padding_mode="neg_inf_pad",
-        **_SAME,
-    ).y
-    g.output(y, name="y")
-    return g
-
-
-def sample_problems() -> tuple[Sample, ...]:
-    """Return the sample problems of pooling."""
-    largest, inside, over = Mode.MAXPOOL, Mode.AVGPOOL_EXCLUDE_PADDING, Mode.AVGPOOL_INCLUDE_PADDING
-    half, double = DataType.HALF, DataType.DOUBLE
-    sample = sampler("resample_fwd")
-    zero = {"padding_mode": "zero_pad"}
-    return (
-        *(sample(f"max_{c[0]}", _pool(largest, c[1], c[2]), c[3], NUMBERS) for c in _CASES),
-        *(sample(f"avg_{c[0]}", _pool(inside, c[1], c[2]), c[3]) for c in _CASES[5:]),
-        *(sample(f"sum_{c[0]}", _pool(over, c[1], c[2]), c[3]) for c in _CASES[2:4]),
-        *(
-            sample(f"index_{c[0]}", _pool(largest, c[1], c[2], index="int32"), c[3])
-            for c in _CASES
-            if c[0] in ("ones", "3x3_stride2", "3x2_overlapping", "asymmetric", "1d", "3d")
-        ),
-        *(
-            sample(name, _pool(largest, _X, _SAME, strides=strides), tags)
-            for name, strides, tags in _LAYOUTS
-        ),
-        *(
-            sample(f"avg_{name}", _pool(inside, _X, _SAME, strides=strides), tags)
-            for name, strides, tags in _LAYOUTS[:2]
-        ),
-        sample(
-            "index_nhwc", _pool(largest, _X, _SAME, strides=_LAYOUTS[0][1], index="int32"), "nhwc"
-        ),
-        sample("max_zero_pad", _pool(largest, (1, 5, 6, 7), _SAME | zero), "padding", NUMBERS),
-        sample("index_zero_pad", _pool(largest, (1, 5, 6, 7), _SAME | zero, index="int64")),
-        sample("index_int8", _pool(largest, (1, 5, 8, 16), _SAME, index="int8"), "mixed"),
-        sample("float_to_half", _pool(inside, _X, _SAME, result=half), "mixed", (DataType.FLOAT,)),
-        sample("half_to_double", _pool(largest, _X, _SAME, result=double), "mixed", (half,)),
-        sample("compute_half", _pool(inside, _X, _SAME, compute=half), "compute", (half,)),
-        sample("compute_double", _pool(over, _X, _SAME, compute=double), "compute"),
-        sample("block", _block, "chain nhwc"),
-        *_resizes(sample),
-    )
-
-
-def _resizes(sample: Sampler) -> tuple[Sample, ...]:
-    """Return the sample problems of BILINEAR and NEAREST."""
-    linear, nearest, half = Mode.BILINEAR, Mode.NEAREST, DataType.HALF
-    whole = (*INTEGERS, DataType.BOOLEAN, *FP8[:1], *PACKED[:2])
-
-    def resize(
-        mode: Mode, case: str, tags: str = "", dtypes: tuple[DataType, ...] = (), **options: Any
-    ) -> Sample:
-        name, (dims, size, more) = f"{mode.json}_{case}", CASES[case]
-        name += "".join(f"_{option}_{v.json}" for option, v in options.items())
-        return sample(name, resizing(mode, dims, size, **options), f"{more} {tags}", dtypes)
-
-    def lying(mode: Mode, layout: str, size: Dims) -> Sample:
-        strides, tags = LAYOUTS[layout]
-        name = f"{mode.json}_{layout}_{size[0]}x{size[1]}"
-        return sample(name, resizing(mode, IMAGE, size, strides=strides), tags)
-
-    linears = ("double", "smaller", "up_and_down", "from_one", "1d", "3d")
-    return (
-        *(resize(linear, case) for case in linears),
-        *(resize(nearest, case) for case in ("double", "same", "3d")),
-        *(resize(nearest, case, dtypes=FLOATS + whole) for case in ("half", "to_prime")),
-        resize(linear, "up_and_down", coordinates=Coordinates.ALIGN_CORNERS),
-        resize(linear, "double", coordinates=Coordinates.ASYMMETRIC),
-        resize(nearest, "smaller", coordinates=Coordinates.ALIGN_CORNERS),
-        *(lying(linear, layout, (7, 3)) for layout in LAYOUTS),
-        *(lying(nearest, "nhwc", size) for size in ((7, 3), (10, 14))),
-        resize(linear, "double", "mixed", FLOATS[:1], result=half),
-        resize(linear, "up_and_down", "compute", (half,), compute=half),
-        sample("bilinear_block", _upsampling, "chain nhwc"),
-    )
-
-
-def _upsampling(data_type: DataType) -> Graph:
-    # A decoder's step: the coarse image, enlarged, joined with the finer one.
-    g = sample_graph(data_type)
-    dims, fine = (1, 4, 5, 4), (1, 4, 10, 8)
-    x = g.tensor(dims=dims, strides=channels_last_strides(dims), name="x")
-    skip = g.tensor(dims=fine, strides=channels_last_strides(fine), name="skip")
-    y = g.resample_fwd(g.relu(x), resample_mode=Mode.BILINEAR, size=fine[2:]).y
-    g.output(g.add(y, skip), name="y")
-    return g
-
-
 def _as_it_is(op: ResampleFwd, ctx: Context) -> frozenset[str]:
     return frozenset({"x"} if op.resample_mode is Mode.NEAREST else ())
 
@@ -272,6 +106,5 @@ REFERENCE = Reference(
     evaluate=evaluate,
     bound=bound,
     domain=domain,
-    samples=sample_problems,
     exact_ports=_as_it_is,
 )

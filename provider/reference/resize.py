@@ -6,30 +6,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from ...graph_api.dtypes import DataType
 from ...graph_api.enums import ResampleMode as Mode
 from ...graph_api.enums import ResizeCoordinates as Coordinates
-from ...graph_api.graph import Graph
-from ...graph_api.layout import channels_last_strides, strides_in_order
 from ...graph_api.ops.resample_fwd import ResampleOp
 from .analysis import growth
 from .base import Context
-from .building import padded_strides, sample_graph
 from .convert import Array
 
 __all__ = [
-    "CASES",
-    "IMAGE",
-    "LAYOUTS",
     "adjoint",
     "adjoint_bound",
     "resized",
     "resized_bound",
-    "resizing",
 ]
 
 Dims = tuple[int, ...]
@@ -135,53 +126,3 @@ def adjoint_bound(op: ResampleOp, dy: Array, error: Array, image: Dims, ctx: Con
         return carried + ctx.roundoff * growth(terms) * total + ctx.tiny * (total > 0)
     around = _transposed(_maps(op, image, dy.shape, _around))
     return carried + _rounded(total, maps, around, size, terms, ctx)
-
-
-CASES: dict[str, tuple[Dims, Dims, str]] = {
-    "double": ((2, 3, 5, 7), (10, 14), ""),
-    "half": ((1, 5, 8, 6), (4, 3), ""),
-    "to_prime": ((1, 4, 8, 6), (13, 11), "prime"),
-    "smaller": ((1, 3, 13, 10), (5, 4), "prime"),
-    "up_and_down": ((2, 2, 4, 17), (7, 5), "prime"),
-    "from_one": ((2, 3, 1, 5), (4, 1), "size1"),
-    "same": ((1, 2, 3, 4), (3, 4), "size1"),
-    "sevenfold": ((1, 3, 2, 3), (14, 21), ""),
-    "1d": ((2, 3, 11), (29,), "1d prime"),
-    "3d": ((1, 2, 3, 5, 4), (6, 5, 3), "3d"),
-}
-"""Image, size of the result, tags."""
-
-IMAGE = (2, 6, 5, 7)
-LAYOUTS: dict[str, tuple[Dims, str]] = {
-    "nhwc": (channels_last_strides(IMAGE), "nhwc"),
-    "odd_permutation": (strides_in_order(IMAGE, (2, 0, 3, 1)), "permuted"),
-    "padded": (tuple(padded_strides(IMAGE, range(4), (0, 1, 0, 2))), "padded"),
-}
-"""Strides of an operand of dims ``IMAGE``, tags."""
-
-
-def resizing(
-    mode: Mode,
-    dims: Dims,
-    size: Dims,
-    *,
-    strides: Dims | None = None,
-    backward: bool = False,
-    coordinates: Coordinates | None = None,
-    compute: DataType | None = None,
-    result: DataType | None = None,
-) -> Callable[[DataType], Graph]:
-    """Return the builder of a sample problem; strides are those of the operand."""
-
-    def build(data_type: DataType) -> Graph:
-        g = sample_graph(data_type, compute)
-        options: dict[str, Any] = {"resample_mode": mode, "coordinates": coordinates}
-        if backward:
-            dy = g.tensor(dims=(*dims[:2], *size), strides=strides, name="dy")
-            g.output(g.resample_bwd(dy, dx_dims=dims, **options), name="dx", data_type=result or "")
-        else:
-            x = g.tensor(dims=dims, strides=strides, name="x")
-            g.output(g.resample_fwd(x, size=size, **options).y, name="y", data_type=result or "")
-        return g
-
-    return build

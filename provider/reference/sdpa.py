@@ -22,7 +22,6 @@ from .attention import (
 )
 from .base import Arrays, Context, Reference
 from .convert import Array
-from .sdpa_samples import sample_problems
 
 __all__ = ["REFERENCE", "in_order", "softmax"]
 
@@ -160,7 +159,6 @@ REFERENCE = Reference(
     evaluate=evaluate,
     bound=bound,
     domain=attention_domain,
-    samples=sample_problems,
     exact_ports=exact_ports,
     unsupported=why_not,
 )

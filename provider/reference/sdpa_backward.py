@@ -27,7 +27,6 @@ from .attention import (
 )
 from .base import Arrays, Context, Domain, Reference
 from .convert import Array
-from .sdpa_backward_samples import sample_problems
 
 __all__ = ["REFERENCE"]
 
@@ -211,7 +210,6 @@ REFERENCE = Reference(
     evaluate=evaluate,
     bound=bound,
     domain=domain,
-    samples=sample_problems,
     exact_ports=exact_ports,
     unsupported=why_not,
 )
