@@ -140,8 +140,7 @@ def mixed(count: int) -> list[Any]:
     """Return graphs of different ops: the first sample problem of each that the CPU serves."""
     from hipdnn_iree.jit import support
     from hipdnn_iree.jit.target import Target
-    from hipdnn_iree.provider.reference import sample_problems
-    from hipdnn_iree.provider.survey.cases import op_of
+    from hipdnn_iree.provider.sweep.samples import op_of, sample_problems
 
     found: dict[str, Any] = {}
     for sample in sample_problems():

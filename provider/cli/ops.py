@@ -16,7 +16,7 @@ from .options import Command, State
 from .output import emit, facts, say, table
 
 if TYPE_CHECKING:
-    from ..survey.serving import Served
+    from ..sweep.serving import Served
 
     ByType = Mapping[DataType, Mapping[str, Served]]
 
@@ -43,7 +43,7 @@ def command(state: State, names: tuple[str, ...]) -> None:
     if not names and not state.json:
         _list()
         return
-    from ..survey.serving import serving
+    from ..sweep.serving import serving
 
     found = serving(names or tuple(OPS))
     if state.json:
@@ -128,7 +128,7 @@ def _port_row(port: Port) -> dict[str, Any]:
 
 
 def _by_target(served: ByType) -> dict[str, Any]:
-    from ..survey.serving import TARGETS
+    from ..sweep.serving import TARGETS
 
     rows: dict[str, dict[str, Any]] = {target: {} for target in TARGETS}
     for data_type, targets in served.items():
@@ -167,7 +167,7 @@ def _tell(op: type[Op], served: ByType) -> None:
     )
     rules = sorted({rule for row in served.values() for f in row.values() for rule in f.declined})
     if rules:
-        from ..survey.serving import rule_texts
+        from ..sweep.serving import rule_texts
 
         texts = rule_texts()
         say()

@@ -12,32 +12,28 @@ from ...graph_api.errors import Problem
 from ...graph_api.frozen import FrozenGraph
 from ...jit import support
 from ...jit.target import Target
-from ..reference import Sample, sample_problems
+from ..sweep.samples import op_of, sample_problems
+from ..sweep.suite import Case
 from .record import Key
 
-__all__ = ["Case", "cases", "few", "op_of"]
+__all__ = ["Trial", "cases", "few"]
 
 _LAYOUTS = frozenset({"nhwc", "permuted", "transposed", "mixed_layout"})
 
 
-def op_of(sample: Sample) -> str:
-    """Return the name of the op that a sample is for."""
-    return sample.name.partition(".")[0]
-
-
 @dataclass(frozen=True)
-class Case:
+class Trial:
     """One sample problem in one data type for one target.
 
     Attributes
     ----------
-    sample : Sample
+    sample : Case
     data_type : DataType
         Of the main operands.
     target : Target
     """
 
-    sample: Sample
+    sample: Case
     data_type: DataType
     target: Target
 
@@ -89,8 +85,8 @@ def cases(
     targets: Iterable[Target],
     data_types: Iterable[DataType] = (),
     pattern: str = "",
-    samples: Iterable[Sample] | None = None,
-) -> Iterator[Case]:
+    samples: Iterable[Case] | None = None,
+) -> Iterator[Trial]:
     """Yield the cases in order of sample, data type and target.
 
     Parameters
@@ -100,7 +96,7 @@ def cases(
         Those of interest; none given: all that a sample is for.
     pattern : str
         Part of a sample's name.
-    samples : iterable of Sample, optional
+    samples : iterable of Case, optional
         By default the sample problems of all ops.
     """
     wanted, targets = tuple(data_types), tuple(targets)
@@ -109,15 +105,15 @@ def cases(
             for data_type in sample.dtypes:
                 if not wanted or data_type in wanted:
                     for target in targets:
-                        yield Case(sample, data_type, target)
+                        yield Trial(sample, data_type, target)
 
 
-def few(samples: Iterable[Sample] | None = None) -> tuple[Sample, ...]:
+def few(samples: Iterable[Case] | None = None) -> tuple[Case, ...]:
     """Return samples that stand for all: per op and data type a plain one and another layout.
 
     Of an op without a layout of its own the one with the most specialities is the second.
     """
-    chosen: dict[str, Sample] = {}
+    chosen: dict[str, Case] = {}
     everything = tuple(sample_problems() if samples is None else samples)
     for op in dict.fromkeys(map(op_of, everything)):
         mine = [s for s in everything if op_of(s) == op]
@@ -125,7 +121,7 @@ def few(samples: Iterable[Sample] | None = None) -> tuple[Sample, ...]:
             fit = [s for s in mine if data_type in s.dtypes]
             plain = next((s for s in fit if "size1" not in s.tags), fit[0])
             others = [s for s in fit if s is not plain] or fit
-            turned = next((s for s in others if s.tags & _LAYOUTS), None)
+            turned = next((s for s in others if _LAYOUTS.intersection(s.tags)), None)
             second = turned or max(others, key=lambda s: len(s.tags))
             chosen |= {plain.name: plain, second.name: second}
     return tuple(s for s in everything if s.name in chosen)

@@ -14,7 +14,7 @@ from ...jit.options import BuildOptions
 from ...jit.pipeline import dump
 from ...jit.settings import scope, settings
 from ..verify import compare, expect, poisoned_outputs, random_inputs
-from .cases import Case
+from .cases import Trial
 from .emulation import brief
 
 __all__ = ["STATUSES", "Compilation", "try_out"]
@@ -35,7 +35,7 @@ class Compilation:
     note : str
         Rules that decline it, or the error.
     ir : str
-        Digest of what was compiled (``Case.ir_digest``); empty when declined.
+        Digest of what was compiled (``Trial.ir_digest``); empty when declined.
     seconds : float
         Wall time of lowering and compilation.
     dispatches : int or None
@@ -61,12 +61,12 @@ class Compilation:
         return asdict(self)
 
 
-def try_out(case: Case, *, limit_s: float, seed: int = 1) -> Compilation:
+def try_out(case: Trial, *, limit_s: float, seed: int = 1) -> Compilation:
     """Compile a case, within a time limit, and run and verify it if it is for the CPU.
 
     Parameters
     ----------
-    case : Case
+    case : Trial
     limit_s : float
         Of the compilation, in seconds.
     seed : int
@@ -106,7 +106,7 @@ def try_out(case: Case, *, limit_s: float, seed: int = 1) -> Compilation:
     return row(status="wrong" if wrong else "ran-ok", note=wrong)
 
 
-def _run(case: Case, seed: int) -> str:
+def _run(case: Trial, seed: int) -> str:
     """Run a case here; return what is wrong."""
     from ..registry import engine
 

@@ -32,7 +32,7 @@ from ...jit.settings import scope, settings
 from ...jit.signature import ArgSpec
 from ..reference.convert import Array
 from ..verify import Report, compare, expect, random_inputs
-from .cases import Case
+from .cases import Trial
 
 __all__ = [
     "STATUSES",
@@ -64,7 +64,7 @@ class Finding:
     note : str
         Rules that decline it, errors of a wrong result, or why there is none.
     ir : str
-        Digest of what was compiled (``Case.ir_digest``); empty when declined.
+        Digest of what was compiled (``Trial.ir_digest``); empty when declined.
     error : float or None
         Largest error relative to the expected value (or to the root mean square of the output).
     seconds : float
@@ -134,7 +134,7 @@ def from_memory(memory: Array, spec: ArgSpec) -> Array:
 
 
 def emulate(
-    case: Case,
+    case: Trial,
     run: Emulator,
     *,
     timeout_s: float,
@@ -146,7 +146,7 @@ def emulate(
 
     Parameters
     ----------
-    case : Case
+    case : Trial
     run : Emulator
     timeout_s, compile_timeout_s : float
         Limits of emulation and of compilation, in seconds.

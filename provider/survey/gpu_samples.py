@@ -1,4 +1,4 @@
-"""Sample problems built, run and verified on a real device, in many processes."""
+"""Case problems built, run and verified on a real device, in many processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.errors import CompileError
 from ...jit.compiler.python import import_folder
 from ...jit.target import Target
-from .cases import Case, cases
+from .cases import Trial, cases
 from .emulation import brief
 
 __all__ = ["STATUSES", "child", "run_case", "run_samples", "summary"]
@@ -29,7 +29,7 @@ Row = dict[str, Any]
 Name = tuple[str, str]  # sample, data type
 
 
-def run_case(case: Case, seed: int = 1) -> Row:
+def run_case(case: Trial, seed: int = 1) -> Row:
     """Build, run and verify one case here; return what became of it."""
     from ..registry import engine
     from ..verify import compare, expect, random_inputs
@@ -128,12 +128,12 @@ child(sys.argv[2], float(sys.argv[3]), [tuple(name) for name in json.loads(sys.a
 def child(target: str, limit_s: float, names: Sequence[Name]) -> None:
     """Run cases and print a row of JSON for each: what the processes of `run_samples` do."""
     from ...jit.settings import scope
-    from ..reference import sample_problems
+    from ..sweep.samples import sample_problems
 
     samples = {sample.name: sample for sample in sample_problems()}
     with scope(compiler_jobs=1, compiler_timeout_s=limit_s):
         for name, data_type in names:
-            case = Case(samples[name], DataType.parse(data_type), Target.parse(target))
+            case = Trial(samples[name], DataType.parse(data_type), Target.parse(target))
             print(json.dumps(run_case(case)), flush=True)
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
-from .cases import Case
+from .cases import Trial
 from .record import Key, alone, load, save
 
 __all__ = ["survey"]
@@ -16,8 +16,8 @@ Found = Mapping[str, Any]
 
 
 def survey(
-    todo: Iterable[Case],
-    work: Callable[[Case], Found],
+    todo: Iterable[Trial],
+    work: Callable[[Trial], Found],
     *,
     jobs: int = 1,
     record: Path | None = None,
@@ -27,10 +27,10 @@ def survey(
 
     Parameters
     ----------
-    todo : iterable of Case
+    todo : iterable of Trial
     work : callable
         From a case to what a record keeps: a mapping with ``case``, ``data_type``, ``target`` and
-        ``ir``, the digest of what was compiled (``Case.ir_digest``), or ``""``.
+        ``ir``, the digest of what was compiled (``Trial.ir_digest``), or ``""``.
     jobs : int
         Cases at one time.
     record : Path, optional
@@ -48,15 +48,15 @@ def survey(
 
 
 def _survey(
-    todo: Iterable[Case],
-    work: Callable[[Case], Found],
+    todo: Iterable[Trial],
+    work: Callable[[Trial], Found],
     jobs: int,
     record: Path | None,
     again: bool,
 ) -> Iterator[tuple[Found, bool]]:
     known: dict[Key, Any] = dict(load(record))
 
-    def one(case: Case) -> tuple[Key, Found, bool]:
+    def one(case: Trial) -> tuple[Key, Found, bool]:
         before = known.get(case.key)
         if before and not again and before["ir"] and _digest(case) == before["ir"]:
             return case.key, before, True
@@ -82,7 +82,7 @@ def _survey(
             pool.shutdown(cancel_futures=True)
 
 
-def _digest(case: Case) -> str:
+def _digest(case: Trial) -> str:
     """Return the digest of a case's IR; none of one that is declined or cannot be lowered."""
     try:
         return "" if case.declines else case.ir_digest()

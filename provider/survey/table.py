@@ -22,7 +22,7 @@ from hashlib import sha256
 from typing import Any
 
 from ...graph_api.ops import OPS
-from .serving import TARGETS, Served, serving
+from ..sweep.serving import TARGETS, Served, serving
 
 __all__ = ["Table", "compiled_entry", "emulated_entry", "served_entry", "stale", "uncompiled"]
 

@@ -13,11 +13,11 @@ from ...graph_api.errors import CompileError, HipdnnIreeError, NotSupportedError
 from ...graph_api.frozen import FrozenGraph
 from ...jit.target import Target
 from ..engine import Plan
-from .suite import Case, Suite
 from .contestants import Contestant
 from .machine import machine, versions
 from .measure import Times, measure, undisturbed
 from .statistics import geomean, paired_ratio, summary
+from .suite import Case, Suite
 
 __all__ = ["run"]
 

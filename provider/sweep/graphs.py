@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from msgspec import UNSET
 
@@ -100,7 +100,7 @@ class _Builder:
     def graph(self, arguments: Mapping[str, Any]) -> Graph:
         case = self._case
         for name, entry in case.tensors.items():
-            self._values[name] = self._tensor(name, entry)
+            self._values[name] = self._tensor(name, cast(TensorEntry, entry))
         if case.nodes is UNSET:
             self._single(str(case.op), arguments)
         else:

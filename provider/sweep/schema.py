@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
+from inspect import cleandoc
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
@@ -75,78 +77,142 @@ _PLAIN = {
 
 
 class ResultEntry(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """What is set on a result; a layout, an order and gaps need dims."""
+    """What is set on a result; a layout, an order and gaps need dims.
+
+    Attributes
+    ----------
+    dims
+        Logical dims.
+    layout
+        Memory order by its name.
+    order
+        Dims from outermost to innermost in memory.
+    gaps
+        Unused elements after each dim.
+    strides
+        In elements; instead of a layout, an order or gaps.
+    type
+        Element type: a name of hipDNN's, or `dtype`, `wide` or `sum`.
+    """
 
     dims: Annotated[list[Extent], Meta(min_length=1)] | UnsetType = UNSET
     layout: Literal["contiguous", "channels_last"] | UnsetType = UNSET
     order: list[Count] | UnsetType = UNSET
-    """Dims from outermost to innermost in memory."""
     gaps: list[Count] | UnsetType = UNSET
-    """Unused elements after each dim."""
     strides: list[Count] | UnsetType = UNSET
-    """In elements; instead of a layout, an order or gaps."""
     type: str = ""
 
 
 class TensorEntry(ResultEntry, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """An input: its logical dims and how they are laid out, or the value of a scalar."""
+    """An input: its dims and how they are laid out, or the value of a scalar.
+
+    Attributes
+    ----------
+    value
+        Of a compile-time scalar.
+    """
 
     value: Scalar | UnsetType = UNSET
 
 
 class NodeEntry(Struct, omit_defaults=True, kw_only=True, rename={"in_": "in"}):
-    """A call of a method of `Graph`; further keys are its keywords."""
+    """A call of a method of `Graph`; further keys are its keywords.
+
+    Attributes
+    ----------
+    op
+        The method.
+    in_
+        Operands in order: names, numbers, dims or tensors.
+    out
+        Names of the results; null for one that is not wanted.
+    type
+        Type of the results.
+    """
 
     op: Name
     in_: Any = UNSET
-    """Operands in order: names, numbers, dims, or tensors."""
     out: str | list[str | None] | UnsetType = UNSET
-    """Names of the results; null for one that is not wanted."""
     type: str = ""
-    """Type of the results."""
 
 
 class CaseEntry(Struct, omit_defaults=True, kw_only=True, rename={"in_": "in"}):
-    """A problem, or a group of problems that share what is given beside ``cases``.
+    """A problem, or a group of problems that share what is given beside `cases`.
 
     A case has nodes, or a graph file, or is one node of the file's op: then further keys are the
     ports and parameters of that op.
+
+    Attributes
+    ----------
+    name
+        Its own in the file.
+    tags
+        What is special.
+    dtypes
+        Types that it is built for: names of hipDNN's, and `floats`, `integers`, `numbers`, `fp8`,
+        `packed`, `narrow` or `narrow_floats`.
+    io
+        Type of inputs and outputs; `dtype` by default.
+    intermediate
+        Type of what lies between; the compute type by default.
+    compute
+        Type to compute in.
+    tensors
+        Inputs, by name.
+    results
+        What is set on results, by name.
+    nodes
+        Calls in order.
+    outputs
+        Results that are outputs although a node reads them.
+    graph
+        A graph file, relative to the suite.
+    op
+        Method of `Graph` of a case of one node; the file's op by default.
+    in_, out
+        As of a node.
+    cases
+        Of a group.
     """
 
     name: Name | UnsetType = UNSET
     tags: list[str] = []
     dtypes: str | list[str] | UnsetType = UNSET
-    """Types that it is built for; words of `DTYPE_SETS` stand for several."""
     io: str | UnsetType = UNSET
-    """Type of inputs and outputs; `dtype` by default."""
     intermediate: str = ""
-    """Type of what lies between; the compute type by default."""
     compute: str = "wide"
-    """Type to compute in."""
     tensors: dict[str, TensorEntry | list[Extent]] = {}
     results: dict[str, ResultEntry] = {}
     nodes: list[Any] | UnsetType = UNSET
     outputs: str | list[str] = []
-    """Results that are outputs although a node reads them."""
     graph: Name | UnsetType = UNSET
-    """A graph file, relative to the suite."""
     op: Name | UnsetType = UNSET
-    """Method of `Graph` of a case of one node; the file's op by default."""
     in_: Any = UNSET
     out: str | list[str | None] | UnsetType = UNSET
     cases: list[Any] | UnsetType = UNSET
 
 
 class SuiteEntry(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """A file of cases."""
+    """A file of cases.
+
+    Attributes
+    ----------
+    title
+        For tables.
+    threads
+        Of each engine; 0: its own choice.
+    op
+        The op that the cases are for; their names begin with it.
+    dtypes
+        Of the cases that give none; float by default.
+    cases
+        Cases and groups of cases.
+    """
 
     title: str = ""
     threads: Count = 0
-    """Threads of each engine; 0: its own choice."""
     op: Name | UnsetType = UNSET
-    """The op that the cases are for; their names begin with it."""
     dtypes: str | list[str] | UnsetType = UNSET
-    """Of the cases that give none; float by default."""
     cases: list[Any]
 
 
@@ -206,10 +272,26 @@ def json_schema() -> dict[str, Any]:
 
     A case and a node take further keys: the ports and parameters of an op.
     """
-    entries = (SuiteEntry, CaseEntry, NodeEntry)
-    _, found = schema_components(entries, ref_template="#/$defs/{name}")
-    case, suite = found["CaseEntry"], found.pop("SuiteEntry")
-    case["properties"]["nodes"]["items"] = {"$ref": "#/$defs/NodeEntry"}
-    for holder in (case, suite):
+    kinds = (SuiteEntry, CaseEntry, NodeEntry, TensorEntry, ResultEntry)
+    _, found = schema_components(kinds, ref_template="#/$defs/{name}")
+    found["CaseEntry"]["properties"]["nodes"]["items"] = {"$ref": "#/$defs/NodeEntry"}
+    for holder in (found["CaseEntry"], found["SuiteEntry"]):
         holder["properties"]["cases"] |= {"items": {"$ref": "#/$defs/CaseEntry"}, "minItems": 1}
+    for kind in kinds:
+        entry = found[kind.__name__]
+        entry["description"], about = _documented(kind)
+        for key, (attribute, _) in keys(kind).items():
+            entry["properties"][key]["description"] = about[attribute]
+    suite = found.pop("SuiteEntry")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **suite, "$defs": found}
+
+
+def _documented(kind: type[Struct]) -> tuple[str, dict[str, str]]:
+    """Return what the docstring says of an entry, and of each attribute (bases included)."""
+    about: dict[str, str] = {}
+    text = ""
+    for base in reversed(kind.__mro__[:-2]):
+        text, _, rest = cleandoc(base.__doc__ or "").partition("\n\nAttributes\n----------\n")
+        for names, meaning in re.findall(r"^(\w.*)\n((?:    .*\n?)+)", rest, re.MULTILINE):
+            about |= dict.fromkeys(names.split(", "), " ".join(meaning.split()))
+    return " ".join(text.split()), about

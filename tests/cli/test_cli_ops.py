@@ -11,9 +11,9 @@ import pytest
 from hipdnn_iree.graph_api.formats.flatbuffer.node_tables import OPS_BY_CODE
 from hipdnn_iree.graph_api.ops import OPS
 from hipdnn_iree.jit.target import GFX9_ARCHS, Target
-from hipdnn_iree.provider.reference import sample_problems
 from hipdnn_iree.provider.survey.cases import cases
-from hipdnn_iree.provider.survey.serving import TARGETS, rule_texts
+from hipdnn_iree.provider.sweep.samples import sample_problems
+from hipdnn_iree.provider.sweep.serving import TARGETS, rule_texts
 
 Cli = Callable[..., Any]
 

@@ -16,7 +16,7 @@ from hipdnn_iree.provider.cli.app import app
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BY_HAND = [page for page in PAGES if page.parent.name != "reference"]
-FOLDERS = "graph_api|jit|provider|hipdnn_plugin|tests|examples|benchmarks|scripts|docs"
+FOLDERS = "graph_api|jit|provider|hipdnn_plugin|suites|tools|tests|examples|benchmarks|scripts|docs"
 
 
 def name(page: Path) -> str:

@@ -24,7 +24,7 @@ CORE = {"numpy", "ml_dtypes", "iree", "torch_mlir", "hip"}
 THIRD_PARTY = {
     "graph_api": set(),
     "jit": CORE,
-    "provider": {*CORE, "click", "rich", "onnx", "torch", "yaml"},
+    "provider": {*CORE, "click", "msgspec", "onnx", "rich", "torch", "yaml"},
     "hipdnn_plugin": CORE,
 }
 

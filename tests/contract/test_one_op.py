@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 OP = "rmsnorm_backward"
-MOST_FILES = 4
+MOST_FILES = 5
 
 
 def shown(checkout: Path) -> tuple[set[str], dict[str, list[str]]]:
@@ -28,12 +28,12 @@ def shown(checkout: Path) -> tuple[set[str], dict[str, list[str]]]:
 def test_the_files_are_those_of_the_op(checkout: Path) -> None:
     files, _ = shown(checkout)
     assert len(files) <= MOST_FILES
-    folders = ("graph_api", "jit", "provider", "hipdnn_plugin", "tests/ops")
+    folders = ("graph_api", "jit", "provider", "hipdnn_plugin", "suites/ops", "tests/ops")
     named = {
         path.relative_to(checkout).as_posix()
         for folder in folders
-        for path in (checkout / folder).rglob("*.py")
-        if path.stem in (OP, f"test_{OP}")
+        for path in (checkout / folder).rglob("*.*")
+        if path.suffix in (".py", ".yaml") and path.stem in (OP, f"test_{OP}")
     }
     assert files == named
 

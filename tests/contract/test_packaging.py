@@ -18,6 +18,7 @@ import hipdnn_iree
 import pytest
 
 FOLDERS = ("graph_api", "jit", "provider", "hipdnn_plugin")
+DATA = ("suites",)
 VERSION = hipdnn_iree.__version__
 LIBRARY = "hipdnn_iree/hipdnn_plugin/engines/libhipdnn_iree_plugin.so"
 
@@ -83,7 +84,7 @@ def names_in(wheel: Path) -> set[str]:
 
 def test_wheel_holds_the_package_and_nothing_else(built: Built, checkout: Path) -> None:
     expected = set()
-    for folder in ("hipdnn_iree", *FOLDERS):
+    for folder in ("hipdnn_iree", *FOLDERS, *DATA):
         for path in (checkout / folder).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 inner = str(path.relative_to(checkout))

@@ -47,7 +47,7 @@ def test_rules_for_the_cpu(graph: FrozenGraph, form: str) -> None:
 
 def test_every_rule_chooses_what_fits() -> None:
     from hipdnn_iree.jit.lowering.form import Site
-    from hipdnn_iree.provider.reference import sample_problems
+    from hipdnn_iree.provider.sweep.samples import sample_problems
 
     seen = set()
     for sample in sample_problems():

@@ -109,7 +109,7 @@ def test_every_op_has_a_count() -> None:
 
 def test_every_sample_has_work() -> None:
     """Also that no function asks for a port or parameter that its op has not."""
-    from hipdnn_iree.provider.reference import sample_problems
+    from hipdnn_iree.provider.sweep.samples import sample_problems
 
     for sample in sample_problems():
         graph = sample.graph(sample.dtypes[0]).freeze()

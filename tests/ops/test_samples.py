@@ -27,14 +27,16 @@ from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.jit import support
 from hipdnn_iree.jit.target import GFX9_ARCHS, Target
 from hipdnn_iree.provider import verify
-from hipdnn_iree.provider.reference import Sample, expect, sample_problems
+from hipdnn_iree.provider.reference import expect
 from hipdnn_iree.provider.registry import engine
-from hipdnn_iree.provider.survey.cases import Case
-from hipdnn_iree.provider.survey.serving import rule_texts
+from hipdnn_iree.provider.survey.cases import Trial
+from hipdnn_iree.provider.sweep.samples import sample_problems
+from hipdnn_iree.provider.sweep.serving import rule_texts
+from hipdnn_iree.provider.sweep.suite import Case
 from under_settings import dump
 
 CPU = Target.parse("cpu")
-Problem = tuple[Sample, DataType]
+Problem = tuple[Case, DataType]
 # Buffers that are one, results that are operands, results that nothing else is computed from.
 WHOLE = {"alias", "passthrough", "shared_output"}
 TOGETHER = 12
@@ -59,7 +61,7 @@ def packs() -> list[list[Problem]]:
     """Return what is compiled together: up to a dozen problems of one op."""
     by_op = defaultdict(list)
     for sample, data_type in chosen():
-        if not sample.tags & WHOLE:
+        if WHOLE.isdisjoint(sample.tags):
             by_op[sample.name.partition(".")[0]].append((sample, data_type))
     return [
         problems[start : start + TOGETHER]
@@ -180,7 +182,7 @@ def for_gfx9(problem: Problem) -> bool:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make cases of the problems that are compiled alone: with ``--full`` of all, some else."""
     which: dict[str, Callable[[Problem], bool]] = {
-        "alone": lambda problem: bool(problem[0].tags & WHOLE),
+        "alone": lambda problem: not WHOLE.isdisjoint(problem[0].tags),
         "on_gfx9": for_gfx9,
     }
     for name in which.keys() & set(metafunc.fixturenames):
@@ -199,7 +201,7 @@ def test_sample_matches_the_reference(alone: Problem, check: Callable[..., Any])
 def test_what_is_claimed_compiles(on_gfx9: Problem, tmp_path: Path) -> None:
     archs = list(GFX9_ARCHS)
     arch = archs[crc32(label(on_gfx9).encode()) % len(archs)]
-    case = Case(*on_gfx9, Target.parse("gfx942" if for_gfx9(on_gfx9) else arch))
+    case = Trial(*on_gfx9, Target.parse("gfx942" if for_gfx9(on_gfx9) else arch))
     if case.declines:
         pytest.skip(f"declined by {case.declines[0].rule}")
     found = dump(case.graph, case.target, tmp_path)

@@ -85,11 +85,9 @@ SAMPLES = ("layernorm", "matmul", "rmsnorm", "sdpa")
 def test_graph_of_the_newest_form(op: str, host: Any, make_job: Any) -> None:
     """Ops that the recorded graphs do not have, as the newest hipDNN writes them."""
     from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
-    from hipdnn_iree.provider.reference import reference
+    from hipdnn_iree.provider.sweep.samples import sample_problems
 
-    found = reference(op)
-    assert found is not None
-    sample = found.samples()[0]
+    sample = sample_problems(op)[0]
     job = make_job(encode(sample.graph(sample.dtypes[0]).freeze()))
     host.run("run", *job.arguments, 0)
     job.verify()

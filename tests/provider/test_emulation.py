@@ -15,8 +15,7 @@ from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.errors import FormatError, SettingError
 from hipdnn_iree.jit.pipeline import signature_of
 from hipdnn_iree.jit.target import Target
-from hipdnn_iree.provider.reference import Sample
-from hipdnn_iree.provider.survey.cases import Case, cases
+from hipdnn_iree.provider.survey.cases import Trial, cases
 from hipdnn_iree.provider.survey.emulation import (
     Emulator,
     emulate,
@@ -26,6 +25,7 @@ from hipdnn_iree.provider.survey.emulation import (
 )
 from hipdnn_iree.provider.survey.pool import survey
 from hipdnn_iree.provider.survey.record import alone, load
+from hipdnn_iree.provider.sweep.suite import Case
 from hipdnn_iree.provider.verify import random_inputs
 
 GFX942 = Target.parse("gfx942")
@@ -58,13 +58,13 @@ def tool(tmp_path: Path) -> Path:
     return folder
 
 
-def _negated(strides: tuple[int, ...] | None = None) -> Sample:
+def _negated(strides: tuple[int, ...] | None = None) -> Case:
     def build(data_type: DataType) -> Graph:
         graph = Graph(io_data_type=data_type)
         graph.neg(graph.tensor(dims=(2, 3, 4, 5), strides=strides)).set_output()
         return graph
 
-    return Sample(name="pointwise.negated", build=build)
+    return Case(name="pointwise.negated", build=build)
 
 
 def _imported(tool: Path, monkeypatch: pytest.MonkeyPatch) -> Emulator:
@@ -78,7 +78,7 @@ def test_right_wrong_and_tired(
     tool: Path, strides: tuple[int, ...] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = _imported(tool, monkeypatch)
-    case = Case(_negated(strides), DataType.HALF, GFX942)
+    case = Trial(_negated(strides), DataType.HALF, GFX942)
     found = emulate(case, run, timeout_s=5)
     assert (found.status, found.note, found.error) == ("emulated-ok", "", 0.0)
     assert found.op == "pointwise"
@@ -105,8 +105,8 @@ def test_declined_is_not_compiled() -> None:
     def nothing(*args: Any, **more: Any) -> Any:
         raise AssertionError("not to be called")
 
-    sample = Sample(name="conv_wgrad.one_tap", build=build)
-    found = emulate(Case(sample, DataType.FLOAT, GFX942), nothing, timeout_s=5)
+    sample = Case(name="conv_wgrad.one_tap", build=build)
+    found = emulate(Trial(sample, DataType.FLOAT, GFX942), nothing, timeout_s=5)
     assert (found.status, found.note, found.ir) == ("declined", "IREE-CONV-02", "")
 
 

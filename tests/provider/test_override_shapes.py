@@ -20,7 +20,8 @@ from hipdnn_iree.graph_api.ops.reduction import Reduction
 from hipdnn_iree.graph_api.specialise import specialise
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.engine import Plan
-from hipdnn_iree.provider.reference import Sample, sample_problems
+from hipdnn_iree.provider.sweep.samples import sample_problems
+from hipdnn_iree.provider.sweep.suite import Case
 
 
 def check(plan: Plan, seed: int = 1) -> None:
@@ -43,7 +44,7 @@ def mlp(batch: int = 4) -> Graph:
 
 
 @pytest.mark.parametrize("sample", sample_problems(), ids=lambda s: s.name)
-def test_the_same_shapes_give_the_same_graph(sample: Sample) -> None:
+def test_the_same_shapes_give_the_same_graph(sample: Case) -> None:
     frozen = sample.graph(sample.dtypes[0]).freeze()
     assert specialise(frozen, {}) == frozen
 

@@ -12,8 +12,10 @@ from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.enums import ConvMode
 from hipdnn_iree.graph_api.graph import Graph
 from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
-from hipdnn_iree.provider.reference import Sample, execute, expect, reference
+from hipdnn_iree.provider.reference import execute, expect
 from hipdnn_iree.provider.reference.convert import widen
+from hipdnn_iree.provider.sweep.samples import sample_problems
+from hipdnn_iree.provider.sweep.suite import Case
 from hipdnn_iree.provider.verify import random_inputs
 from numpy.lib.stride_tricks import sliding_window_view
 
@@ -58,13 +60,13 @@ def by_windows(op: ConvFprop, x: Any, w: Any) -> Any:
 
 
 SINGLE = [
-    s for s in reference("conv_fprop").samples() if not {"chain", "mixed", "compute"} & s.tags
+    s for s in sample_problems("conv_fprop") if {"chain", "mixed", "compute"}.isdisjoint(s.tags)
 ]
 
 
 @pytest.mark.parametrize("sample", SINGLE, ids=lambda s: s.name)
 @pytest.mark.parametrize("dtype", [D.DOUBLE, D.INT8], ids=lambda d: d.json)
-def test_conv_is_an_einsum_over_windows(sample: Sample, dtype: DataType) -> None:
+def test_conv_is_an_einsum_over_windows(sample: Case, dtype: DataType) -> None:
     if dtype not in sample.dtypes:
         return
     frozen = sample.graph(dtype).freeze()

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hipdnn_iree.provider.reference import sample_problems
-from hipdnn_iree.provider.survey.cases import few, op_of
+from hipdnn_iree.provider.survey.cases import few
 from hipdnn_iree.provider.survey.table import (
     compiled_entry,
     emulated_entry,
     stale,
     uncompiled,
 )
+from hipdnn_iree.provider.sweep.samples import op_of, sample_problems
 
 PATH = Path(__file__).parents[2] / "docs" / "reference" / "support.json"
 REPAIR = "run scripts/compile_matrix --rules-only (or -k OP, to compile), then scripts/gen_docs"

@@ -11,9 +11,9 @@ from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import Decline, NotSupportedError
 from hipdnn_iree.provider.engines.torch import SERVED, torch_engine, torch_op
 from hipdnn_iree.provider.engines.torch.torch_op import RULES
-from hipdnn_iree.provider.reference import sample_problems
 from hipdnn_iree.provider.registry import engine, own_engines
 from hipdnn_iree.provider.selection.select import choose
+from hipdnn_iree.provider.sweep.samples import sample_problems
 
 
 def relu(data_type: str = "float", compute: str = "float") -> Graph:

@@ -14,10 +14,10 @@ from hipdnn_iree.graph_api.errors import BindError, SettingError
 from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.provider.engine import Plan
 from hipdnn_iree.provider.engines.torch.torch_engine import TorchPlan
-from hipdnn_iree.provider.reference import sample_problems
 from hipdnn_iree.provider.reference.convert import to_dtype
 from hipdnn_iree.provider.registry import engine
 from hipdnn_iree.provider.selection.select import choose
+from hipdnn_iree.provider.sweep.samples import sample_problems
 from hipdnn_iree.provider.verify import compare, expect, poisoned_outputs, random_inputs
 
 torch = pytest.importorskip("torch")

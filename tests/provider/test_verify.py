@@ -15,16 +15,10 @@ from hipdnn_iree.graph_api.errors import BindError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.graph import Graph
 from hipdnn_iree.graph_api.layout import channels_last_strides
-from hipdnn_iree.provider.reference import (
-    Expected,
-    Sample,
-    execute,
-    expect,
-    numpy_dtype,
-    sample_problems,
-    to_dtype,
-)
+from hipdnn_iree.provider.reference import Expected, execute, expect, numpy_dtype, to_dtype
 from hipdnn_iree.provider.reference.inputs import ALIGNMENT
+from hipdnn_iree.provider.sweep.samples import sample_problems
+from hipdnn_iree.provider.sweep.suite import Case
 from hipdnn_iree.provider.verify import (
     Report,
     compare,
@@ -45,7 +39,7 @@ def right(frozen: FrozenGraph, expected: Expected) -> dict[int, Any]:
     return outputs
 
 
-def problem(sample: Sample | str, data_type: DataType = D.FLOAT, seed: int = 1) -> Problem:
+def problem(sample: Case | str, data_type: DataType = D.FLOAT, seed: int = 1) -> Problem:
     found = SAMPLES[sample] if isinstance(sample, str) else sample
     frozen = found.graph(data_type).freeze()
     inputs = random_inputs(frozen, seed)
@@ -64,7 +58,7 @@ def unary(mode: PointwiseMode, dtype: str = "float", dims: tuple[int, ...] = (40
 
 
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=lambda s: s.name)
-def test_inputs_have_the_layout_that_the_graph_says(sample: Sample) -> None:
+def test_inputs_have_the_layout_that_the_graph_says(sample: Case) -> None:
     frozen = sample.graph(sample.dtypes[-1]).freeze()
     arrays = random_inputs(frozen, seed=2)
     assert tuple(arrays) == frozen.inputs

@@ -35,7 +35,7 @@ from hipdnn_iree.graph_api.formats.flatbuffer.plan_envelope import (
 )
 from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import Era
 from hipdnn_iree.graph_api.formats.flatbuffer.wire_rules import RULES
-from hipdnn_iree.provider.reference import sample_problems
+from hipdnn_iree.provider.sweep.samples import sample_problems
 
 NASTY = (
     *(0, 1, 2, 3, 4, 5, 7, 8, 16, 127, 128, 255, 256, 0x7FFF, 0x8000, 0xFFFF, 0x10000),

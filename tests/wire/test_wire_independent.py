@@ -36,7 +36,7 @@ from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import (
     Table,
 )
 from hipdnn_iree.graph_api.frozen import FrozenGraph
-from hipdnn_iree.provider.reference import sample_problems
+from hipdnn_iree.provider.sweep.samples import sample_problems
 
 FLAGS = {
     "bool": number_types.BoolFlags,

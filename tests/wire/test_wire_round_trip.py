@@ -19,7 +19,8 @@ from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import Era
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.ops import OPS
 from hipdnn_iree.graph_api.ops.base import Op
-from hipdnn_iree.provider.reference import Sample, sample_problems
+from hipdnn_iree.provider.sweep.samples import sample_problems
+from hipdnn_iree.provider.sweep.suite import Case
 
 N25_OPS = {
     *("batchnorm", "batchnorm_backward", "batchnorm_inference"),
@@ -106,8 +107,8 @@ def fits_n25(graph: FrozenGraph) -> bool:
     )
 
 
-def by_op() -> dict[str, list[Sample]]:
-    found: dict[str, list[Sample]] = {}
+def by_op() -> dict[str, list[Case]]:
+    found: dict[str, list[Case]] = {}
     for sample in sample_problems():
         found.setdefault(sample.name.partition(".")[0], []).append(sample)
     return found

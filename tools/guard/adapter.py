@@ -47,7 +47,7 @@ lower_graph = _find("lower_graph", "jit.lowering.module")
 cache_key = _find("cache_key", "jit.pipeline")
 flags = _find("flags", "jit.pipeline")
 Target = _find("Target", "jit.target")
-sample_problems = _find("sample_problems", "provider.reference")
+sample_problems = _find("sample_problems", "provider.sweep.samples", "provider.reference")
 random_graph = _find("random_graph", "provider.survey.random_graphs")
 
 # Baseline -> now.

@@ -1,4 +1,4 @@
-"""Files of benchmark cases: the graphs that they describe, and how mistakes are told."""
+"""Suites: the graphs that they describe, and how mistakes are reported."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hipdnn_iree import DataType, Graph
 from hipdnn_iree.graph_api.errors import FormatError
+from hipdnn_iree.provider.sweep.schema import json_schema
 from hipdnn_iree.provider.sweep.suite import RULES, Suite, read
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,6 +119,9 @@ TENSORS: dict[str, tuple[str, str]] = {
     "{dims: [2], layout: nhwc}": ("BENCH-05", "a.x.layout"),
     "{dims: [2], type: float7}": ("BENCH-05", "a.x"),
     "{dims: [2], dim: 3}": ("BENCH-01", "a.x.dim"),
+    "{dims: [2, 3], order: [0, 0]}": ("BENCH-05", "a.x.order"),
+    "{dims: [2, 3], gaps: [1]}": ("BENCH-05", "a.x.gaps"),
+    "{dims: [2, 3], order: [1, 0], strides: [1, 2]}": ("BENCH-05", "a.x.strides"),
 }
 
 
@@ -151,6 +155,77 @@ cases:
         ("BENCH-04", "e.outputs"),
         ("BENCH-02", "case 7.name"),
     ]
+
+
+SHORT = """
+op: matmul
+dtypes: [half, int8]
+cases:
+  - {name: plain, a: [2, 3], b: [3, 4]}
+  - tags: [x]
+    c: {type: sum}
+    cases:
+      - {name: sums, a: [2, 3], b: {dims: [3, 4], order: [1, 0]}}
+      - {name: squares, a: {dims: [3, 3], gaps: [0, 2]}, b: a, c: {type: wide}, dtypes: floats}
+      - name: chain
+        nodes:
+          - {op: matmul, in: [[2, 3], [3, 4]], out: h}
+          - {op: relu, in: h, out: r, type: dtype}
+        results: {r: {dims: [2, 4], order: [1, 0]}}
+        c: {type: sum}
+"""
+
+
+def test_the_short_form() -> None:
+    with pytest.raises(FormatError, match=r"matmul\.chain\.c: \[BENCH-01\].*line 11"):
+        read(SHORT)
+    suite = read(SHORT.replace("        c: {type: sum}\n", "").replace("    c: {", "    #"))
+    assert suite.cases[3].name == "matmul.chain"
+    plain, sums, squares, chain = suite.cases
+    assert (plain.tags, sums.tags) == ((), ("x",))
+    assert plain.dtypes == (DataType.HALF, DataType.INT8)
+    assert len(squares.dtypes) == 4
+    for kind, wide in (("half", "float"), ("int8", "int32")):
+        g = Graph(io_data_type=kind, compute_data_type=wide)
+        g.matmul(g.tensor(dims=(2, 3)), g.tensor(dims=(3, 4), strides=(1, 3))).set_output()
+        assert sums.freeze(DataType.parse(kind)) == g.freeze()
+    (spec,) = [squares.freeze().spec(uid) for uid in squares.freeze().inputs]
+    assert spec.strides == (5, 1)
+    output = chain.freeze().spec(chain.freeze().outputs[0])
+    assert (output.strides, output.data_type) == ((1, 2), DataType.HALF)
+    names = [case.name for case in suite.by_type()]
+    assert names[:2] == ["matmul.plain half", "matmul.plain int8"]
+
+
+SHORT_MISTAKES = {
+    "{name: a, a: [2, 3], bb: [3, 4]}": ("BENCH-01", "matmul.a.bb"),
+    "{name: a, a: [2, 3], b: c}": ("BENCH-04", "matmul.a.b"),
+    "{name: a, a: [2, 3]}": ("BENCH-03", "matmul.a"),
+    "{name: a, a: [2, 3], b: [3, 4], c: {dim: [2, 4]}}": ("BENCH-01", "matmul.a.c.dim"),
+    "{name: a, a: [2, 3], b: [3, 4], dtypes: [floats, full]}": ("BENCH-05", "matmul.a.dtypes"),
+    "{name: a, a: [2, 3], b: [3, 4], op: matmull}": ("BENCH-01", "matmul.a.a"),
+    "{name: a, a: [2, 3], a: [3, 4]}": ("BENCH-01", "line 4, column 26"),
+    "{name: a, a: [2, 3], b: [3, 4], results: {d: {type: half}}}": ("BENCH-04", "matmul.a.d"),
+}
+
+
+@pytest.mark.parametrize("case", SHORT_MISTAKES)
+def test_short_cases_that_are_wrong(case: str) -> None:
+    assert rules(f"op: matmul\n\ncases:\n  - {case}")[0] == SHORT_MISTAKES[case]
+
+
+def test_a_mistake_tells_its_line_and_the_nearest_key() -> None:
+    with pytest.raises(FormatError, match="did you mean compute\\?; line 3"):
+        read("op: matmul\ncases:\n  - {name: a, a: [2, 3], b: [3, 4], computes: half}")
+
+
+def test_the_schema_names_every_key() -> None:
+    schema = json_schema()
+    about = {name: entry["properties"] for name, entry in schema["$defs"].items()}
+    assert about.keys() == {"CaseEntry", "NodeEntry", "TensorEntry", "ResultEntry"}
+    assert schema["properties"].keys() == {"title", "threads", "op", "dtypes", "cases"}
+    assert {"in", "out", "tensors", "nodes", "dtypes"} <= about["CaseEntry"].keys()
+    assert all(key["description"] for keys in about.values() for key in keys.values())
 
 
 def test_the_committed_suite() -> None:

@@ -11,8 +11,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.ops import OPS
 from ...jit import support
 from ...jit.target import GFX9_ARCHS, Target
-from ..reference import sample_problems
-from .cases import op_of
+from .samples import sample_problems
 
 __all__ = ["TARGETS", "Served", "rule_texts", "serving"]
 
@@ -51,10 +50,9 @@ def serving(
     ops, targets : iterable of str
     """
     chosen = {name: Target.parse(name) for name in targets}
-    everything = sample_problems()
     for op in ops:
         found: dict[DataType, dict[str, Served]] = {}
-        for sample in (s for s in everything if op_of(s) == op):
+        for sample in sample_problems(op):
             for data_type in sample.dtypes:
                 graph = sample.graph(data_type).freeze()
                 row = found.setdefault(data_type, {name: Served() for name in chosen})
