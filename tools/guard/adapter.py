@@ -17,9 +17,11 @@ from typing import Any
 
 import graphs
 
+_REQUIRED = object()
 
-def _find(name: str, *modules: str) -> Any:
-    """Return what stands in the first of the modules that is there and has it.
+
+def _find(name: str, *modules: str, missing: Any = _REQUIRED) -> Any:
+    """Return what stands in the first of the modules that is there and has it, or ``missing``.
 
     The places where it stood before come after the place of today, so that an older checkout can
     be recorded as well, by its own Python (``git bisect``).
@@ -33,6 +35,8 @@ def _find(name: str, *modules: str) -> Any:
                 raise  # not the place, but something that it imports
         except AttributeError:
             continue
+    if missing is not _REQUIRED:
+        return missing
     raise ImportError(f"{name} is in none of {', '.join(modules)}: tools/guard/adapter.py follows")
 
 
@@ -42,6 +46,7 @@ support_problems = _find("problems", "jit.support")
 versions = _find("versions", "jit.cache")
 scope = _find("scope", "jit.settings", "jit.knobs")
 settings = _find("settings", "jit.settings", "jit.knobs")
+CompileOptions = _find("CompileOptions", "jit.options", missing=None)
 choices = _find("choices", "jit.lowering.forms")
 lower_graph = _find("lower_graph", "jit.lowering.module")
 cache_key = _find("cache_key", "jit.pipeline")
@@ -190,17 +195,13 @@ def lower(graph: Any, target: str, variant: Variant) -> Lowered:
     where, wanted = _target(target), tuple(f"{op}={name}" for op, name in variant.strategies)
     try:
         with scope(compiler_forms=",".join(wanted), **variant.options):
-            now = _code_options(settings())
-            told = tuple(flags(graph, where, now))
-            key = _key(cache_key(graph, where, now).ingredients, graph, target, told, wanted)
-            return Lowered(lower_graph(graph, where, now.forms), "", told, key)
+            now = settings()
+            options = CompileOptions.of(now) if CompileOptions else now
+            told = tuple(flags(graph, where, options))
+            key = _key(cache_key(graph, where, options).ingredients, graph, target, told, wanted)
+            return Lowered(lower_graph(graph, where, wanted), "", told, key)
     except Exception as error:  # which one is part of the record
         return Lowered("", type(error).__name__, (), {})
-
-
-def _code_options(now: Any) -> Any:
-    """Return the options that decide code."""
-    return _find("CompileOptions", "jit.options").of(now)
 
 
 class _SharedContexts:
