@@ -11,9 +11,10 @@ import pytest
 from hipdnn_iree.graph_api.formats.flatbuffer.node_tables import OPS_BY_CODE
 from hipdnn_iree.graph_api.ops import OPS
 from hipdnn_iree.jit.target import GFX9_ARCHS, Target
-from hipdnn_iree.provider.survey.cases import cases
 from hipdnn_iree.provider.sweep.samples import sample_problems
 from hipdnn_iree.provider.sweep.serving import TARGETS, rule_texts
+
+from tools.survey.trials import cases
 
 Cli = Callable[..., Any]
 

@@ -29,11 +29,12 @@ from hipdnn_iree.jit.target import GFX9_ARCHS, Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import expect
 from hipdnn_iree.provider.registry import engine
-from hipdnn_iree.provider.survey.cases import Trial
 from hipdnn_iree.provider.sweep.samples import sample_problems
 from hipdnn_iree.provider.sweep.serving import rule_texts
 from hipdnn_iree.provider.sweep.suite import Case
 from under_settings import dump
+
+from tools.survey.trials import Trial
 
 CPU = Target.parse("cpu")
 Problem = tuple[Case, DataType]

@@ -9,13 +9,16 @@ The record speaks the language of its first version.  What is renamed in the pac
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import graphs
+import hipdnn_iree
 
 _REQUIRED = object()
 
@@ -27,7 +30,7 @@ def _find(name: str, *modules: str, missing: Any = _REQUIRED) -> Any:
     be recorded as well, by its own Python (``git bisect``).
     """
     for module in modules:
-        full = f"hipdnn_iree.{module}"
+        full = module if module.startswith("tools.") else f"hipdnn_iree.{module}"
         try:
             return getattr(import_module(full), name)
         except ModuleNotFoundError as error:
@@ -39,6 +42,9 @@ def _find(name: str, *modules: str, missing: Any = _REQUIRED) -> Any:
         return missing
     raise ImportError(f"{name} is in none of {', '.join(modules)}: tools/guard/adapter.py follows")
 
+
+# The tools of the checkout that is recorded, which is not always the one of this file.
+sys.path.insert(0, str(Path(hipdnn_iree.__file__).resolve().parent.parent))
 
 at_sizes = _find("at_sizes", "graph_api.dynamic")
 other_examples = _find("other_examples", "graph_api.dynamic")
@@ -53,7 +59,7 @@ cache_key = _find("cache_key", "jit.pipeline")
 flags = _find("flags", "jit.pipeline")
 Target = _find("Target", "jit.target")
 sample_problems = _find("sample_problems", "provider.sweep.samples", "provider.reference")
-random_graph = _find("random_graph", "provider.survey.random_graphs")
+random_graph = _find("random_graph", "tools.fuzz.random_graphs", "provider.survey.random_graphs")
 
 # Baseline -> now.
 STRATEGY_NAMES: dict[str, dict[str, str]] = {}  # op -> {"gathered": "im2col_gemm"}

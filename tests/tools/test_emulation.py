@@ -15,18 +15,19 @@ from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.errors import FormatError, SettingError
 from hipdnn_iree.jit.pipeline import signature_of
 from hipdnn_iree.jit.target import Target
-from hipdnn_iree.provider.survey.cases import Trial, cases
-from hipdnn_iree.provider.survey.emulation import (
+from hipdnn_iree.provider.sweep.suite import Case
+from hipdnn_iree.provider.verify import random_inputs
+
+from tools.survey.emulation import (
     Emulator,
     emulate,
     emulator,
     from_memory,
     in_memory,
 )
-from hipdnn_iree.provider.survey.pool import survey
-from hipdnn_iree.provider.survey.record import alone, load
-from hipdnn_iree.provider.sweep.suite import Case
-from hipdnn_iree.provider.verify import random_inputs
+from tools.survey.pool import survey
+from tools.survey.record import alone, load
+from tools.survey.trials import Trial, cases
 
 GFX942 = Target.parse("gfx942")
 

@@ -7,8 +7,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
-from .cases import Trial
-from .record import Key, alone, load, save
+from tools.survey.record import Key, alone, load, save
+from tools.survey.trials import Trial
 
 __all__ = ["survey"]
 

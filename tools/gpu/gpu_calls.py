@@ -16,16 +16,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from hipdnn_iree.graph_api.errors import BindError
+from hipdnn_iree.graph_api.graph import Graph
+from hipdnn_iree.jit.runtime.caller_memory import Pointer
+from hipdnn_iree.jit.runtime.workspaces import pool_of
+from hipdnn_iree.jit.target import Target
+from hipdnn_iree.provider.engine import Plan
+from hipdnn_iree.provider.registry import engine
 
-from ...graph_api.errors import BindError
-from ...graph_api.graph import Graph
-from ...jit.runtime.caller_memory import Pointer
-from ...jit.runtime.workspaces import pool_of
-from ...jit.target import Target
-from ..engine import Plan
-from ..registry import engine
-from .emulation import brief
-from .gpu_memory import Memory
+from tools.gpu.gpu_memory import Memory
+from tools.survey.emulation import brief
 
 __all__ = ["CHECKS", "Bench", "check_calls"]
 

@@ -9,13 +9,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ...jit.inspect.isa import read_kernels
-from ...jit.options import BuildOptions
-from ...jit.pipeline import dump
-from ...jit.settings import scope, settings
-from ..verify import compare, expect, poisoned_outputs, random_inputs
-from .cases import Trial
-from .emulation import brief
+from hipdnn_iree.jit.inspect.isa import read_kernels
+from hipdnn_iree.jit.options import BuildOptions
+from hipdnn_iree.jit.pipeline import dump
+from hipdnn_iree.jit.settings import scope, settings
+from hipdnn_iree.provider.verify import compare, expect, poisoned_outputs, random_inputs
+
+from tools.survey.emulation import brief
+from tools.survey.trials import Trial
 
 __all__ = ["STATUSES", "Compilation", "try_out"]
 
@@ -108,7 +109,7 @@ def try_out(case: Trial, *, limit_s: float, seed: int = 1) -> Compilation:
 
 def _run(case: Trial, seed: int) -> str:
     """Run a case here; return what is wrong."""
-    from ..registry import engine
+    from hipdnn_iree.provider.registry import engine
 
     plan = engine("iree").build(case.graph, case.target)
     inputs, outputs = random_inputs(case.graph, seed=seed), poisoned_outputs(case.graph)

@@ -6,8 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-
-from ...graph_api.errors import DeviceError
+from hipdnn_iree.graph_api.errors import DeviceError
 
 __all__ = ["HostMemory", "Memory", "TorchMemory"]
 
@@ -55,7 +54,7 @@ class HostMemory:
         return np.array(buffer)
 
     def raw(self, nbytes: int) -> Any:
-        from ...jit.runtime.arrays import aligned_bytes
+        from hipdnn_iree.jit.runtime.arrays import aligned_bytes
 
         return aligned_bytes(nbytes)
 

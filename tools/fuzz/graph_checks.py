@@ -12,22 +12,23 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ...graph_api.dynamic import at_sizes
-from ...graph_api.errors import FormatError, GraphError, HipdnnIreeError, NotSupportedError
-from ...graph_api.formats.json.json_form import dumps
-from ...graph_api.frozen import FrozenGraph
-from ...graph_api.graph import Graph
-from ...jit import support
-from ...jit.inspect.isa import read_kernels
-from ...jit.options import BuildOptions
-from ...jit.pipeline import dump
-from ...jit.settings import scope, settings
-from ...jit.target import Target
-from ..engine import Plan
-from ..registry import engine
-from ..selection.select import build
-from ..verify import Report, compare, expect, poisoned_outputs, random_inputs
-from .emulation import Emulator, brief, emulated_report
+from hipdnn_iree.graph_api.dynamic import at_sizes
+from hipdnn_iree.graph_api.errors import FormatError, GraphError, HipdnnIreeError, NotSupportedError
+from hipdnn_iree.graph_api.formats.json.json_form import dumps
+from hipdnn_iree.graph_api.frozen import FrozenGraph
+from hipdnn_iree.graph_api.graph import Graph
+from hipdnn_iree.jit import support
+from hipdnn_iree.jit.inspect.isa import read_kernels
+from hipdnn_iree.jit.options import BuildOptions
+from hipdnn_iree.jit.pipeline import dump
+from hipdnn_iree.jit.settings import scope, settings
+from hipdnn_iree.jit.target import Target
+from hipdnn_iree.provider.engine import Plan
+from hipdnn_iree.provider.registry import engine
+from hipdnn_iree.provider.selection.select import build
+from hipdnn_iree.provider.verify import Report, compare, expect, poisoned_outputs, random_inputs
+
+from tools.survey.emulation import Emulator, brief, emulated_report
 
 __all__ = ["GOOD", "Check", "check_forms", "check_on_cpu", "check_on_gfx9", "reduced"]
 
@@ -98,8 +99,8 @@ def _verdict(what: str, report: Report) -> Check:
 
 def check_forms(graph: FrozenGraph, seed: int) -> Iterator[Check]:
     """Yield whether a graph is the same after it was written and read, and told in other words."""
-    from ...graph_api.formats.flatbuffer import decode, encode
-    from ...graph_api.formats.flatbuffer.schema_types import Era
+    from hipdnn_iree.graph_api.formats.flatbuffer import decode, encode
+    from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import Era
 
     def same(what: str, again: Callable[[], FrozenGraph]) -> Check:
         try:

@@ -21,8 +21,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
-from ...graph_api.ops import OPS
-from ..sweep.serving import TARGETS, Served, serving
+from hipdnn_iree.graph_api.ops import OPS
+from hipdnn_iree.provider.sweep.serving import TARGETS, Served, serving
 
 __all__ = ["Table", "compiled_entry", "emulated_entry", "served_entry", "stale", "uncompiled"]
 

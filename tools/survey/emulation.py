@@ -21,18 +21,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from hipdnn_iree.graph_api.errors import HipdnnIreeError, SettingError
+from hipdnn_iree.graph_api.frozen import FrozenGraph
+from hipdnn_iree.jit.options import BuildOptions
+from hipdnn_iree.jit.pipeline import VMFB, Compiled, dump
+from hipdnn_iree.jit.runtime.arrays import pack, unpack, view
+from hipdnn_iree.jit.runtime.elements import is_packed, numpy_dtype
+from hipdnn_iree.jit.settings import scope, settings
+from hipdnn_iree.jit.signature import ArgSpec
+from hipdnn_iree.provider.reference.convert import Array
+from hipdnn_iree.provider.verify import Report, compare, expect, random_inputs
 
-from ...graph_api.errors import HipdnnIreeError, SettingError
-from ...graph_api.frozen import FrozenGraph
-from ...jit.options import BuildOptions
-from ...jit.pipeline import VMFB, Compiled, dump
-from ...jit.runtime.arrays import pack, unpack, view
-from ...jit.runtime.elements import is_packed, numpy_dtype
-from ...jit.settings import scope, settings
-from ...jit.signature import ArgSpec
-from ..reference.convert import Array
-from ..verify import Report, compare, expect, random_inputs
-from .cases import Trial
+from tools.survey.trials import Trial
 
 __all__ = [
     "STATUSES",

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ...graph_api.errors import FormatError, SettingError
-from ...graph_api.files import write_file
+from hipdnn_iree.graph_api.errors import FormatError, SettingError
+from hipdnn_iree.graph_api.files import write_file
 
 __all__ = ["Key", "alone", "load", "save"]
 

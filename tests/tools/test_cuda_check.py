@@ -14,9 +14,10 @@ import pytest
 from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.target import Target
-from hipdnn_iree.provider.survey import gpu_samples
-from hipdnn_iree.provider.survey.gpu_calls import CHECKS, Bench, check_calls
-from hipdnn_iree.provider.survey.gpu_memory import HostMemory
+
+from tools.gpu import gpu_samples
+from tools.gpu.gpu_calls import CHECKS, Bench, check_calls
+from tools.gpu.gpu_memory import HostMemory
 
 ROOT = Path(__file__).resolve().parents[2]
 CPU = Target.parse("cpu")

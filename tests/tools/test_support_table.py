@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hipdnn_iree.provider.survey.cases import few
-from hipdnn_iree.provider.survey.table import (
+from hipdnn_iree.provider.sweep.samples import op_of, sample_problems
+
+from tools.survey.table import (
     compiled_entry,
     emulated_entry,
     stale,
     uncompiled,
 )
-from hipdnn_iree.provider.sweep.samples import op_of, sample_problems
+from tools.survey.trials import few
 
 PATH = Path(__file__).parents[2] / "docs" / "reference" / "support.json"
 REPAIR = "run scripts/compile_matrix --rules-only (or -k OP, to compile), then scripts/gen_docs"

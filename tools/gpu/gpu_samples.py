@@ -10,14 +10,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from ...graph_api.dtypes import DataType
-from ...graph_api.errors import CompileError
-from ...jit.compiler.python import import_folder
-from ...jit.target import Target
-from .cases import Trial, cases
-from .emulation import brief
+from hipdnn_iree.graph_api.dtypes import DataType
+from hipdnn_iree.graph_api.errors import CompileError
+from hipdnn_iree.jit.target import Target
+
+from tools.survey.emulation import brief
+from tools.survey.trials import Trial, cases
 
 __all__ = ["STATUSES", "child", "run_case", "run_samples", "summary"]
 
@@ -31,8 +32,8 @@ Name = tuple[str, str]  # sample, data type
 
 def run_case(case: Trial, seed: int = 1) -> Row:
     """Build, run and verify one case here; return what became of it."""
-    from ..registry import engine
-    from ..verify import compare, expect, random_inputs
+    from hipdnn_iree.provider.registry import engine
+    from hipdnn_iree.provider.verify import compare, expect, random_inputs
 
     begin = time.perf_counter()
 
@@ -99,7 +100,7 @@ def run_samples(
 
 def _in_a_process(target: Target, names: Sequence[Name], limit_s: float) -> list[Row]:
     """Return a row for each case, of those that the process did not get to, too."""
-    words = [import_folder(), str(target), str(limit_s), json.dumps(names)]
+    words = [str(_ROOT), str(target), str(limit_s), json.dumps(names)]
     command = [sys.executable, "-c", _CHILD, *words]
     try:
         ran = subprocess.run(
@@ -117,18 +118,19 @@ def _in_a_process(target: Target, names: Sequence[Name], limit_s: float) -> list
     return rows
 
 
+_ROOT = Path(__file__).resolve().parents[2]
 _CHILD = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from hipdnn_iree.provider.survey.gpu_samples import child
+from tools.gpu.gpu_samples import child
 child(sys.argv[2], float(sys.argv[3]), [tuple(name) for name in json.loads(sys.argv[4])])
 """
 
 
 def child(target: str, limit_s: float, names: Sequence[Name]) -> None:
     """Run cases and print a row of JSON for each: what the processes of `run_samples` do."""
-    from ...jit.settings import scope
-    from ..sweep.samples import sample_problems
+    from hipdnn_iree.jit.settings import scope
+    from hipdnn_iree.provider.sweep.samples import sample_problems
 
     samples = {sample.name: sample for sample in sample_problems()}
     with scope(compiler_jobs=1, compiler_timeout_s=limit_s):

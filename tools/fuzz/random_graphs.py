@@ -13,12 +13,12 @@ from math import prod
 from random import Random
 from typing import Any
 
-from ...graph_api.dtypes import DataType
-from ...graph_api.errors import GraphError
-from ...graph_api.graph import Graph
-from ...graph_api.layout import channels_last_strides, contiguous_strides, strides_in_order
-from ...graph_api.tensor import Tensor
-from ...graph_api.validate import resolve
+from hipdnn_iree.graph_api.dtypes import DataType
+from hipdnn_iree.graph_api.errors import GraphError
+from hipdnn_iree.graph_api.graph import Graph
+from hipdnn_iree.graph_api.layout import channels_last_strides, contiguous_strides, strides_in_order
+from hipdnn_iree.graph_api.tensor import Tensor
+from hipdnn_iree.graph_api.validate import resolve
 
 __all__ = ["STYLES", "Maker", "random_graph"]
 
@@ -238,7 +238,7 @@ def random_graph(seed: int, *, style: str = "", nodes: int = 0) -> Graph:
     nodes : int
         About how many; by default 2 to 12.
     """
-    from .random_ops import growths
+    from tools.fuzz.random_ops import growths
 
     rng = Random(f"hipdnn-iree {seed} {style} {nodes}")
     style = style or rng.choice(STYLES)

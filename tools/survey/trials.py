@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 
-from ...graph_api.dtypes import DataType
-from ...graph_api.errors import Problem
-from ...graph_api.frozen import FrozenGraph
-from ...jit import support
-from ...jit.target import Target
-from ..sweep.samples import op_of, sample_problems
-from ..sweep.suite import Case
-from .record import Key
+from hipdnn_iree.graph_api.dtypes import DataType
+from hipdnn_iree.graph_api.errors import Problem
+from hipdnn_iree.graph_api.frozen import FrozenGraph
+from hipdnn_iree.jit import support
+from hipdnn_iree.jit.target import Target
+from hipdnn_iree.provider.sweep.samples import op_of, sample_problems
+from hipdnn_iree.provider.sweep.suite import Case
+
+from tools.survey.record import Key
 
 __all__ = ["Trial", "cases", "few"]
 
@@ -67,11 +68,11 @@ class Trial:
 
         Two runs of a survey with equal digests have compiled the same.
         """
-        from ...jit.cache import versions
-        from ...jit.lowering.module import lower_graph
-        from ...jit.options import CompileOptions
-        from ...jit.pipeline import flags
-        from ...jit.settings import settings
+        from hipdnn_iree.jit.cache import versions
+        from hipdnn_iree.jit.lowering.module import lower_graph
+        from hipdnn_iree.jit.options import CompileOptions
+        from hipdnn_iree.jit.pipeline import flags
+        from hipdnn_iree.jit.settings import settings
 
         told = [
             lower_graph(self.graph, self.target),

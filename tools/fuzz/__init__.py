@@ -1,0 +1,1 @@
+"""Random graphs, and what must hold for each of them."""
