@@ -26,16 +26,16 @@ __all__ = [
 ]
 
 ALIGNMENT = 64
-"""Bytes; IREE's CPU kernels fault on memory that is aligned to less."""
+"""Bytes; IREE's CPU kernels fault on memory with a smaller alignment."""
 
 
 def span(dims: Sequence[int], strides: Sequence[int]) -> int:
-    """Return how many elements lie between the first and the last, both included."""
+    """Return the number of elements from the first to the last, both included."""
     return 1 + sum((d - 1) * s for d, s in zip(dims, strides, strict=True))
 
 
 def aligned_bytes(nbytes: int) -> npt.NDArray[np.uint8]:
-    """Return uninitialised bytes that start at a multiple of `ALIGNMENT`."""
+    """Return uninitialised bytes whose address is a multiple of `ALIGNMENT`."""
     import numpy as np
 
     raw = np.empty(nbytes + ALIGNMENT - 1, np.uint8)
@@ -71,7 +71,7 @@ def empty(spec: ArgSpec) -> npt.NDArray[Any]:
 def result(spec: ArgSpec) -> npt.NDArray[Any]:
     """Return an uninitialised array for the values of an output.
 
-    As `empty`, but packed types have one element a byte, in ml_dtypes' type.
+    As `empty`, but packed types have one element per byte, in ml_dtypes' type.
     """
     import numpy as np
 
@@ -82,13 +82,13 @@ def result(spec: ArgSpec) -> npt.NDArray[Any]:
 
 
 def pack(spec: ArgSpec, values: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Return ``values`` in the memory form of ``spec``: its strides, aligned, packed.
+    """Return ``values`` as ``spec`` stores them: in its strides, aligned, packed.
 
     Parameters
     ----------
     values : array_like
-        Logical values of shape ``spec.dims``, or broadcastable to it where the tensor itself
-        is broadcast (stride 0).  For FP4 and FP6 an ml_dtypes array or the codes as ``uint8``.
+        Logical values of shape ``spec.dims``, or with extent 1 where the tensor is broadcast
+        (stride 0).  For FP4 and FP6 an ml_dtypes array or the codes as ``uint8``.
 
     Raises
     ------
@@ -110,23 +110,23 @@ def pack(spec: ArgSpec, values: npt.ArrayLike) -> npt.NDArray[Any]:
         stored(result, spec)[...] = array.astype(result.dtype)
         return result
     codes = np.zeros(prod(spec.shape), np.uint8)
-    codes[_places(kept, spec.strides)] = _codes(array, spec).reshape(-1)
+    codes[_offsets(kept, spec.strides)] = _codes(array, spec).reshape(-1)
     fields = np.unpackbits(codes[:, None], axis=1, bitorder="little")
     memory[:] = np.packbits(fields[:, : spec.data_type.bits].reshape(-1), bitorder="little")
     return memory
 
 
 def stored(array: npt.NDArray[Any], spec: ArgSpec) -> npt.NDArray[Any]:
-    """Return the part of a logical array that has memory: the first along each broadcast dim."""
-    # The ellipsis keeps a tensor without dims an array.
+    """Return the part of a logical array that has memory: index 0 of each broadcast dim."""
+    # With the ellipsis a tensor without dims stays an array.
     return array[(..., *(slice(0, 1) if s == 0 else slice(None) for s in spec.strides))]
 
 
 def unpack(spec: ArgSpec, memory: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the logical array of what `pack` or a plan stored.
+    """Return the logical array for memory that `pack` or a plan wrote.
 
-    Packed types come back in their ml_dtypes dtype, one element a byte; ``memory`` that already
-    is a logical array, as of all other types, is returned as it is.
+    Packed types are returned in their ml_dtypes dtype, one element per byte.  Memory that already
+    is a logical array, as for all other types, is returned unchanged.
     """
     import numpy as np
 
@@ -136,7 +136,7 @@ def unpack(spec: ArgSpec, memory: npt.NDArray[Any]) -> npt.NDArray[Any]:
     fields = np.unpackbits(memory.reshape(-1), bitorder="little")[: count * bits]
     codes = np.packbits(fields.reshape(count, bits), axis=1, bitorder="little")[:, 0]
     kept = tuple(1 if s == 0 else d for d, s in zip(spec.dims, spec.strides, strict=True))
-    codes = np.broadcast_to(codes[_places(kept, spec.strides)].reshape(kept), spec.dims)
+    codes = np.broadcast_to(codes[_offsets(kept, spec.strides)].reshape(kept), spec.dims)
     if spec.data_type.is_integer:
         sign = np.uint8(1 << (bits - 1))
         signed = (codes ^ sign).astype(np.int8) - np.int8(sign)
@@ -145,19 +145,19 @@ def unpack(spec: ArgSpec, memory: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values.reshape(spec.dims)
 
 
-def _places(dims: tuple[int, ...], strides: tuple[int, ...]) -> npt.NDArray[Any]:
+def _offsets(dims: tuple[int, ...], strides: tuple[int, ...]) -> npt.NDArray[Any]:
     """Return the element offset of each logical element, in row-major order of ``dims``."""
     import numpy as np
 
-    places = np.zeros(dims, np.intp)
+    offsets = np.zeros(dims, np.intp)
     for axis, (extent, stride) in enumerate(zip(dims, strides, strict=True)):
-        steps = np.arange(extent) * stride
-        places += steps.reshape([-1 if a == axis else 1 for a in range(len(dims))])
-    return places.reshape(-1)
+        along = np.arange(extent) * stride
+        offsets += along.reshape([-1 if a == axis else 1 for a in range(len(dims))])
+    return offsets.reshape(-1)
 
 
 def _codes(array: npt.NDArray[Any], spec: ArgSpec) -> npt.NDArray[np.uint8]:
-    """Return the bit patterns of packed values, one a byte."""
+    """Return the bit patterns of packed values, one per byte."""
     import numpy as np
 
     bits = spec.data_type.bits

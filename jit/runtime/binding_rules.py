@@ -1,6 +1,6 @@
-"""The rules that buffers obey, checked on their descriptions before anything is run.
+"""The rules for buffers, checked on their descriptions before anything is executed.
 
-All broken rules of a set of buffers are reported at once.
+All broken rules of a buffer set are reported at once.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ RULES = {
 
 
 def refusal(problems: Sequence[Problem]) -> BindError:
-    """Return the error of a set of buffers that breaks rules."""
+    """Return the error for a buffer set that breaks rules."""
     many = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     return BindError(f"{many} with the buffers; nothing was executed", problems)
 
 
 def missing(spec: ArgSpec, uid: int, port: str) -> Problem:
-    """Return the problem of an argument that has no buffer (BIND-01)."""
+    """Return the problem of an argument without a buffer (BIND-01)."""
     wanted = f"{'a number' if spec.scalar else 'a buffer'} for uid {uid}"
     return Problem(rule="BIND-01", port=port, got="none", wanted=wanted)
 
 
 def unknown(uids: Iterable[object], hint: str = "") -> list[Problem]:
-    """Return the problems of buffers that belong to no argument (BIND-02)."""
+    """Return the problems of buffers without an argument (BIND-02)."""
     return [
         Problem(
             rule="BIND-02",
@@ -67,7 +67,7 @@ def unknown(uids: Iterable[object], hint: str = "") -> list[Problem]:
 def judge(
     spec: ArgSpec, given: CallerMemory, port: str, device: Device, copy: bool
 ) -> list[Problem]:
-    """Return everything that is wrong with a buffer for an argument.
+    """Return every rule that a buffer breaks as an argument.
 
     Parameters
     ----------
@@ -78,9 +78,9 @@ def judge(
     port : str
         The tensor's name, for the text.
     device : Device
-        Where the plan runs.
+        The device of the plan.
     copy : bool
-        Whether foreign strides may be staged through a copy.
+        Whether a buffer in other strides may be copied.
     """
     problems: list[Problem] = []
 
@@ -127,11 +127,11 @@ def judge(
 
 
 def _judge_device(given: CallerMemory, port: str, device: Device) -> list[Problem]:
-    """Return what is wrong with where the memory is; that of a raw address is trusted."""
+    """Return the problem of memory on another device; raw addresses are trusted."""
     if given.device is None:
         return []
     kind, number = given.device
-    # Host memory and pinned or managed memory is not any one device's.
+    # Host, pinned and managed memory does not belong to one device.
     elsewhere = kind == device.memory[0] and not device.on_host and number != device.device_id
     if kind in device.memory and not elsewhere:
         return []
@@ -148,7 +148,7 @@ def _judge_device(given: CallerMemory, port: str, device: Device) -> list[Proble
 
 
 def _judge_packed(spec: ArgSpec, given: CallerMemory, wrong: Any) -> None:
-    per_byte = f"{spec.data_type.bits}-bit values lie packed, low bits first; see arrays.pack"
+    per_byte = f"{spec.data_type.bits}-bit values are packed, low bits first; see arrays.pack"
     if given.type not in (DataType.UINT8, DataType.INT8):
         wanted = f"{_name(spec.data_type)} values or uint8 (packed bytes)"
         wrong("BIND-04", _name(given.type), wanted, per_byte)
@@ -168,11 +168,11 @@ def _same_shape(spec: ArgSpec, dims: tuple[int, ...]) -> bool:
 
 
 def _copies(spec: ArgSpec, given: CallerMemory, device: Device) -> bool:
-    """Whether foreign strides can be staged: the host reaches the memory, no value is lost."""
+    """Whether other strides can be copied: the host can access the memory, no value is lost."""
     assert given.dims is not None
     assert given.strides is not None
     layout = zip(spec.strides, given.dims, given.strides, strict=True)
-    # Where the tensor is broadcast and the buffer is not, a copy would keep only one value.
+    # If the tensor is broadcast and the buffer is not, a copy would keep only one value.
     loses = any(wanted == 0 and have > 1 and stride != 0 for wanted, have, stride in layout)
     return not loses and (device.on_host or given.device == HOST)
 
@@ -205,7 +205,7 @@ def overlaps(
     ----------
     ranges : iterable of (port, written, first, end)
         Byte ranges.  Interleaved strided views that share a range but no element are refused
-        too: telling them apart is not worth its cost.
+        too; a check for that is not worth its cost.
     """
     ordered = sorted(ranges, key=lambda r: r[2])
     problems: list[Problem] = []
@@ -232,7 +232,7 @@ def overlaps(
 
 
 def judge_workspace(given: CallerMemory, nbytes: int, device: Device) -> list[Problem]:
-    """Return everything that is wrong with memory that shall be the workspace."""
+    """Return every rule that memory breaks as a workspace."""
     port, size = "workspace", given.size
     problems = []
     if given.address <= 0:

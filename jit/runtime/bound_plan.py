@@ -1,4 +1,4 @@
-"""A compiled function with its buffers: what runs at each call, and what is kept for it."""
+"""A compiled function with its buffers: what each call does, and what is kept for it."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from .workspaces import External, Lease, Workspace
 __all__ = ["BoundPlan", "Parts", "Values", "failure", "run_chain"]
 
 Values = tuple[bytes, ...]
-"""The scalars of one run, as they lie in memory."""
+"""The scalars of one execution, as bytes in memory."""
 
 Call = Callable[..., None]
-"""Runs the function; takes the scalars of this one run, when not those that were bound."""
+"""Executes the function; takes the scalars of this execution, else it reads them."""
 
 
 class InFlight:
-    """What of a plan is under way without anybody waiting for it.
+    """The asynchronous executions of one plan that may not have ended yet.
 
     Attributes
     ----------
     lock : RLock
-        Of the plan: one call at a time.  Reentrant, since the collector may end a `Pending` in
-        the middle of a call.
+        The lock of the plan: one call at a time.  It is reentrant because the garbage collector
+        may end a `Pending` in the middle of a call.
     tail : Point or None
         When the last submitted run is done.
-    space : Workspace or None
-        The workspace of the submitted runs, which follow one another and so share it.
-    users : int
-        How many of them have not been seen to end.
+    workspace : Workspace or None
+        The workspace that the submitted runs share; they execute one after another.
+    runs : int
+        Number of submitted runs whose end has not been observed.
     """
 
-    __slots__ = ("lock", "space", "tail", "users")
+    __slots__ = ("lock", "runs", "tail", "workspace")
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.tail: Point | None = None
-        self.space: Workspace | None = None
-        self.users = 0
+        self.workspace: Workspace | None = None
+        self.runs = 0
 
-    def settle(self) -> None:
-        """Wait for what is under way; its errors are those of its `Pending`."""
+    def wait(self) -> None:
+        """Wait for the last submitted run; its `Pending` reports its error."""
         tail, self.tail = self.tail, None
         if tail is not None:
             try:
@@ -60,15 +60,15 @@ class InFlight:
             except Exception:
                 return
 
-    def order(self) -> Point | None:
-        """Return what the next run must wait for on the device."""
+    def last(self) -> Point | None:
+        """Return when the last submitted run is done, or None if it is done already."""
         tail = self.tail
         if tail is not None:
             try:
-                going = tail[0].query() < tail[1]
-            except Exception:  # it failed, which its own Pending tells
-                going = False
-            if going:
+                running = tail[0].query() < tail[1]
+            except Exception:  # it failed, which its own Pending reports
+                running = False
+            if running:
                 return tail
             if self.tail is tail:
                 self.tail = None
@@ -83,56 +83,56 @@ class Parts:
     ----------
     module : LoadedModule
     refs : tuple
-        Buffer views in the order of the arguments, None where a scalar stands.
+        Buffer views in the order of the arguments; None in the place of a scalar.
     kinds : tuple of DataType
         Types of the scalars.
     readers : sequence of Reader
         How to read the scalars.
-    home : Lease or External
+    source : Lease or External
         Where the workspace comes from.
     held : list
-        What must live as long as a call runs.
+        Objects that must live as long as a call runs.
     before, after : list of Step
-        Copies around each run.
+        Copies before and after each execution.
     staged : tuple of str
         Tensors that are copied.
-    flight : InFlight
-        What is under way of the plan.
+    in_flight : InFlight
+        The executions of the plan that have not ended.
     """
 
     module: LoadedModule
     refs: tuple[Any, ...]
     kinds: tuple[DataType, ...] = ()
     readers: Sequence[Reader] = ()
-    home: Lease | External
+    source: Lease | External
     held: list[object]
     before: list[Step] = field(default_factory=list)
     after: list[Step] = field(default_factory=list)
     staged: tuple[str, ...] = ()
-    flight: InFlight = field(default_factory=InFlight)
+    in_flight: InFlight = field(default_factory=InFlight)
 
     @property
     def device(self) -> Device:
-        """Where it runs."""
+        """The device that executes it."""
         return self.module.device
 
-    def lists(self, space: Workspace) -> ArgumentList:
-        """Return the argument list with a workspace, which keeps it."""
-        found = space.lists.get(self.home.serial)
+    def lists(self, workspace: Workspace) -> ArgumentList:
+        """Return the argument list that contains a workspace; the workspace keeps it."""
+        found = workspace.lists.get(self.source.serial)
         if found is None:
-            found = space.lists[self.home.serial] = ArgumentList(
-                (*self.refs, space.buffer, *self.fences()), self.kinds
+            found = workspace.lists[self.source.serial] = ArgumentList(
+                (*self.refs, workspace.buffer, *self.fences()), self.kinds
             )
         return found
 
     @property
     def function(self) -> Any:
-        """What a call invokes."""
+        """The function that a call invokes."""
         return self.module.main_async if self.enqueues else self.module.main
 
     @property
     def enqueues(self) -> bool:
-        """Whether a call returns when the work is on the caller's stream."""
+        """Whether a call only enqueues its work on the caller's stream."""
         return self.device.asynchronous and not self.staged
 
     def fences(self) -> tuple[Any, ...]:
@@ -141,16 +141,16 @@ class Parts:
             return ()
         from iree.runtime import HalFence
 
-        # Stream order is all the order there is: nothing to wait for, nothing to signal.
+        # The stream alone orders the work: there is nothing to wait for and nothing to signal.
         return HalFence(0), HalFence(0)
 
     def enqueue(
-        self, space: Workspace, waits: Iterable[Point], done: Point, values: Values
+        self, workspace: Workspace, waits: Iterable[Point], done: Point, values: Values
     ) -> None:
-        """Start a run on the device; the caller holds the lock and keeps the workspace."""
-        fences, flight = _fences(), self.flight
+        """Start an execution; the caller holds the lock and keeps the workspace."""
+        fences, in_flight = _fences(), self.in_flight
         points = list(waits)
-        if flight.tail is not None and (tail := flight.order()) is not None:
+        if in_flight.tail is not None and (tail := in_flight.last()) is not None:
             points.append(tail)
         if len(points) == 1:
             fence = fences.create_at(*points[0])
@@ -158,18 +158,18 @@ class Parts:
             fence = fences(len(points))
             for semaphore, value in points:
                 fence.insert(semaphore, value)
-        refs = (*self.refs, space.buffer, fence, fences.create_at(*done))
+        refs = (*self.refs, workspace.buffer, fence, fences.create_at(*done))
         arguments = built(refs, self.kinds, values)
         try:
             self.module.context.invoke(self.module.main_async, arguments, _no_results())
         except Exception as error:
             raise failure(error, self.device) from error
-        flight.tail = done
+        in_flight.tail = done
 
 
 @cache
 def _fences() -> Any:
-    """Return IREE's type of fences; importing it anew costs more than using it."""
+    """Return IREE's type of fences; importing it each time costs more than using it."""
     from iree.runtime import HalFence
 
     return HalFence
@@ -177,36 +177,36 @@ def _fences() -> Any:
 
 @cache
 def _no_results() -> Any:
-    """Return a list for the results of functions that have none, which nobody writes."""
+    """Return the empty result list of functions without results; nobody writes to it."""
     from iree.runtime import VmVariantList
 
     return VmVariantList(0)
 
 
 class BoundPlan:
-    """A compiled function with its buffers; calling it runs it.
+    """A compiled function with its buffers; calling it executes it.
 
-    The plan keeps alive every Python object whose memory it uses; memory behind a `Pointer` or
-    an int address is the caller's to keep.  A call reads the inputs anew, overwrites the outputs
-    in place and allocates nothing.  Scalars that were given as memory are read anew, too.  It
-    returns when the results are there; on a device with an external stream it returns when the
-    work is enqueued, and all memory must live until the stream has run it.
+    The plan keeps every Python object alive whose memory it uses.  The caller must keep memory
+    behind a `Pointer` or an int address alive.  Each call reads the inputs and the scalars that
+    were given as memory, overwrites the outputs in place, and allocates nothing.  It returns when
+    the results are complete.  On a device with an external stream it returns when the work is
+    enqueued, and all memory must stay alive until the stream has executed it.
 
-    Threads: calls of one plan wait for one another, as they share outputs; different plans run
-    at the same time (the caller must not give them one workspace).
+    Calls of one plan from several threads run one after another, because they share outputs.
+    Different plans run concurrently; the caller must not give them the same workspace.
 
     Attributes
     ----------
     staged : tuple of str
-        Tensors that are copied at each call: misaligned, or in need of ``copy=True``.
+        Tensors that are copied at each call: misaligned ones, or those bound with ``copy=True``.
     """
 
     __slots__ = ("__weakref__", "_call", "_parts", "staged")
 
     def __init__(self, parts: Parts) -> None:
-        home = parts.home
-        if isinstance(home, External) and not parts.readers:
-            call = _direct(parts, home.space)
+        source = parts.source
+        if isinstance(source, External) and not parts.readers:
+            call = _direct(parts, source.workspace)
         else:
             call = _general(parts)
         before = list(parts.before)
@@ -217,40 +217,40 @@ class BoundPlan:
         self.staged = parts.staged
 
     def __call__(self) -> None:
-        """Run.
+        """Execute.
 
         Raises
         ------
         DeviceError
             If the device fails, or the process was forked since the device was opened.
         ArtifactError
-            If the code takes other arguments than its signature says.
+            If the arguments of the code differ from its signature.
         """
         self._call()
 
     def submit(self, after: Iterable[Pending] = ()) -> Pending:
-        """Start a run and return at once; the results are there when what is returned is done.
+        """Start an asynchronous execution; the results are complete when the `Pending` is done.
 
-        Runs of one plan follow one another in the order in which they were started; all other
-        order is the caller's to give, by ``after`` or by waiting.  Scalars are read now, inputs
-        while the run goes on.
+        Executions of one plan run one after another, in the order of the calls.  The caller must
+        order all others, with ``after`` or by waiting.  Scalars are read now, inputs during the
+        execution.
 
         Parameters
         ----------
         after : iterable of Pending
-            Runs that must be done first.  The device waits for runs of the same device, the
-            host for others.
+            Executions that must be done first.  The device waits for those of the same device,
+            the host for others.
 
         Notes
         -----
         ``local-sync`` has no thread of its own, and a plan with `staged` tensors copies on the
-        host: there the run is over when this returns.  On an external stream the order is the
-        stream's, and ``done`` and ``wait`` look at the stream.
+        host: in both cases the execution has ended when this returns.  On an external stream the
+        stream orders the work, and ``done`` and ``wait`` ask the stream.
 
         Raises
         ------
         DeviceError, ArtifactError
-            As a call, for what shows at once.
+            As for a call, where the error is known immediately.
         BindError
             If the plan was closed.
         """
@@ -258,20 +258,20 @@ class BoundPlan:
 
     @property
     def busy(self) -> bool:
-        """Whether a submitted run goes on."""
-        return self._parts is not None and self._parts.flight.order() is not None
+        """Whether a submitted execution has not ended."""
+        return self._parts is not None and self._parts.in_flight.last() is not None
 
     def close(self) -> None:
-        """Let go of the buffers; later calls raise `BindError`.
+        """Release the buffers; later calls raise `BindError`.
 
-        What a call in another thread uses is let go when that call ends.
+        What a call in another thread uses is released when that call ends.
         """
         self._call, self._parts = _closed, None
 
     def _submit(
         self, values: Values | None, after: Iterable[Pending], keep: object = None
     ) -> Pending:
-        """Start a run on scalars that were read, or read them; ``keep`` lives until it ends."""
+        """Start an execution; ``values`` None reads the scalars; ``keep`` lives until it ends."""
         parts = self._parts
         if parts is None:
             _closed()
@@ -289,84 +289,84 @@ class BoundPlan:
             device.catch_up()
         if values is None:
             values = tuple([read() for read in parts.readers])
-        flight, done = parts.flight, (device.hal.create_semaphore(0), 1)
-        with flight.lock:
-            space = flight.space
-            if space is None:
-                space = flight.space = parts.home.take()
-            flight.users += 1
+        in_flight, done = parts.in_flight, (device.hal.create_semaphore(0), 1)
+        with in_flight.lock:
+            workspace = in_flight.workspace
+            if workspace is None:
+                workspace = in_flight.workspace = parts.source.acquire()
+            in_flight.runs += 1
             try:
-                parts.enqueue(space, [p for p in points if p is not None], done, values)
+                parts.enqueue(workspace, [p for p in points if p is not None], done, values)
             except BaseException:
-                _release(parts)
+                _ended(parts)
                 raise
-        return Pending(device, done, held=(parts, keep), finish=lambda: _release(parts))
+        return Pending(device, done, held=(parts, keep), finish=lambda: _ended(parts))
 
 
 def run_chain(device: Device, runs: Iterable[tuple[BoundPlan, Values]]) -> None:
-    """Run plans of one device one after another and wait once, at the end.
+    """Execute plans of one device one after another and wait once, at the end.
 
-    Runs that take their workspace from the device's share one.
+    Executions that use the pool of the device share one workspace.
     """
     done, count = device.hal.create_semaphore(0), 0
-    spaces: dict[object, tuple[Lease | External, Workspace]] = {}
+    workspaces: dict[object, tuple[Lease | External, Workspace]] = {}
     try:
         if device.follows:
             device.catch_up()
         for plan, values in runs:
             parts = plan._parts
             if parts is None or parts.staged:
-                done.wait(count)  # what it copies may be what others wrote
+                done.wait(count)  # it may copy what earlier plans wrote
                 plan._call(values)
                 continue
-            home = parts.home
-            key = (home.pool, home.nbytes) if isinstance(home, Lease) else home
-            if key not in spaces:
-                spaces[key] = (home, home.take())
+            source = parts.source
+            key = (source.pool, source.nbytes) if isinstance(source, Lease) else source
+            if key not in workspaces:
+                workspaces[key] = (source, source.acquire())
             before = [(done, count)] if count else []
-            with parts.flight.lock:
-                parts.enqueue(spaces[key][1], before, (done, count + 1), values)
+            with parts.in_flight.lock:
+                parts.enqueue(workspaces[key][1], before, (done, count + 1), values)
             count += 1
     finally:
         try:
-            done.wait(count)  # also after an error: no memory may go before its run has ended
+            done.wait(count)  # even after an error: memory must outlive the execution
         except Exception as error:
             raise failure(error, device) from error
         finally:
-            for home, space in spaces.values():
-                home.give(space)
+            for source, workspace in workspaces.values():
+                source.release(workspace)
 
 
-def _release(parts: Parts) -> None:
-    """Give back the workspace of the submitted runs, when the last has ended."""
-    flight = parts.flight
-    with flight.lock:
-        flight.users -= 1
-        if flight.users == 0 and flight.space is not None:
-            space, flight.space = flight.space, None
-            parts.home.give(space)
+def _ended(parts: Parts) -> None:
+    """Count the end of a submitted run; the last one releases their workspace."""
+    in_flight = parts.in_flight
+    with in_flight.lock:
+        in_flight.runs -= 1
+        if in_flight.runs == 0 and in_flight.workspace is not None:
+            workspace, in_flight.workspace = in_flight.workspace, None
+            parts.source.release(workspace)
 
 
 def _closed(values: object = None) -> None:
     raise BindError("this plan was closed; bind the buffers again")
 
 
-def _direct(parts: Parts, space: Workspace) -> Call:
-    """Return the call for a fixed argument list: a lock, a look at the process id, and IREE."""
+def _direct(parts: Parts, workspace: Workspace) -> Call:
+    """Return the call for a fixed argument list: a lock, a check of the process id, and IREE."""
     from iree.runtime import VmVariantList
 
     invoke, results = parts.module.context.invoke, VmVariantList(0)
-    function, arguments = parts.function, parts.lists(space).at(())
-    device, flight, getpid = parts.device, parts.flight, os.getpid
-    lock, pid = flight.lock, device.pid
+    function, arguments = parts.function, parts.lists(workspace).at(())
+    device, in_flight, getpid = parts.device, parts.in_flight, os.getpid
+    lock, pid = in_flight.lock, device.pid
 
-    # `parts` rides along as a default: buffers and workspace live as long as a running call.
+    # The default keeps `parts`, with all buffers, alive for as long as a call runs.
     def call(values: Values | None = None, parts: Parts = parts) -> None:
         if getpid() != pid:
             device.check()
         with lock:
-            if flight.tail is not None:
-                flight.settle()
+            if in_flight.tail is not None:
+                in_flight.wait()
             try:
                 invoke(function, arguments, results)
             except Exception as error:
@@ -376,37 +376,38 @@ def _direct(parts: Parts, space: Workspace) -> Call:
 
 
 def _general(parts: Parts) -> Call:
-    """Return the call that takes a workspace, and reads its scalars unless it is given them."""
+    """Return the call that acquires a workspace, and reads the scalars unless they are given."""
     from iree.runtime import VmVariantList
 
     invoke, results = parts.module.context.invoke, VmVariantList(0)
-    function, readers, home = parts.function, tuple(parts.readers), parts.home
-    device, flight, getpid = parts.device, parts.flight, os.getpid
-    lock, pid, take, give, serial = flight.lock, device.pid, home.take, home.give, home.serial
+    function, readers, source = parts.function, tuple(parts.readers), parts.source
+    device, in_flight, getpid = parts.device, parts.in_flight, os.getpid
+    lock, pid = in_flight.lock, device.pid
+    acquire, release, serial = source.acquire, source.release, source.serial
 
     def call(values: Values | None = None, parts: Parts = parts) -> None:
         if getpid() != pid:
             device.check()
         with lock:
-            if flight.tail is not None:
-                flight.settle()
+            if in_flight.tail is not None:
+                in_flight.wait()
             if values is None:
                 values = tuple([read() for read in readers]) if readers else ()
-            space = take()
+            workspace = acquire()
             try:
-                lists = space.lists.get(serial) or parts.lists(space)
+                lists = workspace.lists.get(serial) or parts.lists(workspace)
                 invoke(function, lists.at(values), results)
             except Exception as error:
                 raise failure(error, device) from error
             finally:
-                give(space)
+                release(workspace)
 
     return call
 
 
 def _around(call: Call, before: Sequence[Step], parts: Parts) -> Call:
-    """Return the call with its copies around it."""
-    lock, after = parts.flight.lock, tuple(parts.after)
+    """Return the call with its copies before and after it."""
+    lock, after = parts.in_flight.lock, tuple(parts.after)
 
     def around(values: Values | None = None) -> None:
         with lock:
@@ -420,8 +421,8 @@ def _around(call: Call, before: Sequence[Step], parts: Parts) -> Call:
 
 
 def failure(error: Exception, device: Device) -> HipdnnIreeError:
-    """Return what an error of IREE is in our terms."""
-    # IREE compares argument count, shape, type and size before any work.
+    """Return the error of this project for an error of IREE."""
+    # IREE checks the number, shape, type and size of the arguments before any work.
     if isinstance(error, (ValueError, IndexError)):
         return ArtifactError(f"the code does not match its signature: {reason(error)}")
     return DeviceError(f"{device!r} failed: {reason(error)}")

@@ -1,17 +1,17 @@
-"""What a caller may give for a tensor, and the rules that it must obey.
+"""The description of memory that a caller gives for a tensor.
 
 Accepted are
 
 - NumPy arrays (with ml_dtypes types).  Dims are logical: ``array.shape`` equals the tensor's
-  dims and the array's strides equal its strides, so an NHWC tensor is given as
+  dims and the array's strides equal its strides, so an NHWC tensor is passed as
   ``x_nhwc.transpose(0, 3, 1, 2)``.  Where the tensor is broadcast (stride 0), extent 1 or a
-  ``np.broadcast_to`` view is taken.  Strides of dims of extent 1 do not matter.
-- Objects with ``__dlpack__`` (torch, JAX, CuPy tensors), by the same rule.
+  ``np.broadcast_to`` view is accepted.  Strides of dims with extent 1 do not matter.
+- Objects with ``__dlpack__`` (tensors of torch, JAX, CuPy), by the same rule.
 - `Pointer` or a plain int: an address.  Its layout and type are trusted.
 - For 4- and 6-bit types a contiguous ``uint8`` array of the packed bytes (`arrays.pack`), or an
   array of values in ml_dtypes' type, which is packed and unpacked at each call.
 
-Here they are described; `rules` judges the descriptions.
+`describe` makes the description, `binding_rules` checks it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["HOST", "BufferLike", "CallerMemory", "Pointer", "describe", "same_layout"]
 
 HOST = (1, 0)
-"""DLPack's name of ordinary CPU memory."""
+"""DLPack's device type and id of ordinary CPU memory."""
 
 
 class Pointer(NamedTuple):
@@ -58,22 +58,22 @@ else:
 
 
 class CallerMemory(NamedTuple):
-    """A buffer as the caller gave it: hashable facts, without a hold on the memory.
+    """A buffer as the caller gave it: hashable facts, which do not keep the memory alive.
 
     Attributes
     ----------
     address : int
         First element (for a pointer: first byte).
     nbytes : int or None
-        Size of a pointer's memory; None is unknown, or told by the layout.
+        Size of a pointer's memory; None if it is unknown, or given by the layout.
     type : DataType or str or None
-        Element type; a name when it is none of ours; None is trusted.
+        Element type; a name if it is no `DataType`; None is trusted.
     dims, strides : tuple of int or None
-        Layout in elements (``strides`` in bytes where ``uneven``); None is trusted.
+        Layout in elements (``strides`` in bytes if ``uneven``); None is trusted.
     itemsize : int
         Bytes of one element.
     read_only, uneven : bool
-        Not writable; strides are no whole number of elements.
+        Not writable; strides are not multiples of the element size.
     device : tuple of int or None
         DLPack device type and id; None is trusted.
     """
@@ -90,17 +90,17 @@ class CallerMemory(NamedTuple):
 
     @property
     def size(self) -> int | None:
-        """Bytes that the elements take, or None for a pointer of unknown size."""
+        """Size of the elements in bytes, or None for a pointer of unknown size."""
         return self.nbytes if self.dims is None else prod(self.dims) * self.itemsize
 
     def bounds(self, nbytes: int) -> tuple[int, int]:
-        """Return first and one-past-last address; ``nbytes`` is the extent of a pointer."""
+        """Return the first and the end address; ``nbytes`` is the size of a pointer's memory."""
         if self.dims is None or self.strides is None:
             return self.address, self.address + nbytes
         unit = 1 if self.uneven else self.itemsize
-        steps = [(d - 1) * s * unit for d, s in zip(self.dims, self.strides, strict=True)]
-        low = self.address + sum(s for s in steps if s < 0)
-        return low, self.address + sum(s for s in steps if s > 0) + self.itemsize
+        last = [(d - 1) * s * unit for d, s in zip(self.dims, self.strides, strict=True)]
+        low = self.address + sum(offset for offset in last if offset < 0)
+        return low, self.address + sum(offset for offset in last if offset > 0) + self.itemsize
 
     def array(self, spec: ArgSpec) -> npt.NDArray[Any]:
         """Return the memory as an array with its own dims and strides; nothing keeps it alive.
@@ -121,19 +121,19 @@ class CallerMemory(NamedTuple):
 
     @property
     def contiguous(self) -> bool:
-        """Whether the elements lie side by side, in row-major order."""
+        """Whether the elements are dense, in row-major order."""
         if self.dims is None or self.strides is None:
             return True
-        step = 1
+        dense = 1
         for extent, stride in zip(reversed(self.dims), reversed(self.strides), strict=True):
-            if extent != 1 and (self.uneven or stride != step):
+            if extent != 1 and (self.uneven or stride != dense):
                 return False
-            step *= extent
+            dense *= extent
         return True
 
 
 def describe(buffer: BufferLike, port: str) -> tuple[CallerMemory, object] | Problem:
-    """Return the facts of a buffer and the object that owns its memory, or what is wrong.
+    """Return the description of a buffer and the owner of its memory, or the broken rule.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def _describe_array(array: npt.NDArray[Any]) -> CallerMemory:
 def _describe_dlpack(exporter: Any, port: str) -> tuple[CallerMemory, object] | Problem:
     try:
         about, capsule = dlpack.read(exporter)
-    except Exception as error:  # whatever the other library raises
+    except Exception as error:  # of whatever type the other library raises
         return Problem(
             rule="BIND-03",
             port=port,
@@ -208,7 +208,7 @@ def _describe_dlpack(exporter: Any, port: str) -> tuple[CallerMemory, object] | 
 
 
 def same_layout(spec: ArgSpec, given: CallerMemory) -> bool:
-    """Whether the memory is as the argument's: packed, and with its strides (but of extent 1)."""
+    """Whether the memory has the layout of the argument (strides of extent 1 do not matter)."""
     if given.dims is None or given.strides is None:
         return True
     if is_packed(spec.data_type):

@@ -1,12 +1,12 @@
 """The process's IREE devices: one VM instance, and one HAL device per driver, id and stream.
 
-What IREE imposes on a process, and what is done about it here:
+IREE imposes two constraints on a process:
 
-- Worker threads of ``local-task`` are set by process-wide flags that are read when the driver
-  is made.  The first opening decides; a later different wish is refused.
-- Every device owns a thread (also ``local-sync``), so a forked child cannot use it and would
-  hang when it is freed.  Do not fork once a device is open (``subprocess`` and multiprocessing's
-  "spawn" are fine).  In a forked child all use raises `DeviceError`; the parent's devices are
+- The number of worker threads of ``local-task`` is a process-wide flag, read when the driver is
+  created.  The first opening decides; a different number later is refused.
+- Every device owns a thread (``local-sync`` too), so a forked child cannot use it and would hang
+  when it frees it.  Do not fork once a device is open (``subprocess`` and multiprocessing's
+  "spawn" are fine).  In a forked child every use raises `DeviceError`; the parent's devices are
   never freed there, so that the child can exit.
 """
 
@@ -33,23 +33,23 @@ _CPU, _CUDA, _CUDA_HOST, _ROCM, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 10, 11, 13
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Driver:
-    """What is particular about one of IREE's drivers.
+    """The properties of one of IREE's drivers.
 
     Attributes
     ----------
     on_host : bool
-        Whether it works on host memory; otherwise only device memory is taken.
+        Whether it uses host memory; otherwise it accepts device memory only.
     memory : tuple of int
-        DLPack device types whose memory it takes; the first is what raw pointers are.
+        DLPack device types whose memory it accepts; raw pointers are of the first one.
     flags : tuple of str
-        Process-wide flags to set before the driver is made.
+        Process-wide flags to set before the driver is created.
     streams : bool
-        Whether work can be ordered after that of a caller's stream.
+        Whether work can be ordered after the work on a caller's stream.
     stream_parameter : str
-        Device parameter that takes an external stream; empty where there is none, and the host
-        waits for the stream instead.
+        Device parameter for an external stream; empty if there is none, and the host waits for
+        the stream instead.
     needs : str
-        What a machine must have, for the error text.
+        Requirements on the machine, for the error text.
     """
 
     on_host: bool
@@ -70,7 +70,7 @@ DRIVERS = {
     "hip": Driver(
         on_host=False,
         memory=(_ROCM, _ROCM_HOST),
-        # The caller's stream orders the work; IREE's caching allocator must stay out of it.
+        # The caller's stream orders the work, which IREE's caching allocator would not follow.
         flags=("--hip_async_caching=false",),
         streams=True,
         stream_parameter="hip_external_stream",
@@ -83,7 +83,7 @@ DRIVERS = {
         streams=True,
     ),
 }
-"""The drivers that are served, by IREE's names."""
+"""The supported drivers, by IREE's names."""
 
 
 class Device:
@@ -102,7 +102,7 @@ class Device:
     hal, instance : object
         IREE's ``HalDevice``, and the process's ``VmInstance``.
     pool : weakref or None
-        The workspaces of the device's plans (``workspaces.pool_of``).
+        The pool of workspaces (``workspaces.pool_of``).
     """
 
     __slots__ = (
@@ -132,31 +132,31 @@ class Device:
         stream: int | None = None,
         workers: int | None = None,
     ) -> Device:
-        """Return the process's device, opening it at the first call.
+        """Return the device of the process, which the first call opens.
 
         Parameters
         ----------
         driver : str
             ``"local-sync"`` (runs in the calling thread; best for small work),
             ``"local-task"`` (worker threads; best for large work), ``"hip"`` or ``"cuda"``
-            (without ``stream`` on a stream of its own: work of others on the same memory must
-            have ended).
+            (without ``stream`` on a stream of its own: other work on the same memory must have
+            ended).
         device_id : int
             Position in the driver's list of devices.
         stream : int, optional
-            Stream after whose work this device's work shall come.  A ``hipStream_t`` takes the
-            work itself (`asynchronous`); for a ``CUstream``, and for 0, the default stream of
+            Stream whose work must precede this device's work.  On a ``hipStream_t`` the work is
+            enqueued (`asynchronous`).  For a ``CUstream``, and for 0, the default stream of
             either, the device has a stream of its own and waits for that one (`follows`).  It
             must outlive the device; call `close` before it is destroyed.
         workers : int, optional
-            Worker threads of ``local-task``, at most one per core.  Process-wide, and settled by
-            the first opening.  Other drivers take no notice of it.
+            Number of worker threads of ``local-task``, at most one per core.  Process-wide and
+            decided by the first opening.  Other drivers ignore it.
 
         Raises
         ------
         DeviceError
-            If the driver or device is not there, the stream cannot be used, another number of
-            workers is in force, or the process was forked after a device had been opened.
+            If the driver or device does not exist, the stream cannot be used, the number of
+            workers is another one already, or the process was forked after a device was opened.
         SettingError
             If ``driver`` is unknown or ``workers`` is not a positive number.
 
@@ -175,7 +175,7 @@ class Device:
         with _process.lock:
             _process.check()
             if driver == "local-task":
-                _settle_workers(workers)
+                _decide_workers(workers)
             device = _process.devices.get(key)
             if device is None:
                 hal = _create(driver, device_id, stream)
@@ -187,38 +187,38 @@ class Device:
 
     @classmethod
     def described(cls, driver: str, device_id: int = 0) -> Device:
-        """Return a device that is not open: enough to judge buffers by its rules."""
+        """Return a device that is not open, which suffices to check buffers by its rules."""
         return cls(driver, device_id, None, None, None)
 
     @property
     def on_host(self) -> bool:
-        """Whether the device works on host memory."""
+        """Whether the device uses host memory."""
         return self._traits.on_host
 
     @property
     def memory(self) -> tuple[int, ...]:
-        """DLPack device types whose memory the device takes, its own first."""
+        """DLPack device types whose memory the device accepts, its own first."""
         return self._traits.memory
 
     @classmethod
     def on_stream(cls, driver: str, stream: int, *, device_id: int = 0) -> Device:
-        """Return the device of a caller's stream; it goes when the last user of it goes.
+        """Return the device of a caller's stream; it is freed with its last user.
 
-        Hosts make and destroy streams as they like, so these are not kept for good as those of
-        `open` are.  Errors are those of `open`.
+        Hosts create and destroy streams at any time, so these devices are not kept for the life of
+        the process as those of `open` are.  Errors are those of `open`.
         """
         key = (driver, device_id, stream)
         with _process.opening:
             device = _process.on_streams.get(key)
             if device is None:
                 device = cls.open(driver, device_id=device_id, stream=stream)
-                device.close()  # forgets it; whoever uses it keeps it
+                device.close()  # its users keep it alive
                 _process.on_streams[key] = device
             return device
 
     @property
     def asynchronous(self) -> bool:
-        """Whether calls only enqueue on the caller's stream rather than wait for results."""
+        """Whether calls only enqueue on the caller's stream and do not wait for results."""
         return bool(self.stream) and not self.follows
 
     @property
@@ -241,7 +241,7 @@ class Device:
         synchronize(self.driver, self.stream, self.device_id)
 
     def mark(self) -> tuple[Any, int]:
-        """Return a semaphore and the value it reaches when all that is enqueued now is done."""
+        """Return a semaphore and its value once all work that is enqueued now is done."""
         from .device_memory import allocate
 
         done = self.hal.create_semaphore(0)
@@ -251,12 +251,12 @@ class Device:
         return done, 1
 
     def check(self) -> None:
-        """Raise `DeviceError` if this process did not open the device (it was forked)."""
+        """Raise `DeviceError` if another process opened the device (this one was forked)."""
         if self.pid != os.getpid():
             raise DeviceError(_FORKED)
 
     def close(self) -> None:
-        """Forget the device; it is freed once no plan uses it.  `open` makes a new one."""
+        """Forget the device; it is freed once no plan uses it.  `open` opens a new one."""
         with _process.lock:
             key = (self.driver, self.device_id, self.stream)
             if _process.devices.get(key) is self:
@@ -268,7 +268,7 @@ class Device:
 
 
 class _Process:
-    """What exists once per process: the VM instance, the devices, the settled worker count."""
+    """What exists once per process: the VM instance, the devices, the number of workers."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -278,9 +278,9 @@ class _Process:
         self.opening = threading.Lock()  # of devices on streams
         self.on_streams: weakref.WeakValueDictionary[tuple[str, int, int], Device]
         self.on_streams = weakref.WeakValueDictionary()
-        self.started: set[str] = set()  # drivers made, whose flags are now settled
+        self.started: set[str] = set()  # drivers that exist, whose flags cannot change any more
         self.workers: int | None = None
-        self.opened: weakref.WeakSet[Device] = weakref.WeakSet()  # all that still live
+        self.opened: weakref.WeakSet[Device] = weakref.WeakSet()  # all that are still alive
 
     def check(self) -> None:
         if self.pid != os.getpid():
@@ -298,13 +298,13 @@ _process = _Process()
 
 
 def _after_fork() -> None:
-    """In a forked child: never free what the parent opened, as that waits for its threads."""
+    """In a forked child, never free the parent's devices: that would wait for their threads."""
     _process.lock, _process.opening = threading.Lock(), threading.Lock()
     if not _process.started:
         return
     from iree.runtime import _binding
 
-    _binding.disable_leak_checker()  # else it reports at exit what is kept on purpose
+    _binding.disable_leak_checker()  # else it reports at exit what is leaked on purpose
     for thing in [_process.instance, *(device.hal for device in _process.opened)]:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
@@ -312,20 +312,20 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def _settle_workers(workers: int | None) -> None:
-    """Take the first wish for a worker count, refuse a later different one."""
+def _decide_workers(workers: int | None) -> None:
+    """Accept the first number of workers, refuse a different one later."""
     if "local-task" not in _process.started:
         _process.workers = workers
     elif workers not in (None, _process.workers):
         have = "one per core" if _process.workers is None else str(_process.workers)
         raise DeviceError(
             f"local-task already runs with {have} worker threads in this process; wanted "
-            f"{workers} (the number is settled when the driver is first opened)"
+            f"{workers} (the first opening of the driver decides the number)"
         )
 
 
 def _create(driver: str, device_id: int, stream: int | None) -> Any:
-    """Make the HAL device; the caller holds the lock."""
+    """Create the HAL device; the caller holds the lock."""
     import iree.runtime as rt
 
     traits = DRIVERS[driver]
@@ -356,10 +356,10 @@ def _create(driver: str, device_id: int, stream: int | None) -> Any:
         raise DeviceError(f"{driver} device {device_id} did not open: {reason(error)}") from error
 
 
-_PLACE = re.compile(r"\S+\.(?:c|cc|h|inl):\d+: ")
+_LOCATION = re.compile(r"\S+\.(?:c|cc|h|inl):\d+: ")
 
 
 def reason(error: BaseException) -> str:
-    """Return IREE's error text on one line, without its source places, at most 300 long."""
-    text = " ".join(_PLACE.sub("", str(error)).split())
+    """Return IREE's error text on one line, without source locations, at most 300 long."""
+    text = " ".join(_LOCATION.sub("", str(error)).split())
     return text if len(text) <= 300 else text[:297] + "..."

@@ -1,6 +1,6 @@
-"""Device buffers over the caller's memory, stand-ins for memory that IREE cannot use.
+"""Device buffers over the caller's memory, and staging copies of memory that IREE cannot use.
 
-Nothing here owns the caller's memory: an imported buffer is only an address to IREE.
+Nothing here owns the caller's memory: to IREE an imported buffer is only an address.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Step = Callable[[], Any]
 
 
 def adopt(device: Device, address: int, nbytes: int) -> Any:
-    """Return a HAL buffer over memory of the device's kind, without a copy.
+    """Return a HAL buffer over memory that the device can address, without a copy.
 
     Raises
     ------
     DeviceError
-        If IREE does not take the memory.
+        If IREE does not accept the memory.
     """
     try:
         if device.on_host:
@@ -47,15 +47,16 @@ def adopt(device: Device, address: int, nbytes: int) -> Any:
 
 
 def _adopt_host(device: Device, address: int, nbytes: int) -> Any:
-    """Return a HAL buffer over host memory with every right.
+    """Return a HAL buffer over host memory with all access rights.
 
-    What DLPack imports may only be read and written, and a copy or fill of a whole buffer, which
-    the compiler makes of constant and passed-through results, asks for the right to discard.
+    A buffer imported through DLPack may only be read and written.  The compiler turns constant
+    and passed-through results into fills and copies of whole buffers, which also need the right
+    to discard.
     """
     from iree.runtime import BufferUsage, MemoryType
 
     if address % ALIGNMENT:
-        # Not checked by this import, and the code would use aligned vector instructions on it.
+        # This import does not check it, and the code uses aligned vector instructions.
         raise ValueError(f"the address is not a multiple of {ALIGNMENT}")
     memory = (ctypes.c_char * nbytes).from_address(address)
     kind = MemoryType.DEVICE_LOCAL | MemoryType.HOST_VISIBLE
@@ -64,7 +65,7 @@ def _adopt_host(device: Device, address: int, nbytes: int) -> Any:
 
 
 def as_view(buffer: Any, spec: ArgSpec) -> Any:
-    """Return the HAL buffer view that the compiled function wants for an argument.
+    """Return the HAL buffer view that the compiled function expects for an argument.
 
     Types below 8 bits are flat raw bytes.
     """
@@ -77,7 +78,7 @@ def as_view(buffer: Any, spec: ArgSpec) -> Any:
 
 
 def allocate(device: Device, nbytes: int, *, staging: bool = False) -> Any:
-    """Return a new HAL buffer; ``staging`` makes it host memory that the device can copy.
+    """Return a new HAL buffer; with ``staging``, host memory that the device can copy.
 
     Raises
     ------
@@ -104,14 +105,14 @@ def allocate(device: Device, nbytes: int, *, staging: bool = False) -> Any:
 
 
 class Stage:
-    """Memory that stands in for the caller's, with the copies before and after each run.
+    """Memory used in place of the caller's, with the copies before and after each execution.
 
     Attributes
     ----------
     buffer : object
-        HAL buffer that the compiled function works on.
+        HAL buffer that the compiled function uses.
     before, after : list of callable
-        What to do before and after it runs, in order.
+        Copies before and after the execution, in order.
     """
 
     __slots__ = ("after", "before", "buffer", "memory")
@@ -142,16 +143,16 @@ class Stage:
 
 
 def copies(spec: ArgSpec, given: CallerMemory, memory: npt.NDArray[np.uint8]) -> tuple[Step, Step]:
-    """Return what copies a caller's buffer into bytes of ours, and what copies them back.
+    """Return the copy from a caller's buffer to our own bytes, and the copy back.
 
     Parameters
     ----------
     spec : ArgSpec
         How the bytes are laid out.
     given : CallerMemory
-        The caller's buffer, judged: its layout may differ, values of packed types may be apart.
+        The caller's buffer, checked.  Its layout may differ; packed types may be unpacked.
     memory : ndarray of uint8, shape (spec.nbytes,)
-        Bytes; those that belong to no element are set here, once.
+        The bytes; those that belong to no element are set here, once.
     """
     import numpy as np
 
@@ -171,7 +172,7 @@ def copies(spec: ArgSpec, given: CallerMemory, memory: npt.NDArray[np.uint8]) ->
     return partial(np.copyto, mine, theirs), partial(np.copyto, theirs, mine)
 
 
-# Every packed element of memory that code never wrote has the code 5 (0x15 in 6 bits).
+# In memory that was never written, every packed element has the code 5 (0x15 in 6 bits).
 _UNWRITTEN = 0x55
 
 

@@ -1,7 +1,7 @@
-"""DLPack capsules: read those of other libraries, make those that IREE imports.
+"""DLPack capsules: reading those of other libraries, making those that IREE imports.
 
 The structs are those of ``dlpack.h`` 1.1.  A capsule that is read is kept, not consumed: its
-memory is ours to use for as long as the capsule object lives, and its own destructor frees it.
+memory may be used for as long as the capsule object lives, and its own destructor frees it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _UINT = 1  # kDLUInt
 
 
 def _capsule_function(name: str, result: Any, *arguments: Any) -> Any:
-    # Prototypes of our own: the functions of ctypes.pythonapi are shared by the whole process.
+    # Separate prototypes, as the functions of ctypes.pythonapi are shared by the whole process.
     return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
 
 
@@ -71,7 +71,7 @@ _pointer = _capsule_function(
 
 
 class Tensor(NamedTuple):
-    """What a capsule says: the address of the first element, layout in elements, type triple."""
+    """The content of a capsule: address of the first element, layout in elements, type triple."""
 
     address: int
     device: tuple[int, int]
@@ -84,13 +84,13 @@ class Tensor(NamedTuple):
 
 
 def read(exporter: Any) -> tuple[Tensor, object]:
-    """Ask ``exporter`` for a capsule and return what it says, and the capsule.
+    """Return the content of the capsule that an object exports, and the capsule.
 
     Raises
     ------
     Exception
-        Whatever the exporter raises when it will not export (torch: a tensor that requires
-        grad); ValueError if the capsule is not one.
+        The exporter's own error if it does not export (torch: a tensor that requires grad);
+        ValueError if the result is not a capsule.
     """
     try:
         capsule = exporter.__dlpack__(max_version=(1, 0))
@@ -126,16 +126,16 @@ def read(exporter: Any) -> tuple[Tensor, object]:
 def row_major(dims: tuple[int, ...]) -> tuple[int, ...]:
     """Return the strides of a dense row-major tensor, in elements."""
     strides: list[int] = []
-    step = 1
+    stride = 1
     for extent in reversed(dims):
-        strides.append(step)
-        step *= extent
+        strides.append(stride)
+        stride *= extent
     return tuple(reversed(strides))
 
 
-# IREE reads the struct while it imports, and its deleter (null: nobody frees) once more when
-# the buffer dies.  One struct for the whole process outlives every buffer; the lock covers
-# filling and importing.
+# IREE reads the struct during the import, and its deleter (null: nothing to free) again when the
+# buffer is freed.  One struct for the whole process outlives every buffer; the lock covers filling
+# and importing.
 _lock = threading.Lock()
 _shape = (ctypes.c_int64 * 1)()
 _managed = _Managed()
@@ -147,18 +147,18 @@ def wrap(hal: Any, address: int, nbytes: int, device: tuple[int, int]) -> Any:
     Parameters
     ----------
     hal : iree.runtime.HalDevice
-        Device that shall use the memory.
+        Device that will use the memory.
     device : tuple of int
         DLPack device type and id of the memory.
 
     Raises
     ------
     Exception
-        IREE's own error when it does not take the memory (CPU: not 64-byte aligned).
+        IREE's own error if it does not accept the memory (CPU: not 64-byte aligned).
 
     Notes
     -----
-    Nothing keeps the memory alive; that is the caller's part.
+    Nothing keeps the memory alive; the caller must do that.
     """
     with _lock:
         _shape[0] = nbytes

@@ -1,7 +1,7 @@
 """One row per data type: its names in IREE's HAL and in DLPack, and its NumPy dtype.
 
-Types narrower than a byte lie packed in memory, low bits first; to NumPy such memory is
-``uint8``.  An array of values of such a type has one element a byte (``value_dtype``).
+Types narrower than a byte are packed in memory, low bits first; to NumPy such memory is
+``uint8``.  An array of values of such a type has one element per byte (``value_dtype``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 # HAL name; DLPack type code (dlpack.h 1.1; 7 and up are the narrow floats).  Compiled code takes
-# narrow floats as bytes (jit/emit/narrow.py) or, in an imported function, as what they are.
+# narrow floats as bytes (jit/emit/narrow.py) or, in an imported function, in their own type.
 _ROWS: dict[DataType, tuple[str, int]] = {
     DataType.FLOAT: ("FLOAT_32", 2),
     DataType.HALF: ("FLOAT_16", 2),
@@ -53,7 +53,7 @@ def is_packed(data_type: DataType) -> bool:
 
 
 def element_type(data_type: DataType) -> Any:
-    """Return IREE's ``HalElementType``, or None when IREE has none (memory is raw bytes)."""
+    """Return IREE's ``HalElementType``, or None if IREE has none (memory is raw bytes)."""
     from iree.runtime import HalElementType
 
     row = _ROWS.get(data_type)
@@ -62,7 +62,7 @@ def element_type(data_type: DataType) -> Any:
 
 @cache
 def numpy_dtype(data_type: DataType) -> np.dtype[Any]:
-    """Return the dtype in which NumPy sees the memory; ``uint8`` for packed types.
+    """Return the NumPy dtype of the memory; ``uint8`` for packed types.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def numpy_dtype(data_type: DataType) -> np.dtype[Any]:
 
 @cache
 def value_dtype(data_type: DataType) -> np.dtype[Any]:
-    """Return the dtype of an array of values, which for packed types has one element a byte."""
+    """Return the dtype of an array of values; packed types have one element per byte."""
     import numpy as np
 
     name = data_type.value.numpy

@@ -1,9 +1,9 @@
-"""Compiled code bound to buffers: checked once, then run for microseconds a call.
+"""Compiled code bound to buffers: checked once, then executed within microseconds per call.
 
-`Executable` joins a loaded module with its signature and the graph's uids and names;
-`Executable.bind` gives a `BoundPlan`, which keeps its buffers alive and runs at each call;
-`Executable.execute` binds and runs at once and remembers what it bound, and so do
-`execute_async` and `execute_many`.
+`Executable` joins a loaded module with its signature and the graph's uids and names.
+`Executable.bind` returns a `BoundPlan`, which keeps its buffers alive and executes at each call.
+`Executable.execute`, `execute_async` and `execute_many` bind, execute, and remember what they
+bound.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["BoundPlan", "Executable"]
 
 
-_STAGED = 16  # remembered sets of buffers that hold staging copies
+_STAGED = 16  # remembered buffer sets with staging copies, which take memory
 
 
 class Executable:
@@ -49,13 +49,13 @@ class Executable:
     names : sequence of str, optional
         The graph's name of each argument, for error texts.
     remember : int
-        How many sets of buffers `execute` remembers; at most 16 of those that need staging
+        Number of buffer sets that `execute` remembers; at most 16 of those that need staging
         copies, which take memory.
 
     Raises
     ------
     ArtifactError
-        If module, signature and uids do not belong together.
+        If module, signature and uids do not match.
     """
 
     def __init__(
@@ -75,20 +75,20 @@ class Executable:
         labels = [name or f"uid {uid}" for uid, name in zip(uids, names, strict=True)]
         self._arguments = tuple(map(Argument, self.uids, labels, signature.args))
         self._pool = pool_of(module.device) if signature.workspace_bytes else None
-        # The argument is there even when no bytes are wanted; IREE takes no null for it.
+        # The argument exists even where no bytes are needed; IREE does not accept null for it.
         self._nothing = None if self._pool else allocate(module.device, 0)
-        # One whose run goes on stays, so that the next run on its buffers comes after it.
+        # A plan whose execution has not ended stays: the next one on its buffers must wait for it.
         self._bound: LruCache[BoundPlan] = LruCache(remember, _is_busy)
         self._staged: LruCache[BoundPlan] = LruCache(min(remember, _STAGED), _is_busy)
 
     @property
     def device(self) -> Device:
-        """Where the code runs."""
+        """The device that executes the code."""
         return self.module.device
 
     @property
     def workspace_bytes(self) -> int:
-        """Bytes of workspace that a run wants."""
+        """Bytes of workspace that an execution needs."""
         return self.signature.workspace_bytes
 
     def bind(
@@ -98,16 +98,16 @@ class Executable:
         *,
         copy: bool = False,
     ) -> BoundPlan:
-        """Check the buffers and return a plan that runs on them.
+        """Check the buffers and return a plan that executes on them.
 
         Parameters
         ----------
         buffers : mapping of int to BufferLike
-            A buffer for the uid of every argument; the module `buffers` says what is taken.
+            A buffer for the uid of every argument; `caller_memory` lists what is accepted.
         workspace : BufferLike, optional
-            At least `workspace_bytes` of contiguous memory.  It is used from its first 64-byte
-            boundary on; where that leaves too little, or for None, each call takes one of those
-            that the plans of a device share (`workspaces`).
+            At least `workspace_bytes` of contiguous memory, used from its first 64-byte boundary
+            on.  If that leaves too little, or for None, each call acquires a workspace that the
+            plans of the device share (`workspaces`).
         copy : bool
             Whether buffers in other strides, or in host memory for a GPU, are copied in and
             out at each call.
@@ -115,9 +115,9 @@ class Executable:
         Raises
         ------
         BindError
-            If a buffer does not fit; ``problems`` has all of them (`rules.RULES`).
+            If a buffer does not fit; ``problems`` lists all of them (`binding_rules.RULES`).
         DeviceError
-            If memory runs out, or the process was forked since the device was opened.
+            If memory runs out, or the process was forked after the device was opened.
         """
         self.device.check()
         found = self._describe(buffers, workspace)
@@ -129,22 +129,22 @@ class Executable:
         buffers: Mapping[int, BufferLike],
         workspace: BufferLike | None = None,
     ) -> None:
-        """Run on the buffers; the argument lists of the last few sets of buffers are kept.
+        """Execute on the buffers; the argument lists of recent buffer sets are kept.
 
-        Parameters and errors are those of `bind`.  May be called by many threads at once.
+        Parameters and errors are those of `bind`.  Threads may call it concurrently.
 
         Notes
         -----
-        What is remembered is addresses with the facts they were judged by (type, dims, strides,
-        size, writability), not objects: no caller's memory is kept alive, and freed memory is
-        never touched, since an entry is used only when a caller presents the same address with
-        the same facts again.  Staging copies stay with an entry until it is one of those used
-        least recently; `forget` drops all of them.
+        Only addresses and the facts that were checked (type, dims, strides, size, writability)
+        are remembered, not objects.  So no caller's memory is kept alive, and freed memory is
+        never touched: an entry is used only if a caller passes the same address with the same
+        facts again.  Staging copies stay with an entry until it is among the least recently used;
+        `forget` drops all of them.
         """
         self.device.check()
         plan, values, owners = self._find(buffers, workspace)
         plan._call(values)
-        del owners  # until here they kept the memory alive
+        del owners  # they kept the memory alive until here
 
     def execute_async(
         self,
@@ -153,11 +153,11 @@ class Executable:
         *,
         after: Iterable[Pending] = (),
     ) -> Pending:
-        """Start a run on the buffers and return at once; see `BoundPlan.submit`.
+        """Start an asynchronous execution on the buffers; see `BoundPlan.submit`.
 
-        The buffers, and a workspace that is given, must be left alone until the run is done;
-        objects are kept alive until then.  Runs on the same set of buffers follow one another;
-        runs that share some buffers, or a workspace, need ``after``.
+        The caller must not touch the buffers, or a workspace that it gives, until the execution
+        is done; objects are kept alive until then.  Executions on the same buffer set run one
+        after another.  Executions that share only some buffers, or a workspace, need ``after``.
         """
         self.device.check()
         plan, values, owners = self._find(buffers, workspace)
@@ -168,18 +168,18 @@ class Executable:
         sets: Iterable[Mapping[int, BufferLike]],
         workspace: BufferLike | None = None,
     ) -> None:
-        """Run on each of several sets of buffers, in order, and return when all are done.
+        """Execute on each of several buffer sets, in order, and return when all are done.
 
-        All sets are checked before the first is run.  On devices that work beside the host
-        (``local-task``, GPUs) each run is started while those before it go on, and the host
-        waits once.  A later set sees what earlier ones have written.
+        All sets are checked before the first execution.  On devices that work in parallel to the
+        host (``local-task``, GPUs) executions are enqueued without waiting, and the host waits
+        once.  A later set reads what earlier ones have written.
 
         Raises
         ------
         BindError
-            If a buffer does not fit; the text says which set it is in, and nothing was run.
+            If a buffer does not fit; the text names its set, and nothing was executed.
         DeviceError
-            If the device fails; sets before the one named may have been run.
+            If the device fails; earlier sets may have been executed.
         """
         self.device.check()
         found = []
@@ -198,7 +198,7 @@ class Executable:
     def _find(
         self, buffers: Mapping[int, BufferLike], workspace: BufferLike | None
     ) -> tuple[BoundPlan, Values, list[object]]:
-        """Return the plan for the buffers, the scalars, and what keeps the memory alive."""
+        """Return the plan for the buffers, the scalars, and the owners of the memory."""
         found = self._describe(buffers, workspace)
         if found.problems:
             self._check(found)
@@ -214,17 +214,17 @@ class Executable:
         return plan, values, found.owners
 
     def forget(self) -> None:
-        """Drop what `execute` remembers."""
+        """Drop all buffer sets that `execute` remembers."""
         self._bound.clear()
         self._staged.clear()
 
     def run(
         self, inputs: Mapping[int, BufferLike], *, copy: bool = False
     ) -> dict[int, npt.NDArray[Any]]:
-        """Run once on new output arrays and return these by uid.
+        """Execute once on new output arrays and return these by uid.
 
         Outputs are logical views in the tensor's strides, 64-byte aligned; 4- and 6-bit types
-        have one element a byte (ml_dtypes).  Errors are those of `bind`.
+        have one element per byte (ml_dtypes).  Errors are those of `bind`.
         """
         outputs = {uid: result(spec) for uid, _, spec in self._arguments if spec.output}
         if outputs.keys() & inputs.keys():
@@ -245,7 +245,7 @@ class Executable:
     def _prepare(self, found: BufferSet, owners: Sequence[object] = ()) -> BoundPlan:
         """Import or stage every buffer and build the plan, which keeps ``owners``."""
         held: list[object] = [*owners, self.device]
-        stages: list[tuple[str, Stage]] = []  # names need not be unique
+        stages: list[tuple[str, Stage]] = []  # names may repeat
         refs: list[Any] = []
         for uid, label, spec in self._arguments:
             if spec.scalar:
@@ -265,26 +265,26 @@ class Executable:
             refs=tuple(refs),
             kinds=tuple(spec.data_type for _, _, spec in self._arguments if spec.scalar),
             readers=tuple(found.readers.values()),
-            home=self._workspace(found.memory.get("workspace")),
+            source=self._workspace(found.memory.get("workspace")),
             held=held,
             before=[step for _, stage in stages for step in stage.before],
             after=[step for _, stage in stages for step in stage.after],
             staged=tuple(label for label, _ in stages),
         )
-        space = parts.home.take()  # memory runs out now rather than in a call
+        workspace = parts.source.acquire()  # so that memory runs out now rather than in a call
         if not found.readers:
-            parts.lists(space).at(())
-        parts.home.give(space)
+            parts.lists(workspace).at(())
+        parts.source.release(workspace)
         return BoundPlan(parts)
 
     def _fits(self, given: CallerMemory) -> bool:
-        """Whether IREE can use the memory where it is."""
+        """Whether IREE can use the memory in place."""
         if not self.device.on_host:
             return given.device is None or given.device[0] in self.device.memory
         return given.address % ALIGNMENT == 0
 
     def _workspace(self, given: CallerMemory | None) -> Lease | External:
-        """Return where calls take their workspace from."""
+        """Return the source of the workspace."""
         if self._pool is None:
             return External(self._nothing)
         if given is not None:
@@ -301,7 +301,7 @@ def _is_busy(plan: BoundPlan) -> bool:
 def _check(
     module: LoadedModule, signature: Signature, uids: Sequence[int], names: Sequence[str]
 ) -> None:
-    """Raise `ArtifactError` when module, signature and uids do not belong together."""
+    """Raise `ArtifactError` if module, signature and uids do not match."""
     args = signature.args
     if len(uids) != len(args) or len(set(uids)) != len(uids) or len(names) not in (0, len(args)):
         raise ArtifactError(

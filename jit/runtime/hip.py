@@ -1,4 +1,4 @@
-"""Calls of HIP through hip-python, whose errors are `DeviceError`; nothing is loaded before."""
+"""Calls of HIP through hip-python; errors become `DeviceError`; nothing is loaded before a call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..target import Target
 __all__ = ["KERNEL_DRIVER", "call", "target_of"]
 
 KERNEL_DRIVER = "/dev/kfd"
-"""Where there is an AMD GPU there is this file."""
+"""A machine with an AMD GPU and its driver has this file."""
 
 _NO_DEVICE = 100  # hipErrorNoDevice
 
@@ -25,12 +25,12 @@ def call(function: str, *arguments: Any, instead: str) -> Any:
     *arguments
         As hip-python takes them.
     instead : str
-        What can be set on a machine without HIP, for the text.
+        What to set on a machine without HIP, for the text.
 
     Raises
     ------
     DeviceError
-        If there is no HIP, or it answers an error.
+        If there is no HIP, or it returns an error.
     """
     try:
         from hip import hip
@@ -49,12 +49,12 @@ def call(function: str, *arguments: Any, instead: str) -> Any:
 
 
 def target_of(device_id: int, properties: Any) -> Target:
-    """Return what code for a device is compiled for, from what ``hipGetDeviceProperties`` says.
+    """Return the target of a device, from the result of ``hipGetDeviceProperties``.
 
     Raises
     ------
     DeviceError
-        If nothing can be compiled for it.
+        If no code can be compiled for it.
     """
     name = properties.gcnArchName
     text = name.decode() if isinstance(name, bytes) else str(name)

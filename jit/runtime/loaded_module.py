@@ -1,4 +1,4 @@
-"""Compiled code on a device: verified, loaded, its functions looked up once."""
+"""Compiled code on a device: verified, loaded, with its functions looked up once."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class LoadedModule:
     Attributes
     ----------
     device : Device
-        Where it runs.
+        The device that executes it.
     context : iree.runtime.VmContext
         Owner of the loaded code; may be invoked by several threads at once.
     main, main_async : iree.runtime.VmFunction
-        ``main(outs..., ins..., workspace)``, and the form with two more arguments: the fence
-        to wait for and the fence to signal.
+        ``main(outs..., ins..., workspace)``, and the function with two more arguments: the
+        fence to wait for and the fence to signal.
     workspace_bytes : int or None
-        Bytes of workspace that a call wants; None when that depends on the shapes (`measure`).
+        Bytes of workspace that a call needs; None if they depend on the shapes (`measure`).
     """
 
     __slots__ = (
@@ -60,12 +60,12 @@ class LoadedModule:
         self.workspace_bytes = workspace_bytes
 
     def measure(self, args: Sequence[ArgSpec]) -> int:
-        """Return the bytes of workspace that a call with arguments of these shapes wants.
+        """Return the bytes of workspace that a call with arguments of these shapes needs.
 
         Raises
         ------
         DeviceError
-            If there is no memory for the largest argument, which is wanted for a moment.
+            If there is no memory for the largest argument, which is allocated for a moment.
         ArtifactError
             If the code does not take such arguments.
         """
@@ -75,7 +75,7 @@ class LoadedModule:
 
         from .device_memory import allocate, as_view
 
-        # Only the shapes are looked at, but a view of them must have memory behind it.
+        # Only the shapes are read, but a buffer view must have memory.
         memory = allocate(self.device, max(a.nbytes for a in args))
         arguments, results = VmVariantList(len(args) + 3), VmVariantList(1)
         for spec in args:
@@ -110,24 +110,24 @@ class LoadedModule:
         Parameters
         ----------
         device : Device
-            Where the code shall run.
+            The device that will execute the code.
         vmfb : bytes-like
             Output of the compiler with ``--iree-torch-externalize-transients``.  It is copied
-            into aligned memory; the caller may drop it.
+            to aligned memory; the caller may drop it.
         sha256 : str, optional
             Hex digest that the bytes must have.  Without it the checksums inside the file are
-            verified (10 ms more at the first call, as it imports ``zipfile``).
+            verified (10 ms more at the first call, which imports ``zipfile``).
         target : str, optional
-            What the code was compiled for, for the error text.
+            The target of the code, for the error text.
         dynamic : bool
             Whether the size of the workspace may depend on the shapes.
 
         Raises
         ------
         ArtifactError
-            If the bytes are damaged or are not such a module.
+            If the bytes are damaged or not such a module.
         DeviceError
-            If the code is for another kind of device, or for a CPU with more features.
+            If the code is for another type of device, or for a CPU with more features.
         """
         import iree.runtime as rt
 
@@ -158,16 +158,17 @@ class LoadedModule:
 def verify(vmfb: bytes | memoryview, sha256: str = "") -> None:
     """Raise `ArtifactError` unless the bytes are what the compiler wrote.
 
-    IREE reads a module without checking it.  Of 600 modules that were cut, flipped or zeroed at
-    random 7 ended the process by a segmentation fault and over 200 loaded; of 1,500 checked
-    here first none did harm (75 passed: their damage lay in bytes without a meaning).
+    IREE reads a module without checking it.  Of 600 modules that were truncated or had bits
+    flipped or zeroed at random, 7 ended the process with a segmentation fault and over 200 were
+    loaded.  Of 1,500 damaged modules that were checked here first, none did harm (75 passed:
+    their damage was in bytes without a meaning).
 
     Parameters
     ----------
     vmfb : bytes-like
         The module.
     sha256 : str, optional
-        Digest to compare with; when empty, the CRCs of the file, which is a ZIP archive, count.
+        Expected digest; if empty, the CRCs of the file, which is a ZIP archive, are checked.
     """
     if sha256:
         found = hashlib.sha256(vmfb).hexdigest()
@@ -192,7 +193,7 @@ def verify(vmfb: bytes | memoryview, sha256: str = "") -> None:
 
 
 def transient_bytes(vmfb: bytes | memoryview) -> int:
-    """Return the bytes of workspace that a module wants, for any target, without a device.
+    """Return the bytes of workspace that a module needs, for any target, without a device.
 
     Raises
     ------
@@ -225,7 +226,7 @@ def _transients(module: Any) -> int:
 
 
 def _load_error(error: Exception, device: Device, target: str) -> ArtifactError | DeviceError:
-    """Tell code for another device from damaged code."""
+    """Return the error for code of another device, or for damaged code."""
     text = str(error)
     if device.on_host and "INCOMPATIBLE" not in text:
         return ArtifactError(f"the module does not load: {reason(error)}")

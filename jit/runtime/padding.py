@@ -1,7 +1,7 @@
-"""Memory that is larger than a caller's tensor, with the copies in and out of it.
+"""Memory that is larger than a caller's tensor, with the copies to and from it.
 
-What is added holds copies of the caller's own entries: values that the tensor's users accept
-(divisors, indices), in memory that would otherwise hold anything.
+The padding is filled with copies of the caller's own entries.  These are valid for all users of
+the tensor (as divisors, as indices); uninitialised memory would not be.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ __all__ = ["DevicePadded", "HostPadded", "outermost"]
 
 
 def outermost(order: Sequence[int], dims: Sequence[int], axis: int) -> bool:
-    """Whether no dim with several entries lies outside of one, in the memory order."""
+    """Whether every dim outside of ``axis`` in memory has extent 1."""
     return all(dims[a] == 1 for a in order[: order.index(axis)])
 
 
 class HostPadded:
-    """A host array that stands in for a smaller one.
+    """A host array used in place of a smaller one.
 
     Attributes
     ----------
     given : array
-        What the code is bound to, with the dims and strides of ``spec``.
+        The array that the code is bound to, with the dims and strides of ``spec``.
     """
 
     __slots__ = ("given",)
@@ -56,10 +56,10 @@ def _copy(target: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
 
 
 def _repeat(array: npt.NDArray[Any], dims: Sequence[int]) -> None:
-    """Fill what lies behind ``dims`` with the last entry of each dim."""
+    """Fill the entries beyond ``dims`` with the last entry of each dim."""
     for axis, extent in enumerate(dims):
         if extent < array.shape[axis]:
-            # Dims before this one are full by now, those behind it are still cut.
+            # Dims before this one are filled already, those after it are not.
             around = (slice(None),) * axis
             behind = tuple(slice(0, n) for n in dims[axis + 1 :])
             last = array[(*around, slice(extent - 1, extent), *behind)]
@@ -67,12 +67,12 @@ def _repeat(array: npt.NDArray[Any], dims: Sequence[int]) -> None:
 
 
 class DevicePadded:
-    """Device memory that stands in for a smaller tensor whose padded dim is the outermost.
+    """Device memory used in place of a smaller tensor whose padded dim is the outermost.
 
     Attributes
     ----------
     given : Pointer
-        What the code is bound to.
+        The memory that the code is bound to.
     """
 
     __slots__ = ("_device", "_keep", "given")
@@ -106,7 +106,7 @@ class DevicePadded:
 
 
 class _Exporter:
-    """A capsule as the object that exports it."""
+    """An object that exports a given capsule."""
 
     def __init__(self, capsule: object) -> None:
         self._capsule = capsule

@@ -1,4 +1,4 @@
-"""A run that was started and may still be going on."""
+"""Asynchronous execution: a run that was started and may not have ended."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ Point = tuple[Any, int]
 
 
 class Pending:
-    """What `BoundPlan.submit` and ``execute_async`` return; it can be waited for and awaited.
+    """An asynchronous execution, which can be waited for or awaited.
 
-    It keeps all memory of the run alive.  A run whose object is dropped goes on, and its memory is
-    kept until the first run that is started after its end, or the end of the process.
+    `BoundPlan.submit` and ``execute_async`` return it.  It keeps all memory of the execution
+    alive.  If the object is dropped, the execution continues; its memory is kept until the first
+    execution that starts after its end, or until the process ends.
 
     Examples
     --------
@@ -52,37 +53,37 @@ class Pending:
 
     @classmethod
     def finished(cls) -> Pending:
-        """Return one that is done."""
+        """Return a `Pending` that is done."""
         return cls(None)
 
     @property
     def done(self) -> bool:
-        """Whether the results are there, or never will be (`wait` says why).
+        """Whether the execution has ended; after a failure `wait` raises the error.
 
-        On a device with an external stream: whether all that was enqueued on it when this was
-        first asked is done.
+        On a device with an external stream: whether all work is done that was enqueued when this
+        was first asked.
         """
         return self.wait(0.0, quiet=True)
 
     def wait(self, timeout_s: float | None = None, *, quiet: bool = False) -> bool:
-        """Wait until the results are there.
+        """Wait until the results are complete.
 
         Parameters
         ----------
         timeout_s : float, optional
-            Seconds to wait at most; None is as long as it takes.
+            Maximum time to wait, in seconds; None waits without limit.
         quiet : bool
-            Return True rather than raise when the run has failed.
+            Return True, rather than raise, if the execution has failed.
 
         Returns
         -------
         bool
-            False if the time was over first.
+            False if the time ran out first.
 
         Raises
         ------
         DeviceError
-            If the run failed, or the process was forked since it was started.
+            If the execution failed, or the process was forked since it started.
         """
         point = self._where()
         if point is not None:
@@ -112,12 +113,12 @@ class Pending:
         self.wait()
 
     def point_on(self, device: Device) -> Point | None:
-        """Return what other work of a device can wait for, if that can be; None when done.
+        """Return the point that other work of the device can wait for; None if there is none.
 
-        The host waits here for work of another device.
+        Work of another device is waited for here, on the host.
         """
         if self._device is not device or device.asynchronous:
-            # On a stream the order is given; the host need not wait for its own stream's work.
+            # A stream orders its own work, so the host need not wait for it.
             if self._device is not device:
                 self.wait()
             return None
@@ -154,22 +155,22 @@ class Pending:
 
 
 _dropped: deque[Pending] = deque()
-"""Runs that nobody holds, and that may go on; what the process must keep until their end."""
+"""Dropped executions that may not have ended; the process keeps their memory until they do."""
 
 
 def collect() -> None:
-    """Let go of the runs that were dropped and are over."""
+    """Free the memory of dropped executions that have ended."""
     for _ in range(len(_dropped)):
         try:
             pending = _dropped.popleft()
         except IndexError:  # another thread was faster
             return
         if pending._device is None or pending._device.pid != os.getpid() or not pending.done:
-            _dropped.append(pending)  # a forked child keeps what is its parent's
+            _dropped.append(pending)  # a forked child must not free what its parent uses
 
 
 def _drain() -> None:
-    """At the end of the process: no memory may go before the run that uses it."""
+    """At the end of the process, wait: memory must outlive the execution that uses it."""
     for _ in range(len(_dropped)):
         pending = _dropped.popleft()
         if pending._device is not None and pending._device.pid == os.getpid():

@@ -1,9 +1,9 @@
 """Scalars that the host reads at each execution: arguments by value, never device memory.
 
 A caller gives a number, or host memory that holds one (an array of one element, a tensor with
-``__dlpack__``, a `Pointer`), which is read anew at each call.  The compiled function takes it as
-a 64-bit number of IREE's virtual machine, so that nothing is uploaded to a GPU and nothing that
-is still queued there can see a later value.
+``__dlpack__``, a `Pointer`), which is read at each call.  The compiled function takes it as a
+64-bit number of IREE's virtual machine.  So nothing is uploaded to a GPU, and work that is still
+queued there cannot see a later value.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 __all__ = ["ArgumentList", "Reader", "built", "describe_scalar", "one_element"]
 
 Reader = Callable[[], bytes]
-"""Returns the scalar as it lies in memory, in its tensor's type."""
+"""Returns the scalar as bytes of its tensor's type."""
 
 
 def describe_scalar(
     buffer: BufferLike, spec: ArgSpec, port: str
 ) -> tuple[Reader, object] | list[Problem]:
-    """Return how to read a scalar and the owner of its memory, or everything that is wrong.
+    """Return the reader of a scalar and the owner of its memory, or all problems.
 
     Parameters
     ----------
     buffer : BufferLike or number
-        A bool, int, float or NumPy scalar is the value itself (so a plain int is no address
-        here); anything else is memory that holds one element of the tensor's type.
+        A bool, int, float or NumPy scalar is the value itself (a plain int is not an address
+        here).  Anything else is memory that holds one element of the tensor's type.
     spec : ArgSpec
         The argument.
     port : str
@@ -75,7 +75,7 @@ def describe_scalar(
 def _misfits(
     given: CallerMemory, spec: ArgSpec, wrong: Callable[..., Problem]
 ) -> Sequence[Problem]:
-    """Return what is wrong with memory for a scalar."""
+    """Return the rules that memory breaks as a scalar."""
     if given.address <= 0:
         return [wrong("BIND-08", f"address {given.address:#x}", "an address of real memory")]
     problems = []
@@ -98,18 +98,18 @@ def _misfits(
 
 
 class ArgumentList:
-    """The arguments of a call; made again when a scalar has changed, as a VM list has no setter.
+    """The arguments of a call; made again if a scalar has changed, as a VM list has no setter.
 
     Parameters
     ----------
     refs : sequence
-        The buffers and views in order, None where a scalar stands.
+        The buffers and views in order; None in the place of a scalar.
     kinds : sequence of DataType
         Types of the scalars, in order.
 
     Notes
     -----
-    Scalars are compared by their bits: -0.0 is not 0.0, and NaN is itself.
+    Scalars are compared bitwise: -0.0 differs from 0.0, and NaN equals itself.
     """
 
     __slots__ = ("_built", "_kinds", "_refs", "_values")
@@ -121,7 +121,7 @@ class ArgumentList:
         self._built: Any = None
 
     def at(self, values: tuple[bytes, ...]) -> Any:
-        """Return the ``VmVariantList`` for these scalars; one caller at a time."""
+        """Return the ``VmVariantList`` for these scalars; not thread-safe."""
         if values != self._values:
             self._built = built(self._refs, self._kinds, values)
             self._values = values
@@ -151,14 +151,14 @@ def built(refs: Sequence[object], kinds: Sequence[DataType], values: tuple[bytes
 
 @cache
 def _list_type() -> Any:
-    """Return IREE's type of lists; importing it anew costs as much as filling one."""
+    """Return IREE's type of lists; importing it each time costs as much as filling a list."""
     from iree.runtime import VmVariantList
 
     return VmVariantList
 
 
 def one_element(raw: bytes, kind: DataType) -> npt.NDArray[Any]:
-    """Return what a `Reader` read as an array of one element (of ``uint8`` for BOOLEAN)."""
+    """Return the bytes of a scalar as an array of one element (``uint8`` for BOOLEAN)."""
     import numpy as np
 
     return np.frombuffer(raw, np.uint8 if kind.is_bool else numpy_dtype(kind), count=1)

@@ -1,7 +1,8 @@
-"""Waiting for a caller's stream from the host, by the vendor's own library.
+"""Waiting on the host for a caller's stream, through the vendor's own library.
 
-IREE takes a HIP stream as its own.  A CUDA stream, and either vendor's default stream, it does
-not take; there the host waits for the stream before it hands over work that must come after it.
+IREE enqueues on a HIP stream of the caller.  It does not accept a CUDA stream, nor the default
+stream of either vendor; for these the host waits for the stream before it enqueues work that
+must come after it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def handle(stream: Any) -> int:
 
 
 def synchronize(driver: str, stream: int, device_id: int = 0) -> None:
-    """Wait until everything that was enqueued on a stream is done.
+    """Wait until all work that was enqueued on a stream is done.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ def synchronize(driver: str, stream: int, device_id: int = 0) -> None:
     status = wait(ctypes.c_void_p(stream))
     if status == _NO_CONTEXT and driver == "cuda":
         context = ctypes.c_void_p()
-        # IREE works in the primary context, too.
+        # IREE uses the primary context, too.
         status = library.cuDevicePrimaryCtxRetain(ctypes.byref(context), device_id)
         status = status or library.cuCtxSetCurrent(context) or wait(ctypes.c_void_p(stream))
     if status:

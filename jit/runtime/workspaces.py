@@ -1,8 +1,8 @@
-"""Scratch memory that the plans of a device share.
+"""Workspaces: scratch memory that the plans of a device share.
 
-A plan wants a workspace only while it runs, so a device needs as many as run at once, whatever the
-number of plans, each as large as the largest plan that ran in it.  An argument list names its
-workspace; lists are therefore kept with the workspace, by the serial number of the plan.
+A plan needs a workspace only while it runs.  A device therefore needs as many workspaces as plans
+run at the same time, each as large as the largest plan that has used it.  An argument list
+contains its workspace, so the lists are kept with the workspace, by the serial number of the plan.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Workspace:
     nbytes : int
         Its size.
     lists : dict
-        Argument lists that name it, by the serial number of their plan.
+        Argument lists that contain it, by the serial number of their plan.
     """
 
     __slots__ = ("buffer", "lists", "nbytes")
@@ -45,11 +45,11 @@ class Workspace:
 class WorkspacePool:
     """The workspaces of one device, without a lock: deques and lists change atomically.
 
-    The last one given back is the first one taken, so calls one after another meet the same one.
-    At most ``keep`` idle ones stay.  All go with the last `Lease`.
+    The workspace released last is acquired first, so successive calls use the same one.  At most
+    ``keep`` idle workspaces stay.  All of them are freed with the last `Lease`.
 
-    On a device with an external stream a workspace is given back when its work is enqueued; the
-    next to take it enqueues behind that, on the same stream.
+    On a device with an external stream a workspace is released when its work is enqueued; the
+    next plan that acquires it enqueues its own work after that, on the same stream.
     """
 
     __slots__ = ("__weakref__", "_all", "_device", "_idle", "_keep")
@@ -60,7 +60,7 @@ class WorkspacePool:
         self._idle: deque[Workspace] = deque()
         self._all: list[Workspace] = []
 
-    def take(self, nbytes: int) -> Workspace:
+    def acquire(self, nbytes: int) -> Workspace:
         """Return a workspace of at least ``nbytes`` that nobody else uses.
 
         Raises
@@ -69,50 +69,50 @@ class WorkspacePool:
             If there is no memory.
         """
         try:
-            space = self._idle.pop()
+            found = self._idle.pop()
         except IndexError:
             return self._new(nbytes)
-        return space if space.nbytes >= nbytes else self._other(space, nbytes)
+        return found if found.nbytes >= nbytes else self._larger(found, nbytes)
 
-    def give(self, space: Workspace) -> None:
-        """Take back what is no longer used."""
-        self._idle.append(space)
+    def release(self, workspace: Workspace) -> None:
+        """Return a workspace to the pool."""
+        self._idle.append(workspace)
         if len(self._idle) > self._keep:
             self.trim(self._keep)
 
     def trim(self, keep: int = 0) -> None:
-        """Free idle workspaces, the one that rested longest first, until ``keep`` are left."""
+        """Free idle workspaces, the least recently used one first, until ``keep`` are left."""
         while len(self._idle) > keep:
             try:
                 self._drop(self._idle.popleft())
-            except IndexError:  # others took them
+            except IndexError:  # other threads acquired them
                 return
 
     def forget(self, serial: int) -> None:
-        """Drop the argument lists of a plan that is no more."""
-        for space in tuple(self._all):
-            space.lists.pop(serial, None)
+        """Drop the argument lists of a plan that no longer exists."""
+        for workspace in tuple(self._all):
+            workspace.lists.pop(serial, None)
 
     @property
     def count(self) -> int:
-        """How many workspaces there are, used and idle."""
+        """Number of workspaces, used and idle."""
         return len(self._all)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all of them."""
-        return sum(space.nbytes for space in tuple(self._all))
+        """Total size of all workspaces in bytes."""
+        return sum(workspace.nbytes for workspace in tuple(self._all))
 
-    def _other(self, small: Workspace, nbytes: int) -> Workspace:
-        """Return an idle one that is large enough, else a new one in place of a small one."""
-        for space in tuple(self._idle):
-            if space.nbytes >= nbytes:
+    def _larger(self, small: Workspace, nbytes: int) -> Workspace:
+        """Return an idle workspace that is large enough, else a new one in place of ``small``."""
+        for found in tuple(self._idle):
+            if found.nbytes >= nbytes:
                 try:
-                    self._idle.remove(space)
+                    self._idle.remove(found)
                 except ValueError:  # another thread was faster
                     continue
                 self._idle.append(small)
-                return space
+                return found
         self._drop(small)
         return self._new(nbytes)
 
@@ -125,17 +125,17 @@ class WorkspacePool:
                 raise
             self.trim()
             buffer = allocate(self._device, size)
-        space = Workspace(buffer, size)
-        self._all.append(space)
-        return space
+        made = Workspace(buffer, size)
+        self._all.append(made)
+        return made
 
-    def _drop(self, space: Workspace) -> None:
-        self._all.remove(space)
-        space.lists.clear()
+    def _drop(self, workspace: Workspace) -> None:
+        self._all.remove(workspace)
+        workspace.lists.clear()
 
 
 class Lease:
-    """A plan's part in a pool: the bytes that it takes, and the number of its lists."""
+    """What a plan needs from a pool: the size of its workspace, and its serial number."""
 
     __slots__ = ("nbytes", "pool", "serial")
 
@@ -144,40 +144,40 @@ class Lease:
         self.nbytes = nbytes
         self.serial = next(_serials)
 
-    def take(self) -> Workspace:
+    def acquire(self) -> Workspace:
         """Return a workspace that nobody else uses."""
-        return self.pool.take(self.nbytes)
+        return self.pool.acquire(self.nbytes)
 
-    def give(self, space: Workspace) -> None:
-        """Take back what is no longer used."""
-        self.pool.give(space)
+    def release(self, workspace: Workspace) -> None:
+        """Return it to the pool."""
+        self.pool.release(workspace)
 
     def __del__(self) -> None:
         self.pool.forget(self.serial)
 
 
 class External:
-    """A workspace that is one plan's alone: the caller's memory, or none."""
+    """A workspace that only one plan uses: the caller's memory, or an empty buffer."""
 
-    __slots__ = ("serial", "space")
+    __slots__ = ("serial", "workspace")
 
     def __init__(self, buffer: Any) -> None:
-        self.space = Workspace(buffer, 0)
+        self.workspace = Workspace(buffer, 0)
         self.serial = 0
 
-    def take(self) -> Workspace:
-        """Return it; the plan sees to it that its calls follow one another."""
-        return self.space
+    def acquire(self) -> Workspace:
+        """Return it; the lock of the plan keeps its calls apart."""
+        return self.workspace
 
-    def give(self, space: Workspace) -> None:
-        """Nothing: it stays with the plan."""
+    def release(self, workspace: Workspace) -> None:
+        """Do nothing: the workspace stays with the plan."""
 
 
 def pool_of(device: Device) -> WorkspacePool:
-    """Return the pool of a device; it lives as long as somebody holds it."""
+    """Return the pool of a device; it lives for as long as somebody refers to it."""
     pool = device.pool() if device.pool is not None else None
     if pool is None:
-        # Two threads may both make one; each then has its own, and both are right.
+        # Two threads may both make one; each then has its own, which is correct too.
         pool = WorkspacePool(device)
         device.pool = weakref.ref(pool)
     return pool

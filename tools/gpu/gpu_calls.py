@@ -356,7 +356,7 @@ def overhead(bench: Bench) -> Found:
     problem = bench.problem(8)
     bound: Any = bench.plan.bind(problem.buffers)
     parts = bound._parts
-    space = parts.home.take()
+    space = parts.source.acquire()
     arguments, results = parts.lists(space).at(()), VmVariantList(0)
     invoke, main = parts.module.context.invoke, parts.function
 
@@ -368,7 +368,7 @@ def overhead(bench: Bench) -> Found:
         return loop
 
     bare, plan = compared(repeated(lambda: invoke(main, arguments, results)), repeated(bound), 60)
-    parts.home.give(space)
+    parts.source.release(space)
     begun: list[Any] = []
     _, start = compared(lambda: [p.wait() for p in begun], lambda: begun.append(bound.submit()), 60)
     for pending in begun:

@@ -86,7 +86,7 @@ def test_runs_of_one_plan_follow_one_another(chain_case: Any, driver: str) -> No
     assert all(p.wait() for p in reversed(pendings))
     near(y, wanted)
     assert plan._parts is not None
-    assert plan._parts.flight.space is None  # it went back
+    assert plan._parts.in_flight.workspace is None  # it went back
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -256,7 +256,7 @@ def test_a_run_that_fails_says_so_each_time_and_the_next_is_not_harmed(chain_cas
     assert repr(pending) == "Pending(failed)"
     assert plan._parts is not None
     for call in (plan, lambda: plan.submit().wait()):
-        plan._parts.flight.tail = (Failing(), 1)
+        plan._parts.in_flight.tail = (Failing(), 1)
         y[...] = np.nan
         call()
         near(y, wanted)
@@ -355,41 +355,41 @@ def pool() -> WorkspacePool:
 def test_one_at_a_time_is_one_workspace_of_the_largest_size(pool: WorkspacePool) -> None:
     sizes = [100, 5000, 10, 70_000, 4096, 70_000, 1]
     for nbytes in sizes * 3:
-        space = pool.take(nbytes)
+        space = pool.acquire(nbytes)
         assert space.nbytes >= nbytes
-        pool.give(space)
+        pool.release(space)
     assert pool.count == 1
     assert 70_000 <= pool.nbytes < 70_000 + 4096
 
 
 def test_idle_workspaces_are_few_and_a_fitting_one_is_found(pool: WorkspacePool) -> None:
-    spaces = [pool.take(n) for n in (10_000, 50_000, 20_000, 30_000, 8000)]
+    spaces = [pool.acquire(n) for n in (10_000, 50_000, 20_000, 30_000, 8000)]
     assert pool.count == len({id(s) for s in spaces}) == 5
     for space in spaces:
-        pool.give(space)
+        pool.release(space)
     assert pool.count == 3  # those that rested longest went
-    assert pool.take(25_000) is spaces[3]
+    assert pool.acquire(25_000) is spaces[3]
     assert pool.count == 3
     pool.trim()
     assert pool.count == 1
 
 
 def test_lists_of_a_dropped_workspace_go(pool: WorkspacePool) -> None:
-    space = pool.take(10)
+    space = pool.acquire(10)
     space.lists[1] = object()
-    pool.give(space)
+    pool.release(space)
     pool.trim()
     assert not space.lists
 
 
 def test_no_memory_is_said_after_the_idle_was_freed(pool: WorkspacePool) -> None:
-    spaces = [pool.take(10) for _ in range(3)]
+    spaces = [pool.acquire(10) for _ in range(3)]
     for space in spaces:
-        pool.give(space)
+        pool.release(space)
     with pytest.raises(DeviceError, match="no 4611686018427387904 bytes"):
-        pool.take(1 << 62)
+        pool.acquire(1 << 62)
     assert pool.count == 0
-    pool.give(pool.take(10))
+    pool.release(pool.acquire(10))
 
 
 def test_threads_never_share_a_workspace(pool: WorkspacePool) -> None:
@@ -400,11 +400,11 @@ def test_threads_never_share_a_workspace(pool: WorkspacePool) -> None:
         rng = random.Random(seed)
         for _ in range(3000):
             nbytes = rng.choice((10, 5000, 9000))
-            space = pool.take(nbytes)
+            space = pool.acquire(nbytes)
             if used.setdefault(id(space), seed) != seed or space.nbytes < nbytes:
                 failures.append(seed)
             del used[id(space)]
-            pool.give(space)
+            pool.release(space)
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
     for thread in threads:
