@@ -172,6 +172,7 @@ def test_every_rule_has_a_negative_case() -> None:
 def test_all_problems_are_named_at_once(layouts: Any) -> None:
     z, p, x, a, b = (empty(spec) for spec in layouts.signature.args[1:6])
     z.flags.writeable = False
+    p[...] = 0  # uninitialised memory may hold what astype() warns of
     buffers = {2: z, 3: p.astype(np.float64), 4: x[:, :2], 5: np.asfortranarray(a), 6: 0, 8: b}
     with pytest.raises(BindError) as caught:
         layouts.bind(buffers)
