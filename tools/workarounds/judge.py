@@ -118,7 +118,7 @@ def judge(d: Defect, emulator: Path | None = None) -> Verdict:
             verdict, reason = _JUDGES[d.check.kind](d, Path(scratch), emulator)
         except Exception as error:  # a case must not end the others
             verdict, reason = UNKNOWN, f"the check failed: {type(error).__name__}: {error}"
-    reason = " ".join(reason.split())
+    reason = " ".join(reason.replace(f"{d.folder}/", "").split())
     reason = reason if len(reason) <= 160 else reason[:159] + "…"
     return Verdict(d.id, verdict, reason, round(time.monotonic() - begin, 1), _versions())
 

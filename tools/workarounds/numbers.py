@@ -121,7 +121,9 @@ def _call(check: Check, module: Path) -> tuple[list[Any], float]:
     targets = [_view(device, np.zeros(o.shape, TYPES[o.dtype][0]), o.dtype) for o in check.outputs]
     sources = zip(check.inputs, arrays(check).values(), strict=True)
     given = [*targets, *(_view(device, x, one.dtype) for one, x in sources)]
-    size = function.reflection.get("iree.abi.transients.size.constant")
+    # Where scratch memory is an argument, its size stands with the function's other form.
+    described = loaded.lookup_function(f"{check.entry}$async")
+    size = described and described.reflection.get("iree.abi.transients.size.constant")
     if size is not None:
         kind = rt.MemoryType.DEVICE_LOCAL | rt.MemoryType.HOST_VISIBLE
         given.append(device.allocator.allocate_buffer(kind, rt.BufferUsage.DEFAULT, int(size)))
