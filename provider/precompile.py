@@ -195,7 +195,7 @@ def compile_one(
 
     chosen = choose(graph, target, engine_name="iree", knobs=knobs)
     with under(chosen.choice) as now:
-        return pipeline.compile_graph(graph, target, BuildOptions.of(now))
+        return pipeline.compile_source(graph, target, BuildOptions.of(now))
 
 
 class _Batch:
