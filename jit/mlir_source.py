@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
 from ..graph_api.dtypes import DataType
 from ..graph_api.errors import FormatError, Problem
+from ..graph_api.frozen import FrozenGraph
+from ..graph_api.tensor import TensorSpec
 from .signature import ArgSpec, Signature
 
 if TYPE_CHECKING:
@@ -93,6 +96,32 @@ class MlirSource:
             text=text.decode(),
             signature=signature,
             digest=facts["digest"],
+        )
+
+    @cached_property
+    def frame(self) -> FrozenGraph:
+        """The tensors of the function as a graph without nodes: ``out0`` ..., ``arg0`` ..."""
+        args = self.signature.args
+        count = sum(arg.output for arg in args)
+        specs = {
+            uid: TensorSpec(
+                uid=uid,
+                name=f"out{uid}" if arg.output else f"arg{uid - count}",
+                data_type=arg.data_type,
+                dims=arg.dims,
+                strides=arg.strides,
+            )
+            for uid, arg in enumerate(args)
+        }
+        return FrozenGraph(
+            name=self.name,
+            io_data_type=DataType.FLOAT,
+            intermediate_data_type=DataType.FLOAT,
+            compute_data_type=DataType.FLOAT,
+            nodes=(),
+            tensors=specs,
+            inputs=tuple(range(count, len(args))),
+            outputs=tuple(range(count)),
         )
 
 
