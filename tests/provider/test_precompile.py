@@ -204,7 +204,8 @@ def test_require_precompiled_is_off_or_on(monkeypatch) -> None:
 
 
 def test_hipdnn_asks_the_next_engine_then() -> None:
-    from hipdnn_iree.hipdnn_plugin.abi import Status, status_of
+    from hipdnn_iree.hipdnn_plugin.abi import status_of
+    from hipdnn_iree.provider.plugin_abi import Status
 
     error = NotPrecompiledError("no", graph="", target="cpu", key="", cache="", nearest="")
     assert status_of(error) is Status.NOT_APPLICABLE
