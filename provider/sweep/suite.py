@@ -209,8 +209,13 @@ def _parsed(text: str | bytes, source: str) -> Mapping[str, Any]:
     return data
 
 
-def _ungrouped(given: list[Any], shared: Mapping[str, Any]) -> Iterator[tuple[Any, int]]:
-    """Yield each entry with what its file and groups share, and its line."""
+def _ungrouped(
+    given: list[Any], shared: Mapping[str, Any], depth: int = 8
+) -> Iterator[tuple[Any, int]]:
+    """Yield each entry with what its file and groups share, and its line.
+
+    An alias may name a list that it is in; groups are looked into ``depth`` levels deep.
+    """
     for about in given:
         line = getattr(about, "line", 0)
         if not isinstance(about, dict):
@@ -218,8 +223,8 @@ def _ungrouped(given: list[Any], shared: Mapping[str, Any]) -> Iterator[tuple[An
             continue
         merged = {**shared, **about}
         inner = merged.pop("cases", None)
-        if isinstance(inner, list) and inner:
-            yield from _ungrouped(inner, merged)
+        if isinstance(inner, list) and inner and depth:
+            yield from _ungrouped(inner, merged, depth - 1)
         else:
             yield (merged if inner is None else inner), line
 

@@ -28,12 +28,12 @@ class _FastLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignor
 def _mapping(loader: Any, node: Any) -> Iterator[Located]:
     data = Located()
     yield data
-    seen = set()
+    seen: set[str] = set()
     for key, _ in node.value:
-        if key.value in seen:
+        if str(key.value) in seen:
             text = f"the key {key.value!r} is given twice"
             raise yaml.constructor.ConstructorError(None, None, text, key.start_mark)
-        seen.add(key.value)
+        seen.add(str(key.value))
     data.update(loader.construct_mapping(node))
     data.line = node.start_mark.line + 1
 

@@ -88,6 +88,8 @@ def test_files_that_are_none() -> None:
     with pytest.raises(FormatError, match="did you mean threads"):
         read("thread: 1\ncases: [{name: a, graph: b}]".replace("graph: b", "nodes: [{op: relu}]"))
     assert ("BENCH-01", "threads") in rules("threads: -1\ncases: []")
+    assert rules("cases: &all [{cases: *all}]") == [("BENCH-02", "case 0")]
+    assert rules("cases: [{? [1] : 2}]") == [("BENCH-01", "line 1, column 12")]
 
 
 NODES: dict[str, tuple[str, list[tuple[str, str]]]] = {
