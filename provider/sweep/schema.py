@@ -71,7 +71,7 @@ _PLAIN = {
     "array": "a list",
     "object": "a mapping",
     "str": "a text",
-    "int": "a whole number",
+    "int": "an integer",
     "Invalid enum value": "contiguous or channels_last, not",
 }
 

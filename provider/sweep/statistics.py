@@ -24,7 +24,7 @@ class Summary:
     Attributes
     ----------
     median_us, best_us : float
-        The middle and the smallest time of a call, in microseconds.
+        The median and the smallest time of a call, in microseconds.
     spread : float
         Half of the range that holds the middle half of the times, relative to their median.
     calls : int

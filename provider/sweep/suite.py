@@ -112,7 +112,7 @@ class Case:
         Raises
         ------
         FormatError
-            With all that is wrong; graph rules are told with the case's name.
+            With all that is wrong; graph rules are reported with the case's name.
         """
         try:
             return self.graph(data_type or self.dtypes[0]).freeze()

@@ -30,7 +30,7 @@ def test_graphs_are_valid_and_the_same_in_every_form() -> None:
     for seed in range(40):
         graph = random_graph(seed, style=STYLES[seed % len(STYLES)]).freeze()
         seen |= {node.op.NAME for node in graph.nodes}
-        for found in fuzz.check_forms(graph, seed):
+        for found in fuzz.check_formats(graph, seed):
             assert found.good, (seed, found)
         for target in (CPU, MI300):
             if not list(support.problems(graph, target)):

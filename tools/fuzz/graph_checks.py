@@ -30,7 +30,7 @@ from hipdnn_iree.provider.verify import Report, compare, expect, poisoned_output
 
 from tools.survey.emulation import Emulator, brief, emulated_report
 
-__all__ = ["GOOD", "Check", "check_forms", "check_on_cpu", "check_on_gfx9", "reduced"]
+__all__ = ["GOOD", "Check", "check_formats", "check_on_cpu", "check_on_gfx9", "reduced"]
 
 GOOD = ("ok", "declined", "compiled")
 
@@ -81,7 +81,7 @@ def _checked(what: str, work: Callable[[], Check]) -> Check:
     except NotSupportedError as error:
         rules = sorted({d.problem.rule for d in error.declines})
         found = Check(what=what, status="declined", note=", ".join(rules))
-    except Exception as error:  # everything is told; the next graph is tried
+    except Exception as error:  # everything is reported; the next graph is tried
         status = "compile-error" if type(error).__name__ == "CompileError" else "error"
         found = Check(what=what, status=status, note=brief(error))
     return replace(found, seconds=round(time.perf_counter() - begin, 2))
@@ -94,11 +94,11 @@ def _verdict(what: str, report: Report) -> Check:
     return Check(what=what, status="wrong" if wrong else "ok", note=wrong, unbounded=vague)
 
 
-# ---------------------------------------------------------------------------- forms of a graph
+# ---------------------------------------------------------------------------- formats of a graph
 
 
-def check_forms(graph: FrozenGraph, seed: int) -> Iterator[Check]:
-    """Yield whether a graph is the same after it was written and read, and told in other words."""
+def check_formats(graph: FrozenGraph, seed: int) -> Iterator[Check]:
+    """Yield whether a graph is the same after it was written and read, and when it is renamed."""
     from hipdnn_iree.graph_api.formats.flatbuffer import decode, encode
     from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import Era
 
@@ -106,7 +106,7 @@ def check_forms(graph: FrozenGraph, seed: int) -> Iterator[Check]:
         try:
             found = again()
         except FormatError as error:
-            # What a form has no place for, it says.
+            # A format reports what it cannot hold.
             rules = sorted({p.rule for p in error.problems})
             known = set(rules) <= {"WIRE-13", "WIRE-14", "JSON-08"}
             return Check(what=what, status="declined" if known else "error", note=", ".join(rules))
@@ -125,7 +125,7 @@ def check_forms(graph: FrozenGraph, seed: int) -> Iterator[Check]:
     ops = {node.op.NAME for node in graph.nodes}
     for era in Era:
         if era is Era.N25 and "batchnorm_inference_variance_ext" in ops:
-            continue  # its epsilon, which that form does not hold, comes back as a double
+            continue  # its epsilon, which that format does not hold, comes back as a double
         what = f"wire {era.value}"
         yield _checked(what, partial(same, what, partial(wire, era)))
 

@@ -154,7 +154,7 @@ def _index(m: Maker) -> Any:
     return index and m.op("mul", index[0], ("value", 0.125))
 
 
-# ---------------------------------------------------------------------------- products
+# ---------------------------------------------------------------------------- matmul
 
 
 def _matmul(m: Maker) -> Any:
@@ -206,7 +206,7 @@ def _attention(m: Maker) -> Any:
 # ---------------------------------------------------------------------------- convolutions
 
 
-def _geometry(m: Maker, extents: Sequence[int], taps: Sequence[int]) -> dict[str, Any]:
+def _geometry(m: Maker, extents: Sequence[int], filter_size: Sequence[int]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     rank = len(extents)
     if m.rng.random() < 0.25:
@@ -215,18 +215,18 @@ def _geometry(m: Maker, extents: Sequence[int], taps: Sequence[int]) -> dict[str
         found["dilation"] = tuple(m.rng.choice((1, 2)) for _ in range(rank))
     draw = m.rng.random()
     if draw < 0.5:
-        found["padding"] = tuple(t // 2 for t in taps)
+        found["padding"] = tuple(t // 2 for t in filter_size)
     elif draw < 0.65:
-        found["pre_padding"] = tuple(m.rng.choice((0, 1, t)) for t in taps)
-        found["post_padding"] = tuple(m.rng.choice((0, 1)) for t in taps)
+        found["pre_padding"] = tuple(m.rng.choice((0, 1, t)) for t in filter_size)
+        found["post_padding"] = tuple(m.rng.choice((0, 1)) for t in filter_size)
     return found
 
 
-def _taps(m: Maker, extents: Sequence[int]) -> Ints:
+def _filter_size(m: Maker, extents: Sequence[int]) -> Ints:
     return tuple(m.rng.choice([t for t in (1, 1, 2, 3, 3, 5) if t <= e + 1]) for e in extents)
 
 
-def _image(m: Maker) -> int:
+def _activation(m: Maker) -> int:
     found = m.pick(lambda k: _is_float(k) and len(k.dims) in (3, 4, 5) and prod(k.dims) <= 6000)
     if found is not None and m.rng.random() < 0.85:
         return found
@@ -244,59 +244,59 @@ def _groups(m: Maker, channels: int) -> int:
 
 
 def _conv(m: Maker) -> Any:
-    x = _image(m)
+    x = _activation(m)
     dims = m.known[x].dims
-    groups, taps = _groups(m, dims[1]), _taps(m, dims[2:])
+    groups, filter_size = _groups(m, dims[1]), _filter_size(m, dims[2:])
     filters = dims[1] if m.rng.random() < 0.3 else m.rng.choice((1, 2, 3, 4, 8, 15, 16, 17, 32))
     filters = filters if filters % groups == 0 else groups
-    w = m.tensor((filters, dims[1] // groups, *taps))
-    geometry = _geometry(m, dims[2:], taps)
+    w = m.tensor((filters, dims[1] // groups, *filter_size))
+    geometry = _geometry(m, dims[2:], filter_size)
     if m.rng.random() < 0.4:  # so that residuals fit
-        geometry = {"padding": tuple(t // 2 for t in taps)}
+        geometry = {"padding": tuple(t // 2 for t in filter_size)}
     if m.rng.random() < 0.1:
         geometry["conv_mode"] = "CONVOLUTION"
     return m.op("conv_fprop", x, w, **geometry)
 
 
 def _dgrad(m: Maker) -> Any:
-    dy = _image(m)
+    dy = _activation(m)
     n, filters, *extents = m.known[dy].dims
-    channels, taps = m.rng.choice((1, 2, 3, 8, 16, 17)), _taps(m, extents)
-    geometry = _geometry(m, extents, taps)
-    step = geometry.get("stride", (1,) * len(taps))
-    wide = geometry.get("dilation", (1,) * len(taps))
-    both = [2 * p for p in geometry.get("padding", (0,) * len(taps))]
+    channels, filter_size = m.rng.choice((1, 2, 3, 8, 16, 17)), _filter_size(m, extents)
+    geometry = _geometry(m, extents, filter_size)
+    step = geometry.get("stride", (1,) * len(filter_size))
+    wide = geometry.get("dilation", (1,) * len(filter_size))
+    both = [2 * p for p in geometry.get("padding", (0,) * len(filter_size))]
     if "pre_padding" in geometry:
         pairs = zip(geometry["pre_padding"], geometry["post_padding"], strict=True)
         both = [a + b for a, b in pairs]
-    image = [
+    spatial = [
         (e - 1) * s + d * (t - 1) + 1 - p + (m.rng.randrange(s) if s > 1 else 0)
-        for e, s, d, t, p in zip(extents, step, wide, taps, both, strict=True)
+        for e, s, d, t, p in zip(extents, step, wide, filter_size, both, strict=True)
     ]
-    if min(image) < 1:
+    if min(spatial) < 1:
         return None
     groups = _groups(m, filters)
-    w = m.tensor((filters, channels, *taps))
-    return m.op("conv_dgrad", dy, w, dx_dims=(n, channels * groups, *image), **geometry)
+    w = m.tensor((filters, channels, *filter_size))
+    return m.op("conv_dgrad", dy, w, dx_dims=(n, channels * groups, *spatial), **geometry)
 
 
 def _wgrad(m: Maker) -> Any:
-    x = _image(m)
+    x = _activation(m)
     _, channels, *extents = m.known[x].dims
-    taps = _taps(m, extents)
-    geometry = _geometry(m, extents, taps)
+    filter_size = _filter_size(m, extents)
+    geometry = _geometry(m, extents, filter_size)
     filters = m.rng.choice((1, 2, 3, 8, 16, 17))
-    w = m.tensor((filters, channels, *taps))
+    w = m.tensor((filters, channels, *filter_size))
     y = m.op("conv_fprop", x, w, **geometry)
     if y is None:
         return None
-    dims = (filters, channels, *taps)
+    dims = (filters, channels, *filter_size)
     dy = m.tensor(m.known[y[0]].dims) if m.rng.random() < 0.5 else y[0]
     return m.op("conv_wgrad", dy, x, dw_dims=dims, **geometry)
 
 
 def _pool(m: Maker) -> Any:
-    x = _image(m)
+    x = _activation(m)
     extents = m.known[x].dims[2:]
     window = tuple(m.rng.choice([t for t in (1, 2, 3) if t <= e]) for e in extents)
     mode = m.rng.choice(("maxpool", "avgpool_include_padding", "avgpool_exclude_padding"))
@@ -318,7 +318,7 @@ def _pool(m: Maker) -> Any:
 
 
 def _batchnorm(m: Maker) -> Any:
-    x = _image(m)
+    x = _activation(m)
     dims = m.known[x].dims
     channels = tuple(d if i == 1 else 1 for i, d in enumerate(dims))
     a, b, c, d = (m.tensor(channels, DataType.FLOAT if m.rng.random() < 0.5 else None)
@@ -526,7 +526,7 @@ def _multiply_integers(m: Maker) -> Any:
 
 
 def _as_float(m: Maker) -> Any:
-    """Convert between whole numbers and floats."""
+    """Convert between integers and floats."""
     if m.rng.random() < 0.5:
         kind = m.rng.choice((DataType.FLOAT, DataType.HALF, DataType.BFLOAT16))
         return m.op("identity", _whole(m), kinds=[kind])

@@ -34,7 +34,7 @@ Found = dict[str, Any]
 
 
 def chain(rows: int, width: int = 128) -> Graph:
-    """Return y = relu(x·w + b)·v: two products with an intermediate in the workspace."""
+    """Return y = relu(x·w + b)·v: two matmuls with an intermediate in the workspace."""
     graph = Graph("chain", io_data_type="float", compute_data_type="float")
     x = graph.tensor(dims=(rows, width), name="x")
     w, v = (graph.tensor(dims=(width, width), name=n) for n in ("w", "v"))
@@ -282,7 +282,7 @@ def compared(first: Callable[[], Any], second: Callable[[], Any], rounds: int) -
 def behind_a_stream(bench: Bench) -> Found:
     """A run comes after the work that is still queued on the caller's stream.
 
-    Also told is whether a run that was given no stream came too early, as it should: otherwise
+    Also reported is whether a run that was given no stream came too early, as it should: otherwise
     the queued work is too short to show anything.
     """
     bench.plan.execute(bench.problem().buffers)
@@ -428,7 +428,7 @@ def check_calls(bench: Bench) -> Iterator[Found]:
         row: Found = {"check": check.__name__, "ok": True}
         try:
             row |= check(bench)
-        except Exception as error:  # a check tells of everything and the others go on
+        except Exception as error:  # each check is reported, and the others go on
             row |= {"ok": False, "error": f"{type(error).__name__}: {brief(error)}"}
         row["seconds"] = round(time.perf_counter() - begin, 2)
         yield row

@@ -51,7 +51,7 @@ def run_case(case: Trial, seed: int = 1) -> Row:
         report = compare(case.graph, got, expect(case.graph, inputs))
     except CompileError as error:
         return row("compile-error", brief(error))
-    except Exception as error:  # a survey tells of everything and goes on
+    except Exception as error:  # a survey reports everything and goes on
         return row("error", brief(error))
     wrong = "; ".join(str(o) for o in report.outputs if not o.ok)
     return row("wrong" if wrong else "ok", wrong)

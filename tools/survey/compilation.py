@@ -88,7 +88,7 @@ def try_out(case: Trial, *, limit_s: float, seed: int = 1) -> Compilation:
             with scope(compiler_timeout_s=limit_s):
                 row = partial(row, ir=case.ir_digest())
                 compiled = dump(case.graph, case.target, folder, BuildOptions.of(settings()))
-        except Exception as error:  # a survey tells of everything and goes on
+        except Exception as error:  # a survey reports everything and goes on
             return row(status="compile-error", note=brief(error), seconds=since())
         row = partial(row, seconds=since(), dispatches=compiled.statistics.get("dispatches"))
         if case.target.is_gfx9:

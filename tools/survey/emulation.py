@@ -128,7 +128,7 @@ def in_memory(array: Array, spec: ArgSpec) -> Array:
 
 
 def from_memory(memory: Array, spec: ArgSpec) -> Array:
-    """Return the logical array that lies in memory of the shape of ``spec``."""
+    """Return the logical array of memory that has the shape of ``spec``."""
     if is_packed(spec.data_type):
         return unpack(spec, memory.reshape(-1).view(np.uint8))
     return view(np.ascontiguousarray(memory), spec)
@@ -168,7 +168,7 @@ def emulate(
             with scope(compiler_timeout_s=compile_timeout_s, cache_mode="off"):
                 finding = partial(finding, ir=case.ir_digest())
                 compiled = dump(case.graph, case.target, folder, BuildOptions.of(settings()))
-        except Exception as error:  # a survey tells of everything and goes on
+        except Exception as error:  # a survey reports everything and goes on
             return finding(status="compile-error", note=brief(error), seconds=_since(begin))
         finding = partial(finding, dispatches=compiled.statistics.get("dispatches"))
         try:
@@ -199,7 +199,7 @@ def emulated_report(
         folder / VMFB,
         folder / "dispatches",
         _arguments(inputs, [spec for spec in args if not spec.output]),
-        [_told(spec) for spec in outs],
+        [_described(spec) for spec in outs],
         workspace_bytes=compiled.signature.workspace_bytes,
         timeout_s=timeout_s,
         destination_passing=True,
@@ -212,8 +212,8 @@ def _arguments(inputs: Mapping[int, Array], specs: list[ArgSpec]) -> list[Array]
     return [in_memory(a, s) for a, s in zip(inputs.values(), specs, strict=True)]
 
 
-def _told(spec: ArgSpec) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return shape and dtype of an output as the emulator is told them."""
+def _described(spec: ArgSpec) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return shape and dtype of an output as the emulator takes them."""
     shape = (spec.nbytes,) if is_packed(spec.data_type) else spec.shape
     return shape, _element(spec)
 

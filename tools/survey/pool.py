@@ -86,5 +86,5 @@ def _digest(case: Trial) -> str:
     """Return the digest of a case's IR; none of one that is declined or cannot be lowered."""
     try:
         return "" if case.declines else case.ir_digest()
-    except Exception:  # told by the work itself
+    except Exception:  # the work itself reports it
         return ""

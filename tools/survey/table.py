@@ -44,7 +44,7 @@ Row = Mapping[str, Any]
 
 
 def served_entry(found: Served) -> dict[str, Any]:
-    """Return what an entry tells of the rules."""
+    """Return what an entry says about the rules."""
     return {
         "samples": found.samples,
         "served": found.served,
@@ -53,7 +53,7 @@ def served_entry(found: Served) -> dict[str, Any]:
 
 
 def compiled_entry(rows: Iterable[Row]) -> dict[str, Any]:
-    """Return what an entry tells of compilation, from rows of ``compilation.Compilation``."""
+    """Return what an entry says about compilation, from rows of ``compilation.Compilation``."""
     tried = sorted((r for r in rows if r["status"] != "declined"), key=lambda r: str(r["case"]))
     good = [r for r in tried if r["status"] in ("compiled", "ran-ok")]
 
@@ -72,7 +72,7 @@ def compiled_entry(rows: Iterable[Row]) -> dict[str, Any]:
 
 
 def emulated_entry(rows: Iterable[Row]) -> dict[str, Any]:
-    """Return what an entry tells of emulation, from rows of ``emulation.Finding``."""
+    """Return what an entry says about emulation, from rows of ``emulation.Finding``."""
     rows = list(rows)
     reasons = Counter(_reason(r["note"]) for r in rows if r["status"] == "cannot-emulate")
     return {
@@ -136,16 +136,16 @@ def _stripped(entry: dict[str, Any]) -> dict[str, Any]:
 
 def stale(table: Mapping[str, Any]) -> Iterator[str]:
     """Yield in what a table does not say what the rules say now; numbers of samples may differ."""
-    told = table["ops"]
-    for op in sorted(set(told) - set(OPS)):
+    entries = table["ops"]
+    for op in sorted(set(entries) - set(OPS)):
         yield f"{op} is no op any more"
     for op, by_type in serving():
-        if set(told.get(op, {})) != {t.json for t in by_type}:
+        if set(entries.get(op, {})) != {t.json for t in by_type}:
             yield f"{op}: the data types are {', '.join(t.json for t in by_type) or 'none'}"
             continue
         for data_type, by_target in by_type.items():
             for target in TARGETS:
-                entry, now = told[op][data_type.json].get(target), by_target[target]
+                entry, now = entries[op][data_type.json].get(target), by_target[target]
                 where = f"{op} {data_type.json} {target}"
                 if entry is None:
                     yield f"{where} is missing"

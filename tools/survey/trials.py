@@ -74,12 +74,12 @@ class Trial:
         from hipdnn_iree.jit.pipeline import flags
         from hipdnn_iree.jit.settings import settings
 
-        told = [
+        parts = [
             lower_graph(self.graph, self.target),
             *flags(self.graph, self.target, CompileOptions.of(settings())),
         ]
-        told += [f"{name} {value}" for name, value in sorted(versions().items())]
-        return sha256("\n".join(told).encode()).hexdigest()[:16]
+        parts += [f"{name} {value}" for name, value in sorted(versions().items())]
+        return sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def cases(
