@@ -9,7 +9,6 @@ from unicodedata import category
 from .arguments import shown
 from .dtypes import DataType
 from .layout import channels_last_strides, contiguous_strides, same_strides
-from .ops.custom_op import CustomOp
 
 if TYPE_CHECKING:
     from .frozen import FrozenGraph
@@ -36,14 +35,6 @@ def tensor_text(spec: TensorSpec) -> str:
     dims = ",".join(map(str, spec.dims))
     layout = layout_name(spec.dims, spec.strides)
     return f"{spec.data_type.json}[{dims}]" + ("" if layout == "contiguous" else f" {layout}")
-
-
-def op_text(op: Op) -> str:
-    """Return the op with its mode, or with the id of its code."""
-    mode = getattr(op, "mode", None)
-    if mode is None:
-        return f"{op.NAME} {_shown(op.custom_op_id)}" if isinstance(op, CustomOp) else op.NAME
-    return f"{op.NAME} {mode.name}"
 
 
 def describe(graph: Graph | FrozenGraph) -> str:
@@ -93,7 +84,7 @@ def _line(
 ) -> str:
     written = ", ".join(text + ("" if virtual else " (output)") for text, virtual in results)
     taken = ", ".join(f"{port}={text}" for port, text in operands)
-    return f"  {_shown(label)}: {written} = {op_text(op)}({taken})"
+    return f"  {_shown(label)}: {written} = {op.title()}({taken})"
 
 
 def _shown(name: str) -> str:
@@ -130,7 +121,7 @@ def _boxes(graph: FrozenGraph) -> list[tuple[str, str, bool]]:
             for port, uid in node.inputs.items()
             if graph.tensors[uid].value is not None
         )
-        boxes.append((f"n{i}", f"{node.label}\n{op_text(node.op)}{scalars}", False))
+        boxes.append((f"n{i}", f"{node.label}\n{node.op.title()}{scalars}", False))
     return boxes
 
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..graph_api.enums import ResizeCoordinates
 from ..graph_api.errors import FormatError
+from ..graph_api.formats.meanings import read_as
 from ..graph_api.graph import Graph as ModelGraph
-from ..graph_api.ops.batchnorm_inference import BatchnormInference
-from ..graph_api.ops.pointwise import Pointwise
-from ..graph_api.ops.resample_fwd import ResampleOp
 from ..graph_api.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -257,15 +253,8 @@ def loads(data: bytes, *, source: str = "graph") -> Graph:
         graph = _decoded(data)
     except FormatError as error:
         raise FormatError(f"{source}: {error.message}", error.problems) from None
-    backward = [n for n in graph.nodes if isinstance(n.op, Pointwise) and n.op.backward]
-    if backward and settings().graph_backward_operands == "x_dy":
-        for node in backward:  # a node means (dy, x) here
-            values = list(node.inputs.values())
-            node.inputs = dict(zip(node.inputs, reversed(values), strict=True))
-    for node in graph.nodes:
-        if isinstance(node.op, ResampleOp) and node.op.resizes and node.op.coordinates is None:
-            coordinates = ResizeCoordinates.parse(settings().graph_resize_coordinates)
-            node.op = replace(node.op, coordinates=coordinates)
+    now = settings()
+    read_as(graph, now.graph_backward_operands, now.graph_resize_coordinates)
     return graph
 
 
@@ -281,8 +270,7 @@ def _decoded(data: bytes) -> Graph:
                 data, _ = plan.split_graph_and_plan(data)
             return decode.decode(data, Graph, inv_variance=settings().graph_inv_variance).graph
     graph = Graph.from_json(data)
-    given = any(isinstance(node.op, BatchnormInference) for node in graph.nodes)
-    if given and settings().graph_inv_variance == "variance":  # a JSON file does not tell its era
+    if settings().graph_inv_variance == "variance":  # a JSON file does not tell its era
         from ..graph_api.formats.flatbuffer import inv_variance
 
         inv_variance.reinterpret(graph)

@@ -1,70 +1,52 @@
-"""The table of operations: one line each."""
+"""The list of operations; every layer finds its module of an op by the op's name."""
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from .base import Op
-from .batchnorm import Batchnorm
-from .batchnorm_backward import BatchnormBackward
-from .batchnorm_inference import BatchnormInference
-from .batchnorm_inference_variance_ext import BatchnormInferenceVarianceExt
-from .block_scale_dequantize import BlockScaleDequantize
-from .block_scale_quantize import BlockScaleQuantize
-from .concatenate import Concatenate
-from .conv_dgrad import ConvDgrad
-from .conv_fprop import ConvFprop
-from .conv_wgrad import ConvWgrad
-from .custom_op import CustomOp
-from .layernorm import Layernorm
-from .layernorm_backward import LayernormBackward
-from .matmul import Matmul
-from .moe_grouped_matmul import MoeGroupedMatmul
-from .moe_grouped_matmul_bwd import MoeGroupedMatmulBwd
-from .pad import Pad
-from .pointwise import Pointwise
-from .reduction import Reduction
-from .resample_bwd import ResampleBwd
-from .resample_fwd import ResampleFwd
-from .reshape import Reshape
-from .rmsnorm import Rmsnorm
-from .rmsnorm_backward import RmsnormBackward
-from .sdpa import Sdpa
-from .sdpa_backward import SdpaBackward
-from .slice import Slice
-from .transpose import Transpose
 
-__all__ = ["OPS", "OPS_BY_TYPE_NAME"]
+__all__ = ["FAMILIES", "OPS", "OPS_BY_TYPE_NAME"]
 
-OPS: dict[str, type[Op]] = {
-    op.NAME: op
-    for op in (
-        Batchnorm,
-        BatchnormBackward,
-        BatchnormInference,
-        BatchnormInferenceVarianceExt,
-        BlockScaleDequantize,
-        BlockScaleQuantize,
-        Concatenate,
-        ConvDgrad,
-        ConvFprop,
-        ConvWgrad,
-        CustomOp,
-        Layernorm,
-        LayernormBackward,
-        Matmul,
-        MoeGroupedMatmul,
-        MoeGroupedMatmulBwd,
-        Pad,
-        Pointwise,
-        Reduction,
-        ResampleBwd,
-        ResampleFwd,
-        Reshape,
-        Rmsnorm,
-        RmsnormBackward,
-        Sdpa,
-        SdpaBackward,
-        Slice,
-        Transpose,
-    )
+FAMILIES: dict[str, str] = {
+    "batchnorm": "norm",
+    "batchnorm_backward": "norm",
+    "batchnorm_inference": "norm",
+    "batchnorm_inference_variance_ext": "norm",
+    "block_scale_dequantize": "block_scale",
+    "block_scale_quantize": "block_scale",
+    "concatenate": "movement",
+    "conv_dgrad": "conv",
+    "conv_fprop": "conv",
+    "conv_wgrad": "conv",
+    "custom_op": "",
+    "layernorm": "norm",
+    "layernorm_backward": "norm",
+    "matmul": "",
+    "moe_grouped_matmul": "moe",
+    "moe_grouped_matmul_bwd": "moe",
+    "pad": "movement",
+    "pointwise": "",
+    "reduction": "",
+    "resample_bwd": "resample",
+    "resample_fwd": "resample",
+    "reshape": "movement",
+    "rmsnorm": "norm",
+    "rmsnorm_backward": "norm",
+    "sdpa": "attention",
+    "sdpa_backward": "attention",
+    "slice": "movement",
+    "transpose": "movement",
 }
+"""Each op, and the family whose folder it is in where a layer has folders (``""`` for none)."""
+
+
+def _load(name: str) -> type[Op]:
+    """Return the class of an op: of its module, named as the op is, in capitals."""
+    camel = "".join(map(str.title, name.split("_")))
+    found: type[Op] = getattr(import_module(f".{name}", __name__), camel)
+    return found
+
+
+OPS: dict[str, type[Op]] = {name: _load(name) for name in FAMILIES}
 OPS_BY_TYPE_NAME: dict[str, type[Op]] = {op.TYPE_NAME: op for op in OPS.values()}

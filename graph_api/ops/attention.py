@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from ..dtypes import DataType
 from ..enums import DiagonalAlignment
 from ..errors import Problem
-from .base import Op, Ports
+from .base import Axis, Follows, Op, Ports
 from .fields import Absent, Field, Kind, fields
 
 __all__ = ["ATTN_RULES", "AttentionOp", "alibi_slopes", "diagonal_field", "mask_fields"]
@@ -30,6 +30,11 @@ ATTN_RULES = {
     "ATTN-11": "dropout_mask broadcasts to (batch, heads, Sq, Skv), and excludes a probability",
     "ATTN-12": "the compute type is a floating one",
 }
+
+_PER_BATCH = (
+    *("q", "k", "v", "o", "do", "stats", "attn_mask", "dropout_mask"),
+    *("seq_len_q", "seq_len_kv", "page_table_k", "page_table_v"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +205,29 @@ class AttentionOp(Op):
                     yield t.problem("ATTN-06", port, f"dims {list(dims)}", f"[{batch}, 1, 1, 1]")
                 if kind not in (DataType.INT32, DataType.INT64):
                     yield t.problem("ATTN-06", port, kind.json, "int32 or int64")
+
+    def follows(self, at: Axis) -> Follows:
+        port, axis = at.port, at.axis + 4 - at.rank  # masks may have fewer dims
+        forward = "o" in at.results
+        band = at.given.band if isinstance(at.given, AttentionOp) else self.band
+        bottom = band[2] and not self.padding_mask
+        rows = [p for p in at.results if p not in ("amax_s", "amax_o")]  # those are of all entries
+        if self.dropout_probability:
+            return "which weights are dropped depends on its extent"
+        if f"page_table_{port}" in at.dims:
+            return "blocks, which a table picks"
+        if axis == 0 and port in _PER_BATCH:
+            return dict.fromkeys(rows, 0)
+        if axis == 1:
+            return "which heads share keys depends on their number"
+        if axis == 2 and forward and port in ("q", "attn_mask", "dropout_mask"):
+            return "the diagonal ends at the last query" if bottom else dict.fromkeys(rows, 2)
+        if axis == 3 and forward and port == "v":
+            return {p: 3 if p == "o" else None for p in rows}
+        if axis == 2 and forward and port in ("k", "v") and self.padding_mask:
+            # Weights beyond seq_len_kv are zero.
+            return dict.fromkeys((p for p in rows if p != "rng_dump"), None)
+        return "a sum over it"
 
 
 def mask_fields(section: str, older: str = "") -> tuple[Field, ...]:

@@ -16,7 +16,17 @@ from ..errors import Problem
 from ..tensor import Scalar, Tensor
 from .fields import Field
 
-__all__ = ["Inferred", "Op", "OpSink", "Port", "PortView", "Ports"]
+__all__ = [
+    "Axis",
+    "Follows",
+    "Inferred",
+    "Match",
+    "Op",
+    "OpSink",
+    "Port",
+    "PortView",
+    "Ports",
+]
 
 Ints = tuple[int, ...]
 
@@ -101,6 +111,77 @@ class Ports:
         )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Axis:
+    """A dynamic dim of an operand, with what surrounds the node; the argument of `Op.follows`.
+
+    Attributes
+    ----------
+    port, axis : str, int
+        The operand, and the number of the dim.
+    dims, marks : mapping of port to tuple
+        Dims of all connected ports, and the names of those that are dynamic (``""`` for others).
+    results : tuple of str
+        The connected outputs.
+    given : Op
+        The op as it was given, before ``resolve``.
+    """
+
+    port: str
+    axis: int
+    dims: Mapping[str, Ints]
+    marks: Mapping[str, tuple[str, ...]]
+    results: tuple[str, ...]
+    given: Op
+
+    @property
+    def rank(self) -> int:
+        """Rank of the operand."""
+        return len(self.dims[self.port])
+
+    def mark(self, port: str, axis: int) -> str:
+        """Return the name of a dynamic dim, or ``""``."""
+        marks = self.marks[port]
+        return marks[axis] if marks else ""
+
+    def to(self, axis: int | None = None) -> dict[str, int]:
+        """Return one axis (the same one, unless given) for all results."""
+        return dict.fromkeys(self.results, self.axis if axis is None else axis)
+
+    def aligned(self) -> dict[str, int]:
+        """Return the axes where ranks are aligned at their ends, as NumPy does."""
+        return {p: self.axis + len(self.dims[p]) - self.rank for p in self.results}
+
+
+Follows = Mapping[str, int] | Mapping[str, int | None] | str
+"""The axis of each result that follows an operand's entry by entry (None: the result does not
+depend on the entries that are added), or what mixes its entries."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Match:
+    """How hipDNN's engine override rules describe an op.
+
+    Source: GraphMatchKey.hpp and AutotuneConfigNames.hpp of hipDNN (2026).
+
+    Attributes
+    ----------
+    priority : int
+        The node of the highest one stands for the graph.
+    name : str
+        hipDNN's name of the op in rules, where it is not ``NAME``.
+    criteria : tuple of (str, str)
+        Name of a criterion and the parameter of ours that it compares.
+    ports : tuple of str
+        Inputs in hipDNN's order, where that is not the order of ``INPUTS``.
+    """
+
+    priority: int
+    name: str = ""
+    criteria: tuple[tuple[str, str], ...] = ()
+    ports: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Op:
     """Base of all operations.
@@ -116,6 +197,7 @@ class Op:
     FIELDS : how ports and parameters are written down, in the order of the table's slots.
     COSTS : whether the table ends in formulas for the cost of the op, for hipDNN's own use.
     LIKE : output port -> input port whose memory order the output takes by default.
+    MATCH : how hipDNN's engine override rules describe the op; None where they have no rule.
     """
 
     NAME: ClassVar[str]
@@ -127,6 +209,12 @@ class Op:
     FIELDS: ClassVar[tuple[Field, ...]]
     COSTS: ClassVar[bool] = False
     LIKE: ClassVar[Mapping[str, str]] = {}
+    MATCH: ClassVar[Match | None] = None
+
+    def title(self) -> str:
+        """Return what listings and drawings call the op: its name, and its mode if it has one."""
+        mode = getattr(self, "mode", None)
+        return self.NAME if mode is None else f"{self.NAME} {mode.name}"
 
     def computes(self) -> bool:
         """Whether there is arithmetic, which BOOLEAN cannot be the type of."""
@@ -169,6 +257,14 @@ class Op:
         results whose dims do not follow from the operands.
         """
         return self, {}
+
+    def follows(self, at: Axis) -> Follows | None:
+        """Return where entries along an axis of an operand show in the results.
+
+        Entries at the end of an axis may be added where each result entry comes from the operand
+        entries of the same position alone.  None for an op of which that is not known.
+        """
+        return None
 
     def check_outputs(self, t: Ports) -> Iterator[Problem]:
         """Yield the problems that only show once the outputs are known."""

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from ..dtypes import DataType
 from ..tensor import Scalar, Tensor
-from .base import Inferred, OpSink, Port, Ports, variadic
+from .base import Axis, Follows, Inferred, Match, OpSink, Port, Ports, variadic
 from .channel_norms import PEER_STATS, ChannelNorm, rules
 from .fields import Absent, Field, inputs, outputs
 
@@ -47,6 +47,7 @@ class Batchnorm(ChannelNorm):
     RULES: ClassVar[Mapping[str, str]] = rules(1, 2, 3, 4, 5, 6, 7, 10)
     TYPE_NAME: ClassVar[str] = "BatchnormAttributes"
     WIRE_CODE: ClassVar[int | None] = 4
+    MATCH: ClassVar[Match | None] = Match(priority=40, name="batchnorm_training")
     FIELDS: ClassVar[tuple[Field, ...]] = (
         *inputs("x", "scale", "bias", "epsilon"),
         PEER_STATS,
@@ -59,6 +60,10 @@ class Batchnorm(ChannelNorm):
     def infer(self, t: Ports) -> Mapping[str, Inferred]:
         each = Inferred(dims=self.channels(t))
         return {"y": Inferred(dims=t.dims("x"))} | {p.name: each for p in self.OUTPUTS[1:]}
+
+    def follows(self, at: Axis) -> Follows:
+        channels = (at.axis, at.rank) == (1, len(at.dims["x"]))
+        return at.to() if channels else "statistics are over it"
 
 
 class BatchnormResult(NamedTuple):

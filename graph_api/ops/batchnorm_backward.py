@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from ..dtypes import DataType
 from ..tensor import Tensor
-from .base import Inferred, OpSink, Port, Ports, variadic
+from .base import Axis, Follows, Inferred, Match, OpSink, Port, Ports, variadic
 from .channel_norms import PEER_STATS, ChannelNorm, rules
 from .fields import Absent, Field, inputs, outputs
 
@@ -45,6 +45,9 @@ class BatchnormBackward(ChannelNorm):
     RULES: ClassVar[Mapping[str, str]] = rules(1, 2, 7, 8, 9, 10)
     TYPE_NAME: ClassVar[str] = "BatchnormBackwardAttributes"
     WIRE_CODE: ClassVar[int | None] = 3
+    MATCH: ClassVar[Match | None] = Match(
+        priority=40, ports=("dy", "x", "scale", "mean", "inv_variance")
+    )
     FIELDS: ClassVar[tuple[Field, ...]] = (
         *inputs("dy", "x"),
         *inputs("mean", "inv_variance", absent=Absent.NULL),
@@ -56,6 +59,10 @@ class BatchnormBackward(ChannelNorm):
     def infer(self, t: Ports) -> Mapping[str, Inferred]:
         each = Inferred(dims=self.channels(t))
         return {"dx": Inferred(dims=t.dims("x")), "dscale": each, "dbias": each}
+
+    def follows(self, at: Axis) -> Follows:
+        channels = (at.axis, at.rank) == (1, len(at.dims["x"]))
+        return at.to() if channels else "statistics are over it"
 
 
 class BatchnormGradients(NamedTuple):

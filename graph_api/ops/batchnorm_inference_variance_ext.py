@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ..dtypes import DataType
 from ..tensor import Scalar, Tensor
-from .base import Inferred, OpSink, Port, Ports
+from .base import Axis, Follows, Inferred, Match, OpSink, Port, Ports
 from .channel_norms import ChannelNorm, rules
 from .fields import Field, inputs, outputs
 
@@ -32,6 +32,7 @@ class BatchnormInferenceVarianceExt(ChannelNorm):
     RULES: ClassVar[Mapping[str, str]] = rules(1, 2, 3, 4, 10)
     TYPE_NAME: ClassVar[str] = "BatchnormInferenceAttributesVarianceExt"
     WIRE_CODE: ClassVar[int | None] = 8
+    MATCH: ClassVar[Match | None] = Match(priority=40)
     FIELDS: ClassVar[tuple[Field, ...]] = (
         *inputs("x", "mean", "variance", "scale", "bias"),
         *outputs("y"),
@@ -40,6 +41,10 @@ class BatchnormInferenceVarianceExt(ChannelNorm):
 
     def infer(self, t: Ports) -> Mapping[str, Inferred]:
         return {"y": Inferred(dims=t.dims("x"))}
+
+    def follows(self, at: Axis) -> Follows:
+        aligned = at.rank == len(at.dims["y"])
+        return at.to() if aligned else "dims are not aligned with x's"
 
 
 def batchnorm_inference_variance_ext(

@@ -10,7 +10,7 @@ from .. import arguments
 from ..dtypes import DataType
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Inferred, Op, OpSink, Port, Ports
+from .base import Axis, Follows, Inferred, Op, OpSink, Port, Ports
 from .fields import Absent, Field, Kind, inputs, outputs
 
 
@@ -74,6 +74,12 @@ class BlockScaleDequantize(Op):
 
     def infer(self, t: Ports) -> Mapping[str, Inferred]:
         return {"y": Inferred(dims=t.dims("x"))}
+
+    def follows(self, at: Axis) -> Follows:
+        other = "scale" if at.port == "x" else "x"
+        alone = at.port == "x" and at.dims[other][at.axis] == 1
+        same = at.mark(other, at.axis) == at.mark(at.port, at.axis)
+        return at.to() if alone or same else "blocks along it have one scale"
 
 
 def _sizes(x: tuple[int, ...], scale: tuple[int, ...]) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from ..dtypes import DataType
 from ..errors import Problem
 from ..layout import strides_in_order
 from ..tensor import Tensor
-from .base import Inferred, Op, OpSink, Port, Ports
+from .base import Axis, Follows, Inferred, Op, OpSink, Port, Ports
 from .fields import Absent, Field, Kind, inputs, outputs
 
 
@@ -105,6 +105,9 @@ class BlockScaleQuantize(Op):
             "y": Inferred(dims=x, strides=strides[0]),
             "scale": Inferred(dims=blocks, strides=strides[1], data_type=DataType.FP8_E8M0),
         }
+
+    def follows(self, at: Axis) -> Follows:
+        return "blocks along it have one scale" if at.axis == self.axis else at.to()
 
 
 class BlockScaleQuantizeResult(NamedTuple):

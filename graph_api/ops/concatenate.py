@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from .. import arguments
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Inferred, Op, OpSink, Port, Ports, variadic
+from .base import Axis, Follows, Inferred, Op, OpSink, Port, Ports, variadic
 from .fields import Field, Kind, outputs
 
 
@@ -85,6 +85,9 @@ class Concatenate(Op):
         extent = sum(t.dims(port)[axis] for port in self.joined(t))
         dims = (*first[:axis], extent, *first[axis + 1 :])
         return {"y": Inferred(dims=dims, data_type=t["x[0]"].data_type)}
+
+    def follows(self, at: Axis) -> Follows:
+        return "tensors are joined along it" if at.axis == self.axis % at.rank else at.to()
 
 
 def concatenate(graph: OpSink, x: Sequence[Tensor], *, axis: int, name: str = "") -> Tensor:

@@ -11,7 +11,7 @@ from ..dtypes import DataType
 from ..enums import ConvMode
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Inferred, OpSink, Port, Ports
+from .base import Axis, Follows, Inferred, Match, OpSink, Port, Ports
 from .conv_fprop import CONV_FIELDS, CONV_RULES, ConvOp, conv_arguments
 from .fields import Field, inputs, outputs
 
@@ -41,6 +41,7 @@ class ConvDgrad(ConvOp):
     RULES: ClassVar[Mapping[str, str]] = CONV_RULES | DGRAD_RULES
     TYPE_NAME: ClassVar[str] = "ConvolutionBwdAttributes"
     WIRE_CODE: ClassVar[int | None] = 6
+    MATCH: ClassVar[Match | None] = Match(priority=70)
     COSTS: ClassVar[bool] = True
     FIELDS: ClassVar[tuple[Field, ...]] = (
         *inputs("dy", "w"),
@@ -117,6 +118,10 @@ class ConvDgrad(ConvOp):
 
     def infer(self, t: Ports) -> Mapping[str, Inferred]:
         return {"dx": Inferred(dims=t.given("dx") or self.image_dims(t.dims("dy"), t.dims("w")))}
+
+    def follows(self, at: Axis) -> Follows:
+        batch = (at.port, at.axis) == ("dy", 0)
+        return at.to() if batch else "a sum over it, or over windows"
 
 
 def conv_dgrad(

@@ -11,7 +11,7 @@ from ..dtypes import DataType
 from ..enums import ConvMode
 from ..errors import GraphError, Problem
 from ..tensor import Tensor
-from .base import Inferred, Op, OpSink, Port, Ports, check_length, filled
+from .base import Axis, Follows, Inferred, Match, Op, OpSink, Port, Ports, check_length, filled
 from .fields import Field, Kind, fields, inputs, outputs
 
 Ints = tuple[int, ...]
@@ -181,6 +181,7 @@ class ConvFprop(ConvOp):
     LIKE: ClassVar[Mapping[str, str]] = {"y": "x"}
     TYPE_NAME: ClassVar[str] = "ConvolutionFwdAttributes"
     WIRE_CODE: ClassVar[int | None] = 5
+    MATCH: ClassVar[Match | None] = Match(priority=70)
     COSTS: ClassVar[bool] = True
     FIELDS: ClassVar[tuple[Field, ...]] = (
         *inputs("x", "w"),
@@ -197,6 +198,20 @@ class ConvFprop(ConvOp):
     def infer(self, t: Ports) -> Mapping[str, Inferred]:
         x, w = t.dims("x"), t.dims("w")
         return {"y": Inferred(dims=(x[0], w[0], *self.output_extents(x[2:], w[2:])))}
+
+    def follows(self, at: Axis) -> Follows:
+        x, w = at.dims["x"], at.dims["w"]
+        if at.port == "x":
+            if at.axis == 0:
+                return at.to()
+            if at.axis == 1:
+                return "channels, which are summed over"
+            i = at.axis - 2
+            window = (w[at.axis], self.stride[i], self.pre_padding[i], self.post_padding[i])
+            return at.to() if window == (1, 1, 0, 0) else "a window of several positions"
+        if at.axis == 0 and x[1] == w[1]:
+            return at.to(1)
+        return "which channels a filter takes depends on the number of filters, or they are summed"
 
 
 def conv_arguments(node: str, **given: Sequence[int] | int) -> dict[str, Ints]:

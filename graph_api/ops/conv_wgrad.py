@@ -11,7 +11,7 @@ from ..dtypes import DataType
 from ..enums import ConvMode
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Inferred, OpSink, Port, Ports
+from .base import Axis, Follows, Inferred, Match, OpSink, Port, Ports
 from .conv_fprop import CONV_FIELDS, CONV_RULES, ConvOp, conv_arguments
 from .fields import Field, inputs, outputs
 
@@ -41,6 +41,7 @@ class ConvWgrad(ConvOp):
     RULES: ClassVar[Mapping[str, str]] = CONV_RULES | WGRAD_RULES
     TYPE_NAME: ClassVar[str] = "ConvolutionWrwAttributes"
     WIRE_CODE: ClassVar[int | None] = 7
+    MATCH: ClassVar[Match | None] = Match(priority=70)
     COSTS: ClassVar[bool] = True
     FIELDS: ClassVar[tuple[Field, ...]] = (
         *inputs("x", "dy"),
@@ -76,6 +77,9 @@ class ConvWgrad(ConvOp):
 
     def infer(self, t: Ports) -> Mapping[str, Inferred]:
         return {"dw": Inferred(dims=t.dims("dw"))}
+
+    def follows(self, at: Axis) -> Follows:
+        return "the filter's gradient is a sum over it"
 
 
 def conv_wgrad(

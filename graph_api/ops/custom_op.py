@@ -66,6 +66,10 @@ class CustomOp(Op):
         Field(name="data", kind=Kind.BYTES),
     )
 
+    def title(self) -> str:
+        name = self.custom_op_id
+        return f"{self.NAME} {name if name.isprintable() else repr(name)}"
+
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "reference": None}  # a function of somebody's script
 

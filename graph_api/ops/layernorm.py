@@ -11,7 +11,7 @@ from ..dtypes import DataType
 from ..enums import NormFwdPhase
 from ..errors import Problem
 from ..tensor import Scalar, Tensor
-from .base import Inferred, Op, OpSink, Port, Ports
+from .base import Axis, Follows, Inferred, Match, Op, OpSink, Port, Ports
 from .fields import Absent, Field, Kind, inputs, outputs
 from .row_norms import (
     ROWNORM_RULES,
@@ -19,6 +19,7 @@ from .row_norms import (
     check_phase,
     normalised_dims,
     phase_of,
+    rows_follow,
     shortest_count,
     statistics_dims,
 )
@@ -57,6 +58,9 @@ class Layernorm(Op):
     RULES: ClassVar[Mapping[str, str]] = ROWNORM_RULES
     TYPE_NAME: ClassVar[str] = "LayernormAttributes"
     WIRE_CODE: ClassVar[int | None] = 11
+    MATCH: ClassVar[Match | None] = Match(
+        priority=30, criteria=(("norm_fwd_phase", "forward_phase"),)
+    )
     FIELDS: ClassVar[tuple[Field, ...]] = (
         *inputs("x", "scale", "bias", "epsilon"),
         *outputs("y"),
@@ -87,6 +91,9 @@ class Layernorm(Op):
     def settle(self, t: Ports) -> Self:
         count = shortest_count(t.dims("x"), t.dims("scale"), self.normalized_dim_count)
         return replace(self, normalized_dim_count=count)
+
+    def follows(self, at: Axis) -> Follows:
+        return rows_follow(at, self.normalized_dim_count)
 
 
 class LayernormResult(NamedTuple):

@@ -10,9 +10,16 @@ from .. import arguments
 from ..dtypes import DataType
 from ..errors import Problem
 from ..tensor import Scalar, Tensor
-from .base import Inferred, Op, OpSink, Port, Ports
+from .base import Axis, Follows, Inferred, Op, OpSink, Port, Ports
 from .fields import Absent, Field, Kind, inputs, outputs
-from .row_norms import ROWNORM_RULES, check_dy, check_parameters, check_saved, shortest_count
+from .row_norms import (
+    ROWNORM_RULES,
+    check_dy,
+    check_parameters,
+    check_saved,
+    rows_follow,
+    shortest_count,
+)
 
 _OPTIONAL = ("mean", "inv_variance", "epsilon")
 
@@ -61,6 +68,9 @@ class LayernormBackward(Op):
     def settle(self, t: Ports) -> Self:
         count = shortest_count(t.dims("x"), t.dims("scale"), self.normalized_dim_count)
         return replace(self, normalized_dim_count=count)
+
+    def follows(self, at: Axis) -> Follows:
+        return rows_follow(at, self.normalized_dim_count)
 
 
 class LayernormBackwardResult(NamedTuple):

@@ -9,7 +9,7 @@ from typing import ClassVar
 from ..dtypes import DataType
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Inferred, Op, OpSink, Port, Ports
+from .base import Axis, Follows, Inferred, Match, Op, OpSink, Port, Ports
 from .fields import Field, inputs, outputs
 
 
@@ -27,6 +27,7 @@ class Matmul(Op):
     }
     TYPE_NAME: ClassVar[str] = "MatmulAttributes"
     WIRE_CODE: ClassVar[int | None] = 9
+    MATCH: ClassVar[Match | None] = Match(priority=50)
     COSTS: ClassVar[bool] = True
     FIELDS: ClassVar[tuple[Field, ...]] = (
         *inputs("a", "b"),
@@ -58,6 +59,16 @@ class Matmul(Op):
         a, b = t.dims("a"), t.dims("b")
         batch = tuple(max(m, n) for m, n in zip(a[:-2], b[:-2], strict=True))
         return {"c": Inferred(dims=(*batch, a[-2], b[-1]))}
+
+    def follows(self, at: Axis) -> Follows:
+        if at.axis == at.rank - (1 if at.port == "a" else 2):
+            return "K, which is summed over"
+        if at.axis < at.rank - 2:
+            other = "b" if at.port == "a" else "a"
+            same = at.mark(other, at.axis) == at.mark(at.port, at.axis)
+            if at.dims[other][at.axis] != 1 and not same:
+                return f"which batch of {other} is taken depends on its extent"
+        return at.to()
 
 
 def matmul(

@@ -12,7 +12,7 @@ from ..dtypes import DataType
 from ..errors import Problem
 from ..tensor import Tensor
 from ..values import stored
-from .base import Inferred, Op, OpSink, Port, Ports, filled
+from .base import Axis, Follows, Inferred, Op, OpSink, Port, Ports, filled
 from .fields import Field, Kind, fields, inputs, outputs
 
 Ints = tuple[int, ...]
@@ -94,6 +94,10 @@ class Pad(Op):
             for n, pre, post in zip(t.dims("x"), self.pre_padding, self.post_padding, strict=True)
         )
         return {"y": Inferred(dims=dims, data_type=t["x"].data_type)}
+
+    def follows(self, at: Axis) -> Follows:
+        kept = self.pre_padding[at.axis] == self.post_padding[at.axis] == 0
+        return at.to() if kept else "it is padded or cut"
 
 
 def pad(

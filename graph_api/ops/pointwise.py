@@ -13,7 +13,7 @@ from ..errors import Problem
 from ..layout import broadcast_dims, is_broadcast, strides_like
 from ..tensor import Scalar, Tensor
 from ..values import stored
-from .base import Inferred, Op, OpSink, Port, Ports
+from .base import Axis, Follows, Inferred, Match, Op, OpSink, Port, Ports
 from .fields import Absent, Field, Kind, fields, inputs, outputs
 
 _INPUTS = ("in_0", "in_1", "in_2")
@@ -82,6 +82,7 @@ class Pointwise(Op):
     }
     TYPE_NAME: ClassVar[str] = "PointwiseAttributes"
     WIRE_CODE: ClassVar[int | None] = 2
+    MATCH: ClassVar[Match | None] = Match(priority=10, criteria=(("pointwise_mode", "mode"),))
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field(
             name="mode",
@@ -192,6 +193,9 @@ class Pointwise(Op):
                 strides = strides_like(dims, dims, given)
                 break
         return {"out_0": Inferred(dims=dims, strides=strides)}
+
+    def follows(self, at: Axis) -> Follows:
+        return at.aligned()
 
 
 def pointwise(

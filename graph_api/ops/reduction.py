@@ -11,7 +11,7 @@ from ..dtypes import DataType
 from ..enums import ReductionMode
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Inferred, Op, OpSink, Port, Ports
+from .base import Axis, Follows, Inferred, Match, Op, OpSink, Port, Ports
 from .fields import Field, Kind
 
 
@@ -47,6 +47,7 @@ class Reduction(Op):
     }
     TYPE_NAME: ClassVar[str] = "ReductionAttributes"
     WIRE_CODE: ClassVar[int | None] = 18
+    MATCH: ClassVar[Match | None] = Match(priority=20, criteria=(("reduction_mode", "mode"),))
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field(name="mode", kind=Kind.ENUM, enum=ReductionMode),
         Field(name="x", spelled="in_tensor_uid"),
@@ -115,6 +116,10 @@ class Reduction(Op):
         return {
             "y": Inferred(dims=tuple(1 if i in reduced else d for i, d in enumerate(t.dims("x"))))
         }
+
+    def follows(self, at: Axis) -> Follows:
+        axes = [axis % at.rank for axis in self.axes or range(at.rank)]
+        return f"{self.mode.name} over it" if at.axis in axes else at.to()
 
 
 def reduction(

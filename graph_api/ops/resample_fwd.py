@@ -12,7 +12,7 @@ from ..dtypes import DataType
 from ..enums import PaddingMode, ResampleMode, ResizeCoordinates
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Inferred, Op, OpSink, Port, Ports, filled
+from .base import Axis, Follows, Inferred, Match, Op, OpSink, Port, Ports, filled
 from .fields import Absent, Field, Kind, fields
 
 Ints = tuple[int, ...]
@@ -211,6 +211,9 @@ class ResampleOp(Op):
         blind = self.resample_mode is ResampleMode.AVGPOOL_EXCLUDE_PADDING or not self.padded
         return replace(self, padding_mode=PaddingMode.ZERO_PAD) if blind else self
 
+    def follows(self, at: Axis) -> Follows:
+        return at.to() if at.axis < 2 else "a window of several positions"
+
 
 @dataclass(frozen=True, kw_only=True)
 class ResampleFwd(ResampleOp):
@@ -235,6 +238,10 @@ class ResampleFwd(ResampleOp):
     RULES: ClassVar[Mapping[str, str]] = RESAMPLE_RULES
     TYPE_NAME: ClassVar[str] = "ResampleFwdAttributes"
     WIRE_CODE: ClassVar[int | None] = 19
+    MATCH: ClassVar[Match | None] = Match(
+        priority=20,
+        criteria=(("resample_mode", "resample_mode"), ("padding_mode", "padding_mode")),
+    )
     FIELDS: ClassVar[tuple[Field, ...]] = (
         *fields(Kind.TENSOR, "x", "y"),
         *RESAMPLE_FIELDS,

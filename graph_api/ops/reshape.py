@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 from .. import arguments
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Inferred, Op, OpSink, Port, Ports
+from .base import Axis, Follows, Inferred, Op, OpSink, Port, Ports
 from .fields import Field, Kind, inputs, outputs
 
 Ints = tuple[int, ...]
@@ -96,6 +96,17 @@ class Reshape(Op):
 
     def infer(self, t: Ports) -> Mapping[str, Inferred]:
         return {"y": Inferred(dims=self.dim, data_type=t["x"].data_type)}
+
+    def follows(self, at: Axis) -> Follows:
+        # The same dim of y is one with as many elements before it, and as many behind.
+        x, y, name = at.dims["x"], at.dims["y"], at.mark("x", at.axis)
+        if any(at.mark("x", axis) for axis in range(at.axis)):
+            return "a dynamic dim stands before it"
+        for axis in range(len(y)):
+            same = at.mark("y", axis) == name and not any(at.mark("y", i) for i in range(axis))
+            if same and prod(y[:axis]) == prod(x[: at.axis]):
+                return at.to(axis)
+        return "it is joined with other dims"
 
 
 def reshape(graph: OpSink, x: Tensor, *, dim: Sequence[int] | int = (), name: str = "") -> Tensor:

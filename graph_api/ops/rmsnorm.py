@@ -11,7 +11,7 @@ from ..dtypes import DataType
 from ..enums import NormFwdPhase
 from ..errors import Problem
 from ..tensor import Scalar, Tensor
-from .base import Inferred, Op, OpSink, Port, Ports
+from .base import Axis, Follows, Inferred, Match, Op, OpSink, Port, Ports
 from .fields import Absent, Field, Kind, inputs, outputs
 from .row_norms import (
     ROWNORM_RULES,
@@ -19,6 +19,7 @@ from .row_norms import (
     check_phase,
     normalised_dims,
     phase_of,
+    rows_follow,
     statistics_dims,
 )
 
@@ -49,6 +50,9 @@ class Rmsnorm(Op):
     RULES: ClassVar[Mapping[str, str]] = ROWNORM_RULES
     TYPE_NAME: ClassVar[str] = "RMSNormAttributes"
     WIRE_CODE: ClassVar[int | None] = 10
+    MATCH: ClassVar[Match | None] = Match(
+        priority=30, criteria=(("norm_fwd_phase", "forward_phase"),)
+    )
     FIELDS: ClassVar[tuple[Field, ...]] = (
         *inputs("x", "scale", "epsilon"),
         *outputs("y"),
@@ -68,6 +72,9 @@ class Rmsnorm(Op):
         x = t.dims("x")
         saved = Inferred(dims=statistics_dims(x, normalised_dims(x, t.dims("scale"))))
         return {"y": Inferred(dims=x)} | {p: saved for p in _STATISTICS if p in t}
+
+    def follows(self, at: Axis) -> Follows:
+        return rows_follow(at)
 
 
 class RmsnormResult(NamedTuple):

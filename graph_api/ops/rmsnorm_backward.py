@@ -10,9 +10,14 @@ from .. import arguments
 from ..dtypes import DataType
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Inferred, Op, OpSink, Port, Ports
+from .base import Axis, Follows, Inferred, Match, Op, OpSink, Port, Ports
 from .fields import Absent, Field, inputs, outputs
-from .row_norms import ROWNORM_RULES, check_dy, check_parameters
+from .row_norms import (
+    ROWNORM_RULES,
+    check_dy,
+    check_parameters,
+    rows_follow,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +35,7 @@ class RmsnormBackward(Op):
     RULES: ClassVar[Mapping[str, str]] = ROWNORM_RULES
     TYPE_NAME: ClassVar[str] = "RMSNormBackwardAttributes"
     WIRE_CODE: ClassVar[int | None] = 17
+    MATCH: ClassVar[Match | None] = Match(priority=30)
     FIELDS: ClassVar[tuple[Field, ...]] = (
         *inputs("dy", "x", "scale", "inv_rms"),
         *outputs("dx", "dscale"),
@@ -44,6 +50,9 @@ class RmsnormBackward(Op):
         scale = Inferred(dims=t.dims("scale"))
         found = {"dx": Inferred(dims=t.dims("x")), "dscale": scale, "dbias": scale}
         return {port: value for port, value in found.items() if port in t}
+
+    def follows(self, at: Axis) -> Follows:
+        return rows_follow(at)
 
 
 class RmsnormBackwardResult(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..enums import NormFwdPhase
 from ..errors import Problem
-from .base import Ints, Ports
+from .base import Axis, Follows, Ints, Ports
 
 __all__ = [
     "ROWNORM_RULES",
@@ -17,6 +17,7 @@ __all__ = [
     "check_saved",
     "normalised_dims",
     "phase_of",
+    "rows_follow",
     "shortest_count",
     "statistics_dims",
 ]
@@ -44,6 +45,15 @@ def normalised_dims(x: Ints, scale: Ints, count: int = 0) -> Ints:
     if count > 0:
         return tuple(range(len(x) - count, len(x)))
     return tuple(i for i, n in enumerate(aligned(scale, len(x))) if n != 1)
+
+
+def rows_follow(at: Axis, count: int = 0) -> Follows:
+    """Return ``Op.follows`` of an op that normalises rows."""
+    axes = normalised_dims(at.dims["x"], at.dims["scale"], count)
+    if at.port in ("scale", "bias", "epsilon") or at.axis in axes:
+        return "a dim that is normalised"
+    # Gradients of the parameters are sums over all rows.
+    return {p: at.axis for p in at.results if p not in ("dscale", "dbias")}
 
 
 def shortest_count(x: Ints, scale: Ints, count: int) -> int:

@@ -12,7 +12,7 @@ from ..enums import AttentionImplementation, DiagonalAlignment
 from ..errors import Problem
 from ..tensor import Scalar, Tensor
 from .attention import ATTN_RULES, AttentionOp, diagonal_field, mask_fields
-from .base import Inferred, OpSink, Port, Ports
+from .base import Inferred, Match, OpSink, Port, Ports
 from .fields import Absent, Field, Kind, inputs, outputs
 
 _OPTIONAL = (
@@ -84,6 +84,9 @@ class Sdpa(AttentionOp):
     RULES: ClassVar[Mapping[str, str]] = ATTN_RULES | SDPA_RULES
     TYPE_NAME: ClassVar[str] = "SdpaAttributes"
     WIRE_CODE: ClassVar[int | None] = 12
+    MATCH: ClassVar[Match | None] = Match(
+        priority=60, name="sdpa_fwd", ports=("q", "k", "v", "scale", "attn_mask", *_OPTIONAL[2:])
+    )
     COSTS: ClassVar[bool] = True
     FIELDS: ClassVar[tuple[Field, ...]] = (
         *inputs("q", "k", "v"),

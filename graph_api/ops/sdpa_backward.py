@@ -12,7 +12,7 @@ from ..enums import DiagonalAlignment
 from ..errors import Problem
 from ..tensor import Scalar, Tensor
 from .attention import ATTN_RULES, AttentionOp, diagonal_field, mask_fields
-from .base import Inferred, OpSink, Port, Ports
+from .base import Inferred, Match, OpSink, Port, Ports
 from .fields import Absent, Field, inputs, outputs
 
 _REQUIRED = ("q", "k", "v", "o", "do", "stats")
@@ -54,6 +54,7 @@ class SdpaBackward(AttentionOp):
     RULES: ClassVar[Mapping[str, str]] = ATTN_RULES | SDPA_BACKWARD_RULES
     TYPE_NAME: ClassVar[str] = "SdpaBackwardAttributes"
     WIRE_CODE: ClassVar[int | None] = 15
+    MATCH: ClassVar[Match | None] = Match(priority=60, name="sdpa_bwd")
     COSTS: ClassVar[bool] = True
     FIELDS: ClassVar[tuple[Field, ...]] = (
         *inputs(*_REQUIRED),

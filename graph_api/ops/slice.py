@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from .. import arguments
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Inferred, Op, OpSink, Port, Ports, filled
+from .base import Axis, Follows, Inferred, Op, OpSink, Port, Ports, filled
 from .fields import Field, Kind, fields, inputs, outputs
 
 Ints = tuple[int, ...]
@@ -78,6 +78,9 @@ class Slice(Op):
             for start, limit, step in zip(self.starts, self.limits, self.strides, strict=True)
         )
         return {"y": Inferred(dims=dims, data_type=t["x"].data_type)}
+
+    def follows(self, at: Axis) -> Follows:
+        return at.to() if self.starts[at.axis] == 0 else "a part of it is taken"
 
 
 def slice(  # hipDNN-style name; nothing here needs the builtin

@@ -9,7 +9,7 @@ from typing import ClassVar
 from .. import arguments
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Inferred, Op, OpSink, Port, Ports
+from .base import Axis, Follows, Inferred, Op, OpSink, Port, Ports
 from .fields import Field, Kind, inputs, outputs
 
 
@@ -45,6 +45,9 @@ class Transpose(Op):
         x = t["x"]
         dims = tuple(t.dims("x")[axis] for axis in self.permutation)
         return {"y": Inferred(dims=dims, data_type=x.data_type)}
+
+    def follows(self, at: Axis) -> Follows:
+        return at.to(self.permutation.index(at.axis))
 
 
 def transpose(graph: OpSink, x: Tensor, *, permutation: Sequence[int], name: str = "") -> Tensor:

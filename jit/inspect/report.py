@@ -160,8 +160,7 @@ def inspect_graph(
         If the folder cannot be written.
     """
     from ..compiler.client import default_compiler
-    from ..pipeline import dump, flags
-    from ..stages import MLIR
+    from ..pipeline import MLIR, dump, flags
 
     compiled = dump(graph, target, folder, options)
     facts, _ = default_compiler(options.workers).perform(

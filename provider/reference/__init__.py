@@ -18,13 +18,13 @@ import numpy as np
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import Decline, NotSupportedError, Problem
 from ...graph_api.frozen import FrozenGraph, FrozenNode
+from ...graph_api.ops import OPS
 from ...graph_api.tensor import TensorSpec
 from .analysis import rounding
 from .base import Arrays, Context, Domain, Reference
 from .convert import Array, numpy_dtype, scalar, to_dtype, widen
 
 __all__ = [
-    "OPS",
     "RULES",
     "Context",
     "Domain",
@@ -39,36 +39,6 @@ __all__ = [
     "unsupported",
 ]
 
-OPS: dict[str, str] = {
-    "batchnorm": ".batchnorm",
-    "batchnorm_backward": ".batchnorm_backward",
-    "batchnorm_inference": ".batchnorm_inference",
-    "batchnorm_inference_variance_ext": ".batchnorm_inference_variance_ext",
-    "block_scale_dequantize": ".block_scale_dequantize",
-    "block_scale_quantize": ".block_scale_quantize",
-    "concatenate": ".concatenate",
-    "conv_dgrad": ".conv_dgrad",
-    "conv_fprop": ".conv_fprop",
-    "conv_wgrad": ".conv_wgrad",
-    "custom_op": ".custom_op",
-    "layernorm": ".layernorm",
-    "layernorm_backward": ".layernorm_backward",
-    "matmul": ".matmul",
-    "moe_grouped_matmul": ".moe_grouped_matmul",
-    "moe_grouped_matmul_bwd": ".moe_grouped_matmul_bwd",
-    "pad": ".pad",
-    "pointwise": ".pointwise",
-    "reduction": ".reduction",
-    "resample_bwd": ".resample_bwd",
-    "resample_fwd": ".resample_fwd",
-    "reshape": ".reshape",
-    "rmsnorm": ".rmsnorm",
-    "rmsnorm_backward": ".rmsnorm_backward",
-    "sdpa": ".sdpa",
-    "sdpa_backward": ".sdpa_backward",
-    "slice": ".slice",
-    "transpose": ".transpose",
-}
 RULES: dict[str, str] = {
     "REF-01": "the op, with its mode, has a float64 reference",
 }
@@ -104,10 +74,10 @@ _NO_ERROR = np.zeros(())
 
 @cache
 def reference(op_name: str) -> Reference | None:
-    """Return the reference of an op (``Op.NAME``), or None when there is none."""
+    """Return the reference of an op (``Op.NAME``), or None for a name that is no op's."""
     if op_name not in OPS:
         return None
-    found = import_module(OPS[op_name], __name__).REFERENCE
+    found = import_module(f".{op_name}", __name__).REFERENCE
     assert isinstance(found, Reference)
     return found
 

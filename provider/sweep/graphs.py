@@ -13,7 +13,7 @@ from msgspec import UNSET
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import FormatError, GraphError, Problem
 from ...graph_api.ops import OPS
-from ...graph_api.ops.pointwise_methods import PointwiseMethods
+from ...graph_api.ops.pointwise_methods import OUTPUTS, PointwiseMethods
 from ...graph_api.tensor import Tensor
 from ..graph import Graph
 from .numpy_functions import NUMPY_FUNCTIONS
@@ -56,7 +56,7 @@ def parameters(method: str) -> dict[str, bool]:
 
 def result_ports(method: str) -> tuple[str, ...]:
     """Return what the results of a method are called."""
-    return tuple(port.name for port in OPS.get(method, OPS["pointwise"]).OUTPUTS)
+    return tuple(port.name for port in (OPS[method].OUTPUTS if method in OPS else OUTPUTS))
 
 
 def build(case: CaseEntry, name: str, arguments: Mapping[str, Any], data_type: DataType) -> Graph:
@@ -278,6 +278,9 @@ class _Builder:
             return self._operand(value, where, name)
         if key == "reference" and value in NUMPY_FUNCTIONS:
             return NUMPY_FUNCTIONS[value]
+        if isinstance(value, str) and value in self._values:
+            self._read.add(value)
+            return self._values[value]
         return value
 
     def _name_results(self, made: list[Tensor], out: Any, kind: str, where: str) -> None:

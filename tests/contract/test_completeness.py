@@ -75,10 +75,8 @@ def test_an_op_has_a_lowering(op: str, checkout: Path) -> None:
 
 @pytest.mark.parametrize("op", OPS)
 def test_an_op_has_a_reference(op: str, checkout: Path) -> None:
-    from hipdnn_iree.provider import reference
 
-    assert op in reference.OPS
-    path = checkout / "provider" / "reference" / f"{reference.OPS[op].removeprefix('.')}.py"
+    path = checkout / "provider" / "reference" / f"{op}.py"
     assert path.is_file()
 
 
@@ -109,9 +107,8 @@ def test_wire_codes_are_unique() -> None:
 
 
 def test_no_table_has_a_row_without_an_op() -> None:
-    from hipdnn_iree.provider import reference
 
-    assert set(LOWERINGS) == set(reference.OPS) == set(OPS)
+    assert set(LOWERINGS) == set(OPS)
 
 
 def test_rule_ids_are_unique_and_well_formed(rules: Rules) -> None:

@@ -14,10 +14,9 @@ import pytest
 from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.graph import Graph
-from hipdnn_iree.graph_api.ops import OPS as MODEL_OPS
+from hipdnn_iree.graph_api.ops import OPS
 from hipdnn_iree.graph_api.tensor import TensorSpec
 from hipdnn_iree.provider.reference import (
-    OPS,
     context,
     execute,
     expect,
@@ -36,7 +35,6 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_every_op_has_a_reference_with_samples() -> None:
-    assert set(OPS) == set(MODEL_OPS)
     for name in OPS:
         assert reference(name) is not None
         assert sample_problems(name)

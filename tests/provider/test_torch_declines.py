@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import Decline, NotSupportedError
-from hipdnn_iree.provider.engines.torch import SERVED, torch_engine, torch_op
+from hipdnn_iree.provider.engines.torch import served, served_by, torch_engine
 from hipdnn_iree.provider.engines.torch.torch_op import RULES
 from hipdnn_iree.provider.registry import engine, own_engines
 from hipdnn_iree.provider.selection.select import choose
@@ -121,9 +121,10 @@ def test_it_is_chosen_by_name_only() -> None:
     assert not own_engines()["torch"].by_default
     assert choose(relu().freeze(), "cpu").name == "IREE_JIT_ENGINE"
     assert choose(relu().freeze(), "cpu", engine_name="torch").name == "TORCH_CPU_ENGINE"
-    assert engine("torch").ops() == tuple(SERVED)
-    assert torch_op("moe_grouped_matmul") is None
-    assert all(torch_op(name) is not None for name in SERVED)
+    assert engine("torch").ops() == served()
+    assert served_by("moe_grouped_matmul") is None
+    assert served_by("torch_op") is None
+    assert len(served()) == 21
 
 
 def test_declining_says_where_and_what() -> None:

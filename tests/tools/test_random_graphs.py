@@ -8,10 +8,10 @@ import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import CompileError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
+from hipdnn_iree.graph_api.ops import OPS
 from hipdnn_iree.jit import support
 from hipdnn_iree.jit.lowering.module import lower_graph
 from hipdnn_iree.jit.target import Target
-from hipdnn_iree.provider.reference import OPS
 
 from tools.fuzz import graph_checks as fuzz
 from tools.fuzz.random_graphs import STYLES, random_graph

@@ -19,14 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....graph_api.errors import FormatError
-from ...plugin_abi import (
-    ENGINE_FUNCTIONS,
-    PLUGIN_FUNCTIONS,
-    ConstData,
-    DeviceBuffer,
-    Severity,
-    Status,
-)
+from ....hipdnn_plugin.abi import ENTRY_POINTS, ConstData, DeviceBuffer, Severity, Status
 from .foreign_rules import MisfitError, problem
 from .log_sink import Sink
 
@@ -44,10 +37,24 @@ __all__ = [
     "version_of",
 ]
 
-_NAMES = {**PLUGIN_FUNCTIONS, **ENGINE_FUNCTIONS}
+_PLUGIN = {
+    "hipdnnPluginGetName": (c_void_p,),
+    "hipdnnPluginGetVersion": (c_void_p,),
+    "hipdnnPluginGetType": (c_void_p,),
+    "hipdnnPluginGetLastErrorString": (c_void_p,),
+    "hipdnnPluginGetApiVersion": (c_void_p,),
+    "hipdnnPluginSetLoggingCallback": (c_void_p,),
+    "hipdnnPluginSetLogLevel": (c_int,),
+}
+_ENGINE = {
+    "GetAllEngineIds": (c_void_p, c_uint32, c_void_p),
+    "GetEngineName": (c_int64, c_void_p),
+    **ENTRY_POINTS,
+}
+_NAMES = {**_PLUGIN, **{f"hipdnnEnginePlugin{name}": kinds for name, kinds in _ENGINE.items()}}
 
 REQUIRED = (
-    *list(PLUGIN_FUNCTIONS)[:4],
+    *list(_PLUGIN)[:4],
     *(
         f"hipdnnEnginePlugin{name}"
         for name in (

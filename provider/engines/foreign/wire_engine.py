@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ....graph_api.dynamic import at_sizes
@@ -14,8 +14,8 @@ from ....graph_api.formats.flatbuffer.encode import encode
 from ....graph_api.formats.flatbuffer.engine_messages import EngineDetails
 from ....graph_api.formats.flatbuffer.node_tables import OPS_BY_CODE
 from ....graph_api.formats.flatbuffer.schema_types import Era
+from ....graph_api.formats.meanings import exchanged
 from ....graph_api.frozen import FrozenGraph
-from ....graph_api.ops.pointwise import Pointwise
 from ....jit.lru import LruCache
 from ....jit.settings import settings
 from ....jit.target import Target
@@ -41,13 +41,7 @@ def wire_form(graph: FrozenGraph, era: Era) -> bytes:
     """
     now = settings()
     if now.graph_backward_operands == "x_dy":
-        nodes = tuple(
-            replace(n, inputs=dict(zip(n.inputs, reversed([*n.inputs.values()]), strict=True)))
-            if isinstance(n.op, Pointwise) and n.op.backward
-            else n
-            for n in graph.nodes
-        )
-        graph = replace(graph, nodes=nodes)
+        graph = exchanged(graph)
     return encode(graph, era, inv_variance=now.graph_inv_variance)
 
 

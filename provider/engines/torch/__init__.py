@@ -1,46 +1,27 @@
-"""How PyTorch computes each op: a module for each family, one line here for each op."""
+"""How PyTorch computes each op: ``TORCH`` in the module named as the op, where it serves the op."""
 
 from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 
+from ....graph_api.ops import OPS
 from .torch_op import TorchOp
 
-__all__ = ["SERVED", "torch_op"]
-
-# op -> module, name in it
-SERVED: dict[str, tuple[str, str]] = {
-    "batchnorm": ("channel_norms", "TRAINING"),
-    "batchnorm_backward": ("channel_norms", "BACKWARD"),
-    "batchnorm_inference": ("channel_norms", "INFERENCE"),
-    "batchnorm_inference_variance_ext": ("channel_norms", "INFERENCE_VARIANCE"),
-    "concatenate": ("movement", "CONCATENATE"),
-    "conv_dgrad": ("convolution", "DGRAD"),
-    "conv_fprop": ("convolution", "FPROP"),
-    "conv_wgrad": ("convolution", "WGRAD"),
-    "layernorm": ("row_norms", "LAYERNORM"),
-    "layernorm_backward": ("row_norms", "LAYERNORM_BACKWARD"),
-    "matmul": ("matmul", "MATMUL"),
-    "pad": ("movement", "PAD"),
-    "pointwise": ("pointwise", "POINTWISE"),
-    "reduction": ("reduction", "REDUCTION"),
-    "resample_fwd": ("pooling", "FORWARD"),
-    "reshape": ("movement", "RESHAPE"),
-    "rmsnorm": ("row_norms", "RMSNORM"),
-    "rmsnorm_backward": ("row_norms", "RMSNORM_BACKWARD"),
-    "sdpa": ("attention", "SDPA"),
-    "slice": ("movement", "SLICE"),
-    "transpose": ("movement", "TRANSPOSE"),
-}
+__all__ = ["served", "served_by"]
 
 
 @cache
-def torch_op(name: str) -> TorchOp | None:
+def served_by(name: str) -> TorchOp | None:
     """Return how an op (``Op.NAME``) is served, or None when it is not."""
-    if name not in SERVED:
+    if name not in OPS or find_spec(f".{name}", __name__) is None:
         return None
-    module, attribute = SERVED[name]
-    found = getattr(import_module(f".{module}", __name__), attribute)
+    found = import_module(f".{name}", __name__).TORCH
     assert isinstance(found, TorchOp)
     return found
+
+
+def served() -> tuple[str, ...]:
+    """Return the ops that are served, by name."""
+    return tuple(name for name in OPS if served_by(name) is not None)

@@ -1,4 +1,4 @@
-"""Chains of nodes that a user of PyTorch writes as one call: bias in the product, softmax.
+"""Chains of nodes that a user of PyTorch writes as one call: matmul with bias, softmax.
 
 A graph has no node for them.  Only what PyTorch's public functions do in one call is joined, so
 that the engine is what such a user gets.
@@ -7,16 +7,15 @@ that the engine is what such a user gets.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ....graph_api.enums import PointwiseMode, ReductionMode
-from ....graph_api.errors import Problem
 from ....graph_api.frozen import FrozenGraph, FrozenNode
-from . import torch_op
+from . import served_by
 from .reduction import reduced_axes
-from .torch_op import Around, Kernel, TorchOp, dtype
+from .torch_op import Kernel, NodeContext, TorchOp, dtype
 
 __all__ = ["Piece", "around", "pieces"]
 
@@ -25,25 +24,27 @@ __all__ = ["Piece", "around", "pieces"]
 class Piece:
     """A call of the program: what surrounds it, how it is computed, and the uids of its tensors."""
 
-    around: Around
+    around: NodeContext
     served: TorchOp
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
 
-def around(graph: FrozenGraph, node: FrozenNode, forms: Mapping[str, str] | None = None) -> Around:
+def around(
+    graph: FrozenGraph, node: FrozenNode, knobs: Mapping[str, str] | None = None
+) -> NodeContext:
     """Return a node with its tensors."""
-    return Around(
+    return NodeContext(
         op=node.op,
         label=node.label,
         compute=node.compute_data_type,
         inputs={port: graph.tensors[uid] for port, uid in node.inputs.items()},
         outputs={port: graph.tensors[uid] for port, uid in node.outputs.items()},
-        forms=forms or {},
+        knobs=knobs or {},
     )
 
 
-def pieces(graph: FrozenGraph, forms: Mapping[str, str]) -> list[Piece]:
+def pieces(graph: FrozenGraph, knobs: Mapping[str, str]) -> list[Piece]:
     """Return the calls of a graph, in order; every op must be served."""
     uses = Counter(uid for node in graph.nodes for uid in node.inputs.values())
     inner = {u for u, count in uses.items() if graph.tensors[u].virtual and count == 1}
@@ -58,17 +59,17 @@ def pieces(graph: FrozenGraph, forms: Mapping[str, str]) -> list[Piece]:
                 gone |= {n.label for n in found[1]}
                 break
     return [
-        joined.get(node.label) or _single(graph, node, forms)
+        joined.get(node.label) or _single(graph, node, knobs)
         for node in graph.nodes
         if node.label not in gone
     ]
 
 
-def _single(graph: FrozenGraph, node: FrozenNode, forms: Mapping[str, str]) -> Piece:
-    served = torch_op(node.op.NAME)
+def _single(graph: FrozenGraph, node: FrozenNode, knobs: Mapping[str, str]) -> Piece:
+    served = served_by(node.op.NAME)
     assert served is not None
     return Piece(
-        around=around(graph, node, forms),
+        around=around(graph, node, knobs),
         served=served,
         inputs=tuple(node.inputs.values()),
         outputs=tuple(node.outputs.values()),
@@ -78,8 +79,8 @@ def _single(graph: FrozenGraph, node: FrozenNode, forms: Mapping[str, str]) -> P
 Joined = tuple[Piece, list[FrozenNode]] | None
 
 
-def _mode(node: FrozenNode | None, mode: PointwiseMode) -> bool:
-    return node is not None and node.op.NAME == "pointwise" and getattr(node.op, "mode") is mode  # noqa: B009
+def _mode(node: FrozenNode | None, mode: PointwiseMode | ReductionMode) -> bool:
+    return node is not None and getattr(node.op, "mode", None) is mode
 
 
 def _biased(
@@ -95,11 +96,12 @@ def _biased(
     first, second = node.inputs["in_0"], node.inputs["in_1"]
     for product, bias in ((first, second), (second, first)):
         source = made.get(product)
-        if product not in inner or source is None or source.op.NAME not in ("conv_fprop", "matmul"):
+        served = None if source is None else served_by(source.op.NAME)
+        if product not in inner or source is None or served is None:
             continue
         spec, given = graph.tensors[product], graph.tensors[bias].dims
-        axis = 1 if source.op.NAME == "conv_fprop" else len(spec.dims) - 1
-        if source.op.NAME == "matmul" and any(d != 1 for d in spec.dims[:-2]):
+        axis = served.bias_axis(spec.dims)
+        if axis is None:
             continue
         wanted = tuple(d if i == axis else 1 for i, d in enumerate(spec.dims))
         full = (1,) * (len(spec.dims) - len(given)) + given
@@ -107,15 +109,13 @@ def _biased(
         if full != wanted or not same or not node.compute_data_type.is_float:
             continue
         near = around(graph, source)
-        surrounded = Around(
+        surrounded = NodeContext(
             op=near.op,
             label=near.label,
             compute=near.compute,
             inputs={**near.inputs, "bias": graph.tensors[bias]},
             outputs={next(iter(near.outputs)): graph.tensors[node.outputs["out_0"]]},
         )
-        served = torch_op(source.op.NAME)
-        assert served is not None
         piece = Piece(
             around=surrounded,
             served=served,
@@ -138,13 +138,13 @@ def _softmax(
         return None
     exp = made.get(node.inputs["in_0"])
     total = made.get(node.inputs["in_1"])
-    if exp is None or not _mode(exp, PointwiseMode.EXP) or not _sums(total, ReductionMode.ADD):
+    if exp is None or not _mode(exp, PointwiseMode.EXP) or not _mode(total, ReductionMode.ADD):
         return None
     shift = made.get(exp.inputs["in_0"])
     if shift is None or total is None or not _mode(shift, PointwiseMode.SUB):
         return None
     largest = made.get(shift.inputs["in_1"])
-    if largest is None or not _sums(largest, ReductionMode.MAX):
+    if largest is None or not _mode(largest, ReductionMode.MAX):
         return None
     x, e = shift.inputs["in_0"], exp.outputs["out_0"]
     chain = [largest, shift, exp, total]
@@ -156,7 +156,7 @@ def _softmax(
     axes = [reduced_axes(around(graph, n)) for n in (largest, total)]
     if not private or len(types) > 1 or axes[0] != axes[1] or len(axes[0]) != 1:
         return None
-    surrounded = Around(
+    surrounded = NodeContext(
         op=node.op,
         label=node.label,
         compute=node.compute_data_type,
@@ -165,22 +165,12 @@ def _softmax(
     )
     axis = axes[0][0]
 
-    def kernel(n: Around, torch: Any) -> Kernel:
+    def kernel(n: NodeContext, torch: Any) -> Kernel:
         def run(x: Any, *, out: Any = None) -> Any:
             return torch.softmax(x, axis, out=out)
 
         return Kernel(run=run, loads=(dtype(torch, n.internal),), takes_out=True)
 
-    served = TorchOp(problems=_nothing, kernel=kernel)
+    served = TorchOp(kernel=kernel, elementwise=True)
     outputs = tuple(node.outputs.values())
     return Piece(around=surrounded, served=served, inputs=(x,), outputs=outputs), chain
-
-
-def _nothing(n: Around) -> Iterator[Problem]:
-    yield from ()
-
-
-def _sums(node: FrozenNode | None, mode: ReductionMode) -> bool:
-    return (
-        node is not None and node.op.NAME == "reduction" and getattr(node.op, "mode") is mode  # noqa: B009
-    )

@@ -1,20 +1,16 @@
-"""Products of matrices."""
+"""Matrix multiplication."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import prod
 from typing import Any
 
-from ....graph_api.errors import Problem
 from .convolution import product_type
-from .torch_op import Around, Kernel, TorchOp
-
-__all__ = ["MATMUL"]
+from .torch_op import Kernel, NodeContext, TorchOp
 
 
-def _problems(n: Around) -> Iterator[Problem]:
-    yield from n.only_floats()
+def _bias_axis(dims: tuple[int, ...]) -> int | None:
+    return len(dims) - 1 if all(d == 1 for d in dims[:-2]) else None
 
 
 def _spread(x: Any, axis: int, extent: int) -> Any:
@@ -25,7 +21,7 @@ def _spread(x: Any, axis: int, extent: int) -> Any:
     return x.repeat_interleave(extent // have, axis)
 
 
-def _kernel(n: Around, torch: Any) -> Kernel:
+def _kernel(n: NodeContext, torch: Any) -> Kernel:
     a, b = n.inputs["a"].dims, n.inputs["b"].dims
     c = n.outputs["c"].dims
     kind = product_type(n, torch)
@@ -44,7 +40,7 @@ def _kernel(n: Around, torch: Any) -> Kernel:
     return Kernel(run=run, loads=(kind, kind), takes_out=True)
 
 
-def _flat(n: Around, torch: Any, kind: Any, c: tuple[int, ...]) -> Kernel:
+def _flat(n: NodeContext, torch: Any, kind: Any, c: tuple[int, ...]) -> Kernel:
     """Return the product of two matrices, with a row added to each of its rows where given."""
 
     def run(a: Any, b: Any, bias: Any = None, *, out: Any = None) -> Any:
@@ -59,4 +55,4 @@ def _flat(n: Around, torch: Any, kind: Any, c: tuple[int, ...]) -> Kernel:
     return Kernel(run=run, loads=(kind,) * len(n.inputs), takes_out=True)
 
 
-MATMUL = TorchOp(problems=_problems, kernel=_kernel)
+TORCH = TorchOp(problems=NodeContext.only_floats, kernel=_kernel, bias_axis=_bias_axis)

@@ -11,9 +11,9 @@ from ....graph_api.dtypes import DataType
 from ....graph_api.enums import PointwiseMode
 from ....graph_api.errors import Problem
 from ....graph_api.ops.pointwise import Pointwise
-from .torch_op import NARROW, Around, Kernel, TorchOp, dtype
+from .torch_op import NARROW, Kernel, NodeContext, TorchOp, dtype
 
-__all__ = ["MODES", "POINTWISE"]
+__all__ = ["MODES"]
 
 _P = PointwiseMode
 Make = Callable[[Any, Pointwise], Callable[..., Any]]
@@ -226,7 +226,7 @@ MODES: dict[PointwiseMode, Row] = {
 _AS_THEY_ARE = (_P.IDENTITY, _P.GEN_INDEX, _P.LOGICAL_AND, _P.LOGICAL_OR, _P.LOGICAL_NOT)
 
 
-def _problems(n: Around) -> Iterator[Problem]:
+def _problems(n: NodeContext) -> Iterator[Problem]:
     mode = n.op.mode
     if mode in _AS_THEY_ARE:
         return
@@ -239,13 +239,13 @@ def _problems(n: Around) -> Iterator[Problem]:
         yield n.problem("TORCH-ENG-06", "compute_data_type", n.compute.json, wanted)
 
 
-def _moved(n: Around) -> DataType | None:
+def _moved(n: NodeContext) -> DataType | None:
     """Return the wider type of a select's two values, where one holds the other."""
     types = [n.inputs[p].data_type for p in ("in_0", "in_1")]
     return next((t for t in types if all(map(t.holds, types))), None)
 
 
-def _as_they_are(n: Around, torch: Any) -> Kernel:
+def _as_they_are(n: NodeContext, torch: Any) -> Kernel:
     mode, own = n.op.mode, (None,) * len(n.inputs)
     if mode is _P.IDENTITY:
         return Kernel(run=lambda x: x, loads=own)
@@ -256,7 +256,7 @@ def _as_they_are(n: Around, torch: Any) -> Kernel:
     return Kernel(run=lambda x: line.expand(dims), loads=own)
 
 
-def _kernel(n: Around, torch: Any) -> Kernel:
+def _kernel(n: NodeContext, torch: Any) -> Kernel:
     mode = n.op.mode
     if mode in _AS_THEY_ARE:
         return _as_they_are(n, torch)
@@ -272,4 +272,4 @@ def _kernel(n: Around, torch: Any) -> Kernel:
     return Kernel(run=run, loads=(kind,) * len(n.inputs), takes_out=row.takes_out)
 
 
-POINTWISE = TorchOp(problems=_problems, kernel=_kernel)
+TORCH = TorchOp(problems=_problems, kernel=_kernel, elementwise=True)

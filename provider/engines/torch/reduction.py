@@ -7,14 +7,14 @@ from typing import Any
 
 from ....graph_api.enums import ReductionMode
 from ....graph_api.errors import Problem
-from .torch_op import Around, Kernel, TorchOp, dtype
+from .torch_op import Kernel, NodeContext, TorchOp, dtype
 
-__all__ = ["REDUCTION", "reduced_axes"]
+__all__ = ["reduced_axes"]
 
 _M = ReductionMode
 
 
-def reduced_axes(n: Around) -> list[int]:
+def reduced_axes(n: NodeContext) -> list[int]:
     """Return the dims that are reduced."""
     x, y = n.inputs["x"].dims, n.outputs["y"].dims
     return [i for i, (m, k) in enumerate(zip(x, y, strict=True)) if k == 1 and m > 1]
@@ -24,7 +24,7 @@ def reduced_axes(n: Around) -> list[int]:
 _WHOLE = (_M.ADD, _M.MUL, _M.MIN, _M.MAX, _M.AMAX, _M.NORM1, _M.MUL_NO_ZEROS)
 
 
-def _problems(n: Around) -> Iterator[Problem]:
+def _problems(n: NodeContext) -> Iterator[Problem]:
     mode = n.op.mode
     if not n.compute.is_float and (n.compute.is_bool or mode not in _WHOLE):
         wanted = f"a floating type for {mode.name}"
@@ -59,7 +59,7 @@ def _function(torch: Any, mode: ReductionMode, axes: list[int], kind: Any) -> Ca
     return table[mode]
 
 
-def _kernel(n: Around, torch: Any) -> Kernel:
+def _kernel(n: NodeContext, torch: Any) -> Kernel:
     mode, axes = n.op.mode, reduced_axes(n)
     kind = dtype(torch, n.internal)
     given = n.inputs["x"].data_type
@@ -81,4 +81,4 @@ def _ones_for_zeros(torch: Any) -> Callable[[Any], Any]:
     return lambda x: torch.where(x == 0, 1, x)
 
 
-REDUCTION = TorchOp(problems=_problems, kernel=_kernel)
+TORCH = TorchOp(problems=_problems, kernel=_kernel, views=True)

@@ -21,10 +21,9 @@ from ....jit.target import Target
 from ...binding import BindingPlan
 from ...dynamic_plan import ExactPlan
 from ...engine import Engine, EngineKnob, Plan, TensorKey, checked_knobs
-from . import SERVED, torch_op
-from .channel_norms import FORM, FORMS
+from . import served, served_by
 from .groups import around
-from .torch_op import NARROW, TYPES, Around
+from .torch_op import NARROW, TYPES, NodeContext
 
 if TYPE_CHECKING:
     from .torch_program import TorchProgram
@@ -46,7 +45,7 @@ class TorchEngine(Engine):
         return {self.NAME: f"{__version__}+torch{_version()}"}
 
     def ops(self) -> tuple[str, ...]:
-        return tuple(SERVED)
+        return served()
 
     def targets(self) -> tuple[str, ...]:
         return ("cpu",)
@@ -65,10 +64,8 @@ class TorchEngine(Engine):
         return found
 
     def knobs(self, graph: FrozenGraph, target: Target) -> tuple[EngineKnob, ...]:
-        if not any(node.op.NAME.startswith("batchnorm_inference") for node in graph.nodes):
-            return ()
-        text = "folded: torch.batch_norm's one pass; centred: exact near the mean, in two"
-        return (EngineKnob(name=FORM, choices=FORMS, default=FORMS[0], help=text),)
+        found = (served_by(node.op.NAME) for node in graph.nodes)
+        return tuple(dict.fromkeys(knob for how in found if how for knob in how.knobs))
 
     def build(
         self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
@@ -114,24 +111,24 @@ def _problems(graph: FrozenGraph, target: Target) -> Iterator[Problem]:
             got = "a ragged tensor"
             yield Problem(rule="TORCH-ENG-05", port=spec.label, got=got, wanted="dense")
     for node in graph.nodes:
-        served = torch_op(node.op.NAME)
+        how = served_by(node.op.NAME)
         n = around(graph, node)
-        if served is None:
-            wanted = f"one of {', '.join(SERVED)}"
+        if how is None:
+            wanted = f"one of {', '.join(served())}"
             yield n.problem("TORCH-ENG-03", "op", node.op.NAME, wanted)
             continue
         if n.compute not in TYPES and node.op.computes():
             wanted = ", ".join(kind.json for kind in TYPES)
             yield n.problem("TORCH-ENG-06", "compute_data_type", n.compute.json, wanted)
             continue
-        yield from served.problems(n)
+        yield from how.problems(n)
         yield from _roundings(n)
 
 
 _WIDE = (DataType.DOUBLE, DataType.INT32, DataType.INT64)
 
 
-def _roundings(n: Around) -> Iterator[Problem]:
+def _roundings(n: NodeContext) -> Iterator[Problem]:
     """Yield the results of 16 bits that PyTorch would round by way of FLOAT."""
     copies = not n.op.computes()
     sources = {spec.data_type for spec in n.inputs.values()} if copies else {n.internal}

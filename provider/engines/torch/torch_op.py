@@ -12,8 +12,9 @@ from typing import Any
 from ....graph_api.dtypes import DataType
 from ....graph_api.errors import Problem
 from ....graph_api.tensor import TensorSpec
+from ...engine import EngineKnob
 
-__all__ = ["RULES", "TYPES", "Around", "Kernel", "TorchOp", "dtype"]
+__all__ = ["RULES", "TYPES", "Kernel", "NodeContext", "TorchOp", "dtype"]
 
 RULES: dict[str, str] = {
     "TORCH-ENG-01": "PyTorch is installed",
@@ -49,7 +50,7 @@ def dtype(torch: Any, data_type: DataType) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Around:
+class NodeContext:
     """An op with what surrounds it.
 
     Attributes
@@ -60,7 +61,7 @@ class Around:
     compute : DataType
         The node's compute type.
     inputs, outputs : mapping of port to TensorSpec
-    forms : mapping
+    knobs : mapping
         Choices of the engine's knobs.
     """
 
@@ -69,7 +70,7 @@ class Around:
     compute: DataType
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
-    forms: Mapping[str, str] = field(default_factory=dict)
+    knobs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def internal(self) -> DataType:
@@ -114,29 +115,51 @@ class Kernel:
     takes_out: bool = False
 
 
+def _served(n: NodeContext) -> Iterator[Problem]:
+    yield from ()
+
+
+def _no_bias(dims: tuple[int, ...]) -> int | None:
+    return None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TorchOp:
     """How an op is served.
 
     Attributes
     ----------
-    problems : callable
-        From the node to the reasons to decline it; without importing PyTorch.
     kernel : callable
         From the node and the module ``torch`` to the function that computes it.
+    problems : callable
+        From the node to the reasons to decline it; without importing PyTorch.
+    knobs : tuple of EngineKnob
+        Knobs of the engine that choose how the op is computed.
+    views : bool
+        Whether the result may be a view of an operand.
+    elementwise : bool
+        Whether each element of the result comes from the operands' elements of its position, so
+        that the memory of an operand may be reused for the result.
+    bias_axis : callable
+        From the dims of the result to the axis along which the kernel takes an operand ``bias``
+        with a number for each index; None where it does not.
     """
 
-    problems: Callable[[Around], Iterator[Problem]]
-    kernel: Callable[[Around, Any], Kernel]
+    kernel: Callable[[NodeContext, Any], Kernel]
+    problems: Callable[[NodeContext], Iterator[Problem]] = _served
+    knobs: tuple[EngineKnob, ...] = ()
+    views: bool = False
+    elementwise: bool = False
+    bias_axis: Callable[[tuple[int, ...]], int | None] = _no_bias
 
 
-def loads(n: Around, torch: Any, *, own: tuple[str, ...] = ()) -> tuple[Any, ...]:
+def loads(n: NodeContext, torch: Any, *, own: tuple[str, ...] = ()) -> tuple[Any, ...]:
     """Return the internal type for all inputs but those that are read in their own."""
     kind = dtype(torch, n.internal)
     return tuple(None if port in own else kind for port in n.inputs)
 
 
-def number(n: Around, port: str) -> float | None:
+def number(n: NodeContext, port: str) -> float | None:
     """Return the value of a compile-time scalar, None when it comes with the buffers."""
     value = n.inputs[port].value
     return None if value is None else float(value)

@@ -32,9 +32,6 @@ __all__ = ["TorchProgram", "convert", "tensor_of", "using_threads"]
 Registers = dict[int, Any]
 Step = Callable[[Registers, Mapping[int, Any]], None]
 
-# Ops whose results may be, or lie in, an operand.
-_VIEWS = ("reshape", "transpose", "slice", "reduction", "concatenate", "pad")
-
 
 @cache
 def _kinds() -> dict[Any, DataType]:
@@ -205,17 +202,17 @@ class TorchProgram:
             kernel = piece.served.kernel(piece.around, torch)
             inputs = tuple(map(self._held, piece.inputs, kernel.loads))
             done = {u for u in piece.inputs if last[u] == i and specs[u].virtual and u in fresh}
-            pointwise = piece.around.op.NAME == "pointwise" and len(piece.outputs) == 1
+            reuses = piece.served.elementwise and len(piece.outputs) == 1
             calls.append(
                 _Call(
                     kernel=kernel,
                     inputs=inputs,
                     outputs=tuple((u, specs[u]) for u in piece.outputs),
                     done=tuple(done),
-                    reusable=tuple(u for u in done if pointwise and uses[u] == 1),
+                    reusable=tuple(u for u in done if reuses and uses[u] == 1),
                 )
             )
-            if kernel.takes_out or piece.around.op.NAME not in (*_VIEWS, "pointwise"):
+            if kernel.takes_out or not (piece.served.views or piece.served.elementwise):
                 fresh |= set(piece.outputs)
         return calls
 

@@ -8,12 +8,10 @@ from typing import Any
 
 from ....graph_api.enums import PaddingMode, ResampleMode, ResizeCoordinates
 from ....graph_api.errors import Problem
-from .torch_op import TYPES, Around, Kernel, TorchOp, dtype
-
-__all__ = ["FORWARD"]
+from .torch_op import TYPES, Kernel, NodeContext, TorchOp, dtype
 
 
-def _padded_inside(n: Around) -> bool:
+def _padded_inside(n: NodeContext) -> bool:
     """Whether PyTorch's own padding is the op's: even, and at most half of the window."""
     op = n.op
     return bool(op.pre_padding == op.post_padding) and all(
@@ -21,7 +19,7 @@ def _padded_inside(n: Around) -> bool:
     )
 
 
-def _problems(n: Around) -> Iterator[Problem]:
+def _problems(n: NodeContext) -> Iterator[Problem]:
     op, mode = n.op, n.op.resample_mode
     if op.resizes:
         yield from _resize_problems(n)
@@ -40,7 +38,7 @@ def _problems(n: Around) -> Iterator[Problem]:
         yield n.problem("TORCH-ENG-07", "pre_padding", got, wanted)
 
 
-def _kernel(n: Around, torch: Any) -> Kernel:
+def _kernel(n: NodeContext, torch: Any) -> Kernel:
     op, functional = n.op, torch.nn.functional
     if op.resizes:
         return _resize_kernel(n, torch)
@@ -65,7 +63,7 @@ def _kernel(n: Around, torch: Any) -> Kernel:
     return Kernel(run=run, loads=(dtype(torch, n.internal),))
 
 
-def _resize_problems(n: Around) -> Iterator[Problem]:
+def _resize_problems(n: NodeContext) -> Iterator[Problem]:
     """Yield what PyTorch's ``interpolate`` does otherwise, or not exactly."""
     op, x = n.op, n.inputs["x"]
     linear = op.resample_mode is ResampleMode.BILINEAR
@@ -85,7 +83,7 @@ def _resize_problems(n: Around) -> Iterator[Problem]:
         yield n.problem("TORCH-ENG-07", "size", list(op.size), wanted)
 
 
-def _resize_kernel(n: Around, torch: Any) -> Kernel:
+def _resize_kernel(n: NodeContext, torch: Any) -> Kernel:
     op, interpolate = n.op, torch.nn.functional.interpolate
     if op.resample_mode is ResampleMode.NEAREST:
         return Kernel(run=lambda x: interpolate(x, op.size, mode="nearest-exact"), loads=(None,))
@@ -98,4 +96,4 @@ def _resize_kernel(n: Around, torch: Any) -> Kernel:
     return Kernel(run=run, loads=(dtype(torch, n.internal),))
 
 
-FORWARD = TorchOp(problems=_problems, kernel=_kernel)
+TORCH = TorchOp(problems=_problems, kernel=_kernel)

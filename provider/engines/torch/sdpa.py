@@ -11,9 +11,7 @@ from typing import Any
 
 from ....graph_api.errors import Problem
 from ....graph_api.ops.attention import alibi_slopes
-from .torch_op import Around, Kernel, TorchOp, dtype, loads, number
-
-__all__ = ["SDPA"]
+from .torch_op import Kernel, NodeContext, TorchOp, dtype, loads, number
 
 _SERVED = (
     *("q", "k", "v", "attn_mask", "scale", "seq_len_q", "seq_len_kv"),
@@ -22,7 +20,7 @@ _SERVED = (
 _LENGTHS = ("seq_len_q", "seq_len_kv")
 
 
-def _problems(n: Around) -> Iterator[Problem]:
+def _problems(n: NodeContext) -> Iterator[Problem]:
     yield from n.only_floats()
     for port in n.inputs:
         if port not in _SERVED:
@@ -35,7 +33,7 @@ def _problems(n: Around) -> Iterator[Problem]:
         yield n.problem("TORCH-ENG-07", "dropout_probability", got, "a dropout_mask, or nothing")
 
 
-def _scale(n: Around) -> float | None:
+def _scale(n: NodeContext) -> float | None:
     """Return the factor of the logits, None when it comes with the buffers."""
     if "scale" in n.inputs:
         return number(n, "scale")
@@ -43,7 +41,7 @@ def _scale(n: Around) -> float | None:
     return n.inputs["q"].dims[3] ** -0.5 if given is None else float(given)
 
 
-def _sdpa(n: Around, torch: Any) -> Kernel:
+def _sdpa(n: NodeContext, torch: Any) -> Kernel:
     op = n.op
     left, right, bottom = op.band
     plain = set(n.inputs) <= {"q", "k", "v", "scale"} and len(n.outputs) == 1
@@ -57,7 +55,7 @@ def _sdpa(n: Around, torch: Any) -> Kernel:
     return _formula(n, torch)
 
 
-def _fused(n: Around, torch: Any, scale: float, causal: bool) -> Kernel:
+def _fused(n: NodeContext, torch: Any, scale: float, causal: bool) -> Kernel:
     attend = torch.nn.functional.scaled_dot_product_attention
     grouped = n.inputs["q"].dims[1] != n.inputs["k"].dims[1]
 
@@ -67,7 +65,7 @@ def _fused(n: Around, torch: Any, scale: float, causal: bool) -> Kernel:
     return Kernel(run=run, loads=loads(n, torch))
 
 
-def _formula(n: Around, torch: Any) -> Kernel:
+def _formula(n: NodeContext, torch: Any) -> Kernel:
     op, ports, kind = n.op, tuple(n.inputs), dtype(torch, n.internal)
     _, heads, queries, _ = n.inputs["q"].dims
     keys, fixed = n.inputs["k"].dims[2], _scale(n)
@@ -139,4 +137,4 @@ def _per_head(x: Any, heads: int) -> Any:
     return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], 1)
 
 
-SDPA = TorchOp(problems=_problems, kernel=_sdpa)
+TORCH = TorchOp(problems=_problems, kernel=_sdpa)

@@ -1,0 +1,53 @@
+"""What graph files leave open in two ops, and settings say; `flatbuffer.inv_variance` has another.
+
+A pointwise backward mode has dy and x as its operands, which files order in two ways.  Files
+of older writers do not say where elements are for the resample modes that resize.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from ..enums import ResizeCoordinates
+from ..frozen import FrozenGraph
+from ..graph import Graph
+from ..ops.base import Op
+from ..ops.pointwise import Pointwise
+from ..ops.resample_fwd import ResampleOp
+
+__all__ = ["exchanged", "read_as"]
+
+T = TypeVar("T")
+
+
+def _operands(op: Op, inputs: Mapping[str, T]) -> dict[str, T]:
+    """Return the operands, those of a backward mode the other way round."""
+    backward = isinstance(op, Pointwise) and op.backward
+    values = reversed([*inputs.values()]) if backward else inputs.values()
+    return dict(zip(inputs, values, strict=True))
+
+
+def read_as(graph: Graph, operands: str, coordinates: str) -> None:
+    """Give the ops of a graph that was read the meaning that the file's writer had in mind.
+
+    Parameters
+    ----------
+    graph : Graph
+    operands : str
+        ``x_dy`` where in_0 of a backward mode is x in the file.
+    coordinates : str
+        Where elements are for resize modes that do not say it.
+    """
+    for node in graph.nodes:
+        if operands == "x_dy":
+            node.inputs = _operands(node.op, node.inputs)
+        if isinstance(node.op, ResampleOp) and node.op.resizes and node.op.coordinates is None:
+            node.op = replace(node.op, coordinates=ResizeCoordinates.parse(coordinates))
+
+
+def exchanged(graph: FrozenGraph) -> FrozenGraph:
+    """Return the graph for a reader that takes in_0 of a backward mode for x."""
+    nodes = (replace(node, inputs=_operands(node.op, node.inputs)) for node in graph.nodes)
+    return replace(graph, nodes=tuple(nodes))
