@@ -35,6 +35,7 @@ from hipdnn_iree.jit.inspect.isa import Kernel, read_kernels
 from hipdnn_iree.jit.options import BuildOptions, WorkerOptions
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.target import Target
+from hipdnn_iree.provider.sweep.json_text import json_lines
 
 Row = dict[str, Any]
 TARGETS = ("gfx908", "gfx90a", "gfx942", "gfx950")
@@ -175,7 +176,7 @@ def main() -> int:
                     result["missed"][name] = {"what": found, "reason": reason}
             if options.output is not None:
                 options.output.parent.mkdir(parents=True, exist_ok=True)
-                options.output.write_text(json.dumps(result, indent=1) + "\n")
+                options.output.write_text(json_lines(result, 3) + "\n")
     if options.json:
         print(json.dumps(result))
         return int(unexplained > 0)

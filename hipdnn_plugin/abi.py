@@ -1,16 +1,13 @@
-"""hipDNN's plugin interface in ctypes: structures, statuses, entry points, and the shim's table.
+"""The plugin's side of hipDNN's C interface: the shim's table, and statuses for errors.
 
-Sources: hipDNN's ``PluginApiDataTypes.h``, ``PluginApi.h`` and ``EnginePluginApi.h`` (API 1.0.0
-to 1.4.x).  `ENTRY_POINTS` and `ShimTable` repeat what ``native/plugin.c`` declares; a test
-compares the two.
+`ShimTable` and the `ENTRY_POINTS` repeat what ``native/plugin.c`` declares; a test compares them.
 """
 
 from __future__ import annotations
 
 import ctypes
-from ctypes import CFUNCTYPE, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
+from ctypes import CFUNCTYPE, c_char_p, c_int, c_int32, c_uint32
 from enum import IntEnum
-from typing import Any
 
 from ..graph_api.errors import (
     ArtifactError,
@@ -23,43 +20,17 @@ from ..graph_api.errors import (
     NotSupportedError,
     SettingError,
 )
+from ..provider.plugin_abi import ENTRY_POINTS, ConstData, Status
 
 __all__ = [
-    "ENTRY_POINTS",
     "MOST_ITEMS",
     "TABLE_VERSION",
     "BehaviorNote",
-    "ConstData",
-    "DeviceBuffer",
     "PluginError",
-    "Severity",
     "ShimTable",
-    "Status",
     "read_bytes",
     "status_of",
 ]
-
-
-class Status(IntEnum):
-    """``hipdnnPluginStatus_t``; the last two came after November 2025."""
-
-    SUCCESS = 0
-    BAD_PARAM = 1
-    INVALID_VALUE = 2
-    INTERNAL_ERROR = 3
-    ALLOC_FAILED = 4
-    NOT_APPLICABLE = 5
-    NOT_INITIALIZED = 6
-
-
-class Severity(IntEnum):
-    """``hipdnnSeverity_t``."""
-
-    INFO = 0
-    WARN = 1
-    ERROR = 2
-    FATAL = 3
-    OFF = 4
 
 
 class BehaviorNote(IntEnum):
@@ -71,41 +42,6 @@ class BehaviorNote(IntEnum):
     EXTERNAL_LIBRARY_DEPENDENCY = 3
     SUPPORTS_EXECUTION_PLAN_SERIALIZATION = 4
 
-
-class ConstData(ctypes.Structure):
-    """``hipdnnPluginConstData_t``: bytes and their number."""
-
-    _fields_ = (("ptr", c_void_p), ("size", c_size_t))
-
-
-class DeviceBuffer(ctypes.Structure):
-    """``hipdnnPluginDeviceBuffer_t``: a tensor's uid and its memory."""
-
-    _fields_ = (("uid", c_int64), ("ptr", c_void_p))
-
-
-# Pointers are taken as addresses (an int, or None for null), which costs a third of a POINTER.
-_P, _N, _ID = c_void_p, c_uint32, c_int64
-
-ENTRY_POINTS: dict[str, tuple[Any, ...]] = {
-    "Create": (_P,),
-    "Destroy": (_P,),
-    "SetStream": (_P, _P),
-    "GetApplicableEngineIds": (_P, _P, _P, _N, _P),
-    "GetEngineDetails": (_P, _ID, _P, _P),
-    "DestroyEngineDetails": (_P, _P),
-    "GetWorkspaceSize": (_P, _P, _P, _P),
-    "CreateExecutionContext": (_P, _P, _P, _P),
-    "DestroyExecutionContext": (_P, _P),
-    "GetWorkspaceSizeFromExecutionContext": (_P, _P, _P),
-    "ExecuteOpGraph": (_P, _P, _P, _P, _N),
-    "ExecuteOpGraphWithOverrides": (_P, _P, _P, _P, _N, _N, _P, _P, _P, _P),
-    "SerializeExecutionContextWithEngineId": (_P, _ID, _P, _P),
-    "SerializeExecutionContext": (_P, _P, _P),
-    "DestroySerializedExecutionContext": (_P, _P),
-    "CreateExecutionContextFromSerialized": (_P, _P, _P),
-}
-"""Entry points that run in Python, without ``hipdnnEnginePlugin``, and their parameters."""
 
 TABLE_VERSION = 2
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from .. import __version__
 from ..graph_api.errors import HipdnnIreeError
+from ..provider.plugin_abi import ENTRY_POINTS, Status
 from . import abi
 from .log import attach
 from .plugin import Plugin
@@ -54,7 +55,7 @@ def fill(address: int) -> None:
             table.exit_early()
             _watch_extensions(table.exit_early)
         plugin = Plugin()
-        for name, kinds in abi.ENTRY_POINTS.items():
+        for name, kinds in ENTRY_POINTS.items():
             kind = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)
             body = getattr(plugin, _method(name))
             _put(table, name, kind(_guarded(body, table.set_error)))
@@ -100,7 +101,7 @@ def _guarded(body: Callable[..., None], set_error: Callable[[bytes], None]) -> C
                 return _tell(error, set_error)
             except BaseException:
                 set_error(f"{type(error).__name__}, whose text cannot be had".encode())
-                return int(abi.Status.INTERNAL_ERROR)
+                return int(Status.INTERNAL_ERROR)
         return 0
 
     return call

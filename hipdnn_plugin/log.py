@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from .abi import Severity
+from ..provider.plugin_abi import Severity
 
 __all__ = ["attach"]
 

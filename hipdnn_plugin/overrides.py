@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..graph_api.errors import FormatError
 from ..jit.settings import scope
 from ..jit.target import Target
-from .abi import MOST_ITEMS, PluginError, Status
+from ..provider.plugin_abi import Status
+from .abi import MOST_ITEMS, PluginError
 
 if TYPE_CHECKING:
     from ..graph_api.specialise import ShapeLike

@@ -21,7 +21,8 @@ from ctypes import c_int64, c_size_t, c_uint32, c_void_p
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..graph_api.errors import DeviceError, SettingError
-from .abi import ConstData, PluginError, Status, read_bytes
+from ..provider.plugin_abi import ConstData, Status
+from .abi import PluginError, read_bytes
 from .devices import Place, place_of
 
 if TYPE_CHECKING:

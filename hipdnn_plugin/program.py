@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from ..graph_api.errors import BindError
 from ..jit.signature import Signature
 from ..jit.target import Target
-from .abi import MOST_ITEMS, DeviceBuffer, PluginError, Status
+from ..provider.plugin_abi import DeviceBuffer, Status
+from .abi import MOST_ITEMS, PluginError
 from .devices import Place, synchronize
 
 if TYPE_CHECKING:

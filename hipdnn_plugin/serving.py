@@ -15,8 +15,9 @@ from ..jit.settings import scope, settings
 from ..jit.target import Target
 from ..provider.engine_ids import engine_id
 from ..provider.engines.iree.iree_engine import IreeEngine
+from ..provider.plugin_abi import Status
 from . import messages
-from .abi import PluginError, Status
+from .abi import PluginError
 from .program import ALIGNMENT, Program
 
 __all__ = ["ENGINE_ID", "RULES", "build", "details", "own", "reasons", "workspace_guess"]

@@ -1,16 +1,18 @@
-"""A graph's module in linalg, TOSA or StableHLO, converted by torch-mlir in a worker."""
+"""A module in linalg, TOSA or StableHLO, converted by torch-mlir in a worker."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from ..graph_api.errors import CompileError
 from ..graph_api.frozen import FrozenGraph
 from .compiler.client import default_compiler
 from .compiler.diagnostics import clean, find_node
 from .emit.dialects import DIALECTS
-from .options import BuildOptions
+from .options import BuildOptions, WorkerOptions
 from .target import Target
 
-__all__ = ["DIALECTS", "in_dialect"]
+__all__ = ["DIALECTS", "converted", "in_dialect"]
 
 
 def in_dialect(graph: FrozenGraph, target: Target, dialect: str, options: BuildOptions) -> str:
@@ -30,17 +32,36 @@ def in_dialect(graph: FrozenGraph, target: Target, dialect: str, options: BuildO
 
     compiler = default_compiler(options.workers)
     compiler.start()
-    source = lower_graph(graph, target, options.code.forms, compiler)
-    label = f"{graph.name or 'the graph'} to {dialect}"
+    text = lower_graph(graph, target, options.code.forms, compiler)
+    nodes = {f"n{k}": node.label for k, node in enumerate(graph.nodes)}
+    return converted(text, dialect, options.workers, label=graph.name or "the graph", nodes=nodes)
+
+
+def converted(
+    text: str,
+    dialect: str,
+    options: WorkerOptions,
+    *,
+    label: str,
+    nodes: Mapping[str, str] | None = None,
+) -> str:
+    """Return a module of ours in another dialect; ``nodes`` are labels by location.
+
+    Raises
+    ------
+    CompileError
+        As for `in_dialect`.
+    """
+    known = nodes or {}
+    asked, label = {"dialect": dialect}, f"{label} to {dialect}"
     try:
-        _, text = compiler.perform("dialect", source.encode(), {"dialect": dialect}, label=label)
+        _, found = default_compiler(options).perform("dialect", text.encode(), asked, label=label)
     except CompileError as error:
-        nodes = {f"n{k}": node.label for k, node in enumerate(graph.nodes)}
-        texts = list(dict.fromkeys(clean(text, nodes) for text in error.diagnostics))
+        texts = list(dict.fromkeys(clean(text, known) for text in error.diagnostics))
         raise CompileError(
             error.message,
             stage=error.stage,
-            node=find_node(error.diagnostics, source, nodes),
+            node=find_node(error.diagnostics, text, known),
             diagnostics=texts,
         ) from None
-    return text.decode()
+    return found.decode()

@@ -149,7 +149,7 @@ class CacheOptions(_Section):
 
 @dataclass(frozen=True, kw_only=True)
 class BuildOptions:
-    """All that `pipeline.compile_graph` is told beside graph and target."""
+    """All that `pipeline.compile_source` is told beside graph and target."""
 
     cache: CacheOptions
     code: CompileOptions = field(default_factory=CompileOptions)

@@ -1,9 +1,9 @@
-"""From a frozen graph to compiled code: key, cache, lowering, compiler.
+"""From a source (a frozen graph, or a module) to compiled code: key, cache, stages.
 
-A cache hit goes from the graph's canonical form straight to the stored code; neither torch-mlir
-nor the compiler is imported then.  Stages can be dumped (``dump``): ``graph.json``,
-``module.torch.mlir``, ``module.vmfb``, ``statistics.json``, ``flags.txt`` and, per dispatch, the
-compiler's IR and assembly in ``dispatches/``.
+A cache hit goes from the canonical form of a graph straight to the stored code; neither torch-mlir
+nor the compiler is imported then.  `dump` writes every stage (`stages.STAGES`) into a folder, with
+``statistics.json``, ``flags.txt`` and, per dispatch, the compiler's IR and assembly in
+``dispatches/``.
 """
 
 from __future__ import annotations
@@ -12,34 +12,37 @@ import json
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..graph_api.dynamic import other_examples
-from ..graph_api.errors import ArtifactError, CompileError, NotPrecompiledError, SettingError
+from ..graph_api.errors import ArtifactError, FormatError, NotPrecompiledError
 from ..graph_api.frozen import FrozenGraph
 from .cache import CacheKey, CacheStore, source_digest, versions
-from .compiler.flags import target_flags
-from .graph_flags import graph_flags
-from .lowering.conv_forms import FLAGS as CONV_FLAGS
-from .lowering.conv_forms import conv_form
-from .lowering.forms import choose, flags_of
+from .mlir_source import MlirSource
 from .options import BuildOptions, CacheOptions, CompileOptions
 from .signature import ArgSpec, Signature
+from .stages import STAGES, VMFB, Job, Source, Stage, flags, run
 from .target import Target, cpu_features
-from .tuning import FLAG, spec_for
+from .tuning import FLAG
 
 if TYPE_CHECKING:
     from .compiler.request import CompileResult
 
-__all__ = ["Compiled", "cache_key", "compile_graph", "dump", "made_with", "signature_of", "store"]
+__all__ = [
+    "Compiled",
+    "cache_key",
+    "compile_source",
+    "dump",
+    "flags",
+    "made_with",
+    "signature_of",
+    "store",
+]
 
 log = logging.getLogger("hipdnn_iree.pipeline")
-
-VMFB, MLIR = "module.vmfb", "module.torch.mlir"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,19 +97,20 @@ def _lowering_digest() -> str:
     return source_digest(path for folder in folders for path in folder.rglob("*.py"))
 
 
-def cache_key(graph: FrozenGraph, target: Target, options: CompileOptions) -> CacheKey:
-    """Return the key of the code for a graph: every ingredient by name, no names of the graph."""
+def cache_key(source: Source, target: Target, options: CompileOptions) -> CacheKey:
+    """Return the key of the code for a source: every ingredient by name, no names of the graph."""
+    graph = isinstance(source, FrozenGraph)
     return CacheKey(
         {
-            "graph": graph.digest,
+            "graph" if graph else "module": source.digest,
             "target": str(target),
             "cpu": cpu_features() if target.is_host else "",
             # Where the spec lies says nothing about the code.
             "flags": tuple(
-                f for f in flags(graph, target, options) if not f.startswith(f"{FLAG}=")
+                f for f in flags(source, target, options) if not f.startswith(f"{FLAG}=")
             ),
             **{f"knob:{name}": text for name, text in options.key_ingredients(target).items()},
-            **made_with(),
+            **(made_with() if graph else versions()),
         }
     )
 
@@ -116,20 +120,11 @@ def made_with() -> dict[str, str]:
     return {"lowering": _lowering_digest(), **versions()}
 
 
-def flags(graph: FrozenGraph, target: Target, options: CompileOptions) -> tuple[str, ...]:
-    """Return the compiler flags for a graph."""
-    forms = choose(graph, target, options.forms)
-    extra = (
-        *graph_flags(graph, target, forms),
-        *CONV_FLAGS[conv_form(graph, target)],
-        *flags_of(graph, forms),
-    )
-    return target_flags(target, options, extra)
-
-
-def signature_of(graph: FrozenGraph, workspace_bytes: int = 0) -> Signature:
-    """Return the arguments of the function that a graph is compiled to."""
-    args = []
+def signature_of(source: Source, workspace_bytes: int = 0) -> Signature:
+    """Return the arguments of the function that a source is compiled to."""
+    if isinstance(source, MlirSource):
+        return replace(source.signature, workspace_bytes=workspace_bytes)
+    args, graph = [], source
     for uid, output in [(u, True) for u in graph.outputs] + [(u, False) for u in graph.inputs]:
         spec = graph.tensors[uid]
         layout = spec.layout
@@ -146,8 +141,23 @@ def signature_of(graph: FrozenGraph, workspace_bytes: int = 0) -> Signature:
     return Signature(args=tuple(args), workspace_bytes=workspace_bytes)
 
 
-def compile_graph(graph: FrozenGraph, target: Target, options: BuildOptions) -> Compiled:
-    """Return the code for a graph, from the cache or by compiling.
+def compile_source(
+    source: Source,
+    target: Target,
+    options: BuildOptions,
+    *,
+    stages: Mapping[str, Stage] = STAGES,
+) -> Compiled:
+    """Return the code for a source, from the cache or by compiling.
+
+    Parameters
+    ----------
+    source : FrozenGraph or MlirSource
+        Enters at the stage that it is.
+    target : Target
+    options : BuildOptions
+    stages : mapping of str to Stage
+        How a stage is made of the one before it; others than `STAGES` only in tests.
 
     Raises
     ------
@@ -160,17 +170,17 @@ def compile_graph(graph: FrozenGraph, target: Target, options: BuildOptions) -> 
     """
     cache = store(options.cache)
     begin = time.perf_counter()
-    key = cache_key(graph, target, options.code)
-    seconds: dict[str, float] = {}
+    job = Job(source, target, options, cache_key(source, target, options.code))
+    key = job.key
 
     def build() -> tuple[Mapping[str, bytes], Mapping[str, Any]]:
-        text, result = _compile(graph, target, key, options, seconds)
-        return {VMFB: result.vmfb, MLIR: text.encode()}, _manifest(result, target)
+        run(job, stages)
+        return _files(job, stages), _manifest(job)
 
     if options.cache.require_precompiled:
         entry, state = cache.get(key), "hit"
         if entry is None:
-            raise _not_precompiled(graph, target, key, cache)
+            raise _not_precompiled(source, target, key, cache)
     elif options.cache.mode == "verify":
         entry, state = cache.get(key), "verified"
         files, manifest = build()
@@ -184,20 +194,52 @@ def compile_graph(graph: FrozenGraph, target: Target, options: BuildOptions) -> 
     else:
         entry, hit = cache.get_or_build(key, build)
         state = "hit" if hit else ("off" if cache.off else "miss")
-    seconds["lookup"] = time.perf_counter() - begin - sum(seconds.values())
-    return _compiled(graph, key, entry.read(VMFB), entry.manifest, state, seconds)
+    job.seconds["lookup"] = time.perf_counter() - begin - sum(job.seconds.values())
+    return _compiled(job, entry.read(VMFB), entry.manifest, state)
+
+
+def dump(
+    source: Source,
+    target: Target,
+    folder: Path,
+    options: BuildOptions,
+    *,
+    stages: Mapping[str, Stage] = STAGES,
+) -> Compiled:
+    """Compile without looking into the cache and write every stage into a folder.
+
+    Raises
+    ------
+    CompileError
+        If lowering or the compiler fails.
+    OSError
+        If the folder cannot be written.
+    """
+    job = Job(source, target, options, cache_key(source, target, options.code), folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    run(job, stages)
+    for name, made in job.made.items():
+        try:
+            (folder / stages[name].file).write_bytes(stages[name].write(made))
+        except FormatError as error:  # an infinite scalar, which JSON cannot hold
+            log.warning("%s is not written: %s", stages[name].file, error)
+    manifest = _manifest(job)
+    (folder / "flags.txt").write_text("\n".join(flags(source, target, options.code)) + "\n")
+    (folder / "statistics.json").write_text(json.dumps(manifest["statistics"], indent=2) + "\n")
+    store(options.cache).put(job.key, _files(job, stages), manifest)
+    return _compiled(job, job.made["vmfb"].vmfb, manifest, "miss")
 
 
 def _not_precompiled(
-    graph: FrozenGraph, target: Target, key: CacheKey, cache: CacheStore
+    source: Source, target: Target, key: CacheKey, cache: CacheStore
 ) -> NotPrecompiledError:
     from .cache import explain_miss
 
-    name = repr(graph.name) if graph.name else f"with digest {graph.digest[:16]}"
+    name = repr(source.name) if source.name else f"with digest {source.digest[:16]}"
     return NotPrecompiledError(
         f"graph {name} is not precompiled for {target}, and compiling is not allowed here "
         f"(require_precompiled)",
-        graph=graph.name,
+        graph=source.name,
         target=str(target),
         key=key.digest,
         cache=str(cache.root),
@@ -205,104 +247,34 @@ def _not_precompiled(
     )
 
 
-def _compiled(
-    graph: FrozenGraph,
-    key: CacheKey,
-    vmfb: bytes,
-    manifest: Mapping[str, Any],
-    state: str,
-    seconds: dict[str, float],
-) -> Compiled:
+def _compiled(job: Job, vmfb: bytes, manifest: Mapping[str, Any], state: str) -> Compiled:
     return Compiled(
-        key=key,
+        key=job.key,
         vmfb=vmfb,
         sha256=manifest["sha256"],
-        signature=signature_of(graph, manifest["workspace_bytes"] or 0),
+        signature=signature_of(job.source, manifest["workspace_bytes"] or 0),
         cache=state,
-        seconds=seconds,
+        seconds=job.seconds,
         statistics=manifest["statistics"],
         workspace_bytes=manifest["workspace_bytes"],
     )
 
 
-def _manifest(result: CompileResult, target: Target) -> dict[str, Any]:
+def _files(job: Job, stages: Mapping[str, Stage]) -> dict[str, bytes]:
+    """Return what is kept of the stages beside the manifest."""
+    return {stages[n].file: stages[n].write(job.made[n]) for n in ("vmfb", "torch")}
+
+
+def _manifest(job: Job) -> dict[str, Any]:
     """Return what is stored beside the code; a hit needs nothing else."""
+    result: CompileResult = job.made["vmfb"]
     return {
         "sha256": sha256(result.vmfb).hexdigest(),
         "workspace_bytes": result.workspace_bytes,
         "statistics": _summary(result.statistics, result.workspace_bytes),
-        "target": str(target),
+        "target": str(job.target),
         "compile_s": result.seconds,
     }
-
-
-def _compile(
-    graph: FrozenGraph,
-    target: Target,
-    key: CacheKey,
-    options: BuildOptions,
-    seconds: dict[str, float],
-    dump_dir: Path | None = None,
-) -> tuple[str, CompileResult]:
-    from .compiler.client import default_compiler
-    from .compiler.request import CompileRequest
-
-    compiler = default_compiler(options.workers)
-    compiler.start()  # the worker loads IREE while this process loads torch-mlir
-    begin = time.perf_counter()
-    from .lowering.module import lower_graph
-
-    text = lower_graph(graph, target, options.code.forms, compiler)
-    if graph.symbols:
-        _must_not_depend(graph, target, options.code, text)
-    seconds["lower"] = time.perf_counter() - begin
-    log.info("compiling %s for %s (key %s)", graph.name or "a graph", target, key.digest[:16])
-    begin = time.perf_counter()
-    request = CompileRequest(
-        source=text.encode(),
-        flags=flags(graph, target, options.code),
-        nodes={f"n{k}": node.label for k, node in enumerate(graph.nodes)},
-        label=graph.name or key.digest[:16],
-        dump_dir=dump_dir,
-        want_statistics=True,
-        dynamic=bool(graph.symbols),
-    )
-    try:
-        result = compiler.compile(request)
-    except CompileError as error:
-        _blame_spec(error, spec_for(target, options.code))
-        raise
-    seconds["compile"] = time.perf_counter() - begin
-    return text, result
-
-
-def _blame_spec(error: CompileError, spec: Path | None) -> None:
-    """Raise `SettingError` where the compiler complains about the tuning spec, not the graph."""
-    about = [text for text in error.diagnostics if spec is not None and str(spec) in text]
-    if about:
-        raise SettingError(
-            f"tuning spec {str(spec)!r} is not one that the compiler takes: {about[0]}; "
-            "docs/tuning.md has an example"
-        ) from error
-
-
-def _must_not_depend(
-    graph: FrozenGraph, target: Target, options: CompileOptions, text: str
-) -> None:
-    """Raise `CompileError` unless the module is the same text for other examples.
-
-    No number that was made from an example can be in it then, whatever a lowering calculates.
-    """
-    from .lowering.module import lower_graph
-
-    for other in other_examples(graph):
-        if lower_graph(other, target, options.forms) != text:
-            names = ", ".join(dim.name for dim in graph.symbols)
-            raise CompileError(
-                f"the code of graph {graph.name!r} depends on the sizes of its dynamic dims "
-                f"({names}); build it for fixed sizes: plan.with_sizes, or buckets",
-                stage="lower",
-            )
 
 
 def _summary(statistics: Mapping[str, Any] | None, workspace_bytes: int | None) -> dict[str, Any]:
@@ -314,34 +286,3 @@ def _summary(statistics: Mapping[str, Any] | None, workspace_bytes: int | None) 
         # With an external workspace IREE's own figure is 0; the workspace is what it takes.
         "transient_bytes": workspace_bytes,
     }
-
-
-def dump(graph: FrozenGraph, target: Target, folder: Path, options: BuildOptions) -> Compiled:
-    """Compile without looking into the cache and write every stage into a folder.
-
-    Raises
-    ------
-    CompileError
-        If lowering or the compiler fails.
-    OSError
-        If the folder cannot be written.
-    """
-    from ..graph_api.errors import FormatError
-    from ..graph_api.formats.json.json_form import dumps
-
-    key = cache_key(graph, target, options.code)
-    folder.mkdir(parents=True, exist_ok=True)
-    seconds: dict[str, float] = {}
-    text, result = _compile(graph, target, key, options, seconds, folder / "dispatches")
-    manifest = _manifest(result, target)
-    files = {VMFB: result.vmfb, MLIR: text.encode()}
-    for name, data in files.items():
-        (folder / name).write_bytes(data)
-    (folder / "flags.txt").write_text("\n".join(flags(graph, target, options.code)) + "\n")
-    (folder / "statistics.json").write_text(json.dumps(manifest["statistics"], indent=2) + "\n")
-    try:
-        (folder / "graph.json").write_text(dumps(graph) + "\n", encoding="utf-8")
-    except FormatError as error:  # an infinite scalar, which JSON cannot hold
-        log.warning("graph.json is not written: %s", error)
-    store(options.cache).put(key, files, manifest)
-    return _compiled(graph, key, result.vmfb, manifest, "miss", seconds)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from ..graph_api.buckets import BucketsLike, as_buckets, combinations
 from ..graph_api.dynamic import at_sizes
 from ..graph_api.errors import CompileError, HipdnnIreeError
-from ..graph_api.frozen import FrozenGraph
 from ..graph_api.graph import Graph
+from ..jit.mlir_source import MlirSource
 from ..jit.options import BuildOptions, WorkerOptions
 from ..jit.settings import scope, settings
 from ..jit.target import Target
@@ -23,6 +23,7 @@ from ..jit.target import Target
 if TYPE_CHECKING:
     from ..jit.compiler.pool import WorkerPool
     from ..jit.pipeline import Compiled
+    from ..jit.stages import Source
 
 __all__ = ["Precompiled", "compile_all", "compile_one", "pairs", "precompile"]
 
@@ -39,7 +40,7 @@ class Precompiled:
         Its place in the list that `precompile` returns.
     name : str
         Name of the graph.
-    graph : FrozenGraph or None
+    graph : FrozenGraph, MlirSource or None
         The graph, at the sizes of the bucket where there is one; None when it breaks rules.
     target : Target
     bucket : dict of str to int or None
@@ -57,7 +58,7 @@ class Precompiled:
 
     index: int
     name: str
-    graph: FrozenGraph | None
+    graph: Source | None
     target: Target
     bucket: dict[str, int] | None = None
     cache: str = ""
@@ -67,7 +68,7 @@ class Precompiled:
 
 
 def precompile(
-    graphs: Iterable[Graph | FrozenGraph],
+    graphs: Iterable[Graph | Source],
     targets: Iterable[Target | str] | Target | str = "cpu",
     *,
     knobs: Mapping[str, str] | None = None,
@@ -83,7 +84,7 @@ def precompile(
 
     Parameters
     ----------
-    graphs : iterable of Graph or FrozenGraph
+    graphs : iterable of Graph, FrozenGraph or MlirSource
     targets : target or iterable of targets
         Every graph is compiled for each of them.
     knobs : mapping of str to str, optional
@@ -111,7 +112,7 @@ def precompile(
 
 
 def pairs(
-    graphs: Iterable[Graph | FrozenGraph],
+    graphs: Iterable[Graph | Source],
     targets: Iterable[Target | str] | Target | str = "cpu",
     buckets: AllBuckets = None,
 ) -> list[Precompiled]:
@@ -128,7 +129,7 @@ def pairs(
     for graph in graphs:
         frozen, error = None, None
         try:
-            frozen = graph if isinstance(graph, FrozenGraph) else graph.freeze()
+            frozen = graph.freeze() if isinstance(graph, Graph) else graph
         except HipdnnIreeError as broken:
             error = broken
         for target in parsed:
@@ -138,9 +139,9 @@ def pairs(
     return found
 
 
-def _of_buckets(one: Precompiled, graph: FrozenGraph, buckets: AllBuckets) -> Iterator[Precompiled]:
+def _of_buckets(one: Precompiled, graph: Source, buckets: AllBuckets) -> Iterator[Precompiled]:
     """Yield a pair for each bucket of a graph with dynamic dims, else the pair itself."""
-    if buckets is None or not graph.symbols:
+    if buckets is None or isinstance(graph, MlirSource) or not graph.symbols:
         yield one
         return
     from .bucket_plan import must_be_paddable
@@ -175,10 +176,8 @@ def compile_all(
         return _Batch(list(todo), knobs, progress, workers).run()
 
 
-def compile_one(
-    graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
-) -> Compiled:
-    """Return the IREE engine's code for a graph, from the cache or by compiling.
+def compile_one(graph: Source, target: Target, knobs: Mapping[str, str] | None = None) -> Compiled:
+    """Return the IREE engine's code for a graph or a module, from the cache or by compiling.
 
     Raises
     ------
@@ -193,9 +192,11 @@ def compile_one(
     from .engines.iree.iree_engine import under
     from .selection.select import choose
 
+    if isinstance(graph, MlirSource):
+        return pipeline.compile_source(graph, target, BuildOptions.of(settings()))
     chosen = choose(graph, target, engine_name="iree", knobs=knobs)
     with under(chosen.choice) as now:
-        return pipeline.compile_graph(graph, target, BuildOptions.of(now))
+        return pipeline.compile_source(graph, target, BuildOptions.of(now))
 
 
 class _Batch:

@@ -11,6 +11,7 @@ __all__ = ["clean", "crash_reason", "find_node"]
 
 _LABEL = re.compile(r'"(n\d+)"')
 _POSITION = re.compile(rf"{re.escape(BUFFER_NAME)}:(\d+):\d+: ")
+_GIVEN = re.compile(r"-:(\d+):(\d+): ")  # of a module that somebody gave (`emit.mlir_file`)
 _LINE_LOC = re.compile(r"loc\(([^()]*(?:\([^()]*\)[^()]*)*)\)\s*(?:\{|$)")
 _ALIAS = re.compile(r"#loc\d*\b")
 _ILLEGAL = re.compile(r"failed to legalize operation '([^']+)'.*", re.DOTALL)
@@ -45,6 +46,8 @@ def clean(text: str, nodes: Mapping[str, str]) -> str:
     line = "; ".join(filter(None, kept))
     if (found := _LABEL.search(where)) is not None:
         where = nodes.get(found[1], found[1])
+    elif (place := _GIVEN.match(f"{where}: ")) is not None:
+        where = f"line {place[1]}, column {place[2]}"
     elif where.startswith("loc("):
         where = ""
     where = where.replace(BUFFER_NAME, "module.mlir")  # as the reproducer calls it
@@ -93,7 +96,7 @@ def _label_of_line(lines: list[str], index: int) -> re.Match[str] | None:
 
 def _split(text: str) -> tuple[str, str]:
     """Return location and message of a diagnostic."""
-    if (position := _POSITION.match(text)) is not None:
+    if (position := _POSITION.match(text) or _GIVEN.match(text)) is not None:
         return position[0][:-2], text[position.end() :]
     if not text.startswith("loc("):
         return "", text

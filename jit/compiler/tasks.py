@@ -14,6 +14,7 @@ __all__ = ["TASKS", "perform"]
 
 TASKS: dict[str, str] = {
     "function": "..emit.function",
+    "module": "..emit.mlir_file",
     "dialect": "..emit.dialects",
     "flow": "..inspect.flow",
 }

@@ -160,7 +160,8 @@ def inspect_graph(
         If the folder cannot be written.
     """
     from ..compiler.client import default_compiler
-    from ..pipeline import MLIR, dump, flags
+    from ..pipeline import dump, flags
+    from ..stages import MLIR
 
     compiled = dump(graph, target, folder, options)
     facts, _ = default_compiler(options.workers).perform(

@@ -185,11 +185,7 @@ def _show(data: dict[str, Any]) -> None:
 
 
 def _write(path: str, data: dict[str, Any]) -> None:
-    import json
-
+    from ..sweep.json_text import json_lines
     from .files import write
 
-    text = json.dumps(data, indent=1, allow_nan=False)
-    # A list of numbers is one line, so that a change of one case is a change of few lines.
-    flat = re.sub(r"\[\s*([-+.\deE,\s]+?)\s*\]", lambda m: f"[{' '.join(m[1].split())}]", text)
-    write(path, f"{flat}\n".encode())
+    write(path, f"{json_lines(data, 2)}\n".encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,8 @@ import click
 
 from ...graph_api.buckets import in_words
 from ...graph_api.errors import HipdnnIreeError
+from ...graph_api.frozen import FrozenGraph
+from ...jit.mlir_source import FORMS, MlirSource
 from ...jit.options import WorkerOptions
 from ...jit.settings import scope
 from .exits import exit_code
@@ -23,16 +26,17 @@ from .options import (
     buckets_option,
     engine_knob_option,
     knob_options,
+    must_need_no_graph,
     output_option,
     target_option,
 )
 from .output import emit, say, shown, table, talk, working
 
 if TYPE_CHECKING:
-    from ...graph_api.frozen import FrozenGraph
     from ...jit.inspect.isa import Kernel
     from ...jit.pipeline import Compiled
     from ...jit.settings import Settings
+    from ...jit.stages import Source
     from ...jit.target import Target
     from ..precompile import Precompiled
 
@@ -71,6 +75,13 @@ JSON: dict[str, str] = {
 @engine_knob_option
 @buckets_option("Compile for sizes that those of dynamic dims are rounded up to")
 @click.option("--kernels", is_flag=True, help="Compile anew and list the gfx9 kernels.")
+@click.option(
+    "--from",
+    "form",
+    type=click.Choice(("graph", *FORMS)),
+    help="What GRAPHS are: graph, or an MLIR module in the Torch dialect (torch) or of linalg on "
+    "tensors (linalg). By default that is read from each file.",
+)
 @knob_options("--jobs", *COMPILING)
 @click.pass_obj
 def command(
@@ -82,8 +93,12 @@ def command(
     chosen_knobs: dict[str, str],
     buckets: Any,
     kernels: bool,
+    form: str | None,
 ) -> None:
     """Compile GRAPHS for one or more targets into the cache; no hardware is needed.
+
+    GRAPHS are graph files, artifacts, or MLIR modules: Torch dialect (`show --format torch` writes
+    such a file) or linalg on tensors, with one function of tensors of fixed sizes.
 
     A pair of graph and target that fails does not stop the others; the exit code is that of the
     first failure.
@@ -92,7 +107,10 @@ def command(
     _check(paths, targets, output, look_inside=dump is not None or kernels)
     begin = time.perf_counter()
     with scope(cache_require_precompiled=False) as now:  # what is precompiled is made here
-        rows = _rows(paths, targets, buckets, output)
+        rows = _rows(paths, targets, buckets, output, form or "")
+        for row in rows:
+            if isinstance(row.graph, MlirSource):
+                must_need_no_graph(row.path, knob=chosen_knobs, buckets=buckets)
         if dump is not None or kernels:
             _look_inside(rows, chosen_knobs, dump, output)
         else:
@@ -146,7 +164,7 @@ class _Row:
 
     path: str
     target: Target
-    graph: FrozenGraph | None = None
+    graph: Source | None = None
     pair: Precompiled | None = None
     bucket: dict[str, int] | None = None
     cache: str = ""
@@ -226,22 +244,27 @@ def _as_dict(
 
 
 def _rows(
-    paths: tuple[str, ...], targets: tuple[Target, ...], buckets: Any, output: str | None
+    paths: tuple[str, ...],
+    targets: tuple[Target, ...],
+    buckets: Any,
+    output: str | None,
+    form: str,
 ) -> list[_Row]:
     """Return a row for each that is to be compiled, or that cannot be."""
     from ..precompile import pairs
-    from .files import read_graph
+    from .files import read_source
 
     rows = []
     for path in paths:
         try:
-            frozen = read_graph(path).freeze()
+            found, _ = read_source(path, form)
+            frozen = found if isinstance(found, MlirSource) else found.freeze()
         except HipdnnIreeError as error:
             if len(paths) == 1:
                 raise
             rows += [_Row(path=path, target=target, error=error) for target in targets]
             continue
-        if buckets is not None and not frozen.symbols:
+        if buckets is not None and isinstance(frozen, FrozenGraph) and not frozen.symbols:
             talk(f"note: {shown(path)} has no dynamic dims; --buckets changes nothing for it")
         rows += [
             _Row(
@@ -320,8 +343,10 @@ def _dump(row: _Row, knobs: dict[str, str], folder: Path) -> None:
     assert row.pair is not None
     graph = row.pair.graph
     assert graph is not None
-    chosen = choose(graph, row.target, engine_name="iree", knobs=knobs)
-    with working(f"compiling for {row.target}"), under(chosen.choice) as now:
+    choice: Mapping[str, str] = {}
+    if isinstance(graph, FrozenGraph):
+        choice = choose(graph, row.target, engine_name="iree", knobs=knobs).choice
+    with working(f"compiling for {row.target}"), under(choice) as now:
         with file_errors(folder, "write to"):
             row.compiled = dump(graph, row.target, folder, BuildOptions.of(now))
         row.cache = row.compiled.cache

@@ -20,6 +20,7 @@ from ...graph_api.files import write_file
 if TYPE_CHECKING:
     from ...graph_api.frozen import FrozenGraph
     from ...graph_api.tensor import TensorSpec
+    from ...jit.mlir_source import MlirSource
     from ...jit.signature import ArgSpec
     from ..artifacts.artifact import Artifact
     from ..graph import Graph
@@ -31,6 +32,7 @@ __all__ = [
     "read_file",
     "read_graph",
     "read_inputs",
+    "read_source",
     "write",
     "write_outputs",
 ]
@@ -41,6 +43,7 @@ RULES: dict[str, str] = {
     "FILE-01": "a file that is named can be read or written",
     "FILE-02": "a file of inputs is an .npz archive without pickled objects",
     "FILE-03": "a graph file or an artifact has at most 4 GiB",
+    "FILE-04": "only the commands compile, run and show take an MLIR file",
     "INPUT-01": "a file of inputs has an array for every input, by name or uid",
     "INPUT-02": "every array of it belongs to a tensor of the graph",
     "INPUT-03": "an array has the dims of its tensor",
@@ -97,12 +100,54 @@ def read_graph(path: str) -> Graph:
 
 def read_file(path: str) -> tuple[Graph, Artifact | None]:
     """Read a graph file, or an artifact: its graph and itself; errors as for `read_graph`."""
-    from ..graph import is_artifact, loads
+    return _parsed(path, _read(path))
 
+
+def read_source(path: str, form: str = "") -> tuple[Graph | MlirSource, Artifact | None]:
+    """Read a file that code can be made of: what `read_file` takes, or an MLIR module.
+
+    ``form`` is what the file must be (``"graph"``, or one of ``mlir_source.FORMS``), or empty.
+
+    Raises
+    ------
+    FormatError
+        If it cannot be read, or is neither; with all problems found.
+    CompileError
+        If MLIR's parser breaks down on it.
+    """
+    from ...jit.mlir_source import MlirSource, is_mlir
+
+    data = _read(path)
+    if form == "graph" or not (form or is_mlir(data)):
+        return _parsed(path, data)
+    from ...jit.compiler.client import default_compiler
+    from ...jit.options import WorkerOptions
+    from ...jit.settings import settings
+
+    compiler = default_compiler(WorkerOptions.of(settings()))
+    return MlirSource.read(data, compiler, name=_label(path), form=form), None
+
+
+def _label(path: str) -> str:
+    return "standard input" if path == "-" else path
+
+
+def _read(path: str) -> bytes:
     with file_errors(path):
         _must_be_bearable(path)
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    source = "standard input" if path == "-" else path
+        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+
+
+def _parsed(path: str, data: bytes) -> tuple[Graph, Artifact | None]:
+    from ...jit.mlir_source import is_mlir
+    from ..graph import is_artifact, loads
+
+    source = _label(path)
+    if is_mlir(data):
+        problem = Problem(
+            rule="FILE-04", port=path, got="an MLIR module", wanted="a graph file or an artifact"
+        )
+        raise FormatError(f"{source} is not a graph", [problem])
     if is_artifact(data):
         from ..artifacts.artifact import Artifact
         from ..artifacts.container import Container

@@ -218,6 +218,13 @@ def _values(knob: knobs.Knob) -> str:
     return f"{knob.allowed}; default: {knob.default}" if knob.default else knob.allowed
 
 
+def must_need_no_graph(path: str, **options: Any) -> None:
+    """Raise a usage error for options that say nothing about an MLIR file."""
+    used = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
+    if used:
+        raise click.UsageError(f"{', '.join(used)}: for graphs; {path} is an MLIR module")
+
+
 def graph_argument(function: F) -> F:
     """Add the graph file."""
     return click.argument("graph", metavar="GRAPH")(function)

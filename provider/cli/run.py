@@ -24,6 +24,7 @@ from .options import (
     engine_option,
     graph_argument,
     knob_options,
+    must_need_no_graph,
     target_option,
 )
 from .output import count, emit, facts, number, say, table, talk, working
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ...graph_api.frozen import FrozenGraph
     from ...graph_api.specialise import ShapeLike
     from ...graph_api.tensor import TensorSpec
+    from ...jit.mlir_source import MlirSource
     from ...jit.target import Target
     from ..artifacts.artifact import Artifact
     from ..engine import Plan, TensorKey
@@ -137,15 +139,24 @@ def command(
     GRAPH is a file of hipDNN's graph JSON ("-": standard input).  The code comes from the cache
     or is compiled; which engine ran, and how long each stage took, is always said.  The code of an
     artifact is that in it: one without code for the target is an error, nothing is compiled.
+    GRAPH may be an MLIR file too (Torch dialect, or linalg on tensors); its arrays are called arg0,
+    arg1 ... and out0, out1 ...
     """
-    from .files import read_file, read_inputs, write_outputs
+    from ...jit.mlir_source import MlirSource
+    from .files import read_inputs, read_source, write_outputs
 
     wanted = _shapes(shapes)
     how = {"exact": exact, "buckets": buckets}
-    clock = _Clock()
-    whole, artifact = clock("load_graph", lambda: _read(read_file(graph), engine, how))
     who = {"prefer": prefer, "policy": policy, "knobs": chosen_knobs}
-    plan = _build(whole, target, engine, who, clock, wanted, artifact, how)
+    clock = _Clock()
+    found, artifact = clock("load_graph", lambda: read_source(graph))
+    if isinstance(found, MlirSource):
+        options = {"engine": engine, "prefer": prefer, "policy": policy, "knob": chosen_knobs}
+        must_need_no_graph(graph, **options, **how, shape=shapes, verify=verify)
+        plan = _build_module(found, target, clock)
+    else:
+        whole, artifact = clock("load_graph", lambda: _choose(found, artifact, engine, how))
+        plan = _build(whole, target, engine, who, clock, wanted, artifact, how)
     frozen = plan.graph
     arrays = clock("inputs", lambda: _inputs(frozen, inputs, seed, read_inputs))
     results, times = _execute(plan, arrays, repeat, clock)
@@ -157,6 +168,8 @@ def command(
         write_outputs(outputs, frozen, results)
         talk(f"wrote {outputs}")
     about = _about(plan, engine, report, times, clock.seconds)
+    if isinstance(found, MlirSource):
+        about["graph"]["digest"] = found.digest
     if state.json:
         emit(about)
     else:
@@ -177,7 +190,7 @@ class _Clock:
     def __call__(self, stage: str, work: Callable[[], Any]) -> Any:
         begin = time.perf_counter()
         result = work()
-        self.seconds[stage] = time.perf_counter() - begin
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - begin
         return result
 
 
@@ -195,13 +208,12 @@ def _shapes(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def _read(
-    found: tuple[Graph, Artifact | None], engine: str | None, how: Mapping[str, Any]
+def _choose(
+    graph: Graph, artifact: Artifact | None, engine: str | None, how: Mapping[str, Any]
 ) -> tuple[FrozenGraph, Artifact | None]:
     """Return the graph, and the artifact if its code is what shall run."""
     from ..registry import engine as named
 
-    graph, artifact = found
     if artifact is None:
         return graph.freeze(), None
     pinned = None if engine is None else named(engine).NAME
@@ -244,6 +256,21 @@ def _build(
     with working(f"building for {target}"):
         plan: Plan = clock("build", work)
     _must_fit(plan.graph)
+    return plan
+
+
+def _build_module(source: MlirSource, target: Target, clock: _Clock) -> Plan:
+    from ...jit.options import BuildOptions
+    from ...jit.settings import settings
+    from ..mlir_plan import build_module
+
+    if not target.is_cpu:
+        _must_have_device(target)
+    _must_fit(source.frame)
+    with working(f"building for {target}"):
+        plan: Plan = clock(
+            "build", lambda: build_module(source, target, BuildOptions.of(settings()))
+        )
     return plan
 
 
@@ -377,7 +404,7 @@ def _print(plan: Plan, report: Report | None, about: dict[str, Any]) -> None:
     ]
     facts(
         [
-            ("graph", f"{plan.graph.name or '(no name)'}  {plan.graph.digest[:16]}"),
+            ("graph", f"{plan.graph.name or '(no name)'}  {about['graph']['digest'][:16]}"),
             ("engine", f"{plan.engine} on {plan.target}" + _in_words(about["driver"], ", {}")),
             ("cache", plan.cache + _in_words(in_words(about["bucket"] or {}), ", padded to {}")),
             ("build", f"{about['compile_s']:.3f} s" + _in_words(stages, " ({})")),
@@ -393,9 +420,12 @@ def _print(plan: Plan, report: Report | None, about: dict[str, Any]) -> None:
     table(headers, [_row(output, checked=report is not None) for output in about["outputs"]])
     say()
     if report is None:
-        say("not verified; --verify compares with the float64 reference")
+        say(_NOT_VERIFIED if plan.graph.nodes else "not verified: a module has no reference")
     else:
         say("verified: every element is within what rounding allows" if report.ok else "WRONG")
+
+
+_NOT_VERIFIED = "not verified; --verify compares with the float64 reference"
 
 
 def _in_words(value: str | None, form: str) -> str:

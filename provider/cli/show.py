@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from .options import Command, State, graph_argument, output_option, target_optio
 from .output import talk, working
 
 if TYPE_CHECKING:
+    from ...jit.mlir_source import MlirSource
     from ...jit.target import Target
     from ..graph import Graph
 
@@ -51,9 +53,11 @@ def command(
 ) -> None:
     """Print or convert GRAPH, with everything inferred that the file leaves open.
 
-    ``--json`` is the same as ``--format json``.
+    ``--json`` is the same as ``--format json``.  Of an MLIR module there are text and json (what
+    its function takes and returns), torch (as it is compiled), linalg, tosa, stablehlo and digest.
     """
-    from .files import read_graph, write
+    from ...jit.mlir_source import MlirSource
+    from .files import read_graph, read_source, write
 
     if state.json and kind not in (None, "json"):
         raise click.UsageError(f"--json and --format {kind} exclude each other")
@@ -65,7 +69,8 @@ def command(
         if output is None and sys.stdout.isatty():
             raise click.UsageError("--format bin is nothing for a terminal; name a file with -o")
     else:
-        text = _text(read_graph(graph), kind, target)
+        found, _ = read_source(graph)
+        text = _module(found, kind) if isinstance(found, MlirSource) else _text(found, kind, target)
         # A lone surrogate in a name comes out as \udxxx, which JSON reads back as the same name.
         data = f"{text.rstrip()}\n".encode("utf-8", "backslashreplace")
     if output is None:
@@ -74,6 +79,31 @@ def command(
     else:
         write(output, data)
         talk(f"wrote {output}")
+
+
+def _module(source: MlirSource, kind: str) -> str:
+    """Return an MLIR module in one of the formats."""
+    if kind in DIALECTS:
+        from ...jit.dialects import converted
+        from ...jit.options import WorkerOptions
+        from ...jit.settings import settings
+
+        return converted(source.text, kind, WorkerOptions.of(settings()), label=source.name)
+    args = {
+        spec.name: {"data_type": spec.data_type.json, "dims": list(spec.dims)}
+        for spec in source.frame.tensors.values()
+    }
+    lines = [f"{name}  {arg['data_type']} {arg['dims']}" for name, arg in args.items()]
+    about = {"name": source.name, "from": source.form, "digest": source.digest, "arguments": args}
+    texts = {
+        "text": "\n".join([f"{source.name}: MLIR module, from {source.form}", *lines]),
+        "json": json.dumps(about, indent=2),
+        "torch": source.text,
+        "digest": source.digest,
+    }
+    if kind not in texts:
+        raise click.UsageError(f"--format {kind} is for graphs; {source.name} is an MLIR module")
+    return texts[kind]
 
 
 def _binary(graph: Graph, era: str) -> bytes:

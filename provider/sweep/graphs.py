@@ -278,9 +278,6 @@ class _Builder:
             return self._operand(value, where, name)
         if key == "reference" and value in NUMPY_FUNCTIONS:
             return NUMPY_FUNCTIONS[value]
-        if isinstance(value, str) and value in self._values:
-            self._read.add(value)
-            return self._values[value]
         return value
 
     def _name_results(self, made: list[Tensor], out: Any, kind: str, where: str) -> None:

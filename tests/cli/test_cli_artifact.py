@@ -76,8 +76,8 @@ def test_nothing_is_written_when_a_target_fails(
             raise CompileError("crashed", stage="crash")
         return real(graph, target, options)
 
-    real = pipeline.compile_graph
-    monkeypatch.setattr(pipeline, "compile_graph", refuse)
+    real = pipeline.compile_source
+    monkeypatch.setattr(pipeline, "compile_source", refuse)
     made = tmp_path / "x"
     words = ["artifact", "create", graphs / "add.json", "--target", "cpu,gfx908", "-o", made]
     found = cli(*words, "--json")

@@ -87,8 +87,8 @@ def test_a_failing_target_does_not_stop_the_others(
             raise CompileError("crashed", stage="crash", reproducer="/tmp/r")
         return real(graph, target, options)
 
-    real = pipeline.compile_graph
-    monkeypatch.setattr(pipeline, "compile_graph", refuse)
+    real = pipeline.compile_source
+    monkeypatch.setattr(pipeline, "compile_source", refuse)
     words = ["compile", graphs / "add.json", "--target", "gfx908", "--target", "cpu"]
     found = cli(*words, "--json")
     assert found.code == 4

@@ -249,7 +249,7 @@ def test_a_package_that_is_missing(cli: Cli, graphs: Path, monkeypatch: pytest.M
     def fail(*_: object) -> None:
         raise ModuleNotFoundError("No module named 'iree.runtime'", name="iree.runtime")
 
-    monkeypatch.setattr("hipdnn_iree.provider.engines.iree.iree_engine.compile_graph", fail)
+    monkeypatch.setattr("hipdnn_iree.provider.engines.iree.iree_engine.compile_source", fail)
     found = cli("run", graphs / "add.json")
     assert found.code == 3
     assert "No module named 'iree.runtime'; `hipdnn-iree env` shows what is installed" in found.err

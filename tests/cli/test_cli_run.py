@@ -331,7 +331,7 @@ def test_a_target_without_a_device(
     def never(*_: object) -> None:
         raise AssertionError("compiled in vain")
 
-    monkeypatch.setattr("hipdnn_iree.provider.engines.iree.iree_engine.compile_graph", never)
+    monkeypatch.setattr("hipdnn_iree.provider.engines.iree.iree_engine.compile_source", never)
     found = cli("run", graphs / "add.json", "--target", target, "--json")
     assert found.code == 3
     error = found.json()["error"]
@@ -382,7 +382,7 @@ def test_a_compiler_that_fails(cli: Cli, graphs: Path, monkeypatch: pytest.Monke
             "no", stage="compile", node="relu", diagnostics=["first"], reproducer="/tmp/r"
         )
 
-    monkeypatch.setattr("hipdnn_iree.provider.engines.iree.iree_engine.compile_graph", refuse)
+    monkeypatch.setattr("hipdnn_iree.provider.engines.iree.iree_engine.compile_source", refuse)
     found = cli("run", graphs / "add.json", "--json")
     assert found.code == 4
     error = found.json()["error"]

@@ -15,10 +15,9 @@ FOLDERS = ("graph_api", "jit", "provider", "hipdnn_plugin")
 MAY_IMPORT = {
     "graph_api": ("graph_api",),
     "jit": ("graph_api", "jit"),
-    "provider": ("graph_api", "jit", "provider", "hipdnn_plugin.abi"),
+    "provider": ("graph_api", "jit", "provider"),
     "provider.cli.plugin": (*FOLDERS, ""),  # the one command about what lies above
     "hipdnn_plugin": (*FOLDERS, ""),
-    "hipdnn_plugin.abi": ("graph_api", "hipdnn_plugin.abi"),
 }
 CORE = {"numpy", "ml_dtypes", "iree", "torch_mlir", "hip"}
 THIRD_PARTY = {

@@ -15,9 +15,9 @@ from hipdnn_iree.graph_api.errors import ArtifactError, CompileError, NotSupport
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.jit import support
 from hipdnn_iree.jit.inspect.isa import read_kernels
-from hipdnn_iree.jit.pipeline import MLIR, VMFB
 from hipdnn_iree.jit.settings import scope
-from under_settings import cache_key, compile_graph, dump, store
+from hipdnn_iree.jit.stages import MLIR, VMFB
+from under_settings import cache_key, compile_source, dump, store
 
 CPU, GFX942 = Target.parse("cpu"), Target.parse("gfx942")
 
@@ -37,8 +37,8 @@ def conv() -> FrozenGraph:
 
 def test_a_second_compilation_is_a_hit_whatever_the_names(tmp_path: Path) -> None:
     with scope(cache_dir=tmp_path):
-        first = compile_graph(relu("a"), CPU)
-        again = compile_graph(relu("another name"), CPU)
+        first = compile_source(relu("a"), CPU)
+        again = compile_source(relu("another name"), CPU)
     assert (first.cache, again.cache) == ("miss", "hit")
     assert again.vmfb == first.vmfb
     assert again.signature == first.signature
@@ -48,21 +48,21 @@ def test_a_second_compilation_is_a_hit_whatever_the_names(tmp_path: Path) -> Non
 
 def test_off_neither_reads_nor_writes(tmp_path: Path) -> None:
     with scope(cache_dir=tmp_path, cache_mode="off"):
-        assert [compile_graph(relu(), CPU).cache for _ in range(2)] == ["off", "off"]
+        assert [compile_source(relu(), CPU).cache for _ in range(2)] == ["off", "off"]
     assert not list(tmp_path.rglob("*.vmfb"))
 
 
 def test_verify_compiles_again_and_compares(tmp_path: Path) -> None:
     with scope(cache_dir=tmp_path):
-        compile_graph(relu(), CPU)
+        compile_source(relu(), CPU)
     with scope(cache_dir=tmp_path, cache_mode="verify"):
-        assert compile_graph(relu(), CPU).cache == "verified"
+        assert compile_source(relu(), CPU).cache == "verified"
 
 
 def test_verify_reports_an_entry_that_compiling_does_not_give(tmp_path: Path) -> None:
     graph = relu()
     with scope(cache_dir=tmp_path):
-        other = compile_graph(relu(size=6), CPU)
+        other = compile_source(relu(size=6), CPU)
         key = cache_key(graph, CPU)
         manifest = {
             "sha256": other.sha256,
@@ -73,7 +73,7 @@ def test_verify_reports_an_entry_that_compiling_does_not_give(tmp_path: Path) ->
         }
         store().put(key, {VMFB: other.vmfb, MLIR: b""}, manifest)
     with scope(cache_dir=tmp_path, cache_mode="verify"), pytest.raises(ArtifactError, match=VMFB):
-        compile_graph(graph, CPU)
+        compile_source(graph, CPU)
 
 
 def test_the_key_names_everything_that_decides_the_code() -> None:
@@ -92,7 +92,7 @@ def test_a_failure_stores_nothing_and_names_the_node(tmp_path: Path) -> None:
     graph.relu(graph.tensor(dims=(3,)), name="the node").set_output()
     flags = ("--iree-llvmcpu-target-cpu=no-such-cpu",)
     with scope(cache_dir=tmp_path, compiler_extra_flags=flags), pytest.raises(CompileError) as info:
-        compile_graph(graph.freeze(), CPU)
+        compile_source(graph.freeze(), CPU)
     assert info.value.reproducer
     assert (Path(info.value.reproducer) / "module.mlir").is_file()
     assert not list(tmp_path.rglob(VMFB))

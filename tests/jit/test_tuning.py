@@ -15,7 +15,7 @@ from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.target import GFX9_SKUS
 from under_settings import (
     cache_key,
-    compile_graph,
+    compile_source,
     dump,
     flags,
     inspect_graph,
@@ -121,7 +121,7 @@ def test_a_bad_spec_is_named_not_the_graph(tmp_path: Path, text: str) -> None:
         scope(compiler_tuning_dir=tmp_path, reproducers_keep=0),
         pytest.raises(SettingError, match=rf"tuning spec '{re.escape(str(spec))}'") as caught,
     ):
-        compile_graph(product(), Target.parse("mi300x"))
+        compile_source(product(), Target.parse("mi300x"))
     assert "product" not in str(caught.value)
 
 

@@ -15,7 +15,7 @@ from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.jit import support
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import expect
-from under_settings import compile_graph
+from under_settings import compile_source
 
 Run = Callable[..., Any]
 
@@ -241,7 +241,7 @@ def test_gfx9_completes_rows_while_it_reads_them(
         made.y.set_output()
         return g
 
-    compiled = compile_graph(graph(1000).freeze(), Target.parse("gfx942"))
+    compiled = compile_source(graph(1000).freeze(), Target.parse("gfx942"))
     found = compiled.statistics
     assert (found["dispatches"], found["fills"], found["copies"]) == (dispatches, 0, 0)
     assert found["transient_bytes"] == (8 * 1024 if op == "layernorm" else 0)

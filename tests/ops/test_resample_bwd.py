@@ -14,7 +14,7 @@ from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import execute, expect
 from hipdnn_iree.provider.registry import engine
-from under_settings import compile_graph, dump
+from under_settings import compile_source, dump
 
 Run = Callable[..., Any]
 AVERAGE = "avgpool_exclude_padding"
@@ -201,4 +201,4 @@ def test_it_compiles_for_every_gfx9(target: str) -> None:
     g = gradient(
         resample_mode="maxpool", padding_mode="neg_inf_pad", index=(2, 3, 4, 5), kind="half"
     )
-    assert compile_graph(g.freeze(), Target.parse(target)).vmfb
+    assert compile_source(g.freeze(), Target.parse(target)).vmfb

@@ -16,7 +16,7 @@ from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import execute, expect
 from hipdnn_iree.provider.registry import engine
-from under_settings import compile_graph, dump
+from under_settings import compile_source, dump
 
 Run = Callable[..., Any]
 Array = np.ndarray[Any, Any]
@@ -243,7 +243,7 @@ def test_padding_that_is_not_seen_has_one_spelling() -> None:
 
 @pytest.mark.parametrize("target", ["gfx908", "gfx90a", "gfx950"])
 def test_it_compiles_for_every_gfx9(target: str) -> None:
-    assert compile_graph(pool(index=True, kind="half").freeze(), Target.parse(target)).vmfb
+    assert compile_source(pool(index=True, kind="half").freeze(), Target.parse(target)).vmfb
 
 
 @pytest.mark.parametrize("options", [{}, {"index": True}])

@@ -14,9 +14,10 @@ from hipdnn_iree.graph_api.formats.flatbuffer.engine_messages import (
     encode_config,
 )
 from hipdnn_iree.hipdnn_plugin import messages, serving
-from hipdnn_iree.hipdnn_plugin.abi import PluginError, Status, status_of
+from hipdnn_iree.hipdnn_plugin.abi import PluginError, status_of
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.target import Target
+from hipdnn_iree.provider.plugin_abi import Status
 
 GRAPHS = Path(__file__).parents[1] / "data" / "opgraphs"
 CPU = Target.parse("cpu")

@@ -13,10 +13,10 @@ import pytest
 from hipdnn_iree.graph_api.errors import DeviceError
 from hipdnn_iree.graph_api.formats.flatbuffer.engine_messages import EngineConfig, encode_config
 from hipdnn_iree.hipdnn_plugin import devices
-from hipdnn_iree.hipdnn_plugin.abi import ConstData
 from hipdnn_iree.hipdnn_plugin.devices import CPU, place_of
 from hipdnn_iree.hipdnn_plugin.plugin import Plugin
 from hipdnn_iree.hipdnn_plugin.serving import ENGINE_ID
+from hipdnn_iree.provider.plugin_abi import ConstData
 
 GRAPH = (Path(__file__).parents[1] / "data" / "opgraphs" / "pw_relu_all.bin").read_bytes()
 

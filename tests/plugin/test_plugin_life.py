@@ -243,7 +243,7 @@ def test_python_host_shares_its_interpreter(library: Path, mode: int) -> None:
 
 
 def test_exports_are_hipdnns_and_nothing_else(library: Path) -> None:
-    from hipdnn_iree.hipdnn_plugin.abi import ENTRY_POINTS
+    from hipdnn_iree.provider.plugin_abi import ENTRY_POINTS
 
     listing = subprocess.run(
         ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True
@@ -263,16 +263,17 @@ def test_exports_are_hipdnns_and_nothing_else(library: Path) -> None:
 def test_table_is_that_of_the_source() -> None:
     """Names and order of the entry points in C and in Python."""
     from hipdnn_iree.hipdnn_plugin import abi, library
+    from hipdnn_iree.provider.plugin_abi import ENTRY_POINTS
 
     source = library.SOURCE.read_text()
     block = source[
         source.index("#define FORWARDED(X)") : source.index("static void exit_early(void);")
     ]
     names = re.findall(r"^\s+X\((\w+),", block, re.M)
-    assert names == list(abi.ENTRY_POINTS)
+    assert names == list(ENTRY_POINTS)
     parameters = re.findall(r"^\s+X\(\w+,\s*\\?\s*\((.*?)\),", block, re.M | re.S)
     for name, text in zip(names, parameters, strict=True):
-        assert text.count(",") + 1 == len(abi.ENTRY_POINTS[name]), name
+        assert text.count(",") + 1 == len(ENTRY_POINTS[name]), name
     assert f"#define TABLE_VERSION {abi.TABLE_VERSION} " in source
     fields = [name for name, _ in abi.ShimTable._fields_][: -len(names)]
     struct = source[source.index("static struct table {") : source.index("#define FIELD")]

@@ -15,10 +15,11 @@ import pytest
 from hipdnn_iree.graph_api.errors import ArtifactError
 from hipdnn_iree.graph_api.formats.flatbuffer.engine_messages import EngineConfig, encode_config
 from hipdnn_iree.hipdnn_plugin import doctor, payload, serving
-from hipdnn_iree.hipdnn_plugin.abi import ConstData, PluginError, Status, read_bytes, status_of
+from hipdnn_iree.hipdnn_plugin.abi import PluginError, read_bytes, status_of
 from hipdnn_iree.hipdnn_plugin.overrides import read_shapes
 from hipdnn_iree.hipdnn_plugin.plugin import Plugin
 from hipdnn_iree.jit.target import Target
+from hipdnn_iree.provider.plugin_abi import ConstData, Status
 
 GRAPHS = Path(__file__).parents[1] / "data" / "opgraphs"
 SIMPLE = (GRAPHS / "pw_relu_all.bin").read_bytes()

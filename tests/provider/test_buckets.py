@@ -184,10 +184,10 @@ def test_code_of_a_bucket_runs_smaller_sizes(build: Build, kind: str) -> None:
 
 def test_few_codes_serve_many_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[FrozenGraph] = []
-    real = pipeline.compile_graph
+    real = pipeline.compile_source
     from hipdnn_iree.provider.engines.iree import iree_engine as iree
 
-    monkeypatch.setattr(iree, "compile_graph", lambda g, *more: done.append(g) or real(g, *more))
+    monkeypatch.setattr(iree, "compile_source", lambda g, *more: done.append(g) or real(g, *more))
     plan = graph(mlp).build("cpu", buckets={"n": 16})
     assert isinstance(plan, BucketPlan)
     for size in (3, 17, 16, 5, 32, 3):

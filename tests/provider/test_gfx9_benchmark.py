@@ -33,8 +33,6 @@ def test_every_workload_is_served(gfx9: ModuleType) -> None:
     for name, workload in gfx9.WORKLOADS.items():
         graph = workload.build().freeze()
         assert list(problems(graph, Target.parse("gfx942"))) == [], name
-        matrix = [n for n in graph.nodes if n.op.NAME in ("matmul", "sdpa") or "conv" in n.op.NAME]
-        assert workload.products in (len(matrix), 0), name
 
 
 def test_the_plain_form_permutes_every_operand(gfx9: ModuleType) -> None:

@@ -41,7 +41,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_pairs_in_order_with_failures_between(own_cache: Path, monkeypatch) -> None:
-    real, calls = pipeline.compile_graph, []
+    real, calls = pipeline.compile_source, []
 
     def counted(graph, target, options):
         calls.append((graph.name, str(target)))
@@ -51,7 +51,7 @@ def test_pairs_in_order_with_failures_between(own_cache: Path, monkeypatch) -> N
             raise ZeroDivisionError("oops")
         return real(graph, target, options)
 
-    monkeypatch.setattr(pipeline, "compile_graph", counted)
+    monkeypatch.setattr(pipeline, "compile_source", counted)
     broken = Graph("broken", io_data_type="float")
     broken.add(broken.tensor(dims=(2, 3)), broken.tensor(dims=(4, 5))).set_output()
     graphs = [relu(), broken, relu(3, "crashes"), relu(4, "again"), relu(5, "bug"), relu().freeze()]
@@ -92,7 +92,7 @@ def test_extra_workers_leave_and_shared_ones_stay(own_cache: Path, monkeypatch) 
         made.append(self)
 
     monkeypatch.setattr(client.WorkerPool, "__init__", noted)
-    monkeypatch.setattr(pipeline, "compile_graph", lambda *_: SimpleNamespace(cache="miss"))
+    monkeypatch.setattr(pipeline, "compile_source", lambda *_: SimpleNamespace(cache="miss"))
     precompile([relu(7)], jobs=3)
     assert [(c.jobs, c.closed) for c in made] == [(3, True)]
     precompile([relu(8)])
@@ -204,7 +204,8 @@ def test_require_precompiled_is_off_or_on(monkeypatch) -> None:
 
 
 def test_hipdnn_asks_the_next_engine_then() -> None:
-    from hipdnn_iree.hipdnn_plugin.abi import Status, status_of
+    from hipdnn_iree.hipdnn_plugin.abi import status_of
+    from hipdnn_iree.provider.plugin_abi import Status
 
     error = NotPrecompiledError("no", graph="", target="cpu", key="", cache="", nearest="")
     assert status_of(error) is Status.NOT_APPLICABLE

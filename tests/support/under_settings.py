@@ -25,8 +25,8 @@ def key_ingredients() -> dict[str, str]:
     return code().key_ingredients()
 
 
-def compile_graph(graph, target):
-    return pipeline.compile_graph(graph, target, build())
+def compile_source(graph, target):
+    return pipeline.compile_source(graph, target, build())
 
 
 def dump(graph, target, folder):

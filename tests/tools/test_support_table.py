@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ from hipdnn_iree.provider.sweep.samples import op_of, sample_problems
 
 from tools.survey.table import (
     compiled_entry,
+    dumps,
     emulated_entry,
+    loads,
     stale,
     uncompiled,
 )
@@ -24,7 +26,7 @@ REPAIR = "run scripts/compile_matrix --rules-only (or -k OP, to compile), then s
 
 @pytest.fixture(scope="module")
 def table() -> Any:
-    return json.loads(PATH.read_text(encoding="utf-8"))
+    return loads(PATH.read_text(encoding="utf-8"))
 
 
 def test_the_table_says_what_the_rules_say(table: Any) -> None:
@@ -40,6 +42,13 @@ def test_nothing_in_the_table_is_wrong_or_fails(table: Any) -> None:
                 assert not entry["failed"], where
                 assert not entry.get("emulated", {}).get("wrong"), where
                 assert (target == "cpu") <= ("emulated" not in entry or not entry["emulated"]["ok"])
+
+
+def test_the_file_leaves_out_what_is_empty(table: Any) -> None:
+    text = PATH.read_text(encoding="utf-8")
+    assert dumps(table) == text
+    assert loads(dumps(table)) == table
+    assert not re.search(r"\{\}|\[\]|null", text)
 
 
 def test_what_is_out_of_date_is_found(table: Any) -> None:

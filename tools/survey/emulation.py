@@ -24,11 +24,12 @@ import numpy as np
 from hipdnn_iree.graph_api.errors import HipdnnIreeError, SettingError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.jit.options import BuildOptions
-from hipdnn_iree.jit.pipeline import VMFB, Compiled, dump
+from hipdnn_iree.jit.pipeline import Compiled, dump
 from hipdnn_iree.jit.runtime.arrays import pack, unpack, view
 from hipdnn_iree.jit.runtime.elements import is_packed, numpy_dtype
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.signature import ArgSpec
+from hipdnn_iree.jit.stages import VMFB
 from hipdnn_iree.provider.reference.convert import Array
 from hipdnn_iree.provider.verify import Report, compare, expect, random_inputs
 

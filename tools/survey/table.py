@@ -12,19 +12,32 @@ with in each entry
   (sample to reason), ``seconds`` (the slowest), ``dispatches``, ``spills``, ``mfma`` (the most) and
   ``ir``, a digest of what was compiled;
 - ``emulated``: ``ok`` (number), ``wrong`` (samples), ``not`` (reason to number), only gfx9.
+
+The file leaves out what is empty, `loads` puts it back.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
 from hipdnn_iree.graph_api.ops import OPS
+from hipdnn_iree.provider.sweep.json_text import json_lines
 from hipdnn_iree.provider.sweep.serving import TARGETS, Served, serving
 
-__all__ = ["Table", "compiled_entry", "emulated_entry", "served_entry", "stale", "uncompiled"]
+__all__ = [
+    "Table",
+    "compiled_entry",
+    "dumps",
+    "emulated_entry",
+    "loads",
+    "served_entry",
+    "stale",
+    "uncompiled",
+]
 
 Table = dict[str, dict[str, dict[str, dict[str, Any]]]]
 Row = Mapping[str, Any]
@@ -88,6 +101,37 @@ def _reason(note: str) -> str:
         words = note.partition("line ")[2].partition(": ")[2].split()
         return f"instruction {words[0]}" if words else "an instruction"
     return "other"
+
+
+def loads(text: str) -> dict[str, Any]:
+    """Return a table from its JSON text, with all keys in each entry."""
+    data: dict[str, Any] = json.loads(text)
+    return {**data, "ops": _mapped(data["ops"], _filled)}
+
+
+def dumps(data: Mapping[str, Any]) -> str:
+    """Return the JSON text of a table, a data type of an op a line, without what is empty."""
+    return json_lines({**data, "ops": _mapped(data["ops"], _stripped)}, 3) + "\n"
+
+
+def _mapped(ops: Table, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Table:
+    return {
+        op: {t: {where: change(e) for where, e in by.items()} for t, by in by_type.items()}
+        for op, by_type in ops.items()
+    }
+
+
+def _filled(entry: dict[str, Any]) -> dict[str, Any]:
+    found = {**compiled_entry(()), "declined": {}, **entry}
+    if "emulated" in entry:
+        found["emulated"] = {**emulated_entry(()), **entry["emulated"]}
+    return found
+
+
+def _stripped(entry: dict[str, Any]) -> dict[str, Any]:
+    emulated = {key: value for key, value in entry.get("emulated", {}).items() if value}
+    found = {**entry, "emulated": emulated}
+    return {key: value for key, value in found.items() if value or value == 0}
 
 
 def stale(table: Mapping[str, Any]) -> Iterator[str]:

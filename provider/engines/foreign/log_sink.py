@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import CFUNCTYPE, c_char_p, c_int, c_void_p
 
-from ....hipdnn_plugin.abi import Severity
+from ...plugin_abi import Severity
 
 __all__ = ["SINK", "Sink", "listening"]
 

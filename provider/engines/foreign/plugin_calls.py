@@ -19,7 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....graph_api.errors import FormatError
-from ....hipdnn_plugin.abi import ENTRY_POINTS, ConstData, DeviceBuffer, Severity, Status
+from ...plugin_abi import (
+    ENGINE_FUNCTIONS,
+    PLUGIN_FUNCTIONS,
+    ConstData,
+    DeviceBuffer,
+    Severity,
+    Status,
+)
 from .foreign_rules import MisfitError, problem
 from .log_sink import Sink
 
@@ -37,24 +44,10 @@ __all__ = [
     "version_of",
 ]
 
-_PLUGIN = {
-    "hipdnnPluginGetName": (c_void_p,),
-    "hipdnnPluginGetVersion": (c_void_p,),
-    "hipdnnPluginGetType": (c_void_p,),
-    "hipdnnPluginGetLastErrorString": (c_void_p,),
-    "hipdnnPluginGetApiVersion": (c_void_p,),
-    "hipdnnPluginSetLoggingCallback": (c_void_p,),
-    "hipdnnPluginSetLogLevel": (c_int,),
-}
-_ENGINE = {
-    "GetAllEngineIds": (c_void_p, c_uint32, c_void_p),
-    "GetEngineName": (c_int64, c_void_p),
-    **ENTRY_POINTS,
-}
-_NAMES = {**_PLUGIN, **{f"hipdnnEnginePlugin{name}": kinds for name, kinds in _ENGINE.items()}}
+_NAMES = {**PLUGIN_FUNCTIONS, **ENGINE_FUNCTIONS}
 
 REQUIRED = (
-    *list(_PLUGIN)[:4],
+    *list(PLUGIN_FUNCTIONS)[:4],
     *(
         f"hipdnnEnginePlugin{name}"
         for name in (

@@ -19,10 +19,10 @@ from ....graph_api.errors import HipdnnIreeError, Problem
 from ....graph_api.formats.flatbuffer.encode import required_api
 from ....graph_api.formats.flatbuffer.engine_messages import EngineConfig, encode_config
 from ....graph_api.frozen import FrozenGraph
-from ....hipdnn_plugin.abi import Severity
 from ....jit.settings import settings
 from ....jit.target import Target
 from ...engine import EngineKnob
+from ...plugin_abi import Severity
 from . import places
 from .foreign_knobs import as_engine_knobs, values
 from .foreign_plan import Override, Session, release

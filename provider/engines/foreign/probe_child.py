@@ -48,7 +48,7 @@ def main(pipe: int, parent: int) -> None:
 
 
 def _look(path: Path, tell: Any) -> dict[str, Any]:
-    from ....hipdnn_plugin.abi import Severity
+    from ...plugin_abi import Severity
     from .log_sink import listening
     from .plugin_calls import OPTIONAL, Library
     from .probe_report import Found, Report
@@ -121,7 +121,7 @@ def _era(library: Any) -> str:
 
 
 def _trial(path: Path, wanted: dict[str, Any], tell: Any) -> dict[str, Any]:
-    from ....hipdnn_plugin.abi import Severity
+    from ...plugin_abi import Severity
     from .log_sink import listening
     from .plugin_calls import Library
     from .probe_report import Trial

@@ -16,7 +16,7 @@ from ....jit import support
 from ....jit.lowering import LOWERINGS
 from ....jit.lowering.forms import choices, merged
 from ....jit.options import BuildOptions, CompileOptions
-from ....jit.pipeline import Compiled, compile_graph, made_with
+from ....jit.pipeline import Compiled, compile_source, made_with
 from ....jit.settings import DATA_TILING, KNOBS, OPT_LEVELS, Settings, scope, settings
 from ....jit.target import Target
 from ....jit.work import cpu_us
@@ -102,7 +102,7 @@ class IreeEngine(Engine):
     ) -> Plan:
         chosen = checked_knobs(self, graph, target, knobs)
         with under(chosen) as now:
-            compiled = compile_graph(graph, target, BuildOptions.of(now))
+            compiled = compile_source(graph, target, BuildOptions.of(now))
             return self.plan(graph, target, chosen, compiled)
 
     def plan(
