@@ -9,7 +9,7 @@ from math import prod
 from operator import index
 
 from .arguments import shown
-from .dynamic import DynamicDim
+from .dynamic_dim import DynamicDim
 from .errors import GraphError, Problem
 
 __all__ = [

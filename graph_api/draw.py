@@ -11,12 +11,12 @@ from .dtypes import DataType
 from .layout import channels_last_strides, contiguous_strides, same_strides
 
 if TYPE_CHECKING:
+    from .building import GraphBuilder
     from .frozen import FrozenGraph
-    from .graph import Graph
     from .ops.base import Op
     from .tensor import Tensor, TensorSpec
 
-__all__ = ["describe", "layout_name", "to_dot", "to_mermaid"]
+__all__ = ["describe", "describe_unfrozen", "layout_name", "to_dot", "to_mermaid"]
 
 
 def layout_name(dims: Sequence[int], strides: Sequence[int]) -> str:
@@ -37,22 +37,27 @@ def tensor_text(spec: TensorSpec) -> str:
     return f"{spec.data_type.json}[{dims}]" + ("" if layout == "contiguous" else f" {layout}")
 
 
-def describe(graph: Graph | FrozenGraph) -> str:
-    """Return a readable listing of a graph, frozen or still being built; one line a node."""
-    from .frozen import FrozenGraph
-
-    lines = [
+def _headline(graph: GraphBuilder | FrozenGraph) -> str:
+    return (
         f"{type(graph).__name__} {graph.name!r} (io {graph.io_data_type.json}, intermediate "
         f"{graph.intermediate_data_type.json}, compute {graph.compute_data_type.json})"
-    ]
-    if isinstance(graph, FrozenGraph):
-        specs = {uid: operand(t, _shown(t.name) or f"#{uid}") for uid, t in graph.tensors.items()}
-        for node in graph.nodes:
-            results = [(specs[u], graph.tensors[u].virtual) for u in node.outputs.values()]
-            operands = [(p, specs[u]) for p, u in node.inputs.items()]
-            lines.append(_line(node.label, node.op, results, operands))
-        return "\n".join(lines)
+    )
 
+
+def describe(graph: FrozenGraph) -> str:
+    """Return a readable listing of a graph; one line a node."""
+    lines = [_headline(graph)]
+    specs = {uid: operand(t, _shown(t.name) or f"#{uid}") for uid, t in graph.tensors.items()}
+    for node in graph.nodes:
+        results = [(specs[u], graph.tensors[u].virtual) for u in node.outputs.values()]
+        operands = [(p, specs[u]) for p, u in node.inputs.items()]
+        lines.append(_line(node.label, node.op, results, operands))
+    return "\n".join(lines)
+
+
+def describe_unfrozen(graph: GraphBuilder) -> str:
+    """Return such a listing of a graph that is still being built."""
+    lines = [_headline(graph)]
     numbers = {id(t): i for i, t in enumerate(graph.tensors)}
 
     def text(tensor: Tensor) -> str:

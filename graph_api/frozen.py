@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from .dtypes import DataType
-from .dynamic import DynamicDim, marked
+from .dynamic_dim import DynamicDim
 from .errors import GraphError
 from .ops.base import Op
 from .order import Shape, canonical_order
@@ -21,7 +21,7 @@ from .validate import Resolution, resolve
 from .values import stored
 
 if TYPE_CHECKING:
-    from .graph import Graph, Node
+    from .building import GraphBuilder, Node
 
 __all__ = ["FrozenGraph", "FrozenNode", "freeze"]
 
@@ -207,8 +207,8 @@ def _plain(op: Op) -> dict[str, Any]:
     return {f.name: plain(getattr(op, f.name)) for f in fields(op) if f.compare}
 
 
-def freeze(graph: Graph) -> FrozenGraph:
-    """Return the immutable form of a graph.
+def freeze(graph: GraphBuilder) -> FrozenGraph:
+    """Return the immutable form of a graph, with the examples of dynamic dims as plain sizes.
 
     Raises
     ------
@@ -239,7 +239,7 @@ def freeze(graph: Graph) -> FrozenGraph:
             offsets = by_uid[spec.ragged_offset_uid]
             specs.setdefault(offsets.uid, _freeze_tensor(offsets, found))
     written = {uid for node in nodes for uid in node.outputs.values()}
-    frozen = FrozenGraph(
+    return FrozenGraph(
         name=graph.name,
         io_data_type=graph.io_data_type,
         intermediate_data_type=graph.intermediate_data_type,
@@ -252,8 +252,6 @@ def freeze(graph: Graph) -> FrozenGraph:
         preferred_engine_id=graph.preferred_engine_id,
         is_override_shape_enabled=graph.is_override_shape_enabled,
     )
-    given = {tensor.uid: tensor.dynamic for tensor in graph.tensors if tensor.dynamic}
-    return marked(frozen, graph.symbols, given) if given else frozen
 
 
 def _kept(nodes: Sequence[Node]) -> list[Node]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .dynamic import DERIVED
+from .dynamic_dim import DERIVED
 from .errors import Problem
 from .frozen import FrozenGraph, FrozenNode
 from .ops import OPS

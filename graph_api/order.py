@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .graph import Node
+    from .building import Node
 
 __all__ = ["Shape", "canonical_order", "topological"]
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 from operator import index
 
 from . import arguments
+from .building import GraphBuilder, Node
 from .errors import GraphError, Problem
 from .frozen import FrozenGraph, FrozenNode, freeze
-from .graph import Graph, Node
 from .layout import analyse, strides_like
 from .ops.base import Ports, PortView
 from .tensor import Tensor, TensorSpec
@@ -97,7 +97,7 @@ def specialise(graph: FrozenGraph, shapes: Mapping[int, Shape]) -> FrozenGraph:
     problems = list(_misfits(graph, shapes))
     if problems:
         raise _refusal(graph, problems)
-    other = Graph(
+    other = GraphBuilder(
         graph.name,
         io_data_type=graph.io_data_type,
         intermediate_data_type=graph.intermediate_data_type,
@@ -175,7 +175,7 @@ def _refusal(graph: FrozenGraph, problems: Sequence[Problem]) -> GraphError:
     return GraphError(f"graph {graph.name!r} breaks {count} rule(s) with these dims", problems)
 
 
-def _tensor(graph: Graph, spec: TensorSpec, shape: Shape | None, *, written: bool) -> Tensor:
+def _tensor(graph: GraphBuilder, spec: TensorSpec, shape: Shape | None, *, written: bool) -> Tensor:
     dims, strides = shape or (None, None)
     if not written:
         dims = dims or spec.dims

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from . import arguments
 from .dtypes import DataType
-from .dynamic import DynamicDim, split_dims
+from .dynamic_dim import DynamicDim, split_dims
 from .layout import Layout, analyse
 from .values import Scalar
 
 if TYPE_CHECKING:
-    from .graph import Graph
+    from .building import GraphBuilder
 
 __all__ = ["Scalar", "Tensor", "TensorSpec"]
 
@@ -78,7 +78,7 @@ class Tensor:
     ``dims``, ``strides`` and ``data_type`` show what was inferred.
     """
 
-    graph: Graph = field(repr=False)
+    graph: GraphBuilder = field(repr=False)
     name: str = ""
     data_type: DataType = DataType.UNSET
     dims: tuple[int, ...] | None = None

@@ -14,7 +14,7 @@ from .tensor import Tensor
 from .values import Scalar, stored
 
 if TYPE_CHECKING:
-    from .graph import Graph
+    from .building import GraphBuilder
 
 __all__ = ["EXTENTS", "MAX_RANK", "RULES", "check_tensor", "default_type", "fits", "label_of"]
 
@@ -49,7 +49,7 @@ def fits(dims: tuple[int, ...]) -> bool:
     return all(d >= 1 for d in dims) and prod(dims) * 8 <= _INT64_MAX
 
 
-def check_tensor(graph: Graph, tensor: Tensor) -> Iterator[Problem]:
+def check_tensor(graph: GraphBuilder, tensor: Tensor) -> Iterator[Problem]:
     """Yield the problems of what was given for a tensor."""
 
     def problem(rule: str, got: object, wanted: str, hint: str = "") -> Problem:
@@ -107,7 +107,7 @@ def check_tensor(graph: Graph, tensor: Tensor) -> Iterator[Problem]:
         )
 
 
-def _check_scalar(graph: Graph, tensor: Tensor, value: Scalar) -> Iterator[Problem]:
+def _check_scalar(graph: GraphBuilder, tensor: Tensor, value: Scalar) -> Iterator[Problem]:
     def problem(got: object, wanted: str) -> Problem:
         return Problem(rule="TENSOR-08", port=label_of(tensor), got=str(got), wanted=wanted)
 
@@ -120,7 +120,7 @@ def _check_scalar(graph: Graph, tensor: Tensor, value: Scalar) -> Iterator[Probl
         yield problem(shown(value), f"a number that {data_type.json} can hold")
 
 
-def _check_runtime_scalar(graph: Graph, tensor: Tensor) -> Iterator[Problem]:
+def _check_runtime_scalar(graph: GraphBuilder, tensor: Tensor) -> Iterator[Problem]:
     def problem(got: object, wanted: str) -> Problem:
         return Problem(rule="TENSOR-11", port=label_of(tensor), got=str(got), wanted=wanted)
 
@@ -133,7 +133,7 @@ def _check_runtime_scalar(graph: Graph, tensor: Tensor) -> Iterator[Problem]:
         yield problem(data_type.json, "a type of at least 8 bits")
 
 
-def default_type(graph: Graph, tensor: Tensor) -> DataType:
+def default_type(graph: GraphBuilder, tensor: Tensor) -> DataType:
     """Return a tensor's own data type, or the graph's for its kind; UNSET when there is none."""
     if tensor.data_type is not DataType.UNSET:
         return tensor.data_type

@@ -20,7 +20,7 @@ from .tensor import Tensor
 from .tensor_rules import EXTENTS, MAX_RANK, check_tensor, default_type, fits, label_of
 
 if TYPE_CHECKING:
-    from .graph import Graph, Node
+    from .building import GraphBuilder, Node
 
 __all__ = ["RULES", "Resolution", "resolve"]
 
@@ -68,7 +68,9 @@ class Resolution:
     labels: dict[int, str] = field(default_factory=dict)
 
 
-def resolve(graph: Graph, prepare: Callable[[Node, Resolution], None] | None = None) -> Resolution:
+def resolve(
+    graph: GraphBuilder, prepare: Callable[[Node, Resolution], None] | None = None
+) -> Resolution:
     """Check every rule and infer what is missing; the problems are in node order.
 
     ``prepare`` is called for each node, when what it reads is resolved and it itself is not.
@@ -100,7 +102,7 @@ def resolve(graph: Graph, prepare: Callable[[Node, Resolution], None] | None = N
     return result
 
 
-def _check_graph(graph: Graph, labels: Mapping[int, str]) -> Iterator[Problem]:
+def _check_graph(graph: GraphBuilder, labels: Mapping[int, str]) -> Iterator[Problem]:
     if not graph.nodes:
         yield Problem(
             rule="GRAPH-01", got="no nodes", wanted="at least one op", hint="add an op, e.g. relu"
@@ -156,7 +158,7 @@ def _check_graph(graph: Graph, labels: Mapping[int, str]) -> Iterator[Problem]:
         seen[uid] = tensor
 
 
-def _source_view(graph: Graph, tensor: Tensor) -> PortView:
+def _source_view(graph: GraphBuilder, tensor: Tensor) -> PortView:
     strides = tensor.strides
     if tensor.dims is not None and strides is None:
         strides = contiguous_strides(tensor.dims)
@@ -177,7 +179,7 @@ def accumulation_type(types: list[DataType]) -> DataType:
     return DataType.INT64 if DataType.INT64 in types else DataType.INT32
 
 
-def _resolve_node(graph: Graph, node: Node, result: Resolution) -> None:
+def _resolve_node(graph: GraphBuilder, node: Node, result: Resolution) -> None:
     label = result.labels[id(node)]
     found: list[Problem] = list(_check_ports(node, label))
     inputs = {p: result.views.get(id(t)) for p, t in node.inputs.items()}

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self
 
-from ...graph_api.dynamic import DERIVED
+from ...graph_api.dynamic_dim import DERIVED
 from ...graph_api.tensor import TensorSpec
 
 __all__ = ["Dim", "broadcast", "sizes"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ...graph_api.dynamic import DERIVED
+from ...graph_api.dynamic_dim import DERIVED
 from ...graph_api.enums import PointwiseMode
 from ...graph_api.errors import Problem
 from ...graph_api.frozen import FrozenGraph, FrozenNode

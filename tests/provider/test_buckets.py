@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.buckets import Buckets, as_buckets, combinations, read_buckets
-from hipdnn_iree.graph_api.dynamic import DynamicDim, at_sizes
+from hipdnn_iree.graph_api.dynamic import at_sizes
+from hipdnn_iree.graph_api.dynamic_dim import DynamicDim
 from hipdnn_iree.graph_api.errors import BindError, GraphError, NotSupportedError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.independence import mixing

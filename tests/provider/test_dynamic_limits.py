@@ -26,7 +26,8 @@ from dynamic_graphs import (
     sums,
 )
 from hipdnn_iree import Graph
-from hipdnn_iree.graph_api.dynamic import DynamicDim, at_sizes
+from hipdnn_iree.graph_api.dynamic import at_sizes
+from hipdnn_iree.graph_api.dynamic_dim import DynamicDim
 from hipdnn_iree.graph_api.errors import (
     BindError,
     CompileError,

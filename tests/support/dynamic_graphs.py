@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hipdnn_iree import Graph
-from hipdnn_iree.graph_api.dynamic import DynamicDim, at_sizes
+from hipdnn_iree.graph_api.dynamic import at_sizes
+from hipdnn_iree.graph_api.dynamic_dim import DynamicDim
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.engine import Plan
 

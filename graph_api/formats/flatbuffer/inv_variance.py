@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ...building import GraphBuilder, Node
 from ...dtypes import DataType
 from ...frozen import FrozenGraph, FrozenNode
-from ...graph import Graph, Node
 from ...ops.base import Op
 from ...ops.batchnorm_inference import BatchnormInference
 from ...ops.batchnorm_inference_variance_ext import BatchnormInferenceVarianceExt
@@ -50,7 +50,7 @@ def is_variance(meaning: str, era: Era) -> bool:
     return meaning == "variance" or (meaning == "auto" and era is Era.N25)
 
 
-def reinterpret(graph: Graph) -> None:
+def reinterpret(graph: GraphBuilder) -> None:
     """Turn every `batchnorm_inference` of a graph into the op that takes a variance."""
     epsilon: Tensor | None = None
     for node in graph.nodes:

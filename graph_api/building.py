@@ -1,0 +1,349 @@
+"""Building a graph: tensors, op methods, defaults."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from . import arguments
+from .dtypes import DataType
+from .dynamic_dim import DynamicDim, split_dims
+from .dynamic_dim import make as make_dynamic
+from .errors import GraphError, Problem
+from .op_methods import OpMethods
+from .ops.base import Op
+from .tensor import Scalar, Tensor
+from .values import plain_number
+
+if TYPE_CHECKING:
+    from .frozen import FrozenGraph
+
+__all__ = ["GraphBuilder", "Node"]
+
+S = TypeVar("S")
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """An op and the tensors around it, while the graph is built."""
+
+    op: Op
+    inputs: dict[str, Tensor]
+    outputs: dict[str, Tensor]
+    compute_data_type: DataType
+    name: str
+
+
+class GraphBuilder(OpMethods):
+    """What is added to a graph: the part of `Graph` that needs nothing of what is made of it."""
+
+    def __init__(
+        self,
+        name: str = "",
+        *,
+        io_data_type: DataType | str = DataType.UNSET,
+        intermediate_data_type: DataType | str = DataType.UNSET,
+        compute_data_type: DataType | str = DataType.UNSET,
+    ) -> None:
+        self.name = arguments.text(name, port="name")
+        self.io_data_type = arguments.data_type(io_data_type, port="io_data_type")
+        self.intermediate_data_type = arguments.data_type(
+            intermediate_data_type, port="intermediate_data_type"
+        )
+        self.compute_data_type = arguments.data_type(compute_data_type, port="compute_data_type")
+        self._preferred_engine_id: int | None = None
+        self.is_override_shape_enabled = False
+        self.symbols: dict[str, DynamicDim] = {}
+        self.tensors: list[Tensor] = []
+        self.nodes: list[Node] = []
+        self._produced: set[int] = set()
+        self._frozen: FrozenGraph | None = None
+
+    def dynamic(
+        self,
+        name: str,
+        *,
+        range: tuple[int, int] = (1, 2**31 - 1),
+        example: int | None = None,
+    ) -> DynamicDim:
+        """Return a dim that is given at execution: one compiled plan then runs every size of it.
+
+        It is used as an extent in ``tensor(dims=...)`` of inputs; which dims of results follow
+        it is inferred.  There is no arithmetic with it.
+
+        Parameters
+        ----------
+        name : str
+            What messages, files and ``Plan.with_sizes`` call it.
+        range : tuple of int
+            Smallest and largest size, both included.
+        example : int, optional
+            A typical size, at least 2: the size for which rules are checked at once and code is
+            chosen.
+
+        Raises
+        ------
+        GraphError
+            For a name that is taken, and a range or example that makes no sense (DYN-01).
+
+        Examples
+        --------
+        >>> from hipdnn_iree import Graph
+        >>> g = Graph(io_data_type="float")
+        >>> n = g.dynamic("n", range=(1, 4096))
+        >>> y = g.relu(g.tensor(dims=(n, 3))).set_output()
+        >>> g.freeze().tensors[y.uid].dynamic
+        ('n', '')
+        """
+        self.must_be_open()
+        dim = make_dynamic(name, range, example, self.symbols)
+        self.symbols[dim.name] = dim
+        return dim
+
+    def tensor(
+        self,
+        *,
+        dims: Sequence[int | DynamicDim] | None = None,
+        strides: Sequence[int] | None = None,
+        data_type: DataType | str = DataType.UNSET,
+        name: str = "",
+        uid: int | None = None,
+        virtual: bool = False,
+        dim: Sequence[int | DynamicDim] | None = None,
+        stride: Sequence[int] | None = None,
+    ) -> Tensor:
+        """Add a tensor.
+
+        Parameters
+        ----------
+        dims : sequence of int or DynamicDim
+            Logical dims (N, C, spatial...); some may be given at execution (``dynamic``).
+        strides : sequence of int, optional
+            In elements; contiguous when not given.  Inputs may be any dense permutation, padded
+            or broadcast (stride 0); outputs any dense permutation.
+        data_type : DataType or str
+            The graph's I/O type when unset.
+        name : str
+            A label; any text.
+        uid : int, optional
+            What buffers are bound by; a free one is taken when not given.
+        virtual : bool
+            An intermediate value without a buffer.
+        dim, stride : sequence of int, optional
+            What hipDNN and cuDNN call ``dims`` and ``strides``; the same.
+
+        Returns
+        -------
+        Tensor
+        """
+        self.must_be_open()
+        dims, strides = _one_of(dims, dim, "dims"), _one_of(strides, stride, "strides")
+        examples, marks = split_dims(dims)
+        tensor = Tensor(
+            graph=self,
+            name=arguments.text(name, port="name"),
+            data_type=arguments.data_type(data_type, port="data_type"),
+            dims=None if dims is None else arguments.integers(examples, port="dims"),
+            strides=None if strides is None else arguments.integers(strides, port="strides"),
+            virtual=arguments.flag(virtual, port="virtual"),
+            given_uid=arguments.integer(uid, port="uid"),
+            dynamic=marks,
+        )
+        self.tensors.append(tensor)
+        return tensor
+
+    def tensor_like(self, other: Tensor, *, name: str = "") -> Tensor:
+        """Add a tensor with the dims, strides and data type of another one."""
+        tensor = self.tensor(
+            dims=other.dims, strides=other.strides, data_type=other.data_type, name=name
+        )
+        tensor.dynamic = other.dynamic
+        return tensor
+
+    def scalar(
+        self,
+        value: Scalar,
+        *,
+        data_type: DataType | str = DataType.UNSET,
+        name: str = "",
+        uid: int | None = None,
+    ) -> Tensor:
+        """Add a compile-time scalar: dims (1,), no buffer, the value is part of the code.
+
+        Without ``data_type`` it takes the graph's compute type (or, for a graph without one,
+        BOOLEAN, INT64 or DOUBLE after the value's Python type).
+        """
+        number = plain_number(value)
+        if number is None:
+            raise _no_operand("scalar", "value", value, "a bool, int or float")
+        tensor = self.tensor(dims=(1,), data_type=data_type, name=name, uid=uid)
+        tensor.value = number
+        if tensor.data_type is DataType.UNSET:
+            tensor.data_type = self.compute_data_type
+        if tensor.data_type is DataType.UNSET:
+            tensor.data_type = _PYTHON_TYPES[type(number)]
+        return tensor
+
+    def runtime_scalar(
+        self,
+        *,
+        data_type: DataType | str = DataType.UNSET,
+        name: str = "",
+        uid: int | None = None,
+    ) -> Tensor:
+        """Add a scalar whose value is given at each execution: dims (1,), passed by value.
+
+        It is bound like a buffer, to a number or to host memory that holds one, which is then
+        read at each execution.  Without ``data_type`` it takes the graph's compute type, or the
+        I/O type for a graph without one.
+
+        Examples
+        --------
+        >>> from hipdnn_iree import Graph
+        >>> g = Graph(io_data_type="half", compute_data_type="float")
+        >>> alpha = g.runtime_scalar(name="alpha")
+        >>> y = g.mul(g.tensor(dims=(2, 3)), alpha).set_output()
+        >>> g.freeze().tensors[alpha.uid].data_type
+        DataType.FLOAT
+        """
+        tensor = self.tensor(dims=(1,), data_type=data_type, name=name, uid=uid)
+        tensor.runtime_scalar = True
+        if tensor.data_type is DataType.UNSET:
+            tensor.data_type = self.compute_data_type
+        return tensor
+
+    def output(self, tensor: Tensor, *, name: str = "", data_type: DataType | str = "") -> Tensor:
+        """Mark a result as an output, and optionally name it and set its type."""
+        if tensor.graph is not self:
+            problem = Problem(
+                rule="GRAPH-04",
+                port=tensor.name or "tensor",
+                got="a tensor of another graph",
+                wanted="a tensor of this graph",
+            )
+            raise GraphError("the tensor cannot be an output of this graph", [problem])
+        tensor.set_output()
+        if name:
+            tensor.set_name(name)
+        if data_type:
+            tensor.set_data_type(data_type)
+        return tensor
+
+    def add_node(
+        self,
+        op: Op,
+        inputs: Mapping[str, Tensor | Scalar],
+        *,
+        outputs: Mapping[str, Tensor] | Iterable[str] | None = None,
+        compute: DataType | str = DataType.UNSET,
+        name: str = "",
+    ) -> dict[str, Tensor]:
+        """Add an op; what all op methods call.
+
+        Parameters
+        ----------
+        op : Op
+            The op with its parameters.
+        inputs : mapping of port to Tensor or number
+            Connected inputs; a number becomes a compile-time scalar.
+        outputs : mapping of port to Tensor, or ports
+            Tensors to write, or the ports to make virtual tensors for; all by default.
+        compute : DataType or str
+            Type to compute in; the graph's when unset.
+        name : str
+            Label of the node.
+
+        Returns
+        -------
+        dict of str to Tensor
+            The outputs by port.
+        """
+        self.must_be_open()
+        label = arguments.label(name, op.NAME)
+        compute = arguments.data_type(compute, port="compute_data_type", node=label)
+        connected = {
+            port: value if isinstance(value, Tensor) else self._number(label, port, value, compute)
+            for port, value in inputs.items()
+        }
+        if isinstance(outputs, Mapping):
+            results = dict(outputs)
+            for port, value in results.items():
+                if not isinstance(value, Tensor):
+                    raise _no_operand(label, port, value, "a Tensor of this graph")
+        else:
+            ports = [p.name for p in op.OUTPUTS] if outputs is None else list(outputs)
+            results = {port: self.tensor(virtual=True) for port in ports}
+        self.nodes.append(Node(op, connected, results, compute, name))
+        self._produced.update(id(t) for t in results.values())
+        return results
+
+    def _number(self, label: str, port: str, value: object, compute: DataType) -> Tensor:
+        number = plain_number(value)
+        if number is None:
+            wanted = "a Tensor of this graph, or a bool, int or float"
+            raise _no_operand(label, port, value, wanted)
+        kind = DataType.BOOLEAN if isinstance(number, bool) else compute
+        return self.scalar(number, data_type=kind)
+
+    def is_produced(self, tensor: Tensor) -> bool:
+        """Whether a node writes the tensor."""
+        return id(tensor) in self._produced
+
+    def free_uid(self) -> int:
+        """Return the smallest positive uid that no tensor has."""
+        return next(self._free_uids())
+
+    def assign_uids(self) -> None:
+        """Give every tensor without a uid a free one."""
+        free = self._free_uids()
+        for tensor in self.tensors:
+            if tensor.given_uid is None:
+                tensor.given_uid = next(free)
+
+    def _free_uids(self) -> Iterator[int]:
+        taken = {t.given_uid for t in self.tensors}
+        return (uid for uid in itertools.count(1) if uid not in taken)
+
+    @property
+    def preferred_engine_id(self) -> int | None:
+        """hipDNN's id of the engine to take if it serves the graph; set it before ``freeze``."""
+        return self._preferred_engine_id
+
+    @preferred_engine_id.setter
+    def preferred_engine_id(self, value: int | None) -> None:
+        self.must_be_open()  # later it would be a wish that nobody hears
+        self._preferred_engine_id = value
+
+    def must_be_open(self) -> None:
+        """Raise ``GraphError`` once the graph is frozen."""
+        if self._frozen is not None:
+            problem = Problem(
+                rule="GRAPH-07",
+                got="a change after freeze()",
+                wanted="all changes before validate, freeze or build",
+                hint="build a new Graph, or load graph.to_json() again",
+            )
+            raise GraphError("the graph is frozen", [problem])
+
+
+def _one_of(value: S | None, other: S | None, port: str) -> S | None:
+    if value is not None and other is not None:
+        problem = Problem(rule="PARAM-01", port=port, got=f"{port} and {port[:-1]}", wanted="one")
+        raise GraphError("an argument is given twice", [problem])
+    return other if value is None else value
+
+
+def _no_operand(label: str, port: str, value: object, wanted: str) -> GraphError:
+    problem = Problem(
+        rule="PARAM-03", node=label, port=port, got=arguments.shown(value), wanted=wanted
+    )
+    return GraphError("an operand has the wrong type", [problem])
+
+
+_PYTHON_TYPES: dict[type, DataType] = {
+    bool: DataType.BOOLEAN,
+    int: DataType.INT64,
+    float: DataType.DOUBLE,
+}
