@@ -1,17 +1,11 @@
-"""Compiled plans as bytes: a manifest and the code.
-
-Layout, little-endian: 8 bytes magic, u32 version of this layout, u32 length of the manifest,
-32 bytes SHA-256 of all that follows, the manifest (JSON, UTF-8), the code.
-"""
+"""Compiled plans as bytes: a container (`jit.container`) with the code, and what it takes."""
 
 from __future__ import annotations
 
-import json
-import struct
-from hashlib import sha256
 from typing import Any
 
 from ..graph_api.errors import ArtifactError, NotSupportedError
+from ..jit.container import Container, DamagedError, pack
 from ..jit.signature import Signature
 from ..jit.target import Target, cpu_features
 from .overrides import Overrides
@@ -19,14 +13,16 @@ from .program import Program
 
 __all__ = ["load", "save"]
 
-MAGIC = b"HIPDNNIR"
-VERSION = 1
-_HEAD = struct.Struct("<8sII32s")
+FORMAT = "hipdnn-iree plan"
+VERSION = 2
+_CODE = "module.vmfb"
 
 
 def save(program: Program) -> bytes:
     """Return a program as bytes."""
     manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
         "target": str(program.target),
         "cpu": cpu_features() if program.target.is_host else "",
         "iree": _runtime_version(),
@@ -39,9 +35,7 @@ def save(program: Program) -> bytes:
     if program.overrides is not None:
         manifest["settings"] = program.overrides.settings
         manifest["graph"] = program.overrides.graph
-    text = json.dumps(manifest, separators=(",", ":"), sort_keys=True).encode()
-    body = text + program.vmfb
-    return _HEAD.pack(MAGIC, VERSION, len(text), sha256(body).digest()) + body
+    return pack(manifest, {_CODE: program.vmfb})
 
 
 def load(data: bytes, target: Target) -> Program:
@@ -54,16 +48,16 @@ def load(data: bytes, target: Target) -> Program:
     NotSupportedError
         If they are sound, but made for another device or with another version.
     """
-    if len(data) < _HEAD.size or not data.startswith(MAGIC):
-        raise ArtifactError(f"not a plan of hipdnn-iree ({len(data)} bytes)")
-    _, version, length, digest = _HEAD.unpack_from(data)
-    if version != VERSION:
-        raise NotSupportedError(f"the plan has format {version}; this version reads {VERSION}")
-    body = memoryview(data)[_HEAD.size :]
-    if length > len(body) or sha256(body).digest() != digest:
-        raise ArtifactError("the plan is damaged: its checksum is wrong")
     try:
-        return _program(json.loads(bytes(body[:length])), bytes(body[length:]), target)
+        container = Container(data)
+        if container.body.get("format") != FORMAT:
+            raise ArtifactError(f"not a plan of hipdnn-iree ({len(data)} bytes)")
+        version = container.body.get("version")
+        if version != VERSION:
+            raise NotSupportedError(f"the plan has format {version}; this version reads {VERSION}")
+        return _program(container.body, container.part(_CODE), target)
+    except DamagedError as damage:
+        raise ArtifactError(f"not a sound plan of hipdnn-iree: {damage}") from None
     except _NONSENSE as error:
         raise ArtifactError(f"the plan's manifest is not understood: {error!r}") from error
 

@@ -246,9 +246,8 @@ def loads(data: bytes, *, source: str = "graph") -> Graph:
 
     if is_artifact(data):
         from .artifacts.artifact import Artifact
-        from .artifacts.container import Container
 
-        return Artifact(Container(data, source)).graph
+        return Artifact(data, source).graph
     try:
         graph = _decoded(data)
     except FormatError as error:

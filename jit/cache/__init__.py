@@ -1,4 +1,4 @@
-"""Content-addressed cache of compiled code: keys, the store on disk, the memo in memory.
+"""Content-addressed cache of compiled code: keys, and the store on disk.
 
 Uses the standard library only; every name is imported on first use.
 """
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from .key import CacheKey as CacheKey
     from .key import Difference as Difference
     from .key import explain_difference as explain_difference
-    from .memory import MemoryCache as MemoryCache
     from .store import CacheInfo as CacheInfo
     from .store import CacheStore as CacheStore
     from .upkeep import Finding as Finding
@@ -32,7 +31,6 @@ _EXPORTS = {
     "Difference": "key",
     "Entry": "entry",
     "Finding": "upkeep",
-    "MemoryCache": "memory",
     "Miss": "explain",
     "Removed": "upkeep",
     "explain_difference": "key",
@@ -48,7 +46,6 @@ __all__ = [
     "Difference",
     "Entry",
     "Finding",
-    "MemoryCache",
     "Miss",
     "Removed",
     "explain_difference",

@@ -1,18 +1,17 @@
-"""One entry of the cache: its files in memory, and how it is written to and read from a folder.
+"""One entry of the cache: its parts in memory, and its file.
 
-On disk an entry is a folder with one file per stage and ``manifest.json``: schema, digest, the
-readable ingredients of the key, size and SHA-256 of every file, time of making, and what the
-caller wants to be kept with it.  The first member of the manifest, ``"seal"``, is the SHA-256 of
-all bytes after its line, so damage to the manifest itself is noticed before it is parsed.
+On disk an entry is one container (`jit.container`) with a part per stage.  Its manifest holds the
+schema, the digest, the readable ingredients of the key, the time of making, and what the caller
+wants to be kept.
 """
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import re
+import stat
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,41 +19,41 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ..sealed import begins_sealed, seal, unseal
+from ..container import (
+    HEAD,
+    MANIFEST,
+    Container,
+    DamagedError,
+    manifest_bytes,
+    pack,
+)
+from ..sealed import begins_sealed
 from .key import SCHEMA, CacheKey, Readable, plain
 
 __all__ = [
-    "MANIFEST",
-    "DamagedError",
+    "DamagedEntryError",
     "Entry",
-    "GoneError",
+    "bytes_of",
     "glance",
     "make_entry",
     "read_entry",
     "stored_at",
-    "write_entry",
 ]
 
-MANIFEST = "manifest.json"
+FORMAT = "hipdnn-iree cache entry"
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 # Errors of open and read that mean a broken entry rather than a passing trouble of the process.
-_BROKEN = (errno.EIO, errno.EISDIR, errno.ELOOP, errno.ENOTDIR)
+_BROKEN = (errno.EIO, errno.EISDIR, errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
 
 
-class DamagedError(Exception):
-    """An entry is not what it should be: which file, what is wrong, in which folder (inode)."""
+class DamagedEntryError(DamagedError):
+    """An entry is not what it should be: which part, what is wrong, in which file (inode)."""
 
-    def __init__(self, file: str, problem: str) -> None:
-        super().__init__(f"{file}: {problem}" if file else problem)
-        self.file = file
-        self.problem = problem
-        self.inode = 0
-
-
-class GoneError(Exception):
-    """An entry was removed by somebody else while it was read."""
+    def __init__(self, file: str, problem: str, inode: int) -> None:
+        super().__init__(file, problem)
+        self.inode = inode
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -69,14 +68,14 @@ class Entry:
         Readable ingredients of the key.
     created : float
         When it was made, in seconds since 1970.
-    folder : Path or None
-        Where it lies; None if it could not be stored.
+    path : Path or None
+        Its file; None if it could not be stored.
     """
 
     digest: str
     ingredients: Mapping[str, Readable]
     created: float
-    folder: Path | None
+    path: Path | None
     _manifest: dict[str, Any]
     _files: Mapping[str, bytes]
 
@@ -102,15 +101,6 @@ class Entry:
         except KeyError:
             known = ", ".join(self._files) or "none"
             raise KeyError(f"the cache entry has no file {name!r}; it has: {known}") from None
-
-    def path(self, name: str) -> Path | None:
-        """Return where a file lies, for tools and for mapping it; None if it is not stored.
-
-        Another process may remove the entry at any time: opening the path can fail, a mapping
-        that exists stays valid.  ``read`` never fails.
-        """
-        self.read(name)
-        return None if self.folder is None else self.folder / name
 
     def changed_files(self, files: Mapping[str, bytes]) -> tuple[str, ...]:
         """Return the names whose bytes differ from ``files`` or that only one side has.
@@ -146,51 +136,26 @@ def make_entry(key: CacheKey, files: Mapping[str, bytes], manifest: Mapping[str,
     return Entry(key.digest, key.ingredients, time.time(), None, kept, MappingProxyType(contents))
 
 
-def write_entry(entry: Entry, folder_fd: int) -> None:
-    """Write all files of an entry into an open, empty folder and bring them to the disk.
-
-    The manifest comes last; OSError passes through.
-    """
-    for name, data in entry._files.items():
-        _write(folder_fd, name, data)
-    _write(folder_fd, MANIFEST, _manifest_bytes(entry))
-    os.fsync(folder_fd)
-
-
-def _write(folder_fd: int, name: str, data: bytes) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    fd = os.open(name, flags, 0o600, dir_fd=folder_fd)
-    try:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(fd, left) :]
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _manifest_bytes(entry: Entry) -> bytes:
+def bytes_of(entry: Entry) -> bytes:
+    """Return the file of an entry."""
     body = {
+        "format": FORMAT,
         "schema": SCHEMA,
         "digest": entry.digest,
         "created": entry.created,
         "key": {label: plain(value) for label, value in entry.ingredients.items()},
-        "files": {
-            name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-            for name, data in entry._files.items()
-        },
         "manifest": entry._manifest,
     }
-    return seal(body)
+    return pack(body, entry._files)
 
 
-def read_entry(folder: Path, wanted: CacheKey | None = None) -> tuple[Entry, os.stat_result]:
-    """Read a stored entry, check all of it, and return it with the status of its folder.
+def read_entry(path: Path, wanted: CacheKey | None = None) -> tuple[Entry, os.stat_result]:
+    """Read a stored entry, check all of it, and return it with the status of its file.
 
     Parameters
     ----------
-    folder : Path
-        Folder of the entry; its name is the digest.
+    path : Path
+        The file; its name is the digest.
     wanted : CacheKey, optional
         The key that the stored ingredients must match.
 
@@ -198,116 +163,76 @@ def read_entry(folder: Path, wanted: CacheKey | None = None) -> tuple[Entry, os.
     ------
     FileNotFoundError
         If there is no such entry.
-    DamagedError
-        If anything is missing, cut off, changed or meant for another key.
-    GoneError
-        If it vanished while it was read.
+    DamagedEntryError
+        If anything is cut off, changed or meant for another key.
     OSError
         If it cannot be read for a reason that says nothing about the entry.
     """
     try:
-        folder_fd = os.open(folder, _READ | os.O_DIRECTORY)
-    except NotADirectoryError:
-        raise DamagedError("", "is not a folder") from None
+        fd = os.open(path, _READ)
+    except OSError as exc:
+        if exc.errno in _BROKEN:
+            raise DamagedEntryError("", f"cannot be read ({exc.strerror})", 0) from None
+        raise
     try:
-        status = os.fstat(folder_fd)
+        status = os.fstat(fd)
         try:
-            return _read_open(folder, folder_fd, wanted), status
+            if not stat.S_ISREG(status.st_mode):
+                raise DamagedError("", "is not a file")
+            with os.fdopen(fd, "rb", buffering=0, closefd=False) as file:
+                return _checked(path, file.readall(), wanted), status
         except DamagedError as damage:
-            # Removing moves a folder away before it deletes the files, so files that vanish
-            # from a folder still in its place were lost; otherwise this was a removal.
-            if not _still_there(folder, status):
-                raise GoneError from None
-            damage.inode = status.st_ino
+            raise DamagedEntryError(damage.file, damage.problem, status.st_ino) from None
+        except OSError as exc:
+            if exc.errno in _BROKEN:
+                problem = f"cannot be read ({exc.strerror})"
+                raise DamagedEntryError("", problem, status.st_ino) from None
             raise
     finally:
-        os.close(folder_fd)
+        os.close(fd)
 
 
-def _still_there(folder: Path, status: os.stat_result) -> bool:
-    try:
-        return os.path.samestat(os.stat(folder), status)
-    except OSError:
-        return False
-
-
-def _read_open(folder: Path, folder_fd: int, wanted: CacheKey | None) -> Entry:
-    body = _parse(_read(folder_fd, MANIFEST))
+def _checked(path: Path, data: bytes, wanted: CacheKey | None) -> Entry:
+    container = Container(data)
+    body = container.body
+    if (body.get("format"), body.get("schema")) != (FORMAT, SCHEMA):
+        found = f"{body.get('format')!r} with schema {body.get('schema')!r}"
+        raise DamagedError(MANIFEST, f"is of a {found} instead of {FORMAT!r} with {SCHEMA}")
     try:
         ingredients = {
             label: tuple(value) if isinstance(value, list) else value
             for label, value in body["key"].items()
         }
-        sizes = {name: (fact["size"], fact["sha256"]) for name, fact in body["files"].items()}
-        digest, created = str(body["digest"]), float(body["created"])
-        kept = body["manifest"]
+        digest, created, kept = str(body["digest"]), float(body["created"]), body["manifest"]
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise DamagedError(MANIFEST, f"lacks a member ({exc!r})") from None
     if not isinstance(kept, dict):
         raise DamagedError(MANIFEST, "holds something else than what was to be kept")
-    if digest != folder.name:
+    if digest != path.name:
         raise DamagedError(MANIFEST, f"belongs to entry {digest}")
     if wanted is not None and ingredients != dict(wanted.ingredients):
         raise DamagedError(MANIFEST, "holds the ingredients of another key")
-    files: dict[str, bytes] = {}
-    for name, (size, sha256) in sizes.items():
-        if not _FILE_NAME.fullmatch(name):
-            raise DamagedError(MANIFEST, f"names the file {name!r}")
-        data = _read(folder_fd, name, size)
-        if hashlib.sha256(data).hexdigest() != sha256:
-            raise DamagedError(name, "its bytes do not have the SHA-256 that the manifest states")
-        files[name] = data
+    files = {name: container.part(name) for name in container.names}
     return Entry(
-        digest, MappingProxyType(ingredients), created, folder, kept, MappingProxyType(files)
+        digest, MappingProxyType(ingredients), created, path, kept, MappingProxyType(files)
     )
 
 
-def _read(folder_fd: int, name: str, size: int | None = None) -> bytes:
-    try:
-        fd = os.open(name, _READ, dir_fd=folder_fd)
-    except FileNotFoundError:
-        raise DamagedError(name, "is missing") from None
-    except OSError as exc:
-        if exc.errno in _BROKEN:
-            raise DamagedError(name, f"cannot be read ({exc.strerror})") from None
-        raise
-    try:
-        found = os.fstat(fd).st_size
-        if size is not None and found != size:
-            raise DamagedError(name, f"has {found} bytes instead of {size}")
-        with os.fdopen(fd, "rb", buffering=0, closefd=False) as file:
-            return file.readall()
-    except OSError as exc:
-        if exc.errno in _BROKEN:
-            raise DamagedError(name, f"cannot be read ({exc.strerror})") from None
-        raise
-    finally:
-        os.close(fd)
-
-
-def _parse(data: bytes) -> dict[str, Any]:
-    try:
-        body = unseal(data)
-    except ValueError as exc:
-        raise DamagedError(MANIFEST, str(exc)) from None
-    if body.get("schema") != SCHEMA:
-        raise DamagedError(MANIFEST, f"has schema {body.get('schema')!r} instead of {SCHEMA}")
-    return body
-
-
-def glance(folder: Path) -> bytes:
+def glance(path: Path) -> bytes:
     """Return the bytes of an entry's manifest, unchecked; none when it has no sound beginning."""
     try:
-        with open(folder / MANIFEST, "rb", buffering=0) as file:
-            data = file.read()
-    except OSError:
+        with open(path, "rb", buffering=0) as file:
+            head = file.read(HEAD) or b""
+            length = manifest_bytes(head)
+            found = file.read(length) or b""
+    except (OSError, DamagedError):
         return b""
-    return data if begins_sealed(data) else b""
+    return found if len(found) == length and begins_sealed(found) else b""
 
 
-def stored_at(entry: Entry, folder: Path) -> Entry:
-    """Return the entry with the folder it was stored in."""
-    return replace(entry, folder=folder)
+def stored_at(entry: Entry, path: Path) -> Entry:
+    """Return the entry with the file it was stored in."""
+    return replace(entry, path=path)
 
 
 def _copy(value: Any) -> Any:

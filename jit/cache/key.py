@@ -18,7 +18,7 @@ __all__ = ["SCHEMA", "CacheKey", "Difference", "Ingredient", "Readable", "explai
 
 # Raise it when the meaning of an ingredient or the form of an entry on disk changes: it is part
 # of every digest and of the folder name, so old entries are never looked at again.
-SCHEMA = 1
+SCHEMA = 2
 
 Ingredient = str | bytes | tuple[str, ...]
 Readable = str | tuple[str, ...]

@@ -1,16 +1,16 @@
-"""Where things lie in a cache folder, and how they are removed.
+"""Where things are in a cache folder, and how they are removed.
 
 ::
 
     root/                       mode 0700
-      v1/                       number of the schema
-        3f/3fa4…e1/             an entry: manifest.json, module.vmfb, module.mlir, …
-        tmp/<random>/           an entry being written, or one being removed
+      v2/                       number of the schema
+        3f/3fa4…e1              an entry: one file
+        tmp/<random>            an entry being written
         locks/<digest>          held by the process that builds this entry
-      tally                   roughly how many bytes the entries have
+        sizes                   roughly how many bytes the entries have
 
 Everything outside these patterns is left alone, as the root may be any folder a user names.
-The time of last use of an entry is the modification time of its folder.
+The time of last use of an entry is the modification time of its file.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from pathlib import Path
 
 from .key import SCHEMA
 from .locks import is_held, remove_if_free, try_lock
-from .tally import Tally
+from .size_journal import SizeJournal
 
-__all__ = ["Layout", "Stored"]
+__all__ = ["Layout", "Stored", "inode_of"]
 
 _SHARD = re.compile(r"[0-9a-f]{2}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -35,14 +35,14 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An entry as the folder shows it: no file has been opened.
+    """An entry as the folder shows it: it has not been opened.
 
-    ``nbytes`` counts the bytes of all its files; ``used`` is the time of last use in seconds
-    since 1970; ``inode`` tells it from an entry that takes its place later.
+    ``used`` is the time of last use in seconds since 1970; ``inode`` tells it from an entry that
+    takes its place later.
     """
 
     digest: str
-    folder: Path
+    path: Path
     nbytes: int
     used: float
     inode: int
@@ -61,7 +61,7 @@ class Layout:
 
     @property
     def scratch(self) -> Path:
-        """Folder of what is being written or removed."""
+        """Folder of what is being written."""
         return self.top / "tmp"
 
     @property
@@ -70,12 +70,12 @@ class Layout:
         return self.top / "locks"
 
     @property
-    def tally(self) -> Tally:
+    def sizes(self) -> SizeJournal:
         """Bytes of all entries, roughly."""
-        return Tally(self.top / "tally", self.scratch)
+        return SizeJournal(self.top / "sizes", self.scratch)
 
     def entry(self, digest: str) -> Path:
-        """Folder of an entry."""
+        """File of an entry."""
         return self.top / digest[:2] / digest
 
     def make(self) -> None:
@@ -85,72 +85,56 @@ class Layout:
 
     def entries(self) -> Iterator[Stored]:
         """Walk over all entries; those that vanish meanwhile are left out."""
-        for folder in self.folders():
-            stored = self.look(folder)
+        for path in self.paths():
+            stored = self.look(path)
             if stored is not None:
                 yield stored
 
-    def folders(self) -> Iterator[Path]:
+    def paths(self) -> Iterator[Path]:
         """Walk over what has the name and the place of an entry."""
         for shard in _names(self.top, _SHARD):
             for digest in _names(self.top / shard, _DIGEST):
                 if digest.startswith(shard):
                     yield self.top / shard / digest
 
-    def look(self, folder: Path) -> Stored | None:
+    def look(self, path: Path) -> Stored | None:
         """Return size and last use of one entry, or None if it is not there."""
         try:
-            status = os.lstat(folder)
-            with os.scandir(folder) as files:
-                size = sum(file.stat(follow_symlinks=False).st_size for file in files)
-        except NotADirectoryError:
-            size = status.st_size
+            status = os.lstat(path)
         except OSError:
             return None
-        return Stored(folder.name, folder, size, status.st_mtime, status.st_ino)
+        return Stored(path.name, path, status.st_size, status.st_mtime, status.st_ino)
 
     @contextmanager
-    def scratch_folder(self) -> Iterator[tuple[Path, int]]:
-        """Make a scratch folder, yield its path and descriptor, remove it unless it was moved.
+    def scratch_file(self) -> Iterator[tuple[Path, int]]:
+        """Make a scratch file, yield path and descriptor, remove it unless it was moved.
 
         It is locked for as long as this process works on it, so that the leftovers of dead
         processes can be told from the work of living ones.
         """
-        path = self._fresh()
-        path.mkdir(0o700)
+        path = self.scratch / os.urandom(8).hex()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(path, flags, 0o600)
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                _lock_quietly(fd)
-                yield path, fd
-            finally:
-                os.close(fd)
+            with suppress(OSError):  # a file system without locks: age alone decides
+                try_lock(fd)
+            yield path, fd
         finally:
-            delete_tree(path)
+            os.close(fd)
+            with suppress(OSError):
+                os.unlink(path)
 
-    def remove(self, folder: Path, inode: int) -> bool:
-        """Remove an entry if it still is the one with this inode; return whether it was.
-
-        It is moved away first, so that no reader ever sees half of it.
-        """
+    def remove(self, path: Path, inode: int) -> bool:
+        """Remove an entry if it still is the one with this inode; return whether it was."""
         try:
-            if os.lstat(folder).st_ino != inode:
-                return False
-            away = self._fresh()
-            os.rename(folder, away)
-        except FileNotFoundError:
-            # Either somebody else was faster, or there is no scratch folder to move it to.
-            if self.scratch.is_dir():
-                return False
-            away = folder
-        except OSError:  # for example no room for another name in the scratch folder
-            away = folder
-        return delete_tree(away)
+            return os.lstat(path).st_ino == inode and delete_tree(path)
+        except OSError:
+            return False
 
     def sweep(self, min_age_s: float) -> int:
-        """Remove scratch folders and lock files of dead processes; return how many.
+        """Remove scratch files and lock files of dead processes; return how many.
 
-        Scratch folders younger than ``min_age_s`` seconds are kept: their owner may be about
+        Scratch files younger than ``min_age_s`` seconds are kept: their owner may be about
         to lock them, or live on a file system without locks.
         """
         now = time.time()
@@ -162,47 +146,34 @@ class Layout:
             except OSError:
                 continue
             # A time far in the future comes from a clock that was wrong; one just ahead of us
-            # from a folder made since we began.
+            # from a file made since we began.
             if abs(age) >= min_age_s and not is_held(str(path)):
                 removed += delete_tree(path)
         for name in _names(self.locks, _DIGEST):
             removed += remove_if_free(str(self.locks / name))
         return removed
 
-    def _fresh(self) -> Path:
-        return self.scratch / os.urandom(8).hex()
-
 
 def delete_tree(path: Path) -> bool:
-    """Delete a file or folder as far as possible; return whether it is gone by this call."""
+    """Delete a file, or a folder as far as possible; return whether it is gone by this call."""
     try:
-        with os.scandir(path) as found:
-            items = list(found)
-        for item in items:
-            if item.is_dir(follow_symlinks=False):
-                delete_tree(Path(item.path))
-            else:
-                with suppress(FileNotFoundError):  # two processes may sweep at once
-                    os.unlink(item.path)
-        os.rmdir(path)
-    except NotADirectoryError:
-        return _unlink(path)
+        os.unlink(path)
+    except (IsADirectoryError, PermissionError):  # an entry never is a folder; somebody made one
+        import shutil
+
+        shutil.rmtree(path, ignore_errors=True)
+        return not os.path.lexists(path)
     except OSError:
         return False
     return True
 
 
-def _unlink(path: Path) -> bool:
+def inode_of(path: Path) -> int:
+    """Return the inode of a path, 0 when it is not there."""
     try:
-        path.unlink()
+        return os.lstat(path).st_ino
     except OSError:
-        return False
-    return True
-
-
-def _lock_quietly(fd: int) -> None:
-    with suppress(OSError):  # a file system without locks: age alone decides
-        try_lock(fd)
+        return 0
 
 
 def _names(folder: Path, pattern: re.Pattern[str] | None = None) -> list[str]:

@@ -21,20 +21,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .entry import (
-    DamagedError,
-    Entry,
-    GoneError,
-    glance,
-    make_entry,
-    read_entry,
-    stored_at,
-    write_entry,
-)
+from .entry import DamagedEntryError, Entry, bytes_of, glance, make_entry, read_entry, stored_at
 from .key import CacheKey
-from .layout import Layout
+from .layout import Layout, inode_of
 from .locks import key_lock, run_in_forked_child
-from .trust import distrust
+from .trust import unsafe_reason
 from .upkeep import Finding, Removed, trim, verify
 
 __all__ = ["Build", "CacheInfo", "CacheStore"]
@@ -43,7 +34,6 @@ Build = Callable[[], tuple[Mapping[str, bytes], Mapping[str, Any]]]
 
 _TOUCH_S = 60.0  # a time of last use is not written more often
 _SCRATCH_AGE_S = 3600.0
-_RENAMES = 8  # entries of others may come and go while we look at them
 _TRIM_TO = 0.9  # of the cap, so that not every put has to trim
 # Troubles that pass; any other OSError means that this folder will not take entries.
 _PASSING = frozenset(
@@ -142,40 +132,38 @@ class CacheStore:
     def _load(self, key: CacheKey) -> Entry | None:
         if not self._readable():
             return None
-        folder = self._layout.entry(key.digest)
-        for _ in range(3):  # an entry that vanishes may be there anew
-            try:
-                entry, status = read_entry(folder, key)
-            except FileNotFoundError:
-                return None
-            except GoneError:
-                continue
-            except DamagedError as damage:
-                inode = damage.inode or _inode(folder)
-                # Once for each: one that cannot be removed is met again and again.
-                topic = f"damaged {key.digest} {inode}"
-                if self._warn_once(
-                    topic,
-                    f"the cache entry {folder} is damaged and will be rebuilt: {damage}",
-                ):
-                    self._count("damaged")
-                if self._layout.remove(folder, inode):
-                    self._warned.discard(topic)
-                elif _inode(folder) == inode:
-                    self._warn_once("remove", f"cannot remove the damaged entry {folder}")
-                return None
-            except OSError as exc:
-                self._warn_once("read", f"cannot read from the cache {self.root}: {exc}")
-                return None
-            self._touch(folder, status.st_mtime)
-            return entry
-        return None
+        path = self._layout.entry(key.digest)
+        try:
+            entry, status = read_entry(path, key)
+        except FileNotFoundError:
+            return None
+        except DamagedEntryError as damage:
+            self._remove_damaged(key, path, damage)
+            return None
+        except OSError as exc:
+            self._warn_once("read", f"cannot read from the cache {self.root}: {exc}")
+            return None
+        self._touch(path, status.st_mtime)
+        return entry
 
-    def _touch(self, folder: Path, used: float) -> None:
+    def _remove_damaged(self, key: CacheKey, path: Path, damage: DamagedEntryError) -> None:
+        inode = damage.inode or inode_of(path)
+        # Once for each: one that cannot be removed is met again and again.
+        topic = f"damaged {key.digest} {inode}"
+        if self._warn_once(
+            topic, f"the cache entry {path} is damaged and will be rebuilt: {damage}"
+        ):
+            self._count("damaged")
+        if self._layout.remove(path, inode):
+            self._warned.discard(topic)
+        elif inode_of(path) == inode:
+            self._warn_once("remove", f"cannot remove the damaged entry {path}")
+
+    def _touch(self, path: Path, used: float) -> None:
         now = time.time()
         if abs(now - used) > _TOUCH_S:  # also when a wrong clock left a time in the future
             with suppress(OSError):  # a folder that is only read: somebody else looks after it
-                os.utime(folder, (now, now))
+                os.utime(path, (now, now))
 
     # --- writing ---------------------------------------------------------------------------
 
@@ -183,7 +171,7 @@ class CacheStore:
         """Store files and manifest under a key and return the entry.
 
         If another process was first, its entry is kept and returned.  If the entry cannot be
-        stored, it is returned all the same, with ``folder`` None.
+        stored, it is returned all the same, with ``path`` None.
 
         Parameters
         ----------
@@ -245,40 +233,33 @@ class CacheStore:
 
     def discard(self, key: CacheKey) -> bool:
         """Remove the entry of a key; return whether there was one."""
-        folder = self._layout.entry(key.digest)
-        return self._readable() and self._layout.remove(folder, _inode(folder))
+        path = self._layout.entry(key.digest)
+        return self._readable() and self._layout.remove(path, inode_of(path))
 
     def _publish(self, key: CacheKey, entry: Entry) -> Entry:
-        folder = self._layout.entry(key.digest)
-        with self._layout.scratch_folder() as (path, fd):
-            write_entry(entry, fd)
-            for _ in range(_RENAMES):
-                folder.parent.mkdir(0o700, exist_ok=True)
-                try:
-                    os.rename(path, folder)
-                except OSError as exc:
-                    if exc.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-                        raise
-                    theirs = self._load(key)
-                    if theirs is not None:
-                        return theirs
-                    # It was damaged, or trimmed just now: the place is free, or will be.
-                else:
-                    self._count("stored")
-                    return stored_at(entry, folder)
-        return entry
+        path = self._layout.entry(key.digest)
+        with self._layout.scratch_file() as (scratch, fd):
+            _write(fd, bytes_of(entry))
+            # An entry that came meanwhile stays; one that is damaged is gone afterwards.
+            theirs = self._load(key)
+            if theirs is not None:
+                return theirs
+            path.parent.mkdir(0o700, exist_ok=True)
+            os.rename(scratch, path)
+            self._count("stored")
+            return stored_at(entry, path)
 
     def _after_put(self, entry: Entry) -> None:
         """Trim when the entries may have passed the cap; they are counted now and then only."""
-        stored = None if entry.folder is None else self._layout.look(entry.folder)
+        stored = None if entry.path is None else self._layout.look(entry.path)
         if stored is None:
             return
-        total = self._layout.tally.add(stored.nbytes)
+        total = self._layout.sizes.add(stored.nbytes)
         if self.max_bytes is None:
             return
         if total is None:
             total = sum(other.nbytes for other in self._layout.entries())
-            self._layout.tally.set(total)
+            self._layout.sizes.set(total)
         if total > self.max_bytes:
             self._trim(int(_TRIM_TO * self.max_bytes), keep=entry.digest)
 
@@ -298,7 +279,7 @@ class CacheStore:
         if not self._readable():
             return Removed(0, 0, 0, 0)
         removed = trim(self._layout, cap, self.scratch_age_s, keep)
-        self._layout.tally.set(removed.nbytes_left)
+        self._layout.sizes.set(removed.nbytes_left)
         return removed
 
     def clear(self) -> Removed:
@@ -316,8 +297,8 @@ class CacheStore:
         found = []
         for stored in sorted(self._layout.entries(), key=lambda s: s.used, reverse=True):
             try:
-                found.append(read_entry(stored.folder)[0])
-            except (DamagedError, GoneError, OSError):
+                found.append(read_entry(stored.path)[0])
+            except (DamagedEntryError, OSError):
                 continue
         return found
 
@@ -327,12 +308,12 @@ class CacheStore:
         Only the manifests of the others are read: 0.2 s for 8,000 entries, a tenth of `entries`.
         """
         wanted, stored, found = json.dumps(text)[1:-1].encode(), 0, []
-        for folder in self._layout.folders() if self._readable() else ():
-            manifest = glance(folder)
+        for path in self._layout.paths() if self._readable() else ():
+            manifest = glance(path)
             stored += bool(manifest)
             if wanted in manifest:
-                with suppress(DamagedError, GoneError, OSError):
-                    found.append(read_entry(folder))
+                with suppress(DamagedEntryError, OSError):
+                    found.append(read_entry(path))
         found.sort(key=lambda pair: pair[1].st_mtime, reverse=True)
         return [entry for entry, _ in found], stored
 
@@ -356,7 +337,7 @@ class CacheStore:
     def _readable(self) -> bool:
         if self._refused is None:
             try:
-                self._refused = distrust(str(self.root))
+                self._refused = unsafe_reason(str(self.root))
             except FileNotFoundError:
                 return False  # nothing was ever stored; a later put makes the folder
             except OSError as exc:
@@ -402,8 +383,9 @@ class CacheStore:
         return True
 
 
-def _inode(folder: Path) -> int:
-    try:
-        return os.lstat(folder).st_ino
-    except OSError:
-        return 0
+def _write(fd: int, data: bytes) -> None:
+    """Write a file and bring it to the disk."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(fd, left) :]
+    os.fsync(fd)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 import stat
 
-__all__ = ["distrust"]
+__all__ = ["unsafe_reason"]
 
 
-def distrust(root: str) -> str:
+def unsafe_reason(root: str) -> str:
     """Return why ``root`` must not be used as a cache, with a hint; ``""`` when it may.
 
     A group-writable folder is let through, as that is what ``mkdir`` makes where each user has

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from .entry import MANIFEST, DamagedError, GoneError, read_entry
-from .layout import Layout
+from .entry import DamagedEntryError, read_entry
+from .layout import Layout, inode_of
 
 __all__ = ["Finding", "Removed", "trim", "verify"]
 
@@ -28,7 +27,7 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with an entry; ``file`` is empty if it is the whole entry."""
+    """One thing that is wrong with an entry; ``file`` is the part, or empty."""
 
     digest: str
     file: str
@@ -67,13 +66,13 @@ def trim(layout: Layout, cap: int | None, scratch_age_s: float, keep: str = "") 
                 break
             if entry.digest == keep:
                 continue
-            now = layout.look(entry.folder)
+            now = layout.look(entry.path)
             if now is not None and now.used != entry.used and cap >= 0:
                 continue  # used, or replaced, since we looked
-            if layout.remove(entry.folder, entry.inode):
+            if layout.remove(entry.path, entry.inode):
                 entries += 1
                 nbytes += entry.nbytes
-            elif layout.look(entry.folder) is not None:
+            elif layout.look(entry.path) is not None:
                 continue  # not ours to remove, so it still counts
             total -= entry.nbytes
     return Removed(entries, nbytes, layout.sweep(scratch_age_s), total)
@@ -82,30 +81,15 @@ def trim(layout: Layout, cap: int | None, scratch_age_s: float, keep: str = "") 
 def verify(layout: Layout, repair: bool) -> list[Finding]:
     """Read and hash every entry; return what is wrong, and remove it if ``repair``."""
     findings = []
-    for folder in layout.folders():
-        stored = layout.look(folder)
+    for path in layout.paths():
         try:
-            entry, _ = read_entry(folder)
-        except (FileNotFoundError, GoneError):
+            read_entry(path)
+        except FileNotFoundError:
             continue
-        except DamagedError as damage:
-            file, problem = damage.file, damage.problem
+        except DamagedEntryError as damage:
+            inode = damage.inode or inode_of(path)
+            removed = repair and layout.remove(path, inode)
+            findings.append(Finding(path.name, damage.file, damage.problem, removed))
         except OSError as exc:
-            findings.append(Finding(folder.name, "", f"cannot be read ({exc.strerror})", False))
-            continue
-        else:
-            extra = _strangers(folder, entry.names)
-            if not extra:
-                continue
-            file, problem = extra, "does not belong to the entry"
-        removed = repair and stored is not None and layout.remove(folder, stored.inode)
-        findings.append(Finding(folder.name, file, problem, removed))
+            findings.append(Finding(path.name, "", f"cannot be read ({exc.strerror})", False))
     return findings
-
-
-def _strangers(folder: Path, names: tuple[str, ...]) -> str:
-    try:
-        found = {item.name for item in folder.iterdir()}
-    except OSError:
-        return ""
-    return ", ".join(sorted(found - {*names, MANIFEST}))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,16 @@ from ...graph_api.errors import (
 )
 from ...graph_api.frozen import FrozenGraph
 from ...jit.cache import versions
+from ...jit.container import Container, DamagedError
 from ...jit.pipeline import Compiled, signature_of
-from ...jit.sealed import unseal
 from ...jit.settings import scope
 from ...jit.target import Target
 from ..engine import Plan
 from ..graph import Graph
-from .artifact_manifest import MANIFEST, Manifest, PlanRecord
-from .container import Container
+from .artifact_manifest import Manifest, PlanRecord
 
 __all__ = ["Artifact", "load_artifact", "read_graph"]
 
-_LARGEST_MANIFEST = 16 << 20
 _COMPILER, _RUNTIME = "iree-base-compiler", "iree-base-runtime"
 
 
@@ -48,10 +45,13 @@ class Artifact:
         What the file says of itself.
     """
 
-    def __init__(self, container: Container) -> None:
-        self.label = container.label
-        self._container = container
-        self.manifest = self._manifest()
+    def __init__(self, data: bytes, label: str) -> None:
+        self.label = label
+        try:
+            self._container = Container(data)
+        except DamagedError as damage:
+            raise self._unsound(damage) from None
+        self.manifest = Manifest.from_dict(self._container.body, label)
 
     @property
     def plans(self) -> tuple[PlanRecord, ...]:
@@ -81,7 +81,7 @@ class Artifact:
         try:
             return read_graph(name, self._part(name))
         except FormatError as error:
-            raise self._container.error(f"its graph cannot be read: {error}") from None
+            raise self._unsound(f"its graph cannot be read: {error}") from None
 
     @cached_property
     def frozen(self) -> FrozenGraph:
@@ -95,7 +95,7 @@ class Artifact:
         try:
             found = self.graph.freeze()
         except GraphError as error:
-            raise self._container.error(f"its graph is refused: {error}") from None
+            raise self._unsound(f"its graph is refused: {error}") from None
         if found.digest != self.manifest.graph_digest:
             raise ArtifactError(
                 f"{self.label} was made by hipdnn-iree "
@@ -169,8 +169,6 @@ class Artifact:
         ArtifactError
             With the first thing that is wrong.
         """
-        if set(self._container.names) != {MANIFEST, *self.manifest.parts}:
-            raise self._container.error("it has other parts than its manifest says")
         for name in self.manifest.parts:
             self._part(name)
         plans: dict[object, list[PlanRecord]] = {}
@@ -235,9 +233,9 @@ class Artifact:
             )
             every = combinations(found)
         except (GraphError, KeyError) as error:
-            raise self._container.error(f"its buckets are refused: {error}") from None
+            raise self._unsound(f"its buckets are refused: {error}") from None
         if len(held) != len(every) or any(bucket not in held for bucket in every):
-            raise self._container.error("it lacks the code of some buckets, or has it twice")
+            raise self._unsound("it lacks the code of some buckets, or has it twice")
         return found
 
     def _code(self, record: PlanRecord) -> bytes:
@@ -278,27 +276,17 @@ class Artifact:
         try:
             return at_sizes(self.frozen, record.bucket)
         except GraphError as error:
-            raise self._container.error(f"its buckets are refused: {error}") from None
-
-    def _manifest(self) -> Manifest:
-        container = self._container
-        if container.nbytes(MANIFEST) > _LARGEST_MANIFEST:
-            raise container.error(f"its manifest has {container.nbytes(MANIFEST)} bytes")
-        try:
-            body = unseal(container.part(MANIFEST))
-        except ValueError as error:
-            raise container.error(f"its manifest {error}") from None
-        return Manifest.from_dict(body, self.label)
+            raise self._unsound(f"its buckets are refused: {error}") from None
 
     def _part(self, name: str) -> bytes:
         """Return a part whose digest is right."""
-        if name not in self.manifest.parts:
-            raise self._container.error(f"its manifest does not list its part {name}")
-        size, digest = self.manifest.parts[name]
-        data = self._container.part(name)
-        if len(data) != size or sha256(data).hexdigest() != digest:
-            raise self._container.error(f"its part {name} is damaged: the checksum is wrong")
-        return data
+        try:
+            return self._container.part(name)
+        except DamagedError as damage:
+            raise self._unsound(damage) from None
+
+    def _unsound(self, problem: object) -> ArtifactError:
+        return ArtifactError(f"{self.label} is no sound artifact: {problem}")
 
     def _must_match(self, record: PlanRecord) -> Any:
         """Return the signature of the graph at hand, which the code was compiled for."""
@@ -336,7 +324,7 @@ def load_artifact(path: str | Path) -> Artifact:
     OSError
         If the file cannot be read.
     """
-    return Artifact(Container(Path(path).read_bytes(), str(path)))
+    return Artifact(Path(path).read_bytes(), str(path))
 
 
 def read_graph(name: str, data: bytes) -> Graph:

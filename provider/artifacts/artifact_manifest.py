@@ -25,11 +25,10 @@ from ...jit.signature import Signature
 from ...jit.target import Target
 from ..engine_ids import engine_id
 
-__all__ = ["FORMAT", "MANIFEST", "VERSION", "Manifest", "PlanRecord"]
+__all__ = ["FORMAT", "VERSION", "Manifest", "PlanRecord"]
 
 FORMAT = "hipdnn-iree artifact"
 VERSION = 2
-MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +138,7 @@ class Manifest:
     graph_name, graph_digest, graph_part : str
     plans : tuple of PlanRecord
     parts : mapping of str to (int, str)
-        Size and SHA-256 of each part.
+        Size and SHA-256 of each part; none before it is written (`jit.container.pack` lists them).
     """
 
     made_by: Mapping[str, str]
@@ -147,7 +146,7 @@ class Manifest:
     graph_digest: str
     graph_part: str
     plans: tuple[PlanRecord, ...]
-    parts: Mapping[str, tuple[int, str]]
+    parts: Mapping[str, tuple[int, str]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form."""

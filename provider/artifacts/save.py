@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from hashlib import sha256
 from pathlib import Path
 
 from ...graph_api.errors import FormatError, NotSupportedError
 from ...graph_api.files import write_file
 from ...graph_api.frozen import FrozenGraph
+from ...jit.container import pack
 from ...jit.pipeline import Compiled, made_with, signature_of
-from ...jit.sealed import seal
 from ..engine import Plan
 from .artifact import Artifact, read_graph
-from .artifact_manifest import MANIFEST, Manifest, PlanRecord
-from .container import Container, pack
+from .artifact_manifest import Manifest, PlanRecord
 
 __all__ = ["packed", "save_artifact"]
 
@@ -42,7 +40,7 @@ def save_artifact(path: str | Path, plans: Plan | Iterable[Plan]) -> Artifact:
         If the file cannot be written.
     """
     data = packed([plans] if isinstance(plans, Plan) else list(plans))
-    artifact = Artifact(Container(data, str(path)))
+    artifact = Artifact(data, str(path))
     artifact.verify()
     write_file(path, data)
     return artifact
@@ -93,9 +91,8 @@ def packed(plans: list[Plan]) -> bytes:
         graph_digest=graph.digest,
         graph_part=name,
         plans=tuple(records),
-        parts={n: (len(data), sha256(data).hexdigest()) for n, data in parts.items()},
     )
-    return pack({MANIFEST: seal(manifest.as_dict()), **parts})
+    return pack(manifest.as_dict(), parts)
 
 
 def _codes(plan: Plan) -> list[tuple[dict[str, int], Plan]]:

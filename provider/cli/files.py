@@ -150,9 +150,8 @@ def _parsed(path: str, data: bytes) -> tuple[Graph, Artifact | None]:
         raise FormatError(f"{source} is not a graph", [problem])
     if is_artifact(data):
         from ..artifacts.artifact import Artifact
-        from ..artifacts.container import Container
 
-        artifact = Artifact(Container(data, source))
+        artifact = Artifact(data, source)
         return artifact.graph, artifact
     return loads(data, source=source), None
 

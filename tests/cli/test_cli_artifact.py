@@ -47,7 +47,7 @@ def test_damaged_or_missing(cli: Cli, file: Path) -> None:
     found = cli("artifact", "verify", file, "--json")
     assert found.code == 1
     assert found.json()["error"]["code"] == "E500"
-    assert "checksum" in found.err
+    assert "SHA-256" in found.err
     found = cli("artifact", "show", file.with_name("none"))
     assert found.code == 2
     assert "[FILE-01]" in found.err

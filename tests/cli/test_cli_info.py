@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ def test_engines(cli: Cli) -> None:
         assert (row["name"], row["alias"], row["version"]) == (name, alias, __version__)
         assert row["id"] == engine_id(name)
         assert row["id_hex"] == f"0x{engine_id(name) % 2**64:016X}"
-        assert Path(row["source"]).name == f"{alias}.py"
+        assert Path(row["source"]).name == f"{alias}_engine.py"
         assert Path(row["source"]).is_file()
         assert set(row["ops"]) == set(OPS)
     assert (torch["name"], torch["alias"]) == ("TORCH_CPU_ENGINE", "torch")
@@ -155,9 +156,13 @@ def filled(own_cache: Path, graphs: Path) -> Path:
     return own_cache
 
 
+def entries_of(root: Path) -> list[Path]:
+    return list(root.glob("v2/??/*"))
+
+
 def entry_of(root: Path) -> Path:
-    (folder,) = (p.parent for p in root.rglob("manifest.json"))
-    return folder
+    (path,) = entries_of(root)
+    return path
 
 
 def test_info(cli: Cli, filled: Path) -> None:
@@ -188,7 +193,7 @@ def test_clear_asks(cli: Cli, filled: Path) -> None:
     about = found.json()
     assert set(about) == set(cache_module.JSON["clear"])
     assert (about["root"], about["entries"], about["nbytes_left"]) == (str(filled), 1, 0)
-    assert not list(filled.rglob("manifest.json"))
+    assert not entries_of(filled)
     assert cli("cache", "clear", "-y").out.startswith("removed 0 entries (0 bytes)")
 
 
@@ -204,7 +209,7 @@ def test_clear_on_a_terminal(
     assert "remove 1 entry (" in found.err
     assert said in found.out + found.err
     assert str(filled) in found.err
-    assert len(list(filled.rglob("manifest.json"))) == left
+    assert len(entries_of(filled)) == left
 
 
 def test_trim(cli: Cli, filled: Path) -> None:
@@ -226,10 +231,10 @@ def test_verify(cli: Cli, filled: Path) -> None:
     about = found.json()
     assert set(about) == set(cache_module.JSON["verify"])
     assert (about["ok"], about["entries"], about["findings"]) == (True, 1, [])
-    module = entry_of(filled) / "module.vmfb"
-    data = bytearray(module.read_bytes())
-    data[100] ^= 1
-    module.write_bytes(data)
+    with zipfile.ZipFile(entry_of(filled)) as archive:
+        part = archive.read("module.vmfb")
+    data = entry_of(filled).read_bytes()
+    entry_of(filled).write_bytes(data.replace(part, part[:-1] + bytes([part[-1] ^ 1])))
     found = cli("cache", "verify")
     assert found.code == 1
     assert f"{entry_of(filled).name}: module.vmfb its bytes do not have the SHA-256" in found.out
@@ -241,7 +246,7 @@ def test_verify(cli: Cli, filled: Path) -> None:
     assert found.code == 1
     assert found.json()["findings"][0]["removed"] is True
     assert cli("cache", "verify").code == 0
-    assert not list(filled.rglob("manifest.json"))
+    assert not entries_of(filled)
 
 
 def test_a_cache_folder_that_cannot_be_trusted(cli: Cli, own_cache: Path) -> None:

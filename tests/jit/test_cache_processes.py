@@ -85,7 +85,7 @@ UsersOf = Callable[[Path, int], int]
 
 
 def scratch(root: Path) -> list[str]:
-    return [path.name for kind in ("tmp", "locks") for path in (root / "v1" / kind).glob("*")]
+    return [path.name for kind in ("tmp", "locks") for path in (root / "v2" / kind).glob("*")]
 
 
 CROWD = """
@@ -209,7 +209,7 @@ def test_waiter_takes_over_when_the_builder_is_killed(
     first = start(BUILDER, root, log, 600, 600)
     until(lambda: says(log, "builds"))
     second = start(BUILDER, root, log, 0, 600)
-    until(lambda: users_of(root / "v1" / "locks", second.pid))  # it waits
+    until(lambda: users_of(root / "v2" / "locks", second.pid))  # it waits
     first.kill()
     assert finish(second).strip() == "built"  # long before its own time is up
     first.communicate()
@@ -242,7 +242,7 @@ def opened():
             found.append(os.readlink("/proc/self/fd/" + name))
         except FileNotFoundError:  # that of the listing itself, or closed meanwhile
             pass
-    return sum("/v1/locks/" in path for path in found)
+    return sum("/v2/locks/" in path for path in found)
 def build():
     global child
     child = os.fork()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import zipfile
 
 import pytest
-from cache_entries import MANIFEST, files, folder, key, warnings
+from cache_entries import MANIFEST, file_of, files, key, warnings
 from hipdnn_iree.jit.cache import CacheKey, CacheStore, Entry, explain_miss
 
 pytestmark = pytest.mark.usefixtures("no_fsync")
@@ -26,9 +27,11 @@ def test_put_then_get_gives_the_same_in_this_and_another_store(store, caplog) ->
         assert entry.ingredients == key().ingredients
         assert {name: entry.read(name) for name in entry.names} == files()
         assert entry.nbytes == sum(map(len, files().values()))
-        path = entry.path("module.vmfb")
-        assert path is not None
-        assert path.read_bytes() == files()["module.vmfb"]
+        assert entry.path == file_of(store, key())
+    with zipfile.ZipFile(file_of(store, key())) as archive:
+        assert archive.testzip() is None
+        assert archive.namelist() == ["manifest.json", *files()]
+        assert archive.read("module.vmfb") == files()["module.vmfb"]
     assert store.get(key(1)) is None
     info = store.info()
     assert (info.hits, info.misses, info.stored, info.damaged) == (1, 2, 1, 0)
@@ -45,8 +48,6 @@ def test_entry_is_an_immutable_view(store) -> None:
         entry.digest = ""  # type: ignore[misc]
     with pytest.raises(KeyError, match=r"module\.vmfb, module\.mlir"):
         entry.read("module.so")
-    with pytest.raises(KeyError):
-        entry.path("module.so")
     assert entry.changed_files(files()) == ()
     other = {"module.vmfb": b"", "extra": b"", "module.mlir": files()["module.mlir"]}
     assert entry.changed_files(other) == ("module.vmfb", "extra")
@@ -56,7 +57,7 @@ def test_entry_outlives_its_files(store) -> None:
     store.put(key(), files(), MANIFEST)
     entry = store.get(key())
     assert entry is not None
-    path = entry.path("module.vmfb")
+    path = entry.path
     assert store.discard(key())
     assert not store.discard(key())
     assert entry.read("module.vmfb") == files()["module.vmfb"]
@@ -71,7 +72,7 @@ def test_put_keeps_the_first_of_two(store) -> None:
     assert second.manifest == {"by": "first"}
     assert second.read("module.vmfb") == files(1)["module.vmfb"]
     assert store.info().entries == 1
-    assert os.listdir(store.root / "v1/tmp") == []
+    assert os.listdir(store.root / "v2/tmp") == []
 
 
 @pytest.mark.parametrize("size", [0, 1, 65536, 1_000_003])
@@ -103,8 +104,7 @@ def test_put_refuses_manifests_that_are_not_json(store) -> None:
 def test_switched_off_store_touches_nothing(tmp_path) -> None:
     store = CacheStore(tmp_path / "cache", enabled=False)
     made = store.put(key(), files(), MANIFEST)
-    assert made.folder is None
-    assert made.path("module.vmfb") is None
+    assert made.path is None
     assert made.read("module.vmfb") == files()["module.vmfb"]
     assert store.get(key()) is None
     assert store.get_or_build(key(), lambda: (files(), MANIFEST))[1] is False
@@ -120,13 +120,12 @@ def test_relative_root_stays_where_it_was(tmp_path, monkeypatch) -> None:
     store = CacheStore("cache")
     monkeypatch.chdir("/")
     store.put(key(), files(), MANIFEST)
-    assert (tmp_path / "cache/v1").is_dir()
+    assert (tmp_path / "cache/v2").is_dir()
 
 
 def test_entries_hold_no_absolute_paths_and_may_be_moved(store, tmp_path) -> None:
     store.put(key(), files(), MANIFEST)
-    text = (folder(store, key()) / "manifest.json").read_text()
-    assert str(tmp_path) not in text
+    assert str(tmp_path).encode() not in file_of(store, key()).read_bytes()
     moved = tmp_path / "elsewhere"
     shutil.copytree(store.root, moved)
     moved.chmod(0o700)
@@ -150,7 +149,7 @@ def test_get_or_build_builds_once_and_passes_errors_on(store) -> None:
     assert hit
     assert entry.read("module.vmfb") == files()["module.vmfb"]
     assert built == [1]
-    assert os.listdir(store.root / "v1/locks") == []
+    assert os.listdir(store.root / "v2/locks") == []
     assert (store.info().hits, store.info().misses) == (1, 2)
 
 
@@ -180,5 +179,5 @@ def test_explain_miss_names_the_nearest_entry_and_what_differs(store) -> None:
 
 def test_explain_miss_passes_over_damaged_entries(store) -> None:
     store.put(key(0, target="cpu"), files(), MANIFEST)
-    (folder(store, key(0, target="cpu")) / "manifest.json").write_bytes(b"")
+    file_of(store, key(0, target="cpu")).write_bytes(b"")
     assert explain_miss(store, key(0)).reason == "empty"

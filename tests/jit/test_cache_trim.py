@@ -25,9 +25,9 @@ def files(number: int) -> dict[str, bytes]:
     return {"module.vmfb": random.Random(number).randbytes(SIZE)}
 
 
-def folder(store: CacheStore, number: int) -> Path:
+def file_of(store: CacheStore, number: int) -> Path:
     digest = key(number).digest
-    return store.root / "v1" / digest[:2] / digest
+    return store.root / "v2" / digest[:2] / digest
 
 
 def fill(store: CacheStore, numbers: range, ages: dict[int, float] | None = None) -> None:
@@ -36,11 +36,11 @@ def fill(store: CacheStore, numbers: range, ages: dict[int, float] | None = None
     for number in numbers:
         store.put(key(number), files(number), {"n": number})
         used = now - (ages or {}).get(number, 0)
-        os.utime(folder(store, number), (used, used))
+        os.utime(file_of(store, number), (used, used))
 
 
 def present(store: CacheStore, numbers: range) -> set[int]:
-    return {number for number in numbers if folder(store, number).is_dir()}
+    return {number for number in numbers if file_of(store, number).is_file()}
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ def test_trim_removes_the_least_recently_used_down_to_the_cap(store) -> None:
     assert present(store, range(5)) == {1}
     assert store.trim(0).entries == 1
     assert store.info().entries == store.info().nbytes == 0
-    assert os.listdir(store.root / "v1/tmp") == []
+    assert os.listdir(store.root / "v2/tmp") == []
 
 
 def test_use_saves_an_entry_from_eviction(store) -> None:
@@ -92,7 +92,7 @@ def test_time_of_use_is_written_at_most_once_a_minute(store, monkeypatch) -> Non
     monkeypatch.setattr(os, "utime", counted)
     store.get(key(0))
     assert calls == []
-    real(folder(store, 0), (time.time() - 61,) * 2)
+    real(file_of(store, 0), (time.time() - 61,) * 2)
     for _ in range(5):
         assert store.get(key(0)) is not None
     assert len(calls) == 1
@@ -104,7 +104,7 @@ def test_clock_skew_a_use_in_the_future_is_put_right(store) -> None:
     assert store.get(key(0)) is not None
     assert abs(store.info().newest - time.time()) < 30
     fill(store, range(3), {0: -1e6, 1: 100, 2: 200})
-    os.utime(folder(store, 0), (time.time() + 1e6,) * 2)
+    os.utime(file_of(store, 0), (time.time() + 1e6,) * 2)
     assert store.trim(0).entries == 3
     assert store.info().entries == 0
 
@@ -114,8 +114,8 @@ def test_put_keeps_the_cache_under_its_cap(tmp_path) -> None:
     store = CacheStore(tmp_path / "cache", max_bytes=cap)
     for number in range(60):
         made = store.put(key(number), files(number), {})
-        assert made.folder is not None
-        assert made.folder.is_dir()  # the newest one is never evicted for itself
+        assert made.path is not None
+        assert made.path.is_file()  # the newest one is never evicted for itself
         assert store.info().nbytes <= cap
     assert store.info().entries >= 10
     assert store.verify() == []
@@ -143,45 +143,45 @@ def test_a_put_does_not_look_at_all_entries(tmp_path, monkeypatch) -> None:
     for number in range(20):  # each time as a new process would
         CacheStore(tmp_path / "cache", max_bytes=10**9).put(key(number), files(number), {})
     assert len(counts) == 1
-    assert layout(tmp_path / "cache").tally.add(0) == CacheStore(tmp_path / "cache").info().nbytes
+    assert layout(tmp_path / "cache").sizes.add(0) == CacheStore(tmp_path / "cache").info().nbytes
 
 
 @pytest.mark.parametrize(
     "damage",
     [b"", b"=x\n", b"=-5\n", b"=1\n\n", b"=" + b"9" * 40 + b"\n", b"1\n", b"\xff\n"],
 )
-def test_a_damaged_tally_is_made_anew(tmp_path, damage) -> None:
+def test_a_damaged_sizes_is_made_anew(tmp_path, damage) -> None:
     store = CacheStore(tmp_path / "cache", max_bytes=10**9)
     fill(store, range(3))
-    tally = store.root / "v1/tally"
-    tally.write_bytes(damage)
+    sizes = store.root / "v2/sizes"
+    sizes.write_bytes(damage)
     store.put(key(3), files(3), {})
-    assert int(tally.read_text()[1:]) == store.info().nbytes
+    assert int(sizes.read_text()[1:]) == store.info().nbytes
     assert store.info().entries == 4
 
 
-def test_a_wrong_tally_removes_nothing_that_may_stay(tmp_path) -> None:
+def test_a_wrong_sizes_removes_nothing_that_may_stay(tmp_path) -> None:
     store = CacheStore(tmp_path / "cache", max_bytes=100 * SIZE)
     fill(store, range(5))
-    (store.root / "v1/tally").write_bytes(b"=123456789012\n")
+    (store.root / "v2/sizes").write_bytes(b"=123456789012\n")
     store.put(key(5), files(5), {})
     assert present(store, range(6)) == set(range(6))
-    assert int((store.root / "v1/tally").read_text()[1:]) == store.info().nbytes
+    assert int((store.root / "v2/sizes").read_text()[1:]) == store.info().nbytes
 
 
 def test_the_entries_are_counted_again_now_and_then(tmp_path) -> None:
     store = CacheStore(tmp_path / "cache", max_bytes=100 * SIZE)
     fill(store, range(2))
-    (store.root / "v1/tally").write_bytes(b"=0\n" + b"0\n" * 1025)
+    (store.root / "v2/sizes").write_bytes(b"=0\n" + b"0\n" * 1025)
     store.put(key(2), files(2), {})
-    assert int((store.root / "v1/tally").read_text()[1:]) == store.info().nbytes
+    assert int((store.root / "v2/sizes").read_text()[1:]) == store.info().nbytes
 
 
 def test_entry_above_the_cap_is_returned_but_not_stored(tmp_path, caplog) -> None:
     store = CacheStore(tmp_path / "cache", max_bytes=SIZE + 500)
     fill(store, range(1))
     made = store.put(key(1), {"module.vmfb": bytes(10 * SIZE)}, {})
-    assert made.folder is None
+    assert made.path is None
     assert made.read("module.vmfb") == bytes(10 * SIZE)
     store.put(key(2), {"module.vmfb": bytes(10 * SIZE)}, {})
     assert present(store, range(3)) == {0}
@@ -195,7 +195,7 @@ def test_entry_used_after_the_look_stays(store, monkeypatch) -> None:
     real = layout.remove
 
     def used_meanwhile(self, place, inode):
-        if place == folder(store, 0):
+        if place == file_of(store, 0):
             store.get(key(1))
         return real(self, place, inode)
 
@@ -206,18 +206,18 @@ def test_entry_used_after_the_look_stays(store, monkeypatch) -> None:
 
 def test_entry_replaced_after_the_look_stays(store) -> None:
     fill(store, range(1))
-    old = store._layout.look(folder(store, 0))
+    old = store._layout.look(file_of(store, 0))
     other = store.root / "other"
-    folder(store, 0).rename(other)  # keeps its inode taken, so that the new one differs
+    file_of(store, 0).rename(other)  # keeps its inode taken, so that the new one differs
     fill(store, range(1))
     assert old is not None
-    assert not store._layout.remove(folder(store, 0), old.inode)
+    assert not store._layout.remove(file_of(store, 0), old.inode)
     assert store.get(key(0)) is not None
 
 
 def test_clear_removes_entries_and_nothing_else(store) -> None:
     fill(store, range(5), {0: -1e6})
-    for name in ("notes.txt", "v1/notes.txt", "v1/ab/notes.txt", "v0/ab/" + "a" * 64 + "/x"):
+    for name in ("notes.txt", "v2/notes.txt", "v2/ab/notes.txt", "v0/ab/" + "a" * 64 + "/x"):
         (store.root / name).parent.mkdir(parents=True, exist_ok=True)
         (store.root / name).write_bytes(b"mine")
     removed = store.clear()
@@ -225,13 +225,13 @@ def test_clear_removes_entries_and_nothing_else(store) -> None:
     assert store.info().entries == 0
     left = sorted(str(p.relative_to(store.root)) for p in store.root.rglob("*") if p.is_file())
     assert left == sorted(
-        ["notes.txt", "v1/notes.txt", "v1/ab/notes.txt", "v0/ab/" + "a" * 64 + "/x"]
+        ["notes.txt", "v2/notes.txt", "v2/ab/notes.txt", "v0/ab/" + "a" * 64 + "/x"]
     )
 
 
 def test_leftovers_of_the_dead_go_after_an_hour_and_those_of_the_living_stay(store) -> None:
     fill(store, range(1))
-    scratch, locks = store.root / "v1/tmp", store.root / "v1/locks"
+    scratch, locks = store.root / "v2/tmp", store.root / "v2/locks"
     now = time.time()
     ages = {"young": 60, "ahead": -1, "old": 3700, "future": -5000, "old-but-alive": 3700}
     for name, age in ages.items():
@@ -259,43 +259,26 @@ def test_leftovers_of_the_dead_go_after_an_hour_and_those_of_the_living_stay(sto
     assert store.get(key(0)) is not None
 
 
-def test_reader_that_loses_the_files_sees_a_miss_without_warning(
-    store, monkeypatch, caplog
-) -> None:
+def test_a_reader_keeps_what_it_has_opened(store, monkeypatch, caplog) -> None:
+    """An entry is one file, which is there until its last reader has closed it."""
     fill(store, range(1))
     real, opened = os.open, []
 
     def removed_while_open(path, *args, **options):
         fd = real(path, *args, **options)
-        if path == "manifest.json" and not opened:
+        if path == file_of(store, 0) and not opened:
             opened.append(1)
             store.clear()
         return fd
 
     monkeypatch.setattr(os, "open", removed_while_open)
-    assert store.get(key(0)) is None
-    assert opened == [1]
-    assert warnings(caplog) == []
-    assert store.info().damaged == 0
-
-
-def test_reader_that_loses_the_files_finds_the_rebuilt_entry(store, monkeypatch, caplog) -> None:
-    fill(store, range(1))
-    real, opened = os.open, []
-
-    def replaced_while_open(path, *args, **options):
-        fd = real(path, *args, **options)
-        if path == "manifest.json" and not opened:
-            opened.append(1)
-            store.clear()
-            fill(store, range(1))
-        return fd
-
-    monkeypatch.setattr(os, "open", replaced_while_open)
     entry = store.get(key(0))
+    assert opened == [1]
     assert entry is not None
     assert entry.read("module.vmfb") == files(0)["module.vmfb"]
+    assert store.get(key(0)) is None
     assert warnings(caplog) == []
+    assert store.info().damaged == 0
 
 
 def test_reads_writes_and_trims_at_the_same_time(store, caplog, until) -> None:
@@ -324,7 +307,7 @@ def test_reads_writes_and_trims_at_the_same_time(store, caplog, until) -> None:
 
     def write(number: int) -> None:
         made = store.put(key(number), files(number), {"n": number})
-        if made.folder is None or made.read("module.vmfb") != files(number)["module.vmfb"]:
+        if made.path is None or made.read("module.vmfb") != files(number)["module.vmfb"]:
             wrong.append(made)
 
     def trim(number: int) -> None:
@@ -349,4 +332,4 @@ def test_reads_writes_and_trims_at_the_same_time(store, caplog, until) -> None:
     assert store.info().damaged == 0
     assert store.verify() == []
     assert store.info().nbytes <= sum(entry.nbytes + 1000 for entry in store.entries())
-    assert os.listdir(store.root / "v1/tmp") == []
+    assert os.listdir(store.root / "v2/tmp") == []

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cache_entries import MANIFEST, files, folder, key, warnings
+from cache_entries import MANIFEST, file_of, files, key, warnings
 from hipdnn_iree.jit.cache import CacheStore, explain, explain_miss, upkeep
 
 pytestmark = pytest.mark.usefixtures("no_fsync")
@@ -30,7 +30,7 @@ def check_works_without_storing(store: CacheStore, caplog) -> None:
         assert store.get(key(number)) is None
         made = store.put(key(number), files(number), MANIFEST)
         assert made.read("module.vmfb") == files(number)["module.vmfb"]
-        assert made.folder is None
+        assert made.path is None
         entry, hit = store.get_or_build(key(number), lambda n=number: (files(n), MANIFEST))
         assert not hit
         assert entry.manifest == MANIFEST
@@ -52,22 +52,22 @@ def tmpfs(tmp_path) -> Iterator[Path]:
 
 def test_full_disk_turns_writing_off_and_leaves_no_scratch(tmpfs, caplog) -> None:
     store = CacheStore(tmpfs / "cache")
-    assert store.put(key(0), files(0, 60_000), MANIFEST).folder is not None
+    assert store.put(key(0), files(0, 60_000), MANIFEST).path is not None
     for number in range(1, 8):
         made = store.put(key(number), files(number, 60_000), MANIFEST)
         assert made.read("module.vmfb") == files(number, 60_000)["module.vmfb"]
-    assert made.folder is None
+    assert made.path is None
     assert "No space left" in store.info().off
     assert len(warnings(caplog)) == 1
-    assert os.listdir(tmpfs / "cache/v1/tmp") == []
+    assert os.listdir(tmpfs / "cache/v2/tmp") == []
     assert store.get(key(0)) is not None
     assert CacheStore(tmpfs / "cache").verify() == []
 
 
 def test_read_only_file_system_still_serves_hits(tmpfs, caplog) -> None:
     CacheStore(tmpfs / "cache").put(key(0), files(0), MANIFEST)
-    used = os.stat(folder(CacheStore(tmpfs / "cache"), key(0))).st_mtime - 3600
-    os.utime(folder(CacheStore(tmpfs / "cache"), key(0)), (used, used))
+    used = os.stat(file_of(CacheStore(tmpfs / "cache"), key(0))).st_mtime - 3600
+    os.utime(file_of(CacheStore(tmpfs / "cache"), key(0)), (used, used))
     subprocess.run(["mount", "-o", "remount,ro", str(tmpfs)], check=True)
     store = CacheStore(tmpfs / "cache")
     assert store.get(key(0)) is not None
@@ -82,7 +82,7 @@ def test_read_only_file_system_still_serves_hits(tmpfs, caplog) -> None:
 def test_damage_on_a_read_only_file_system_is_a_miss(tmpfs, caplog) -> None:
     store = CacheStore(tmpfs / "cache")
     store.put(key(0), files(0), MANIFEST)
-    (folder(store, key(0)) / "module.vmfb").write_bytes(b"x")
+    file_of(store, key(0)).write_bytes(b"x")
     subprocess.run(["mount", "-o", "remount,ro", str(tmpfs)], check=True)
     assert store.get(key(0)) is None
     assert "cannot remove" in warnings(caplog)[1]
@@ -106,7 +106,7 @@ def test_any_failing_call_turns_writing_off(store, caplog, monkeypatch, call, co
     check_works_without_storing(store, caplog)
     monkeypatch.undo()
     if call != "mkdir":
-        assert os.listdir(store.root / "v1/tmp") == []
+        assert os.listdir(store.root / "v2/tmp") == []
         assert store.get(key(0)) is not None
 
 
@@ -117,9 +117,9 @@ def test_passing_trouble_does_not_turn_writing_off(store, caplog, monkeypatch) -
         raise OSError(errno.ENOMEM, "no memory")
 
     monkeypatch.setattr(os, "fsync", fails)
-    assert store.put(key(1), files(1), MANIFEST).folder is None
+    assert store.put(key(1), files(1), MANIFEST).path is None
     monkeypatch.undo()
-    assert store.put(key(1), files(1), MANIFEST).folder is not None
+    assert store.put(key(1), files(1), MANIFEST).path is not None
     assert len(warnings(caplog)) == 1
     assert not store.info().off
 
@@ -134,7 +134,7 @@ def test_interrupt_in_the_middle_of_a_put_leaves_nothing(store, monkeypatch) -> 
     with pytest.raises(KeyboardInterrupt):
         store.get_or_build(key(1), lambda: (files(1), MANIFEST))
     monkeypatch.undo()
-    assert os.listdir(store.root / "v1/tmp") == os.listdir(store.root / "v1/locks") == []
+    assert os.listdir(store.root / "v2/tmp") == os.listdir(store.root / "v2/locks") == []
     assert store.get(key(1)) is None
 
 
@@ -142,7 +142,7 @@ def test_folder_deleted_at_any_time_is_made_again(store, caplog, monkeypatch) ->
     store.put(key(0), files(0), MANIFEST)
     shutil.rmtree(store.root)
     assert store.get(key(0)) is None
-    assert store.put(key(0), files(0), MANIFEST).folder is not None
+    assert store.put(key(0), files(0), MANIFEST).path is not None
     # ... also between making the scratch folder and moving it into place.
     real, left = os.rename, [1]
 
@@ -153,7 +153,7 @@ def test_folder_deleted_at_any_time_is_made_again(store, caplog, monkeypatch) ->
         return real(*args)
 
     monkeypatch.setattr(os, "rename", deleted_before)
-    assert store.put(key(1), files(1), MANIFEST).folder is not None
+    assert store.put(key(1), files(1), MANIFEST).path is not None
     assert store.get(key(1)) is not None
     assert warnings(caplog) == []
 

@@ -49,7 +49,7 @@ def test_a_second_compilation_is_a_hit_whatever_the_names(tmp_path: Path) -> Non
 def test_off_neither_reads_nor_writes(tmp_path: Path) -> None:
     with scope(cache_dir=tmp_path, cache_mode="off"):
         assert [compile_source(relu(), CPU).cache for _ in range(2)] == ["off", "off"]
-    assert not list(tmp_path.rglob("*.vmfb"))
+    assert not list(tmp_path.glob("v*"))
 
 
 def test_verify_compiles_again_and_compares(tmp_path: Path) -> None:

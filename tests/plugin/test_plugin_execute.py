@@ -140,14 +140,14 @@ def test_cached_graph_in_a_fresh_process(host: Any, make_job: Any, tmp_path: Pat
     cache = {"HIPDNN_IREE_CACHE_DIR": str(tmp_path / "cache")}
     host.run("run", *job.arguments, 0, env=cache)
     job.verify()
-    entries = {path: path.stat().st_mtime_ns for path in tmp_path.glob("cache/**/*.vmfb")}
+    entries = {path: path.stat().st_mtime_ns for path in tmp_path.glob("cache/v2/??/*")}
     assert entries
     # A second compilation could not find its Python.
     nothing = {**cache, "HIPDNN_IREE_PYTHON": "", "PATH": "/nowhere"}
     facts = host.run("run", *job.arguments, 0, env=nothing)
     job.verify()
     assert facts["compiler_mapped"] == "0"
-    assert {p: p.stat().st_mtime_ns for p in tmp_path.glob("cache/**/*.vmfb")} == entries
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.glob("cache/v2/??/*")} == entries
 
 
 def test_calls_take_no_memory(host: Any, make_job: Any) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hipdnn_iree.graph_api.errors import ArtifactError
@@ -18,6 +19,7 @@ from hipdnn_iree.hipdnn_plugin import doctor, payload, serving
 from hipdnn_iree.hipdnn_plugin.abi import PluginError, read_bytes, status_of
 from hipdnn_iree.hipdnn_plugin.overrides import read_shapes
 from hipdnn_iree.hipdnn_plugin.plugin import Plugin
+from hipdnn_iree.jit.container import Container, pack
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.plugin_abi import ConstData, Status
 
@@ -149,12 +151,19 @@ def test_a_wrong_setting_leaves_graphs_to_other_engines(
     assert status(call, handle, config.address, graph.address, where) is Status.INVALID_VALUE
 
 
+def manifest_of(data: bytes) -> Any:
+    body = Container(data).body
+    del body["parts"]
+    return body
+
+
 def rewritten(data: bytes, manifest: bytes) -> bytes:
-    """Return a plan with another manifest and a checksum that fits."""
-    _, _, length, _ = payload._HEAD.unpack_from(data)
-    body = manifest + data[payload._HEAD.size + length :]
-    digest = sha256(body).digest()
-    return payload._HEAD.pack(payload.MAGIC, payload.VERSION, len(manifest), digest) + body
+    """Return a plan with another manifest, and checksums that fit."""
+    code = {"module.vmfb": Container(data).part("module.vmfb")}
+    body = manifest.removeprefix(b"{")
+    sealed = b'{"seal": "%s",\n' % sha256(body).hexdigest().encode() + body
+    with patch("hipdnn_iree.jit.container.seal", lambda _: sealed):
+        return pack({}, code)
 
 
 @pytest.mark.parametrize(
@@ -186,8 +195,7 @@ def test_plan_whose_manifest_is_wrong(
 ) -> None:
     """The checksum is right: somebody else has written it."""
     data = payload.save(serving.build(CONFIG, SIMPLE, Target.parse("cpu")))
-    _, _, length, _ = payload._HEAD.unpack_from(data)
-    manifest: Any = json.loads(data[payload._HEAD.size :][:length])
+    manifest = manifest_of(data)
     slot = manifest
     for key in path[:-1]:
         slot = slot[key]
@@ -195,7 +203,10 @@ def test_plan_whose_manifest_is_wrong(
         slot[path[-1]] = value
     else:
         manifest = value
-    refused(plugin, rewritten(data, json.dumps(manifest).encode()))
+    if not isinstance(manifest, dict):
+        refused(plugin, rewritten(data, json.dumps(manifest).encode()))
+        return
+    refused(plugin, pack(manifest, {"module.vmfb": Container(data).part("module.vmfb")}))
 
 
 @pytest.mark.parametrize(
@@ -204,9 +215,8 @@ def test_plan_whose_manifest_is_wrong(
 def test_plan_whose_manifest_has_a_wrong_graph(plugin: Plugin, more: dict[str, object]) -> None:
     """It would be read by the first call with override shapes only."""
     data = payload.save(serving.build(CONFIG, SIMPLE, Target.parse("cpu")))
-    _, _, length, _ = payload._HEAD.unpack_from(data)
-    manifest = json.loads(data[payload._HEAD.size :][:length])
-    refused(plugin, rewritten(data, json.dumps({**manifest, **more}).encode()))
+    manifest = manifest_of(data)
+    refused(plugin, pack({**manifest, **more}, {"module.vmfb": b""}))
 
 
 def test_plan_whose_manifest_is_no_json(plugin: Plugin) -> None:

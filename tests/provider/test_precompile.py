@@ -143,12 +143,12 @@ def test_ctrl_c_does_not_wait_for_another_process(own_cache: Path, until, users_
         "precompile([g])\n"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with key_lock(str(own_cache / "v1" / "locks" / key.digest), 1) as held:
+    with key_lock(str(own_cache / "v2" / "locks" / key.digest), 1) as held:
         assert held
         child = subprocess.Popen(
             [sys.executable, "-c", code], env=env, stderr=subprocess.PIPE, text=True
         )
-        until(lambda: users_of(own_cache / "v1" / "locks", child.pid))  # it waits
+        until(lambda: users_of(own_cache / "v2" / "locks", child.pid))  # it waits
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=300)
     assert "KeyboardInterrupt" in err

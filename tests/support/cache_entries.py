@@ -25,5 +25,5 @@ def warnings(caplog) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def folder(store: CacheStore, of: CacheKey) -> Path:
-    return store.root / "v1" / of.digest[:2] / of.digest
+def file_of(store: CacheStore, of: CacheKey) -> Path:
+    return store.root / "v2" / of.digest[:2] / of.digest

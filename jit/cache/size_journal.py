@@ -12,7 +12,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["Tally"]
+__all__ = ["SizeJournal"]
 
 # So many puts after a count the next one is due; counting 8,000 entries takes 0.25 s, compiling
 # 1,024 some 5 minutes.
@@ -20,7 +20,7 @@ _DUE = 1024
 _LONGEST = 64 << 10  # bytes; many more than so many lines take
 
 
-class Tally:
+class SizeJournal:
     """The file of numbers in a cache folder.
 
     Parameters
