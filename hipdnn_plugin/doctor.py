@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..graph_api.errors import HipdnnIreeError
-from ..jit.settings import foreign
+from ..jit.settings import foreign, settings
 from ..provider.engines.foreign import discovery
 from ..provider.engines.foreign.discovery import BACKEND, backends
 from . import library as files
@@ -93,7 +93,7 @@ def _ask(library: Path, how: str = "look") -> dict[str, object] | str:
 
 def folders() -> list[Path]:
     """Return the folders that hipDNN would look into for engine plugins."""
-    return discovery.folders(every=True)
+    return discovery.folders(settings(), every=True)
 
 
 def examine(folder: Path | None = None) -> list[Finding]:
@@ -195,7 +195,7 @@ def _rocm() -> Iterator[Finding]:
 
 
 def _backend() -> Iterator[Finding]:
-    found = backends()
+    found = backends(settings())
     if not found:
         text = f"{BACKEND} not found (LD_LIBRARY_PATH, ROCM_PATH, /opt/rocm, torch): install hipDNN"
         yield Finding("backend", "problem", text)

@@ -8,14 +8,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..graph_api.errors import FormatError
-from ..jit.settings import scope
+from ..jit.settings import settings
+from ..jit.settings_table import with_values
 from ..jit.target import Target
 from ..provider.plugin_abi import Status
 from .abi import MOST_ITEMS, PluginError
 
 if TYPE_CHECKING:
     from ..graph_api.specialise import ShapeLike
-    from ..provider.engine import Plan, TensorKey
+    from ..provider.plan import Plan, TensorKey
     from .program import Program
 
 __all__ = ["Overrides", "Shapes", "read_shapes"]
@@ -114,7 +115,8 @@ class Overrides:
         from ..provider.engines.iree.iree_engine import IreeEngine
         from ..provider.graph import loads
 
-        return IreeEngine().build(loads(self._graph.encode()).freeze(), self._target)
+        engine = IreeEngine(with_values(settings(), **self.settings))
+        return engine.build(loads(self._graph.encode()).freeze(), self._target)
 
     def program(self, shapes: Shapes) -> Program:
         """Return the program for these shapes; it may have to be compiled.
@@ -132,5 +134,4 @@ class Overrides:
 
         pairs = zip(shapes.dims, shapes.strides, strict=True)
         wanted: dict[TensorKey, ShapeLike] = dict(zip(shapes.uids, pairs, strict=True))
-        with scope(**self.settings):
-            return Program.of(self._plan.with_shapes(wanted), self.settings)
+        return Program.of(self._plan.with_shapes(wanted), self.settings)

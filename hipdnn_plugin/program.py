@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..jit.runtime.device import Device
     from ..jit.runtime.executable import BoundPlan, Executable
-    from ..provider.engine import Plan
+    from ..provider.plan import Plan
     from .overrides import Overrides
 
 __all__ = ["ALIGNMENT", "Program", "Run"]

@@ -12,6 +12,7 @@ from ..jit import support
 from ..jit.lowering.forms import choices
 from ..jit.options import BuildOptions
 from ..jit.settings import scope, settings
+from ..jit.settings_table import with_values
 from ..jit.target import Target
 from ..provider.engine_ids import engine_id
 from ..provider.engines.iree.iree_engine import IreeEngine
@@ -116,8 +117,8 @@ def build(config: bytes, graph: bytes, target: Target) -> Program:
     chosen = messages.read_config(config)
     own(chosen.engine_id)
     frozen = _served(graph, target)
-    with scope(**chosen.settings):
-        program = Program.of(IreeEngine().build(frozen, target), chosen.settings)
+    engine = IreeEngine(with_values(settings(), **chosen.settings))
+    program = Program.of(engine.build(frozen, target), chosen.settings)
     if program.workspace_bytes > chosen.workspace_limit:
         raise PluginError(
             Status.NOT_APPLICABLE,

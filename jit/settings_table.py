@@ -7,7 +7,7 @@ documentation and ``hipdnn-iree env``.  How values are found is in `knobs`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -438,3 +438,16 @@ KNOBS: tuple[Knob, ...] = tuple(
     for f in fields(Settings)
 )
 """Every knob, in the order of the documentation."""
+
+
+def with_values(settings: Settings, **values: Any) -> Settings:
+    """Return settings with some of them replaced, in their types or in the spelling of a variable.
+
+    Raises
+    ------
+    ValueError
+        If a value is not allowed.
+    """
+    known = {knob.field: knob for knob in KNOBS}
+    parsed = {name: known[name].parse(kinds.spell(value)) for name, value in values.items()}
+    return replace(settings, **parsed)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from .engine import Plan
 from .engines.host_memory import arguments_of, new_outputs
+from .plan import Plan
 
 if TYPE_CHECKING:
     import numpy as np

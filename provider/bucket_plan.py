@@ -32,8 +32,8 @@ from ..jit.runtime.padding import DevicePadded, HostPadded, outermost
 from ..jit.target import Target
 from .binding import BindingPlan
 from .dynamic_plan import DynamicPlan
-from .engine import Plan
 from .engines.host_memory import arguments_of, buffer_set
+from .plan import Plan
 
 if TYPE_CHECKING:
     from ..jit.runtime.device_memory import Step
@@ -150,12 +150,11 @@ class BucketPlan(DynamicPlan):
         if all(sizes[name] == size for name, size in bucket.items()):
             return code.plan
         return PaddedPlan(
-            engine=self.engine,
+            maker=self.maker,
             graph=graph,
             target=self.target,
             knobs=code.plan.knobs,
             policy=code.plan.policy,
-            require_precompiled=self.require_precompiled,
             cache=code.plan.cache,
             seconds=code.plan.seconds,
             workspace_bytes=code.plan.workspace_bytes,

@@ -17,7 +17,7 @@ from ..graph_api.dynamic import at_sizes, sizes_of
 from ..graph_api.errors import BindError, GraphError
 from ..graph_api.frozen import FrozenGraph
 from ..graph_api.specialise import ShapeLike, as_shapes
-from .engine import Plan, TensorKey
+from .plan import Plan, TensorKey
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..graph_api.errors import FormatError
-from ..graph_api.formats.meanings import read_as
+from ..graph_api.formats.meanings import is_open, read_as
 from ..graph_api.graph import Graph as ModelGraph
 from ..graph_api.tensor import Tensor
 
 if TYPE_CHECKING:
     from ..graph_api.buckets import BucketsLike
     from ..jit.target import Target
-    from .engine import Plan
+    from .plan import Plan
     from .selection.candidate import Candidate
 
 __all__ = ["Graph", "is_artifact", "load", "loads"]
@@ -94,11 +94,13 @@ class Graph(ModelGraph):
         CompileError
             The compiler failed.
         """
+        from ..jit.settings import settings
         from .selection.select import build
 
         return build(
             self.freeze(),
             target,
+            settings(),
             engine=engine,
             prefer=prefer,
             policy=policy,
@@ -118,9 +120,10 @@ class Graph(ModelGraph):
         GraphError
             The graph breaks rules.
         """
+        from ..jit.settings import settings
         from .selection.select import candidates
 
-        return candidates(self.freeze(), target)
+        return candidates(self.freeze(), target, settings())
 
     def aten(
         self, op: object, *args: Any, name: str = "", **kwargs: Any
@@ -242,19 +245,14 @@ def loads(data: bytes, *, source: str = "graph") -> Graph:
     FormatError
         If they are not such a graph; with all problems found.
     """
-    from ..jit.settings import settings
-
     if is_artifact(data):
         from .artifacts.artifact import Artifact
 
         return Artifact(data, source).graph
     try:
-        graph = _decoded(data)
+        return _decoded(data)
     except FormatError as error:
         raise FormatError(f"{source}: {error.message}", error.problems) from None
-    now = settings()
-    read_as(graph, now.graph_backward_operands, now.graph_resize_coordinates)
-    return graph
 
 
 def _decoded(data: bytes) -> Graph:
@@ -267,10 +265,16 @@ def _decoded(data: bytes) -> Graph:
         if decode.is_binary(data):
             if data[4:8] == plan.GRAPH_AND_PLAN_ID:
                 data, _ = plan.split_graph_and_plan(data)
-            return decode.decode(data, Graph, inv_variance=settings().graph_inv_variance).graph
+            now = settings()
+            graph = decode.decode(data, Graph, inv_variance=now.graph_inv_variance).graph
+            read_as(graph, now.graph_backward_operands, now.graph_resize_coordinates)
+            return graph
     graph = Graph.from_json(data)
-    if settings().graph_inv_variance == "variance":  # a JSON file does not tell its era
-        from ..graph_api.formats.flatbuffer import inv_variance
+    if is_open(graph):  # else a graph can be read whatever the settings say
+        now = settings()
+        if now.graph_inv_variance == "variance":  # a JSON file does not tell its era
+            from ..graph_api.formats.flatbuffer import inv_variance
 
-        inv_variance.reinterpret(graph)
+            inv_variance.reinterpret(graph)
+        read_as(graph, now.graph_backward_operands, now.graph_resize_coordinates)
     return graph

@@ -5,14 +5,15 @@ from __future__ import annotations
 from ..jit.mlir_source import MlirSource
 from ..jit.options import BuildOptions
 from ..jit.pipeline import compile_source
+from ..jit.settings_table import Settings
 from ..jit.target import Target
-from .engine import Plan
 from .engines.iree.iree_engine import IreeEngine
+from .plan import Plan
 
 __all__ = ["build_module"]
 
 
-def build_module(source: MlirSource, target: Target, options: BuildOptions) -> Plan:
+def build_module(source: MlirSource, target: Target, settings: Settings) -> Plan:
     """Return a plan of the IREE engine for a module.
 
     Its graph has tensors but no nodes: the function's arguments ``arg0`` ... and what it writes or
@@ -23,4 +24,5 @@ def build_module(source: MlirSource, target: Target, options: BuildOptions) -> P
     CompileError
         If the compiler fails.
     """
-    return IreeEngine().plan(source.frame, target, {}, compile_source(source, target, options))
+    compiled = compile_source(source, target, BuildOptions.of(settings))
+    return IreeEngine(settings).plan(source.frame, target, {}, compiled, settings)

@@ -6,10 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
-from contextvars import copy_context
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..graph_api.buckets import BucketsLike, as_buckets, combinations
 from ..graph_api.dynamic import at_sizes
@@ -17,7 +16,8 @@ from ..graph_api.errors import CompileError, HipdnnIreeError
 from ..graph_api.graph import Graph
 from ..jit.mlir_source import MlirSource
 from ..jit.options import BuildOptions, WorkerOptions
-from ..jit.settings import scope, settings
+from ..jit.settings import settings
+from ..jit.settings_table import Settings
 from ..jit.target import Target
 
 if TYPE_CHECKING:
@@ -170,13 +170,16 @@ def compile_all(
     """Compile what `pairs` returned; see `precompile`."""
     from ..jit.compiler.client import workers_for
 
-    afterwards = WorkerOptions.of(settings()).workers
-    with scope(cache_require_precompiled=False, **({"compiler_jobs": jobs} if jobs else {})) as now:
-        workers = workers_for(WorkerOptions.of(now).workers, afterwards)
-        return _Batch(list(todo), knobs, progress, workers).run()
+    before = settings()
+    changed: dict[str, Any] = {"compiler_jobs": jobs} if jobs else {}
+    now = replace(before, cache_require_precompiled=False, **changed)
+    workers = workers_for(WorkerOptions.of(now).workers, WorkerOptions.of(before).workers)
+    return _Batch(list(todo), knobs, progress, workers, now).run()
 
 
-def compile_one(graph: Source, target: Target, knobs: Mapping[str, str] | None = None) -> Compiled:
+def compile_one(
+    graph: Source, target: Target, settings: Settings, knobs: Mapping[str, str] | None = None
+) -> Compiled:
     """Return the IREE engine's code for a graph or a module, from the cache or by compiling.
 
     Raises
@@ -189,14 +192,13 @@ def compile_one(graph: Source, target: Target, knobs: Mapping[str, str] | None =
         If the compiler fails.
     """
     from ..jit import pipeline
-    from .engines.iree.iree_engine import under
+    from .engines.iree.iree_engine import settings_with
     from .selection.select import choose
 
-    if isinstance(graph, MlirSource):
-        return pipeline.compile_source(graph, target, BuildOptions.of(settings()))
-    chosen = choose(graph, target, engine_name="iree", knobs=knobs)
-    with under(chosen.choice) as now:
-        return pipeline.compile_source(graph, target, BuildOptions.of(now))
+    if not isinstance(graph, MlirSource):
+        chosen = choose(graph, target, settings, engine_name="iree", knobs=knobs)
+        settings = settings_with(settings, chosen.choice)
+    return pipeline.compile_source(graph, target, BuildOptions.of(settings))
 
 
 class _Batch:
@@ -208,9 +210,11 @@ class _Batch:
         knobs: Mapping[str, str] | None,
         progress: Callable[[Precompiled], None] | None,
         workers: AbstractContextManager[WorkerPool],
+        settings: Settings,
     ) -> None:
         self._items = items
         self._workers = workers
+        self._settings = settings
         self._knobs = knobs
         self._tell = progress or (lambda _: None)
 
@@ -257,9 +261,7 @@ class _Batch:
             # Not a pool of futures, which would wait at the end of the process, after Ctrl-C too,
             # for a thread that waits for another process.
             for _ in range(min(len(todo), pool.jobs + 1)):
-                # The settings of the caller hold there too.
-                context = copy_context()
-                threading.Thread(target=context.run, args=(work,), daemon=True).start()
+                threading.Thread(target=work, daemon=True).start()
             try:
                 for _ in todo:
                     i, found = done.get()
@@ -274,7 +276,7 @@ class _Batch:
         assert item.graph is not None
         begin = time.perf_counter()
         try:
-            made = compile_one(item.graph, item.target, self._knobs)
+            made = compile_one(item.graph, item.target, self._settings, self._knobs)
             item = replace(item, compiled=made, cache=made.cache)
         except HipdnnIreeError as error:
             item = replace(item, error=error)

@@ -1,6 +1,7 @@
 """The engines that are here: a table of our own, and those that are discovered.
 
-An engine of our own is one line of `ENGINES`; its module is imported when it is asked for.
+An engine of our own is one line of `ENGINES`; its module is imported when it is asked for.  An
+engine is made for one set of settings; asked again with equal ones, the same object comes back.
 Where others can be found at run time (hipDNN's plugins) is one line of `DISCOVERERS`.
 """
 
@@ -8,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib import import_module
 from types import MappingProxyType
 
 from ..graph_api.errors import SettingError
+from ..jit.settings_table import Settings
 from .engine import Engine
 from .engine_ids import as_id
 
@@ -27,16 +29,19 @@ ENGINES: dict[str, tuple[str, str, str, bool]] = {
     "reference": ("REFERENCE_ENGINE", "engines.reference_engine", "ReferenceEngine", False),
 }
 
-# (module, function): the function returns the engines found, a tuple of `Engine`, with names and
-# aliases of their own.  It is called at every look-up and must answer at once: it remembers what
-# it found, and returns the same objects as long as nothing has changed.
+# (module, function): the function returns the engines that it finds for some settings, a tuple of
+# `Engine` with names and aliases of their own.  It is called at every look-up and must answer at
+# once: it remembers what it found, and returns the same objects as long as nothing has changed.
 DISCOVERERS: tuple[tuple[str, str], ...] = (
     ("engines.foreign.discovery", "engines"),
     ("engines.foreign.backend_engine", "engines"),
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+_KEPT = 8  # sets of settings whose engines are kept: those of a program rarely change
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One engine of the table, not imported yet.
 
@@ -55,17 +60,17 @@ class Entry:
     by_default: bool
 
 
-def engines() -> Mapping[str, Entry]:
+def engines(settings: Settings) -> Mapping[str, Entry]:
     """Return every engine by alias, in the order in which a default is looked for.
 
     An engine that was discovered does not replace one that has its name or alias already.
     """
     if not DISCOVERERS:
-        return own_engines()
-    return _table(tuple(map(_discovered, DISCOVERERS)))
+        return own_engines(settings)
+    return _table(settings, tuple(_discovered(*where, settings) for where in DISCOVERERS))
 
 
-def engine(name: str) -> Engine:
+def engine(name: str, settings: Settings) -> Engine:
     """Return the engine of this name, alias or id (decimal, or hexadecimal as hipDNN shows it).
 
     Raises
@@ -74,10 +79,10 @@ def engine(name: str) -> Engine:
         If there is none; the text lists those that are.
     """
     # The others are not looked for before one of them is wanted.
-    table = own_engines()
+    table = own_engines(settings)
     entry = _named(table, name)
     if entry is None:
-        table = engines()
+        table = engines(settings)
         entry = _named(table, name)
     if entry is None and (number := as_id(name)) is not None:
         found = (e.load() for e in table.values())
@@ -93,52 +98,38 @@ def _named(table: Mapping[str, Entry], name: str) -> Entry | None:
     return table.get(name) or next((e for e in table.values() if e.name == name), None)
 
 
-@cache
-def own_engines() -> Mapping[str, Entry]:
+@lru_cache(maxsize=_KEPT)
+def own_engines(settings: Settings) -> Mapping[str, Entry]:
     """Return the engines of `ENGINES` by alias; nothing is looked for."""
     return MappingProxyType(
         {
-            alias: Entry(name=name, load=_Import(module, cls), by_default=by_default)
+            alias: Entry(name, cache(partial(_imported, module, cls, settings)), by_default)
             for alias, (name, module, cls, by_default) in ENGINES.items()
         }
     )
 
 
-class _Import:
-    """Makes an engine of the table, once."""
-
-    def __init__(self, module: str, cls: str) -> None:
-        self._where = module, cls
-        self._made: Engine | None = None
-
-    def __call__(self) -> Engine:
-        if self._made is None:
-            module, cls = self._where
-            self._made = getattr(import_module(f".{module}", __package__), cls)()
-        return self._made
+def _imported(module: str, cls: str, settings: Settings) -> Engine:
+    made: Engine = getattr(import_module(f".{module}", __package__), cls)(settings)
+    return made
 
 
-def _discovered(where: tuple[str, str]) -> tuple[Engine, ...]:
-    module, function = where
-    found: tuple[Engine, ...] = getattr(import_module(f".{module}", __package__), function)()
+def _discovered(module: str, function: str, settings: Settings) -> tuple[Engine, ...]:
+    find = getattr(import_module(f".{module}", __package__), function)
+    found: tuple[Engine, ...] = find(settings)
     return found
 
 
-@lru_cache(maxsize=4)
-def _table(found: tuple[tuple[Engine, ...], ...]) -> Mapping[str, Entry]:
-    table = dict(own_engines())
+@lru_cache(maxsize=_KEPT)
+def _table(settings: Settings, found: tuple[tuple[Engine, ...], ...]) -> Mapping[str, Entry]:
+    table = dict(own_engines(settings))
     for one in (e for group in found for e in group):
         if one.ALIAS not in table and one.NAME not in {e.name for e in table.values()}:
-            load = _Constant(one)
-            table[one.ALIAS] = Entry(name=one.NAME, load=load, by_default=one.BY_DEFAULT)
+            table[one.ALIAS] = Entry(one.NAME, partial(_same, one), one.BY_DEFAULT)
     # The reference is for checking: it stays the last.
     table["reference"] = table.pop("reference")
     return MappingProxyType(table)
 
 
-class _Constant:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def __call__(self) -> Engine:
-        return self._engine
+def _same(engine: Engine) -> Engine:
+    return engine

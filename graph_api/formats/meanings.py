@@ -14,10 +14,11 @@ from ..enums import ResizeCoordinates
 from ..frozen import FrozenGraph
 from ..graph import Graph
 from ..ops.base import Op
+from ..ops.batchnorm_inference import BatchnormInference
 from ..ops.pointwise import Pointwise
 from ..ops.resample_fwd import ResampleOp
 
-__all__ = ["exchanged", "read_as"]
+__all__ = ["exchanged", "is_open", "read_as"]
 
 T = TypeVar("T")
 
@@ -27,6 +28,16 @@ def _operands(op: Op, inputs: Mapping[str, T]) -> dict[str, T]:
     backward = isinstance(op, Pointwise) and op.backward
     values = reversed([*inputs.values()]) if backward else inputs.values()
     return dict(zip(inputs, values, strict=True))
+
+
+def is_open(graph: Graph) -> bool:
+    """Return whether a graph that was read has an op whose meaning settings decide."""
+    return any(
+        (isinstance(op, Pointwise) and op.backward)
+        or (isinstance(op, ResampleOp) and op.resizes and op.coordinates is None)
+        or isinstance(op, BatchnormInference)
+        for op in (node.op for node in graph.nodes)
+    )
 
 
 def read_as(graph: Graph, operands: str, coordinates: str) -> None:

@@ -20,10 +20,12 @@ from ...graph_api.frozen import FrozenGraph
 from ...jit.cache import versions
 from ...jit.container import Container, DamagedError
 from ...jit.pipeline import Compiled, signature_of
-from ...jit.settings import scope
+from ...jit.settings import settings
+from ...jit.settings_table import Settings
 from ...jit.target import Target
-from ..engine import Plan
 from ..graph import Graph
+from ..plan import Plan
+from ..registry import engine as engine_named
 from .artifact_manifest import Manifest, PlanRecord
 
 __all__ = ["Artifact", "load_artifact", "read_graph"]
@@ -139,8 +141,8 @@ class Artifact:
         ArtifactError
             If the file is damaged, or its code is for another version of the runtime.
         """
-        wanted = Target.parse(target)
-        found = [r for r in self.plans if _runs_on(r.target, wanted) and _is(r, engine, knobs)]
+        wanted, now = Target.parse(target), settings()
+        found = [r for r in self.plans if _runs_on(r.target, wanted) and _is(r, engine, knobs, now)]
         if not found:
             raise NotSupportedError(
                 f"{self.label} has no plan for {wanted}"
@@ -155,7 +157,7 @@ class Artifact:
         refused: DeviceError | None = None
         for records in plans.values():
             try:
-                return self._plan(records)
+                return self._plan(records, now)
             except DeviceError as error:
                 refused = refused or error
         assert refused is not None
@@ -198,23 +200,23 @@ class Artifact:
     def __repr__(self) -> str:
         return f"Artifact({self.label!r}: graph {self.manifest.graph_name!r}; {self.targets})"
 
-    def _plan(self, records: list[PlanRecord]) -> Plan:
+    def _plan(self, records: list[PlanRecord], settings: Settings) -> Plan:
         """Return the plan for one code, or for the codes of all buckets."""
         codes = [self._code(record) for record in records]
         first = records[0]
         if not first.bucket:
-            return self._of_code(first, codes[0])
+            return self._of_code(first, codes[0], settings)
         from .artifact_buckets import ArtifactBucketPlan
 
         return ArtifactBucketPlan(
-            engine=first.engine,
+            maker=engine_named(first.engine, settings),
             graph=self.frozen,
             target=first.target,
             knobs=dict(first.knobs),
             cache="artifact",
             buckets=self._buckets(records),
             build=lambda bucket: next(
-                self._of_code(record, code)
+                self._of_code(record, code, settings)
                 for record, code in zip(records, codes, strict=True)
                 if record.bucket == bucket
             ),
@@ -252,8 +254,8 @@ class Artifact:
                 )
         return code
 
-    def _of_code(self, record: PlanRecord, code: bytes) -> Plan:
-        from ..engines.iree.iree_engine import IreeEngine
+    def _of_code(self, record: PlanRecord, code: bytes, settings: Settings) -> Plan:
+        from ..engines.iree.iree_engine import IreeEngine, settings_with
 
         compiled = Compiled(
             key=record.key,
@@ -264,10 +266,17 @@ class Artifact:
             statistics=dict(record.statistics),
             workspace_bytes=record.workspace_bytes,
         )
-        driver = record.knobs.get("driver")
-        with scope(**({"runtime_driver": driver} if driver else {})):
-            graph = self._at(record)
-            return IreeEngine().plan(graph, record.target, dict(record.knobs), compiled)
+        engine = IreeEngine(settings)
+        return engine.plan(
+            self._at(record),
+            record.target,
+            dict(record.knobs),
+            compiled,
+            settings_with(
+                settings,
+                {name: choice for name, choice in record.knobs.items() if name == "driver"},
+            ),
+        )
 
     def _at(self, record: PlanRecord) -> FrozenGraph:
         """Return the graph at the sizes that a code was made for."""
@@ -357,12 +366,14 @@ def _identity(record: PlanRecord) -> object:
     return record.engine_id, tuple(sorted(record.knobs.items())), record.target
 
 
-def _is(record: PlanRecord, engine: str | None, knobs: Mapping[str, str] | None) -> bool:
-    if engine is not None:
-        from ..registry import engine as engine_named
-
-        if record.engine != engine_named(engine).NAME:
-            return False
+def _is(
+    record: PlanRecord,
+    engine: str | None,
+    knobs: Mapping[str, str] | None,
+    settings: Settings,
+) -> bool:
+    if engine is not None and record.engine != engine_named(engine, settings).NAME:
+        return False
     return knobs is None or dict(knobs) == dict(record.knobs)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..bucket_plan import BucketPlan
-from ..engine import Plan
+from ..plan import Plan
 
 __all__ = ["ArtifactBucketPlan"]
 

@@ -10,7 +10,7 @@ from ...graph_api.files import write_file
 from ...graph_api.frozen import FrozenGraph
 from ...jit.container import pack
 from ...jit.pipeline import Compiled, made_with, signature_of
-from ..engine import Plan
+from ..plan import Plan
 from .artifact import Artifact, read_graph
 from .artifact_manifest import Manifest, PlanRecord
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...graph_api.buckets import in_words
-from ...jit.settings import scope
+from ...jit.settings import settings
+from ...jit.settings_table import with_values
 from .exits import exit_code
 from .options import (
     COMPILING,
@@ -100,10 +101,11 @@ def create(
         if state.json:
             emit({"error": {**failures[0].as_dict(), "exit_code": exit_code(failures[0])}})
         raise click.exceptions.Exit(exit_code(failures[0]))
-    with scope(cache_require_precompiled=False), file_errors(output, "write"):
+    now = with_values(settings(), cache_require_precompiled=False)
+    with file_errors(output, "write"):
         # From the cache by now, or compiled again where there is none.
         plans = [
-            build(frozen, t, engine="iree", knobs=chosen_knobs or None, buckets=buckets)
+            build(frozen, t, now, engine="iree", knobs=chosen_knobs or None, buckets=buckets)
             for t in targets
         ]
         artifact = save_artifact(output, plans)

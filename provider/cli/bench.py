@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...graph_api.errors import SettingError
+from ...jit.settings import settings
 from .exits import CHECK_FAILED
 from .options import Command, State, knob_options, target_option
 from .output import emit, say, shown, table, talk
@@ -113,8 +114,9 @@ def command(
 
     data = run(
         found,
-        [contestant(name) for name in names],
+        [contestant(name, settings()) for name in names],
         target,
+        settings(),
         seconds=seconds,
         threads=threads,
         baseline=baseline,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from ...graph_api.errors import HipdnnIreeError
 from ...graph_api.frozen import FrozenGraph
 from ...jit.mlir_source import FORMS, MlirSource
 from ...jit.options import WorkerOptions
-from ...jit.settings import scope
+from ...jit.settings import scope, settings
 from .exits import exit_code
 from .options import (
     COMPILING,
@@ -336,19 +335,21 @@ def _dump(row: _Row, knobs: dict[str, str], folder: Path) -> None:
     from ...jit.inspect.isa import read_kernels
     from ...jit.options import BuildOptions
     from ...jit.pipeline import dump
-    from ..engines.iree.iree_engine import under
+    from ..engines.iree.iree_engine import settings_with
     from ..selection.select import choose
     from .files import file_errors
 
     assert row.pair is not None
     graph = row.pair.graph
     assert graph is not None
-    choice: Mapping[str, str] = {}
+    now = settings()
     if isinstance(graph, FrozenGraph):
-        choice = choose(graph, row.target, engine_name="iree", knobs=knobs).choice
-    with working(f"compiling for {row.target}"), under(choice) as now:
+        choice = choose(graph, row.target, now, engine_name="iree", knobs=knobs).choice
+        now = settings_with(now, choice)
+    options = BuildOptions.of(now)
+    with working(f"compiling for {row.target}"):
         with file_errors(folder, "write to"):
-            row.compiled = dump(graph, row.target, folder, BuildOptions.of(now))
+            row.compiled = dump(graph, row.target, folder, options)
         row.cache = row.compiled.cache
         row.kernels = read_kernels(folder) if row.target.is_gfx9 else None
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...jit.settings import settings
 from ...jit.target import Target
 from ..registry import engine, engines
 from .options import Command, State
@@ -38,7 +39,7 @@ def command(state: State, probe: bool) -> None:
     An engine may still decline a graph; `hipdnn-iree explain GRAPH` says which do, and why.
     """
     plugins, backend = _probed() if probe else ([], None)
-    rows = [_row(alias) for alias in engines()]
+    rows = [_row(alias) for alias in engines(settings())]
     if state.json:
         about: dict[str, Any] = {"engines": rows}
         if backend is not None:
@@ -91,7 +92,8 @@ def _probed() -> tuple[list[Report], Report]:
     from ..engines.foreign.discovery import reports
 
     with working("asking plugins"):
-        return reports(again=True), report(again=True)
+        now = settings()
+        return reports(now, again=True), report(now, again=True)
 
 
 def _print(one: Report) -> None:
@@ -106,7 +108,7 @@ def _print(one: Report) -> None:
 
 
 def _row(alias: str) -> dict[str, Any]:
-    found = engine(alias)
+    found = engine(alias, settings())
     number = found.id
     return {
         "name": found.NAME,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...graph_api.errors import NotSupportedError
+from ...jit.settings import settings
+from ...jit.settings_table import Settings
 from .exits import NOT_SUPPORTED
 from .options import (
     Command,
@@ -69,17 +71,25 @@ def command(
     Nothing is compiled, unless the policy is autotune.  The exit code is 3 when no engine would
     run the graph.
     """
+    from ..engines.iree.iree_engine import settings_with
     from ..selection.policies import policy_names
     from ..selection.select import candidates, choose
     from .files import read_graph
 
     frozen = read_graph(graph).freeze()
-    found = candidates(frozen, target, engine_name=engine)
-    policies = policy_names(policy)
+    now = settings()
+    found = candidates(frozen, target, now, engine_name=engine)
+    policies = policy_names(policy, now)
     chosen, why = None, ""
     try:
         chosen = choose(
-            frozen, target, engine_name=engine, prefer=prefer, policy=policy, knobs=chosen_knobs
+            frozen,
+            target,
+            now,
+            engine_name=engine,
+            prefer=prefer,
+            policy=policy,
+            knobs=chosen_knobs,
         )
         why = chosen.why
     except NotSupportedError as error:
@@ -90,8 +100,8 @@ def command(
         "chosen": _chosen(chosen) if chosen else None,
         "why": why,
         "policies": list(policies),
-        "candidates": _candidates(frozen, target, found),
-        "cache": _cache(frozen, target, chosen.choice)
+        "candidates": _candidates(frozen, target, found, now),
+        "cache": _cache(frozen, target, settings_with(now, chosen.choice))
         if chosen and chosen.engine.ALIAS == "iree"
         else None,
     }
@@ -121,13 +131,16 @@ def _why_not(found: Sequence[Candidate], pinned: str | None, error: NotSupported
 
 
 def _candidates(
-    frozen: FrozenGraph, target: Target, found: Sequence[Candidate]
+    frozen: FrozenGraph, target: Target, found: Sequence[Candidate], settings: Settings
 ) -> list[dict[str, Any]]:
     from ..selection.cost import estimate
     from ..selection.winners import winners
 
     served = [c for c in found if c.served]
-    known = [entry for entry, _ in winners().usable(frozen, target, served)]
+    known = [
+        entry
+        for entry, _ in winners(settings.engine_winners).usable(frozen, target, served, settings)
+    ]
     return [
         {
             **c.as_dict(),
@@ -146,21 +159,19 @@ def _parts(frozen: FrozenGraph, candidate: Candidate) -> list[dict[str, Any]]:
 
     return [
         {
-            "engine": engine(part.engine).NAME,
+            "engine": engine(part.engine, candidate.engine.settings).NAME,
             "nodes": [node.label for node in frozen.nodes[part.first : part.last + 1]],
         }
         for part in parse(candidate.knobs[0].default)
     ]
 
 
-def _cache(frozen: FrozenGraph, target: Target, knobs: Mapping[str, str]) -> dict[str, Any]:
+def _cache(frozen: FrozenGraph, target: Target, settings: Settings) -> dict[str, Any]:
     from ...jit.cache import explain_miss
     from ...jit.options import BuildOptions
     from ...jit.pipeline import cache_key, store
-    from ..engines.iree.iree_engine import under
 
-    with under(knobs) as now:
-        options = BuildOptions.of(now)
+    options = BuildOptions.of(settings)
     cache, key = store(options.cache), cache_key(frozen, target, options.code)
     hit = cache.get(key) is not None
     return {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...jit.settings import settings
 from .options import (
     COMPILING,
     Command,
@@ -61,12 +62,11 @@ def command(state: State, graph: str, target: Target, dump: str | None) -> None:
     """
     from ...jit.inspect import inspect_graph
     from ...jit.options import BuildOptions
-    from ...jit.settings import settings
     from ..selection.select import choose
     from .files import file_errors, read_graph
 
     frozen = read_graph(graph).freeze()
-    choose(frozen, target, engine_name="iree")
+    choose(frozen, target, settings(), engine_name="iree")
     with ExitStack() as stack:
         made = stack.enter_context(tempfile.TemporaryDirectory(prefix="hipdnn-iree-"))
         folder = Path(made if dump is None else dump)

@@ -12,6 +12,7 @@ import click
 
 from ...graph_api.buckets import in_words
 from ...graph_api.errors import DeviceError
+from ...jit.settings import settings
 from .exits import CHECK_FAILED
 from .options import (
     COMPILING,
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from ...jit.mlir_source import MlirSource
     from ...jit.target import Target
     from ..artifacts.artifact import Artifact
-    from ..engine import Plan, TensorKey
     from ..graph import Graph
+    from ..plan import Plan, TensorKey
     from ..verify import OutputReport, Report
 
 JSON: dict[str, str] = {
@@ -216,7 +217,7 @@ def _choose(
 
     if artifact is None:
         return graph.freeze(), None
-    pinned = None if engine is None else named(engine).NAME
+    pinned = None if engine is None else named(engine, settings()).NAME
     ours = pinned is None or any(plan.engine == pinned for plan in artifact.plans)
     return artifact.frozen, artifact if ours and not any(how.values()) else None
 
@@ -235,13 +236,15 @@ def _build(
 
     ready = artifact.plan(target, engine=engine, knobs=who["knobs"] or None) if artifact else None
     if not any(how.values()) and ready is None:
-        choose(whole, target, engine_name=engine, **who)  # declines come before all else
+        choose(
+            whole, target, settings(), engine_name=engine, **who
+        )  # declines come before all else
     if not target.is_cpu:
         _must_have_device(target)
     _must_fit(whole)
 
     def work() -> Plan:
-        plan = ready or build(whole, target, engine=engine, **who, **how)
+        plan = ready or build(whole, target, settings(), engine=engine, **who, **how)
         sizes = {dim.name: dim.example for dim in whole.symbols}
         given = {name: dims[0] for name, dims in shapes.items() if name in sizes}
         others: dict[TensorKey, ShapeLike] = {
@@ -260,7 +263,6 @@ def _build(
 
 
 def _build_module(source: MlirSource, target: Target, clock: _Clock) -> Plan:
-    from ...jit.options import BuildOptions
     from ...jit.settings import settings
     from ..mlir_plan import build_module
 
@@ -268,9 +270,7 @@ def _build_module(source: MlirSource, target: Target, clock: _Clock) -> Plan:
         _must_have_device(target)
     _must_fit(source.frame)
     with working(f"building for {target}"):
-        plan: Plan = clock(
-            "build", lambda: build_module(source, target, BuildOptions.of(settings()))
-        )
+        plan: Plan = clock("build", lambda: build_module(source, target, settings()))
     return plan
 
 

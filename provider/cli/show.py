@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...jit.emit.dialects import DIALECTS
+from ...jit.settings import settings
 from .options import Command, State, graph_argument, output_option, target_option
 from .output import talk, working
 
@@ -109,7 +110,6 @@ def _module(source: MlirSource, kind: str) -> str:
 def _binary(graph: Graph, era: str) -> bytes:
     from ...graph_api.formats.flatbuffer.encode import encode
     from ...graph_api.formats.flatbuffer.schema_types import Era
-    from ...jit.settings import settings
 
     return encode(graph.freeze(), Era(era), inv_variance=settings().graph_inv_variance)
 
@@ -127,12 +127,11 @@ def _text(graph: Graph, kind: str, target: Target) -> str:
     if kind == "torch":
         from ..selection.select import choose
 
-        choose(frozen, target, engine_name="iree")
+        choose(frozen, target, settings(), engine_name="iree")
         with working("lowering"):
             from ...jit.compiler.client import default_compiler
             from ...jit.lowering.module import lower_graph
             from ...jit.options import BuildOptions
-            from ...jit.settings import settings
 
             options = BuildOptions.of(settings())
             compiler = default_compiler(options.workers)
@@ -140,10 +139,9 @@ def _text(graph: Graph, kind: str, target: Target) -> str:
     if kind in DIALECTS:
         from ...jit.dialects import in_dialect
         from ...jit.options import BuildOptions
-        from ...jit.settings import settings
         from ..selection.select import choose
 
-        choose(frozen, target, engine_name="iree")
+        choose(frozen, target, settings(), engine_name="iree")
         with working("lowering"):
             return in_dialect(frozen, target, kind, BuildOptions.of(settings()))
     return repr(graph)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...graph_api.errors import HipdnnIreeError
+from ...jit.settings import settings
 from .exits import CHECK_FAILED, exit_code
 from .options import (
     COMPILING,
@@ -86,15 +87,15 @@ def command(
     """
     if not (graphs or out or source):
         raise click.UsageError("nothing to do: name a graph, --export or --import")
-    from ...jit.settings import settings
     from ..selection.exchange import export, import_file
     from .files import file_errors
 
+    winners_file = settings().engine_winners
     names = engines.replace(",", " ").split() if engines is not None else None
     imported = None
     if source is not None:
         with file_errors(source):
-            imported = import_file(Path(source))
+            imported = import_file(Path(source), winners_file)
     rows: list[dict[str, Any]] = []
     failures: list[tuple[str, Exception]] = []
     for path in graphs:
@@ -111,12 +112,12 @@ def command(
     if out is not None:
         try:
             with file_errors(out, "write"):
-                exported = export(Path(out), form=form)
+                exported = export(Path(out), winners_file, form=form)
         except HipdnnIreeError as error:  # what was measured is told all the same
             failures.append((out, error))
     about = {
         "graphs": rows,
-        "winners": str(settings().engine_winners),
+        "winners": str(winners_file),
         "imported": imported,
         "exported": exported,
         **({"error": _error(failures[0][1])} if failures else {}),
@@ -163,6 +164,7 @@ def _tune(
         return tune(
             frozen,
             target,
+            settings(),
             engines=names,
             knobs=knobs,
             budget_s=budget,

@@ -17,7 +17,8 @@ from ...jit.runtime.arrays import pack, unpack
 from ...jit.target import Target
 from ..binding import BindingPlan
 from ..dynamic_plan import ExactPlan
-from ..engine import Engine, Plan, checked_knobs
+from ..engine import Engine, checked_knobs
+from ..plan import Plan
 from .host_memory import HostMemory, host_memory
 
 __all__ = ["RULES", "ReferenceEngine", "ReferencePlan"]
@@ -60,8 +61,8 @@ class ReferenceEngine(Engine):
     ) -> Plan:
         checked_knobs(self, graph, target, knobs)
         if graph.symbols:
-            return ExactPlan(engine=self.NAME, graph=graph, target=target)
-        return ReferencePlan(engine=self.NAME, graph=graph, target=target)
+            return ExactPlan(maker=self, graph=graph, target=target)
+        return ReferencePlan(maker=self, graph=graph, target=target)
 
 
 @dataclass(kw_only=True, repr=False)

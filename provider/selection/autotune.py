@@ -17,10 +17,14 @@ from typing import Any
 
 from ...graph_api.errors import Decline, HipdnnIreeError, NotSupportedError
 from ...graph_api.frozen import FrozenGraph
+from ...jit.settings_table import Settings
 from ...jit.target import Target
-from ..engine import Plan, TensorKey, checked_knobs
+from ..engine import Engine, checked_knobs
+from ..plan import Plan, TensorKey
 from ..registry import engine, engines
+from ..verify import compare, expect, poisoned_outputs, random_inputs
 from .candidate import Candidate
+from .cost import MODEL, estimate
 from .measure import Times, measure
 from .winners import Entry, ranked, remember
 
@@ -142,6 +146,7 @@ def variants(candidate: Candidate) -> Iterator[dict[str, str]]:
 def tune(
     graph: FrozenGraph,
     target: Target | str,
+    settings: Settings,
     *,
     engines: Sequence[str] | None = None,
     knobs: Mapping[str, str] | None = None,
@@ -158,6 +163,7 @@ def tune(
         Dynamic dims are measured at their examples.
     target : Target or str
         A machine that is here.
+    settings : Settings
     engines : sequence of str, optional
         Engines to try, the reference among them if it is named; by default all others.
     knobs : mapping, optional
@@ -187,7 +193,7 @@ def tune(
 
         Device.open(where.drivers[0])
     result = TuneResult(graph=graph, target=where)
-    jobs = _jobs(result, _names(engines), dict(knobs or {}))
+    jobs = _jobs(result, _engines(engines, settings), dict(knobs or {}))
     told = progress or (lambda done, everything, what: None)
     told(0, len(jobs), "computing the reference")
     bench = _Bench(graph, seed)
@@ -210,25 +216,27 @@ def tune(
         pairs = zip(measured, runs, strict=True)
         result.winner = next(row for (entry, _), (row, _, _) in pairs if entry is best)
         if store:
-            remember([entry for entry, _ in measured])
+            remember([entry for entry, _ in measured], settings.engine_winners)
             result.stored = True
     result.seconds = time.perf_counter() - begin
     return result
 
 
-def _names(given: Sequence[str] | None) -> list[str]:
-    if given is not None:
-        return list(given)
-    return [alias for alias, entry in engines().items() if not entry.load().LAST_RESORT]
+def _engines(names: Sequence[str] | None, settings: Settings) -> list[Engine]:
+    """Return the engines of these names, by default all but those of last resort."""
+    if names is not None:
+        return list(dict.fromkeys(engine(name, settings) for name in names))
+    every = (entry.load() for entry in engines(settings).values())
+    return [one for one in every if not one.LAST_RESORT]
 
 
 def _jobs(
-    result: TuneResult, names: Sequence[str], knobs: dict[str, str]
+    result: TuneResult, tried: Sequence[Engine], knobs: dict[str, str]
 ) -> list[tuple[Row, Candidate]]:
     """Return a row and a candidate for each way to build; engines that decline get a row too."""
     jobs: list[tuple[Row, Candidate]] = []
     reasons: list[Decline] = []
-    for one in dict.fromkeys(map(engine, names)):
+    for one in tried:
         candidate = Candidate.of(one, result.graph, result.target)
         if not candidate.served:
             reasons += candidate.reasons
@@ -258,8 +266,6 @@ class _Bench:
     """Inputs, expected results, and outputs to write into, for one graph."""
 
     def __init__(self, graph: FrozenGraph, seed: int) -> None:
-        from ..verify import expect, poisoned_outputs, random_inputs
-
         self.graph = graph
         self.inputs = random_inputs(graph, seed)
         self.expected = expect(graph, self.inputs)
@@ -270,8 +276,6 @@ class _Bench:
 
     def check(self, call: Callable[[], None]) -> tuple[bool, float, str]:
         """Run once on poisoned outputs; return whether it is right, its error, and what is off."""
-        from ..verify import compare
-
         for uid, array in self.outputs.items():
             array[...] = self._poison[uid]
         call()
@@ -309,7 +313,14 @@ def _attempt(
 def _entry(row: Row, candidate: Candidate) -> Entry:
     assert row.times is not None
     times = row.times
-    return Entry.of(candidate, (times.low, times.median, times.high), times.samples)
+    raw_us = estimate(candidate.graph, candidate.target, candidate.engine).raw_us
+    return Entry.of(
+        candidate,
+        (times.low, times.median, times.high),
+        times.samples,
+        estimated_us=raw_us,
+        model=MODEL,
+    )
 
 
 def _title(row: Row) -> str:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...graph_api.errors import Decline
 from ...graph_api.frozen import FrozenGraph
+from ...jit.settings_table import Settings
 from ...jit.target import Target
-from ..engine import Engine, EngineKnob, Plan
+from ..engine import Engine, EngineKnob, build_pinned
 
-__all__ = ["Candidate"]
+if TYPE_CHECKING:
+    from ..plan import Plan
+
+__all__ = ["Asked", "Candidate", "with_choice"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,10 +92,8 @@ class Candidate:
         CompileError
             If the compiler fails.
         """
-        from .select import build
-
         given = self.choice if knobs is None else knobs
-        return build(self.graph, self.target, engine=self.name, knobs=given)
+        return build_pinned(self.engine, self.graph, self.target, given)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -107,3 +109,37 @@ class Candidate:
             "estimated_us": self.estimated_us,
             "measured_us": self.measured_us,
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a policy is asked.
+
+    Attributes
+    ----------
+    graph : FrozenGraph
+    target : Target
+    candidates : tuple of Candidate
+        The engines that serve the graph and may be chosen, in the order of the table; never
+        empty.  Their ``choice`` holds the knobs that the caller has fixed.
+    settings : Settings
+        What the policies go by: files, orders, names of engines.
+    """
+
+    graph: FrozenGraph
+    target: Target
+    candidates: tuple[Candidate, ...]
+    settings: Settings
+
+
+def with_choice(candidate: Candidate, chosen: Mapping[str, str]) -> Mapping[str, str] | None:
+    """Return stored knobs joined with those the caller fixed; None when they do not fit.
+
+    They fit when the engine still has every knob and choice, and none contradicts the caller.
+    """
+    allowed = {knob.name: knob.choices for knob in candidate.knobs}
+    fixed = candidate.choice
+    for name, value in chosen.items():
+        if value not in allowed.get(name, ()) or fixed.get(name, value) != value:
+            return None
+    return {**chosen, **fixed}

@@ -17,16 +17,12 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...jit.settings import settings
-from .candidate import Candidate
+from .candidate import Asked, Candidate, with_choice
 from .files import Watched
 from .match_key import MatchKey, MatchTensor, match_keys
 from .order import id_of, in_order
-
-if TYPE_CHECKING:
-    from .policies import Asked
 
 __all__ = ["Pattern", "Rule", "find", "policy", "read_rules", "rules_text"]
 
@@ -84,17 +80,15 @@ def _fits(pattern: Sequence[int], actual: Sequence[int]) -> bool:
 
 def policy(asked: Asked) -> list[Candidate] | None:
     """Put the engine of the first matching rule first; the others follow in the fixed order."""
-    path = settings().engine_config
+    path = asked.settings.engine_config
     found = find(asked, _watched(path)) if path is not None else None
     if found is None:
         return None
     rule, chosen = found
-    from .policies import with_choice
-
     knobs = with_choice(chosen, rule.knobs)
     why = f"a rule for {rule.op} in {path}"
     first = chosen.chosen_by("config", chosen.choice if knobs is None else knobs, why)
-    others = in_order([c for c in asked.candidates if c is not chosen])
+    others = in_order([c for c in asked.candidates if c is not chosen], asked.settings)
     return [first, *(c.chosen_by("config", c.choice, "after the rule's engine") for c in others)]
 
 
@@ -104,7 +98,7 @@ def find(asked: Asked, rules: Sequence[Rule]) -> tuple[Rule, Candidate] | None:
     rule = next((r for r in rules if any(r.matches(key) for key in keys)), None)
     if rule is None:
         return None
-    wanted = id_of(rule.engine)
+    wanted = id_of(rule.engine, asked.settings)
     chosen = next((c for c in asked.candidates if c.engine.id == wanted), None)
     return None if chosen is None else (rule, chosen)
 

@@ -23,6 +23,7 @@ from ...jit.target import Target
 from ...jit.work import WORK, Work, graph_work, node_work
 from ..engine import Engine
 from .peaks import Peaks, peaks
+from .winners import machine_of, winners
 
 __all__ = ["ENGINES", "MODEL", "EngineModel", "Estimate", "estimate", "joined"]
 
@@ -279,9 +280,8 @@ def _calibration(engine: Engine, target: Target) -> tuple[float, int]:
 
     Few measurements count for little: half of what they say (in logarithms) with three of them.
     """
-    from .winners import machine_of, winners
-
-    ratios = winners().ratios(str(target), machine_of(target), engine.id, MODEL)
+    known_times = winners(engine.settings.engine_winners)
+    ratios = known_times.ratios(str(target), machine_of(target), engine.id, MODEL)
     if not ratios:
         return 1.0, 0
     known = len(ratios)

@@ -15,12 +15,14 @@ __all__ = ["export", "import_file"]
 _FORMS = ("winners", "hipdnn")
 
 
-def export(path: Path, *, form: str = "winners") -> int:
+def export(path: Path, winners_file: Path, *, form: str = "winners") -> int:
     """Write what is remembered to a file, and return how many entries or rules.
 
     Parameters
     ----------
     path : Path
+    winners_file : Path
+        Where it is remembered (the setting ``engine.winners``).
     form : {"winners", "hipdnn"}
         All measurements, for `import_file`; or the winners as rules that hipDNN reads
         (``HIPDNN_HEUR_CONFIG_PATH``).  Graphs that hipDNN cannot tell apart share a rule, the
@@ -35,7 +37,7 @@ def export(path: Path, *, form: str = "winners") -> int:
     """
     if form not in _FORMS:
         raise SettingError(f"unknown form {form!r}; known: {', '.join(_FORMS)}")
-    known = winners().entries
+    known = winners(winners_file).entries
     if form == "winners":
         _write(path, written(known))
         return len(known)
@@ -57,8 +59,8 @@ def _write(path: Path, text: str) -> None:
     write_file(path, text.encode())
 
 
-def import_file(path: Path) -> int:
-    """Add the measurements of an exported file, and return how many.
+def import_file(path: Path, winners_file: Path) -> int:
+    """Add the measurements of an exported file to those remembered, and return how many.
 
     Raises
     ------
@@ -70,7 +72,7 @@ def import_file(path: Path) -> int:
     entries, trouble = read_entries(path.read_text(encoding="utf-8", errors="replace"))
     if trouble:
         raise FormatError(f"{path}: {trouble}")
-    remember(entries)
+    remember(entries, winners_file)
     return len(entries)
 
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from .candidate import Candidate
+from .candidate import Asked, Candidate
 from .cost import estimate
-
-if TYPE_CHECKING:
-    from .policies import Asked
 
 __all__ = ["policy"]
 

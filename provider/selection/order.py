@@ -8,15 +8,12 @@ name are not used.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ...graph_api.errors import Decline, NotSupportedError, Problem
-from ...jit.settings import settings
+from ...jit.settings_table import Settings
 from ..engine_ids import as_id, engine_id
-from .candidate import Candidate
-
-if TYPE_CHECKING:
-    from .policies import Asked
+from ..registry import engines
+from .candidate import Asked, Candidate
 
 __all__ = ["FIRST", "LAST", "RULES", "id_of", "in_order", "policy"]
 
@@ -31,20 +28,18 @@ RULES: dict[str, str] = {
 }
 
 
-def id_of(word: str) -> int:
+def id_of(word: str, settings: Settings) -> int:
     """Return the id that a word stands for: an id in any spelling, an alias, or a name."""
-    from ..registry import engines
-
     number = as_id(word)
     if number is not None:
         return number
-    entry = engines().get(word)
+    entry = engines(settings).get(word)
     return entry.load().id if entry is not None else engine_id(word)
 
 
-def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
+def in_order(candidates: Sequence[Candidate], settings: Settings) -> list[Candidate]:
     """Return candidates in the fixed order; without those that the user's order leaves out."""
-    wanted = [id_of(word) for word in settings().engine_order]
+    wanted = [id_of(word, settings) for word in settings.engine_order]
     if wanted:
         place = {number: i for i, number in reversed(list(enumerate(wanted)))}
         kept = [c for c in candidates if c.engine.id in place]
@@ -54,8 +49,8 @@ def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 def policy(asked: Asked) -> list[Candidate] | None:
     """Rank by the fixed order; no opinion on engines that want to be asked for."""
-    words = settings().engine_order
-    found = in_order(asked.candidates)
+    words = asked.settings.engine_order
+    found = in_order(asked.candidates, asked.settings)
     if not found and not words:
         return None
     if not found:

@@ -8,36 +8,15 @@ behind the list: where every policy declines, so does the selection, as in hipDN
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from ...graph_api.errors import NotSupportedError, SettingError
-from ...graph_api.frozen import FrozenGraph
-from ...jit.settings import Settings, settings
-from ...jit.target import Target
+from ...jit.settings_table import Settings
 from ..engine_ids import engine_id
-from .candidate import Candidate
+from .candidate import Asked, Candidate
 
-__all__ = ["DEFAULT", "HIPDNN_NAMES", "POLICIES", "Asked", "policy_names", "rank"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What a policy is asked.
-
-    Attributes
-    ----------
-    graph : FrozenGraph
-    target : Target
-    candidates : tuple of Candidate
-        The engines that serve the graph and may be chosen, in the order of the table; never
-        empty.  Their ``choice`` holds the knobs that the caller has fixed.
-    """
-
-    graph: FrozenGraph
-    target: Target
-    candidates: tuple[Candidate, ...]
+__all__ = ["DEFAULT", "HIPDNN_NAMES", "POLICIES", "policy_names", "rank"]
 
 
 Policy = Callable[[Asked], "Sequence[Candidate] | None"]
@@ -64,27 +43,27 @@ HIPDNN_NAMES = {
 _BY_ID = {str(engine_id(name)): ours for name, ours in HIPDNN_NAMES.items()}
 
 
-def policy_names(given: str | None = None, now: Settings | None = None) -> tuple[str, ...]:
+def policy_names(given: str | None, settings: Settings) -> tuple[str, ...]:
     """Return the policies to ask, in order.
 
     Parameters
     ----------
-    given : str, optional
+    given : str or None
         Names separated by commas; else the settings decide, and else `DEFAULT`.
+    settings : Settings
 
     Raises
     ------
     SettingError
         If a name is unknown; the text lists those that are known.
     """
-    now = now or settings()
     if given is not None:
         return tuple(_known(word, "policy") for word in given.replace(",", " ").split()) or DEFAULT
-    if now.engine_policy:
-        return tuple(_known(word, "HIPDNN_IREE_POLICY") for word in now.engine_policy)
-    if now.engine_policy_order:
+    if settings.engine_policy:
+        return tuple(_known(word, "HIPDNN_IREE_POLICY") for word in settings.engine_policy)
+    if settings.engine_policy_order:
         # Policies of hipDNN's heuristic plugins are not ours to run: hipDNN skips unknown ones.
-        return tuple(o for w in now.engine_policy_order if (o := _of_hipdnn(w))) or DEFAULT
+        return tuple(o for w in settings.engine_policy_order if (o := _of_hipdnn(w))) or DEFAULT
     return DEFAULT
 
 
@@ -121,16 +100,3 @@ def rank(asked: Asked, names: Sequence[str]) -> tuple[Candidate, ...]:
         f"graph {asked.graph.name!r} is served by {served}, but no policy of "
         f"{','.join(names)} chooses one; add 'order' to the policies, or pin an engine"
     )
-
-
-def with_choice(candidate: Candidate, chosen: Mapping[str, str]) -> Mapping[str, str] | None:
-    """Return stored knobs joined with those the caller fixed; None when they do not fit.
-
-    They fit when the engine still has every knob and choice, and none contradicts the caller.
-    """
-    allowed = {knob.name: knob.choices for knob in candidate.knobs}
-    fixed = candidate.choice
-    for name, value in chosen.items():
-        if value not in allowed.get(name, ()) or fixed.get(name, value) != value:
-            return None
-    return {**chosen, **fixed}

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -28,17 +27,20 @@ from ...graph_api.errors import (
 )
 from ...graph_api.frozen import FrozenGraph
 from ...jit.lru import LruCache
-from ...jit.settings import Settings, scope, settings
+from ...jit.settings_table import Settings
 from ...jit.target import Target
-from .. import registry as manifest
+from .. import registry
+from ..bucket_plan import BucketPlan, must_be_paddable
 from ..dynamic_plan import ExactPlan
-from ..engine import Engine, Plan, checked_knobs
+from ..engine import Engine, checked_knobs, must_serve
+from ..plan import Plan
 from ..registry import engine, engines
-from . import winners
-from .candidate import Candidate
+from .candidate import Asked, Candidate
+from .cost import estimate
 from .files import stamp
 from .order import id_of, in_order
-from .policies import Asked, policy_names, rank
+from .policies import policy_names, rank
+from .winners import winners
 
 __all__ = ["build", "candidates", "choose", "ranking"]
 
@@ -52,19 +54,22 @@ _remembered: LruCache[tuple[Candidate, ...]] = LruCache(_KEPT)
 
 
 def candidates(
-    graph: FrozenGraph, target: Target | str, *, engine_name: str | None = None
+    graph: FrozenGraph,
+    target: Target | str,
+    settings: Settings,
+    *,
+    engine_name: str | None = None,
 ) -> list[Candidate]:
     """Return every engine (or the one asked for) with its reasons to decline, or what it offers.
 
     That is its knobs, an estimated time, and the lowest time measured here earlier.
     """
-    from .cost import estimate
-
     where = Target.parse(target)
-    names = list(engines()) if engine_name is None else [engine_name]
-    found = [Candidate.of(one, graph, where) for one in map(engine, names)]
+    names = list(engines(settings)) if engine_name is None else [engine_name]
+    found = [Candidate.of(engine(name, settings), graph, where) for name in names]
     times: dict[str, float] = {}
-    for entry, candidate in winners.winners().usable(graph, where, [c for c in found if c.served]):
+    known = winners(settings.engine_winners)
+    for entry, candidate in known.usable(graph, where, [c for c in found if c.served], settings):
         times[candidate.name] = min(entry.median_us, times.get(candidate.name, entry.median_us))
     return [
         replace(
@@ -81,6 +86,7 @@ def candidates(
 def choose(
     graph: FrozenGraph,
     target: Target | str,
+    settings: Settings,
     *,
     engine_name: str | None = None,
     prefer: str | Sequence[str] | None = None,
@@ -98,13 +104,14 @@ def choose(
         If there is no engine, policy or knob of that name.
     """
     return ranking(
-        graph, target, engine_name=engine_name, prefer=prefer, policy=policy, knobs=knobs
+        graph, target, settings, engine_name=engine_name, prefer=prefer, policy=policy, knobs=knobs
     )[0]
 
 
 def ranking(
     graph: FrozenGraph,
     target: Target | str,
+    settings: Settings,
     *,
     engine_name: str | None = None,
     prefer: str | Sequence[str] | None = None,
@@ -117,9 +124,8 @@ def ranking(
     """
     where = Target.parse(target)
     preferred = (prefer,) if isinstance(prefer, str) else tuple(prefer or ())
-    now = settings()
-    names = policy_names(policy, now)
-    pool = _pool(graph, where, names, now)
+    names = policy_names(policy, settings)
+    pool = _pool(graph, where, names, settings)
     key = (
         graph.digest,
         # What engines may look at and the digest leaves out.
@@ -131,16 +137,16 @@ def ranking(
         preferred,
         policy,
         tuple((knobs or {}).items()),
-        now,
+        settings,
         pool,
-        stamp(now.engine_winners),
-        stamp(now.engine_config) if now.engine_config else None,
+        stamp(settings.engine_winners),
+        stamp(settings.engine_config) if settings.engine_config else None,
     )
 
     def make() -> tuple[Candidate, ...]:
         if engine_name is not None:
-            return (_pinned(graph, where, engine_name, policy, knobs),)
-        return _free(graph, where, pool, preferred, policy, knobs)
+            return (_pinned(graph, where, settings, engine_name, policy, knobs),)
+        return _free(graph, where, settings, pool, preferred, policy, knobs)
 
     found = _remembered.get(key, make)
     # Remembered for an equal graph, which may have other names and uids.
@@ -150,7 +156,7 @@ def ranking(
 
 
 def _pool(
-    graph: FrozenGraph, target: Target, names: Sequence[str], now: Settings
+    graph: FrozenGraph, target: Target, names: Sequence[str], settings: Settings
 ) -> tuple[Engine, ...]:
     """Return the engines to choose from.
 
@@ -158,40 +164,43 @@ def _pool(
     among them where it can make a difference: when times decide, or when the user's rules or
     order may name one.
     """
-    own = manifest.own_engines().values()
+    own = registry.own_engines(settings).values()
     usual = tuple(entry.load() for entry in own if entry.by_default)
-    open_to_all = bool({"heuristic", "autotune"} & set(names)) or bool(now.engine_order)
-    open_to_all |= now.engine_config is not None and "config" in names
+    open_to_all = bool({"heuristic", "autotune"} & set(names)) or bool(settings.engine_order)
+    open_to_all |= settings.engine_config is not None and "config" in names
     if not open_to_all and "tuned" in names:
-        known = winners.winners(now.engine_winners).engine_ids(graph, target)
+        known = winners(settings.engine_winners).engine_ids(graph, target)
         open_to_all = not known <= {one.id for one in usual}
     if not open_to_all:
         return usual
-    every = (entry.load() for entry in engines().values())
+    every = (entry.load() for entry in engines(settings).values())
     return tuple(one for one in every if not one.LAST_RESORT)
 
 
 def _pinned(
     graph: FrozenGraph,
     target: Target,
+    settings: Settings,
     name: str,
     policy: str | None,
     knobs: Mapping[str, str] | None,
 ) -> Candidate:
-    found = Candidate.of(engine(name), graph, target)
-    if not found.served:
-        raise NotSupportedError(
-            f"engine {name!r} was pinned and declines graph {graph.name!r} for {target}",
-            found.reasons,
-        )
+    found = Candidate.of(engine(name, settings), graph, target)
+    must_serve(found.engine, graph, target, found.reasons, name)
     fixed = found.chosen_by("pinned", checked_knobs(found.engine, graph, target, knobs))
     return replace(fixed, why="pinned") if policy is None else _with_knobs(fixed, policy)
 
 
 def _with_knobs(candidate: Candidate, policy: str | None) -> Candidate:
     """Return an engine that is chosen already, with the knobs that a policy knows for it."""
-    known = [name for name in policy_names(policy) if name in _KNOW_KNOBS]
-    asked = Asked(graph=candidate.graph, target=candidate.target, candidates=(candidate,))
+    settings = candidate.engine.settings
+    known = [name for name in policy_names(policy, settings) if name in _KNOW_KNOBS]
+    asked = Asked(
+        graph=candidate.graph,
+        target=candidate.target,
+        candidates=(candidate,),
+        settings=settings,
+    )
     try:
         found = rank(asked, known)[0]
     except NotSupportedError:
@@ -203,15 +212,16 @@ def _with_knobs(candidate: Candidate, policy: str | None) -> Candidate:
 def _free(
     graph: FrozenGraph,
     target: Target,
+    settings: Settings,
     pool: Sequence[Engine],
     preferred: Sequence[str],
     policy: str | None,
     knobs: Mapping[str, str] | None,
 ) -> tuple[Candidate, ...]:
-    names = policy_names(policy)
-    wanted = [engine(name) for name in preferred]
-    wanted += [e for e in _carried(graph) if e not in wanted]
-    dropped = set(map(id_of, settings().engine_deselect))
+    names = policy_names(policy, settings)
+    asked_for = [engine(name, settings) for name in preferred]
+    wanted = list(dict.fromkeys([*asked_for, *_carried(graph, settings)]))
+    dropped = {id_of(word, settings) for word in settings.engine_deselect}
     reasons: list[Decline] = []
     misfits: list[str] = []
     served: list[Candidate] = []
@@ -227,7 +237,7 @@ def _free(
         except SettingError as error:
             misfits.append(str(error))
     if not served and not misfits and not knobs:
-        every = (entry.load() for entry in engines().values())
+        every = (entry.load() for entry in engines(settings).values())
         rest = [e for e in every if not e.LAST_RESORT and e not in pool and e.id not in dropped]
         stand_in = _stand_in(graph, target, rest)
         if stand_in is not None:
@@ -236,21 +246,27 @@ def _free(
         if misfits:
             lines = ["no engine that serves the graph has the knobs", *misfits]
             raise SettingError("\n  ".join(lines))
-        left_out = f" (without {', '.join(settings().engine_deselect)})" if dropped else ""
+        left_out = f" (without {', '.join(settings.engine_deselect)})" if dropped else ""
         raise NotSupportedError(
             f"no engine serves graph {graph.name!r} for {target}{left_out}", reasons
         )
     others = tuple(c for c in served if c.engine not in wanted)
     if len(others) == len(served):
-        return rank(Asked(graph=graph, target=target, candidates=others), names)
+        asked = Asked(graph=graph, target=target, candidates=others, settings=settings)
+        return rank(asked, names)
+
+    def why(candidate: Candidate) -> str:
+        named = candidate.engine in asked_for
+        return "asked for" if named else "preferred_engine_id of the graph"
+
     first = [
-        _with_knobs(c.chosen_by("preferred", c.choice, _why_preferred(c, preferred)), policy)
+        _with_knobs(c.chosen_by("preferred", c.choice, why(c)), policy)
         for e in wanted
         for c in served
         if c.engine is e
     ]
     # The others only stand in when a preferred one cannot be built.
-    return (*first, *(c.chosen_by("order", c.choice) for c in in_order(others)))
+    return (*first, *(c.chosen_by("order", c.choice) for c in in_order(others, settings)))
 
 
 def _stand_in(graph: FrozenGraph, target: Target, engines: Sequence[Engine]) -> Candidate | None:
@@ -267,24 +283,20 @@ def _stand_in(graph: FrozenGraph, target: Target, engines: Sequence[Engine]) -> 
     return None
 
 
-def _carried(graph: FrozenGraph) -> list[Engine]:
+def _carried(graph: FrozenGraph, settings: Settings) -> list[Engine]:
     """Return the engine whose id the graph carries; one that is not here is no error."""
     if graph.preferred_engine_id is None:
         return []
     try:
-        return [engine(str(graph.preferred_engine_id))]
+        return [engine(str(graph.preferred_engine_id), settings)]
     except SettingError:
         return []
-
-
-def _why_preferred(candidate: Candidate, preferred: Sequence[str]) -> str:
-    named = candidate.engine in map(engine, preferred)
-    return "asked for" if named else "preferred_engine_id of the graph"
 
 
 def build(
     graph: FrozenGraph,
     target: Target | str,
+    settings: Settings,
     *,
     engine: str | None = None,
     prefer: str | Sequence[str] | None = None,
@@ -304,24 +316,22 @@ def build(
     # The engine is the one for the examples, and stays the same for all sizes.
     examples = {dim.name: dim.example for dim in graph.symbols}
     asked = at_sizes(graph, examples) if each else graph
-    with scope(cache_require_precompiled=True) if require_precompiled else nullcontext():
-        ranked = ranking(
-            asked, where, engine_name=engine, prefer=prefer, policy=policy, knobs=knobs
-        )
-        if each:
-            rounded = as_buckets(graph.symbols, buckets) if buckets is not None else None
-            plan = _for_each_size(ranked[0], graph, rounded)
-        else:
-            plan = _first_that_builds(ranked)
-    plan.require_precompiled = require_precompiled
-    return plan
+    if require_precompiled:
+        settings = replace(settings, cache_require_precompiled=True)
+    ranked = ranking(
+        asked, where, settings, engine_name=engine, prefer=prefer, policy=policy, knobs=knobs
+    )
+    if not each:
+        return _first_that_builds(ranked)
+    rounded = as_buckets(graph.symbols, buckets) if buckets is not None else None
+    return _for_each_size(ranked[0], graph, rounded)
 
 
 def _for_each_size(
     chosen: Candidate, graph: FrozenGraph, buckets: Mapping[str, Buckets] | None
 ) -> Plan:
     about: dict[str, Any] = {
-        "engine": chosen.name,
+        "maker": chosen.engine,
         "graph": graph,
         "target": chosen.target,
         "knobs": dict(chosen.choice),
@@ -329,10 +339,8 @@ def _for_each_size(
     }
     if buckets is None:
         return ExactPlan(**about)
-    from .. import bucket_plan as padded
-
-    padded.must_be_paddable(graph, chosen.target, chosen.name)
-    return padded.BucketPlan(**about, buckets=buckets)
+    must_be_paddable(graph, chosen.target, chosen.name)
+    return BucketPlan(**about, buckets=buckets)
 
 
 def _first_that_builds(ranked: Sequence[Candidate]) -> Plan:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from .candidate import Candidate
+from .candidate import Asked, Candidate
 from .order import in_order
 from .winners import winners
-
-if TYPE_CHECKING:
-    from .policies import Asked
 
 __all__ = ["autotune_policy", "policy"]
 
@@ -20,7 +16,9 @@ log = logging.getLogger("hipdnn_iree.selection")
 
 def policy(asked: Asked, name: str = "tuned") -> list[Candidate] | None:
     """Rank by the times measured earlier; no opinion where none of them can be used."""
-    known = winners().usable(asked.graph, asked.target, asked.candidates)
+    known = winners(asked.settings.engine_winners).usable(
+        asked.graph, asked.target, asked.candidates, asked.settings
+    )
     if not known:
         return None
     best: dict[str, Candidate] = {}
@@ -28,7 +26,7 @@ def policy(asked: Asked, name: str = "tuned") -> list[Candidate] | None:
         why = f"measured {entry.median_us:.4g} µs on {entry.when[:10] or 'an unknown day'}"
         timed = replace(candidate, measured_us=entry.median_us)
         best.setdefault(candidate.name, timed.chosen_by(name, candidate.choice, why))
-    others = in_order([c for c in asked.candidates if c.name not in best])
+    others = in_order([c for c in asked.candidates if c.name not in best], asked.settings)
     return [*best.values(), *(c.chosen_by(name, c.choice, "not measured") for c in others)]
 
 
@@ -44,6 +42,7 @@ def autotune_policy(asked: Asked) -> list[Candidate] | None:
         tune(
             asked.graph,
             asked.target,
+            asked.settings,
             engines=names,
             knobs=fixed,
             progress=lambda done, everything, what: log.info("%d/%d %s", done, everything, what),

@@ -23,12 +23,12 @@ from typing import Any
 from ...graph_api.files import write_file
 from ...graph_api.frozen import FrozenGraph
 from ...jit.cache.locks import key_lock
-from ...jit.settings import settings
+from ...jit.settings_table import Settings
 from ...jit.target import Target, cpu_features
-from .candidate import Candidate
+from ..registry import engines
+from .candidate import Candidate, with_choice
 from .files import Watched
 from .match_key import match_keys
-from .policies import with_choice
 
 __all__ = [
     "Entry",
@@ -101,10 +101,16 @@ class Entry:
     rule: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @classmethod
-    def of(cls, candidate: Candidate, quartiles: tuple[float, float, float], samples: int) -> Entry:
+    def of(
+        cls,
+        candidate: Candidate,
+        quartiles: tuple[float, float, float],
+        samples: int,
+        *,
+        estimated_us: float,
+        model: int,
+    ) -> Entry:
         """Return the entry of a candidate that was measured; times in microseconds."""
-        from .cost import MODEL, estimate
-
         graph, low, median, high = candidate.graph, *quartiles
         return cls(
             graph=graph.digest,
@@ -118,8 +124,8 @@ class Entry:
             low_us=low,
             high_us=high,
             samples=samples,
-            estimated_us=estimate(graph, candidate.target, candidate.engine).raw_us,
-            model=MODEL,
+            estimated_us=estimated_us,
+            model=model,
             when=datetime.now(UTC).isoformat(timespec="seconds"),
             name=graph.name,
             rule=_rule_of(graph),
@@ -187,7 +193,11 @@ class Winners:
         return [e.median_us / e.estimated_us for e in best.values()]
 
     def usable(
-        self, graph: FrozenGraph, target: Target, candidates: Sequence[Candidate]
+        self,
+        graph: FrozenGraph,
+        target: Target,
+        candidates: Sequence[Candidate],
+        settings: Settings,
     ) -> list[tuple[Entry, Candidate]]:
         """Return what is known of a graph, the fastest first, each with its candidate.
 
@@ -200,7 +210,7 @@ class Winners:
         for entry in self._at.get((graph.digest, str(target), machine_of(target)), ()):
             candidate = by_id.get(entry.engine_id)
             if candidate is None:
-                if not _is_here(entry.engine_id):
+                if not _is_here(entry.engine_id, settings):
                     skipped[f"engine {entry.engine} is not here"] += 1
                 continue
             if entry.versions != candidate.engine.versions():
@@ -248,15 +258,13 @@ def ranked(
     return [first, *(pair for pair in rest if pair is not first)]
 
 
-def _is_here(number: int) -> bool:
-    from ..registry import engines
-
-    return any(entry.load().id == number for entry in engines().values())
+def _is_here(number: int, settings: Settings) -> bool:
+    return any(entry.load().id == number for entry in engines(settings).values())
 
 
-def winners(path: Path | None = None) -> Winners:
-    """Return what a file says now; by default the one that the settings name."""
-    return _watched(path or settings().engine_winners)
+def winners(path: Path) -> Winners:
+    """Return what a file (the setting ``engine.winners``) says now."""
+    return _watched(path)
 
 
 def _read(path: Path) -> Winners:
@@ -305,17 +313,16 @@ def _entry(item: Any) -> Entry | None:
     return Entry(**kept)
 
 
-def remember(entries: Sequence[Entry]) -> None:
-    """Store measurements; what was known of the same graph, machine and engine gives way.
+def remember(entries: Sequence[Entry], path: Path) -> None:
+    """Store measurements in a file; what was known of the same graph, machine and engine gives way.
 
     A file that cannot be written is one warning: the times are lost with the process then.
     """
-    path = settings().engine_winners
     places = {(entry.place, entry.engine_id) for entry in entries}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with key_lock(f"{path}.lock", _LOCK_S):
-            kept = [e for e in winners().entries if (e.place, e.engine_id) not in places]
+            kept = [e for e in winners(path).entries if (e.place, e.engine_id) not in places]
             write_file(path, written([*kept, *entries]).encode())
     except OSError as error:
         log.warning("measured times cannot be stored in %s: %s", path, error)

@@ -11,8 +11,9 @@ from typing import Any
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import CompileError, HipdnnIreeError, NotSupportedError
 from ...graph_api.frozen import FrozenGraph
+from ...jit.settings_table import Settings
 from ...jit.target import Target
-from ..engine import Plan
+from ..plan import Plan
 from .contestants import Contestant
 from .machine import machine, versions
 from .measure import Times, measure, undisturbed
@@ -44,6 +45,7 @@ def run(
     suite: Suite,
     contestants: Sequence[Contestant],
     target: Target,
+    settings: Settings,
     *,
     seconds: float = 1.0,
     threads: int | None = None,
@@ -60,6 +62,8 @@ def run(
         The first one is who is judged.
     target : Target
         A CPU.
+    settings : Settings
+        Those of the contestants, but for what each changes.
     seconds : float
         Time for each contestant in each case, about.
     threads : int, optional
@@ -81,9 +85,11 @@ def run(
     count = suite.threads if threads is None else threads
     against = baseline or _baseline(contestants)
     cases = []
-    with _pytorch_threads(contestants, count):
+    with _pytorch_threads(contestants, count, settings):
         for case in suite.by_type():
-            cases.append(_case(case, contestants, target, seconds, count, against, realtime))
+            cases.append(
+                _case(case, contestants, target, seconds, count, against, realtime, settings)
+            )
             progress(cases[-1])
     return {
         "title": suite.title,
@@ -139,13 +145,13 @@ def _totals(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 class _pytorch_threads:  # noqa: N801  # a context manager, used like a function
     """Sets PyTorch's number of threads once, not at each call."""
 
-    def __init__(self, contestants: Sequence[Contestant], count: int) -> None:
+    def __init__(self, contestants: Sequence[Contestant], count: int, settings: Settings) -> None:
         from ..engines.torch.torch_engine import TorchEngine
 
         names = (TorchEngine.NAME, TorchEngine.ALIAS)
         # A policy may choose it as well.
         wanted = any(one.engine is None or one.engine in names for one in contestants)
-        self._count = count if wanted and TorchEngine().version() else 0
+        self._count = count if wanted and TorchEngine(settings).version() else 0
         self._before = 0
 
     def __enter__(self) -> None:
@@ -170,6 +176,7 @@ def _case(
     threads: int,
     against: str | None,
     realtime: bool,
+    settings: Settings,
 ) -> dict[str, Any]:
     from ..verify import expect, poisoned_outputs, random_inputs
 
@@ -178,25 +185,21 @@ def _case(
     expected = expect(graph, inputs)
     entries = [_Entry(one) for one in contestants]
     for entry in entries:
-        with entry.contestant.scope(threads):
-            _prepare(entry, graph, target)
+        _prepare(entry, graph, target, entry.contestant.under(settings, threads))
         if entry.plan is None:
             continue
         outputs = poisoned_outputs(graph)
         try:
-            with entry.contestant.scope(threads):
-                buffers: dict[Any, Any] = {**inputs, **outputs}
-                entry.call = entry.contestant.call(entry.plan, buffers)
-                entry.row |= _checked(entry, graph, outputs, expected)
+            buffers: dict[Any, Any] = {**inputs, **outputs}
+            entry.call = entry.contestant.call(entry.plan, buffers)
+            entry.row |= _checked(entry, graph, outputs, expected)
         except HipdnnIreeError as error:
             entry.row |= {"error": str(error), "ok": False}
             entry.call = None
     timed = [entry for entry in entries if entry.call is not None]
     with ExitStack() as stack:
-        if timed:
-            stack.enter_context(timed[0].contestant.scope(threads))
-            if realtime:
-                stack.enter_context(undisturbed())
+        if timed and realtime:
+            stack.enter_context(undisturbed())
         calls = [entry.call for entry in timed if entry.call is not None]
         for entry, times in zip(timed, measure(calls, seconds=seconds), strict=True):
             entry.times = times
@@ -210,10 +213,10 @@ def _case(
     }
 
 
-def _prepare(entry: _Entry, graph: FrozenGraph, target: Target) -> None:
+def _prepare(entry: _Entry, graph: FrozenGraph, target: Target, settings: Settings) -> None:
     """Build the plan, or note why there is none."""
     try:
-        entry.plan = plan = entry.contestant.build(graph, target)
+        entry.plan = plan = entry.contestant.build(graph, target, settings)
     except NotSupportedError as error:
         entry.row["declined"] = [decline.as_dict() for decline in error.declines]
     except CompileError as error:

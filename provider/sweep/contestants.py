@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...graph_api.errors import SettingError
 from ...graph_api.frozen import FrozenGraph
-from ...jit.settings import KNOBS, scope
+from ...jit.settings_table import KNOBS, Settings, with_values
 from ...jit.target import Target
-from ..engine import Engine, Plan, TensorKey
+from ..engine import Engine
+from ..plan import Plan, TensorKey
 from ..registry import engine
 from ..selection.select import build
 
@@ -46,18 +46,20 @@ class Contestant:
     settings: Mapping[str, str] = field(default_factory=dict)
     native: bool = False
 
-    def scope(self, threads: int) -> AbstractContextManager[object]:
+    def under(self, settings: Settings, threads: int) -> Settings:
         """Return the settings of its builds and runs."""
         known = {knob.field for knob in KNOBS}
         mine = {name: value for name, value in self.settings.items() if name in known}
-        return scope(**mine, **({"runtime_threads": str(threads)} if threads else {}))
+        return with_values(
+            settings, **mine, **({"runtime_threads": str(threads)} if threads else {})
+        )
 
-    def build(self, graph: FrozenGraph, target: Target) -> Plan:
+    def build(self, graph: FrozenGraph, target: Target, settings: Settings) -> Plan:
         """Return the plan; errors as of `select.build`."""
         if self.engine is None:
-            return build(graph, target, policy=self.policy)
-        one = engine(self.engine)
-        return build(graph, target, engine=self.engine, knobs=self._knobs(one, graph, target))
+            return build(graph, target, settings, policy=self.policy)
+        knobs = self._knobs(engine(self.engine, settings), graph, target)
+        return build(graph, target, settings, engine=self.engine, knobs=knobs)
 
     def _knobs(self, one: Engine, graph: FrozenGraph, target: Target) -> dict[str, str] | None:
         if not self.knobs:
@@ -94,7 +96,7 @@ _NAMED: dict[str, Contestant] = {
 }
 
 
-def contestant(text: str) -> Contestant:
+def contestant(text: str, settings: Settings) -> Contestant:
     """Return who takes part by a name: one of ours, ``policy:NAME``, or any engine's alias.
 
     Raises
@@ -108,7 +110,7 @@ def contestant(text: str) -> Contestant:
     if kind == "policy" and name:
         return Contestant(name=text, policy=name)
     try:
-        engine(text)
+        engine(text, settings)
     except SettingError as error:
         known = ", ".join(_NAMED)
         raise SettingError(f"{error}; or one of {known}, policy:NAME") from None

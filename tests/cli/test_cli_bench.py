@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from here_and_now import contestant
 from hipdnn_iree.graph_api.errors import SettingError
 from hipdnn_iree.provider.cli import bench as bench_module
 from hipdnn_iree.provider.engines import reference_engine as reference
-from hipdnn_iree.provider.sweep.contestants import Contestant, contestant
+from hipdnn_iree.provider.sweep.contestants import Contestant
 
 Cli = Callable[..., Any]
 

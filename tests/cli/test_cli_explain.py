@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from here_and_now import build
 from hipdnn_iree import Graph, load
 from hipdnn_iree.provider.cli import explain as explain_module
 from hipdnn_iree.provider.engine_ids import engine_id
-from hipdnn_iree.provider.selection.select import build
 
 Cli = Callable[..., Any]
 

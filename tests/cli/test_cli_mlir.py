@@ -11,6 +11,7 @@ import pytest
 from hipdnn_iree import precompile
 from hipdnn_iree.jit import pipeline
 from hipdnn_iree.jit.mlir_source import MlirSource
+from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.stages import STAGES, Stage
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.cli import run as run_module
@@ -202,7 +203,7 @@ def test_python() -> None:
     (made,) = precompile([source], "gfx90a")
     assert made.error is None
     assert made.name == "mine"
-    plan = build_module(source, CPU, build())
+    plan = build_module(source, CPU, settings())
     ones = np.ones((4, 8), np.float32)
     np.testing.assert_array_equal(plan.run({1: ones, 2: -3 * ones})[0], 0 * ones)
     other = MlirSource.read(TORCH.replace("relu", "tanh").encode(), default_compiler(), name="mine")

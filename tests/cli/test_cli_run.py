@@ -10,13 +10,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from here_and_now import own_engines
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import CompileError
 from hipdnn_iree.provider.cli import run as run_module
 from hipdnn_iree.provider.engine_ids import engine_id
 from hipdnn_iree.provider.engines.iree.iree_engine import IreePlan
 from hipdnn_iree.provider.engines.reference_engine import ReferencePlan
-from hipdnn_iree.provider.registry import own_engines
 
 Cli = Callable[..., Any]
 

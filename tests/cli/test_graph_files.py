@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from here_and_now import candidates
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import FormatError, GraphError
-from hipdnn_iree.provider.selection.select import candidates
 
 
 def originals() -> dict[str, str]:

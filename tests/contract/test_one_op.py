@@ -33,7 +33,7 @@ EXCEPTIONS = {
         "a field of one became the other's between hipDNN's eras",
     ),
     "graph_api/formats/meanings.py": (
-        "pointwise resample_fwd",
+        "batchnorm_inference pointwise resample_fwd",
         "what files leave open in them, settings say",
     ),
     "graph_api/ops/block_scale_quantize.py": ("transpose", "hipDNN's parameter of that name"),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from here_and_now import engine
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import SettingError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.jit.lowering.forms import FORMS, choices, choose, merged
 from hipdnn_iree.jit.settings import scope, settings
-from hipdnn_iree.provider.registry import engine
 from under_settings import cache_key, flags, target_flags
 
 CPU, GPU = Target.parse("cpu"), Target.parse("gfx942")

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from custom_ops import ERF, SORT, V, body, graph_of
+from here_and_now import engine
 from hipdnn_iree import DataType, Graph
 from hipdnn_iree.graph_api.errors import CompileError, FormatError, GraphError
 from hipdnn_iree.graph_api.mlir_text import results_of
 from hipdnn_iree.graph_api.ops.custom_op import CustomOp
 from hipdnn_iree.jit.target import Target
-from hipdnn_iree.provider.registry import engine
 
 MM_AND_RELU = """
 func.func private @{FUNC_NAME}(%x: {IN0_TYPE}, %w: {IN1_TYPE}) -> ({OUT0_TYPE}, {OUT1_TYPE}) {

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 from custom_ops import ERF, SORT, V, body, graph_of
+from here_and_now import engine
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import CompileError, GraphError, NotSupportedError
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import expect
-from hipdnn_iree.provider.registry import engine
 
 # -------------------------------------------------------------------------- refusals
 

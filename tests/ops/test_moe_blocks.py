@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from here_and_now import engine
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.jit.lowering.forms import choices
@@ -14,7 +15,6 @@ from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import execute, expect
-from hipdnn_iree.provider.registry import engine
 
 CPU = Target.parse("cpu")
 FAR = 2**31 - 1

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from here_and_now import engine
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import execute, expect
-from hipdnn_iree.provider.registry import engine
 from under_settings import compile_source, dump
 
 Run = Callable[..., Any]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from here_and_now import engine
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.enums import ResampleMode, ResizeCoordinates
 from hipdnn_iree.graph_api.errors import FormatError, GraphError
@@ -26,7 +27,6 @@ from hipdnn_iree.jit.work import graph_work
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.graph import loads
 from hipdnn_iree.provider.reference import execute, expect
-from hipdnn_iree.provider.registry import engine
 from under_settings import dump
 
 Run = Callable[..., Any]

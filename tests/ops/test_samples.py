@@ -21,6 +21,7 @@ from zlib import crc32
 
 import pytest
 import under_settings
+from here_and_now import engine
 from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.errors import CompileError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
@@ -28,7 +29,6 @@ from hipdnn_iree.jit import support
 from hipdnn_iree.jit.target import GFX9_ARCHS, Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import expect
-from hipdnn_iree.provider.registry import engine
 from hipdnn_iree.provider.sweep.samples import sample_problems
 from hipdnn_iree.provider.sweep.serving import rule_texts
 from hipdnn_iree.provider.sweep.suite import Case

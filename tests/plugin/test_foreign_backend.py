@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from here_and_now import engine, engines
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import CompileError, DeviceError, NotSupportedError
 from hipdnn_iree.provider.engines.foreign import backend_engine as backend
-from hipdnn_iree.provider.registry import engine, engines
 
 HERE = Path(__file__).parent
 CPU = Target.parse("cpu")

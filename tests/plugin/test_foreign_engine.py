@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from here_and_now import open_plugin
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import (
     BindError,
@@ -26,8 +27,8 @@ from hipdnn_iree.graph_api.errors import (
 )
 from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import Era
 from hipdnn_iree.graph_api.frozen import FrozenGraph
+from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.provider.engines.foreign import places
-from hipdnn_iree.provider.engines.foreign.discovery import open_plugin
 from hipdnn_iree.provider.engines.reference_engine import ReferenceEngine
 
 Naive = Callable[..., Path]
@@ -72,7 +73,7 @@ def operands(graph: FrozenGraph) -> dict[int, Any]:
 
 
 def check(graph: FrozenGraph, results: dict[int, Any], inputs: dict[int, Any]) -> None:
-    expected = ReferenceEngine().build(graph, CPU).run(inputs, copy=True)
+    expected = ReferenceEngine(settings()).build(graph, CPU).run(inputs, copy=True)
     for uid, wanted in expected.items():
         np.testing.assert_allclose(results[uid], wanted, rtol=2e-5, atol=1e-5)
 
@@ -126,8 +127,8 @@ def test_buffers_are_judged_as_everywhere(naive: Naive) -> None:
 
 def test_engine_is_found_pinned_and_listed(naive: Naive, monkeypatch: pytest.MonkeyPatch) -> None:
     from click.testing import CliRunner
+    from here_and_now import candidates
     from hipdnn_iree.provider.cli.app import app
-    from hipdnn_iree.provider.selection.select import candidates
 
     monkeypatch.setenv("HIPDNN_IREE_PLUGINS", str(naive()))
     g = Graph("pinned", io_data_type="float")
@@ -265,9 +266,9 @@ def test_trial_in_a_process_of_its_own(
     """What the setting asks for is done there first; the answer is remembered."""
     stage, text = ISOLATED[way]
     path = naive(way)
-    (engine,) = open_plugin(path)
     monkeypatch.setenv("HIPDNN_IREE_FOREIGN_ISOLATE", stage)
     monkeypatch.setenv("HIPDNN_IREE_FOREIGN_TIMEOUT_S", "2" if "hang" in way else "30")
+    (engine,) = open_plugin(path)
     found = "\n".join(map(str, engine.declines(chain(), CPU)))
     assert bool(found) == bool(text)
     assert re.search(text, found), found
@@ -485,8 +486,8 @@ def test_device_memory(naive: Naive, monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 def test_gpu_that_cannot_be_used_is_no_host(naive: Naive, monkeypatch: pytest.MonkeyPatch) -> None:
-    (engine,) = open_plugin(naive())
     monkeypatch.setenv("HIPDNN_IREE_FOREIGN_DEVICE", "hip")
+    (engine,) = open_plugin(naive())
     monkeypatch.setitem(sys.modules, "hip", None)
     assert engine.targets() == ()
     (reason,) = engine.declines(unary(), CPU)
@@ -501,11 +502,13 @@ import json, sys
 import numpy as np
 from hipdnn_iree import Target
 from hipdnn_iree.provider.engines.iree.iree_engine import IreeEngine
+from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.provider.engines.foreign.discovery import open_plugin
 from hipdnn_iree.provider.graph import load
 from hipdnn_iree.provider.reference.inputs import random_inputs
 
-(theirs,), ours, cpu = open_plugin(sys.argv[1]), IreeEngine(), Target.parse("cpu")
+now, cpu = settings(), Target.parse("cpu")
+(theirs,), ours = open_plugin(sys.argv[1], now), IreeEngine(now)
 assert (theirs.NAME, theirs.id) == (ours.NAME, ours.id)
 served = declined = 0
 for path in sys.argv[2:]:

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from here_and_now import look, open_plugin
+from here_and_now import plugin_engines as engines
+from here_and_now import plugin_files as candidates
+from here_and_now import plugin_reports as reports
 from hipdnn_iree.graph_api.errors import NotSupportedError
 from hipdnn_iree.provider.engines.foreign import probe
-from hipdnn_iree.provider.engines.foreign.discovery import candidates, engines, open_plugin, reports
-from hipdnn_iree.provider.engines.foreign.probe import look
 
 Naive = Callable[..., Path]
 

@@ -21,7 +21,7 @@ from hipdnn_iree.jit.runtime.caller_memory import Pointer
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.bucket_plan import BucketPlan, PaddedPlan, problems
-from hipdnn_iree.provider.engine import Plan
+from hipdnn_iree.provider.plan import Plan
 
 Build = Callable[[Graph, DynamicDim], Any]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hipdnn_iree import DataType, Graph
 from hipdnn_iree.graph_api.errors import BindError, GraphError
-from hipdnn_iree.provider.engine import Plan
+from hipdnn_iree.provider.plan import Plan
 
 
 @pytest.fixture

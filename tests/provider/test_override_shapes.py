@@ -19,7 +19,7 @@ from hipdnn_iree.graph_api.ops.pointwise import Pointwise
 from hipdnn_iree.graph_api.ops.reduction import Reduction
 from hipdnn_iree.graph_api.specialise import specialise
 from hipdnn_iree.provider import verify
-from hipdnn_iree.provider.engine import Plan
+from hipdnn_iree.provider.plan import Plan
 from hipdnn_iree.provider.sweep.samples import sample_problems
 from hipdnn_iree.provider.sweep.suite import Case
 

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import under_settings
+from here_and_now import build
 from hipdnn_iree import Graph, precompile
 from hipdnn_iree.graph_api.errors import CompileError, NotPrecompiledError, SettingError
 from hipdnn_iree.jit import pipeline
@@ -22,7 +23,6 @@ from hipdnn_iree.jit.cache.locks import key_lock
 from hipdnn_iree.jit.compiler import client
 from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.target import Target
-from hipdnn_iree.provider.selection.select import build
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,11 +9,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from here_and_now import choose, engine, own_engines
 from hipdnn_iree import DataType, Graph
 from hipdnn_iree.graph_api.errors import BindError, NotSupportedError
-from hipdnn_iree.provider.engine import Plan
-from hipdnn_iree.provider.registry import engine, own_engines
-from hipdnn_iree.provider.selection.select import choose
+from hipdnn_iree.provider.plan import Plan
 from hipdnn_iree.provider.sweep.samples import sample_problems
 from hipdnn_iree.provider.verify import compare, expect, poisoned_outputs, random_inputs
 

@@ -7,12 +7,11 @@ import sys
 from typing import Any
 
 import pytest
+from here_and_now import choose, engine, own_engines
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import Decline, NotSupportedError
 from hipdnn_iree.provider.engines.torch import served, served_by, torch_engine
 from hipdnn_iree.provider.engines.torch.torch_op import RULES
-from hipdnn_iree.provider.registry import engine, own_engines
-from hipdnn_iree.provider.selection.select import choose
 from hipdnn_iree.provider.sweep.samples import sample_problems
 
 
@@ -145,8 +144,9 @@ from hipdnn_iree import Graph
 g = Graph(io_data_type="float")
 g.relu(g.tensor(dims=(4,))).set_output()
 from hipdnn_iree import Target
-from hipdnn_iree.provider.registry import engine, own_engines
-engine("torch").declines(g.freeze(), Target.parse("cpu"))
+from hipdnn_iree.jit.settings import settings
+from hipdnn_iree.provider.registry import engine
+engine("torch", settings()).declines(g.freeze(), Target.parse("cpu"))
 assert not {"torch", "iree", "torch_mlir", "numpy"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", text], check=True)

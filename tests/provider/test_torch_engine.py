@@ -8,15 +8,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from here_and_now import choose, engine
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.errors import BindError, SettingError
 from hipdnn_iree.jit.settings import scope
-from hipdnn_iree.provider.engine import Plan
 from hipdnn_iree.provider.engines.torch.torch_engine import TorchPlan
+from hipdnn_iree.provider.plan import Plan
 from hipdnn_iree.provider.reference.convert import to_dtype
-from hipdnn_iree.provider.registry import engine
-from hipdnn_iree.provider.selection.select import choose
 from hipdnn_iree.provider.sweep.samples import sample_problems
 from hipdnn_iree.provider.verify import compare, expect, poisoned_outputs, random_inputs
 

@@ -9,7 +9,7 @@ from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.dynamic import at_sizes
 from hipdnn_iree.graph_api.dynamic_dim import DynamicDim
 from hipdnn_iree.provider import verify
-from hipdnn_iree.provider.engine import Plan
+from hipdnn_iree.provider.plan import Plan
 
 Build = Callable[[Graph, DynamicDim], Any]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from here_and_now import engine
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.formats.flatbuffer.buffer_writer import write
 from hipdnn_iree.graph_api.formats.flatbuffer.decode import decode, decode_record, is_binary
@@ -22,7 +23,6 @@ from hipdnn_iree.jit import settings as knobs
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.graph import loads
 from hipdnn_iree.provider.reference import expect
-from hipdnn_iree.provider.registry import engine
 
 # What November 2025 called the graph's types.
 GRAPH_KEYS = {

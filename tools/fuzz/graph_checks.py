@@ -23,7 +23,7 @@ from hipdnn_iree.jit.options import BuildOptions
 from hipdnn_iree.jit.pipeline import dump
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.target import Target
-from hipdnn_iree.provider.engine import Plan
+from hipdnn_iree.provider.plan import Plan
 from hipdnn_iree.provider.registry import engine
 from hipdnn_iree.provider.selection.select import build
 from hipdnn_iree.provider.verify import Report, compare, expect, poisoned_outputs, random_inputs
@@ -184,7 +184,7 @@ def check_on_cpu(graph: FrozenGraph, seed: int, *, variants: int = 2) -> Iterato
     def one(what: str, at: FrozenGraph, make: Callable[[], Plan]) -> Check:
         return _checked(what, lambda: _verdict(what, run_and_compare(make(), at, seed)))
 
-    yield one("build", graph, lambda: build(graph, target, engine="iree"))
+    yield one("build", graph, lambda: build(graph, target, settings(), engine="iree"))
     rng = Random(f"variants {seed}")
     ways = list(_ways(graph, target, rng))
     for what, at, make in rng.sample(ways, min(variants, len(ways))):
@@ -196,7 +196,7 @@ Way = tuple[str, FrozenGraph, Callable[[], Plan]]
 
 def _ways(graph: FrozenGraph, target: Target, rng: Random) -> Iterator[Way]:
     """Yield other ways to build a graph: knobs, the split engine, PyTorch, dynamic dims."""
-    ours = engine("iree")
+    ours = engine("iree", settings())
     for knob in ours.knobs(graph, target):
         others = [c for c in knob.choices if c != knob.default]
         for choice in others if knob.name.endswith(".form") else rng.sample(others, bool(others)):
@@ -204,7 +204,7 @@ def _ways(graph: FrozenGraph, target: Target, rng: Random) -> Iterator[Way]:
             what = f"{knob.name}={choice}"
             yield what, graph, partial(build, graph, target, engine="iree", knobs=knobs)
     for name in ("split", "torch"):
-        found = engine(name)
+        found = engine(name, settings())
         if found.declines(graph, target):
             continue
         yield name, graph, partial(build, graph, target, engine=name)
@@ -242,7 +242,9 @@ def _dynamic(graph: FrozenGraph, target: Target, rng: Random) -> Iterator[Way]:
             def make(
                 how: Mapping[str, Any] = how, whole: FrozenGraph = whole, size: int = size
             ) -> Plan:
-                return build(whole, target, engine="iree", **how).with_sizes({"n": size})
+                return build(whole, target, settings(), engine="iree", **how).with_sizes(
+                    {"n": size}
+                )
 
             yield what, at, make
 

@@ -20,8 +20,9 @@ from hipdnn_iree.graph_api.errors import BindError
 from hipdnn_iree.graph_api.graph import Graph
 from hipdnn_iree.jit.runtime.caller_memory import Pointer
 from hipdnn_iree.jit.runtime.workspaces import pool_of
+from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.target import Target
-from hipdnn_iree.provider.engine import Plan
+from hipdnn_iree.provider.plan import Plan
 from hipdnn_iree.provider.registry import engine
 
 from tools.gpu.gpu_memory import Memory
@@ -77,7 +78,9 @@ class Bench:
     @classmethod
     def make(cls, target: Target, memory: Memory, rows: int = 256, repeat: int = 50) -> Bench:
         """Build the chain for a target."""
-        return cls(engine("iree").build(chain(rows).freeze(), target), memory, rows, repeat)
+        return cls(
+            engine("iree", settings()).build(chain(rows).freeze(), target), memory, rows, repeat
+        )
 
     def problem(self, seed: int = 0) -> Problem:
         """Return random operands on the device."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.errors import CompileError
+from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.target import Target
 
 from tools.survey.emulation import brief
@@ -47,7 +48,7 @@ def run_case(case: Trial, seed: int = 1) -> Row:
         return row("declined", ", ".join(sorted({p.rule for p in case.declines})))
     try:
         inputs: dict[Any, Any] = {**random_inputs(case.graph, seed=seed)}
-        got = engine("iree").build(case.graph, case.target).run(inputs)
+        got = engine("iree", settings()).build(case.graph, case.target).run(inputs)
         report = compare(case.graph, got, expect(case.graph, inputs))
     except CompileError as error:
         return row("compile-error", brief(error))

@@ -111,7 +111,7 @@ def _run(case: Trial, seed: int) -> str:
     """Run a case here; return what is wrong."""
     from hipdnn_iree.provider.registry import engine
 
-    plan = engine("iree").build(case.graph, case.target)
+    plan = engine("iree", settings()).build(case.graph, case.target)
     inputs, outputs = random_inputs(case.graph, seed=seed), poisoned_outputs(case.graph)
     buffers: dict[Any, Any] = {**inputs, **outputs}
     plan.execute(buffers)

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 from ....graph_api.errors import HipdnnIreeError
 from ....graph_api.frozen import FrozenGraph
 from ....jit.lru import LruCache
-from ....jit.settings import settings
+from ....jit.settings_table import Settings
 from ....jit.target import Target
-from ...engine import Plan, checked_knobs
+from ...engine import checked_knobs
+from ...plan import Plan
 from . import places
+from .discovery import backends, candidates, state
 from .foreign_plan import Override, Session, release
 from .foreign_rules import problem
 from .hipdnn_backend import BackendHandle, BackendPlan, Hipdnn, Pack
@@ -50,9 +52,14 @@ class BackendEngine(WireEngine):
     """
 
     def __init__(
-        self, report: Report, id: int | None = None, name: str = NAME, alias: str = ALIAS
+        self,
+        report: Report,
+        settings: Settings,
+        id: int | None = None,
+        name: str = NAME,
+        alias: str = ALIAS,
     ) -> None:
-        super().__init__(report, name, alias)
+        super().__init__(report, name, alias, settings)
         self._pinned = id
         file = str(identity(Path(report.path))[1:]) if report.usable else ""
         self._versions = {name: report.version, "file": file, "plugins": "; ".join(report.said)}
@@ -66,7 +73,7 @@ class BackendEngine(WireEngine):
         return super().build(graph, target, checked_knobs(self, graph, target, knobs))
 
     def _asked(self, graph: FrozenGraph, data: bytes) -> Answer:
-        handle = _loaded(self.report, places.here()).handle
+        handle = _loaded(self.report, places.here(self.settings.foreign_device)).handle
         with handle.lock, handle.graph(data) as operations:
             ranked = handle.ranked(operations)
         wanted = self._pinned
@@ -79,7 +86,9 @@ class BackendEngine(WireEngine):
         return Answer(engine_id=ranked[0] if wanted is None else wanted)
 
     def _session(self, answer: Answer, data: bytes, knobs: Mapping[str, str]) -> Session:
-        return BackendSession(_loaded(self.report, places.here()), data, answer.engine_id)
+        return BackendSession(
+            _loaded(self.report, places.here(self.settings.foreign_device)), data, answer.engine_id
+        )
 
     def _statistics(self, answer: Answer) -> dict[str, Any]:
         names = {e.id: e.name for e in self.report.engines}
@@ -153,56 +162,52 @@ def _let_go(session: BackendSession, pack: Pack) -> None:
 # ------------------------------------------------------------------ the table
 
 
-_made: LruCache[tuple[BackendEngine, ...]] = LruCache(1)
+_made: LruCache[tuple[BackendEngine, ...]] = LruCache(4)
 """The engines, by what decides which ones there are."""
 
 
-def engines() -> tuple[BackendEngine, ...]:
+def engines(settings: Settings) -> tuple[BackendEngine, ...]:
     """Return ``hipdnn`` and, where hipDNN is installed, each of its engines.
 
     The same objects come back as long as nothing has changed.
     """
-    from .discovery import state
-
-    return _made.get(state(), lambda: _engines(report()))
+    return _made.get((settings, state(settings)), lambda: _engines(report(settings), settings))
 
 
-def report(*, again: bool = False) -> Report:
+def report(settings: Settings, *, again: bool = False) -> Report:
     """Return what is known of hipDNN here; ``again`` asks it anew.
 
     It is asked in a probe process, as it loads all of its plugins.
     """
-    from .discovery import backends, candidates
-
     if again:
         _made.clear()
-    if settings().foreign_mode == "off":
+    if settings.foreign_mode == "off":
         off = problem("BACKEND-01", "hipDNN", "HIPDNN_IREE_PLUGINS_MODE=off", "another mode")
         return Report(path="", problems=(off,))
-    paths = backends()
+    paths = backends(settings)
     if not paths:
         got = "no libhipdnn_backend.so"
         hint = "looked on LD_LIBRARY_PATH, in ROCM_PATH, /opt/rocm, and Python packages"
         wanted = "hipDNN, or its path in HIPDNN_IREE_HIPDNN_BACKEND"
         return Report(path="", problems=(problem("BACKEND-01", "hipDNN", got, wanted, hint),))
     plugins = []
-    for one in candidates(hipdnn_only=True):
+    for one in candidates(settings, hipdnn_only=True):
         try:
             plugins.append(identity(one.path))
         except OSError:
             continue
     try:
-        return look_at_backend(paths[0], plugins, again=again)
+        return look_at_backend(paths[0], plugins, settings, again=again)
     except (OSError, HipdnnIreeError) as error:
         failed = problem("BACKEND-01", str(paths[0]), error, "hipDNN in a probe process")
         return Report(path=str(paths[0]), problems=(failed,))
 
 
-def _engines(found: Report) -> tuple[BackendEngine, ...]:
-    made = [BackendEngine(found)]
+def _engines(found: Report, settings: Settings) -> tuple[BackendEngine, ...]:
+    made = [BackendEngine(found, settings)]
     if found.usable:
         for one in found.engines:
             name = one.name or hex(one.id % 2**64)
             alias = name.lower().removesuffix("_engine")
-            made.append(BackendEngine(found, one.id, f"hipdnn:{name}", f"hipdnn:{alias}"))
+            made.append(BackendEngine(found, settings, one.id, f"hipdnn:{name}", f"hipdnn:{alias}"))
     return tuple(made)

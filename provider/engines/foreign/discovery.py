@@ -16,16 +16,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from ....graph_api.errors import HipdnnIreeError, Problem
+from ....graph_api.errors import Decline, HipdnnIreeError, NotSupportedError, Problem
 from ....jit.lru import LruCache
-from ....jit.settings import foreign, settings
+from ....jit.settings import foreign
+from ....jit.settings_table import Settings
+from ...engine_ids import engine_id
+from ...registry import own_engines
 from .foreign_rules import problem
-
-if TYPE_CHECKING:
-    from .plugin_engine import ForeignEngine
-    from .probe_report import Report
+from .plugin_engine import ForeignEngine
+from .probe import look
+from .probe_report import Report
 
 __all__ = [
     "BACKEND",
@@ -59,9 +61,9 @@ class Candidate(NamedTuple):
     problem: Problem | None = None
 
 
-def backends() -> list[Path]:
+def backends(settings: Settings) -> list[Path]:
     """Return every hipDNN backend that a program here could load, in the order of the search."""
-    chosen = settings().foreign_backend
+    chosen = settings.foreign_backend
     if chosen is not None:
         return [chosen] if chosen.exists() else []
     given = foreign("LD_LIBRARY_PATH", "ROCM_PATH")
@@ -74,26 +76,25 @@ def backends() -> list[Path]:
     return list(dict.fromkeys(path.resolve() for path in found))
 
 
-def folders(every: bool = False) -> list[Path]:
+def folders(settings: Settings, every: bool = False) -> list[Path]:
     """Return hipDNN's plugin folder; with ``every`` that of each hipDNN that is installed."""
     chosen = foreign("HIPDNN_PLUGIN_DIR")["HIPDNN_PLUGIN_DIR"]
     if chosen:
         return [Path(chosen)]
-    found = [backend.parent / _ENGINES for backend in backends()]
+    found = [backend.parent / _ENGINES for backend in backends(settings)]
     return found if every else found[:1]
 
 
-def candidates(*, hipdnn_only: bool = False) -> list[Candidate]:
+def candidates(settings: Settings, *, hipdnn_only: bool = False) -> list[Candidate]:
     """Return the files that may be plugins, in the order in which they are loaded.
 
     With ``hipdnn_only`` those in hipDNN's folder, whatever our settings say.
     """
-    now = settings()
-    if now.foreign_mode == "off" and not hipdnn_only:
+    if settings.foreign_mode == "off" and not hipdnn_only:
         return []
-    wanted: list[Path] = [] if hipdnn_only else list(now.foreign_plugins)
-    if now.foreign_mode == "additive" or hipdnn_only:
-        wanted += [folder for folder in folders() if folder.is_dir()]
+    wanted: list[Path] = [] if hipdnn_only else list(settings.foreign_plugins)
+    if settings.foreign_mode == "additive" or hipdnn_only:
+        wanted += [folder for folder in folders(settings) if folder.is_dir()]
     found: dict[Path, Candidate] = {}
     for path in wanted:
         for one in _of(path):
@@ -131,24 +132,21 @@ def _file(path: Path) -> Candidate:
     return Candidate(real)
 
 
-def reports(*, again: bool = False) -> list[Report]:
+def reports(settings: Settings, *, again: bool = False) -> list[Report]:
     """Return what is known of each file; ``again`` asks all plugins anew.
 
     Plugins that were never met are asked in processes of their own, one after another.
     """
-    from .probe import look
-    from .probe_report import Report
-
     if again:
         _made.clear()
     found: list[Report] = []
-    owners = _owners()
-    for path, wrong in candidates():
+    owners = _owners(settings)
+    for path, wrong in candidates(settings):
         problems = (wrong,) if wrong else ()
         report = Report(path=str(path), problems=problems)
         if not problems:
             try:
-                report = look(path, again=again)
+                report = look(path, settings, again=again)
             except (OSError, HipdnnIreeError) as error:
                 failed = problem("FOREIGN-04", "probe", error, "a probe process")
                 report = Report(path=str(path), problems=(failed,))
@@ -156,12 +154,9 @@ def reports(*, again: bool = False) -> list[Report]:
     return found
 
 
-def _owners() -> dict[int, str]:
+def _owners(settings: Settings) -> dict[int, str]:
     """Return who has which engine id before any plugin is met: our own engines."""
-    from ...engine_ids import engine_id
-    from ...registry import own_engines
-
-    names = (entry.name for entry in own_engines().values())
+    names = (entry.name for entry in own_engines(settings).values())
     return {engine_id(name): f"hipdnn-iree's own {name}" for name in names}
 
 
@@ -189,45 +184,44 @@ def _without_taken(report: Report, owners: dict[int, str]) -> Report:
 # ------------------------------------------------------------------ engines
 
 
-_made: LruCache[tuple[ForeignEngine, ...]] = LruCache(1)
+_made: LruCache[tuple[ForeignEngine, ...]] = LruCache(4)
 """The engines, by what decides which ones there are."""
 
 
-def engines() -> tuple[ForeignEngine, ...]:
+def engines(settings: Settings) -> tuple[ForeignEngine, ...]:
     """Return the engines of all plugins that can be used.
 
     The same objects come back, after a few looks at folders, as long as nothing has changed.
     """
-    return _made.get(state(), lambda: _engines(reports()))
+    return _made.get((settings, state(settings)), lambda: _engines(reports(settings), settings))
 
 
-def state() -> object:
+def state(settings: Settings) -> object:
     """Return what decides which engines there are: settings, variables, times of files."""
-    now, given = settings(), foreign(*_VARIABLES)
-    if now.foreign_mode == "off":
+    given = foreign(*_VARIABLES)
+    if settings.foreign_mode == "off":
         return None
     stamps = []
-    known = _places(tuple(given.items()), now.foreign_backend)
-    for path in (*now.foreign_plugins, *known):
+    known = _places(tuple(given.items()), settings)
+    for path in (*settings.foreign_plugins, *known):
         try:
             about = os.stat(path)
         except OSError:
             stamps.append((0, 0))
         else:
             stamps.append((about.st_mtime_ns, about.st_size))
-    choices = now.foreign_mode, now.foreign_device, now.foreign_era, now.foreign_plugins
-    return choices, tuple(given.items()), tuple(stamps)
+    return tuple(given.items()), tuple(stamps)
 
 
 @cache
-def _places(given: tuple[tuple[str, str], ...], backend: Path | None) -> tuple[Path, ...]:
+def _places(given: tuple[tuple[str, str], ...], settings: Settings) -> tuple[Path, ...]:
     """Return hipDNN and its folder; looked for once for each set of variables."""
-    return (*backends()[:1], *folders())
+    return (*backends(settings)[:1], *folders(settings))
 
 
-def _engines(found: Iterable[Report]) -> tuple[ForeignEngine, ...]:
+def _engines(found: Iterable[Report], settings: Settings) -> tuple[ForeignEngine, ...]:
     made: list[ForeignEngine] = []
-    taken = _aliases()
+    taken = _aliases(settings)
     for report in found:
         for wrong in report.problems:
             log.info("%s: %s", report.path, wrong)
@@ -236,34 +230,28 @@ def _engines(found: Iterable[Report]) -> tuple[ForeignEngine, ...]:
             if not all(p.rule == "FOREIGN-07" for p in report.problems):
                 log.warning("engine plugin %s is skipped: %s", report.path, first)
             continue
-        made += _of_report(report, taken)
+        made += _of_report(report, taken, settings)
     return tuple(made)
 
 
-def _aliases() -> dict[str, None]:
-    from ...registry import own_engines
-
-    own = own_engines()
+def _aliases(settings: Settings) -> dict[str, None]:
+    own = own_engines(settings)
     return dict.fromkeys((*own, *(entry.name for entry in own.values())))
 
 
-def _of_report(report: Report, taken: dict[str, None]) -> list[ForeignEngine]:
-    from .plugin_engine import ForeignEngine
-
+def _of_report(report: Report, taken: dict[str, None], settings: Settings) -> list[ForeignEngine]:
     made = []
     for one in report.engines:
         name = one.name or _known().get(one.id) or _numbered(report, one.id)
         alias = name.lower().removesuffix("_engine")
         alias = alias if alias not in taken else name
         taken |= {name: None, alias: None}
-        made.append(ForeignEngine(report, one.id, name, alias))
+        made.append(ForeignEngine(report, one.id, name, alias, settings))
     return made
 
 
 @cache
 def _known() -> Mapping[int, str]:
-    from ...engine_ids import engine_id
-
     return {engine_id(name): name for name in _KNOWN}
 
 
@@ -273,12 +261,15 @@ def _numbered(report: Report, id: int) -> str:
     return f"{plugin}:{id if abs(id) < 1 << 32 else hex(id % 2**64)}"
 
 
-def open_plugin(path: str | Path, *, again: bool = False) -> tuple[ForeignEngine, ...]:
+def open_plugin(
+    path: str | Path, settings: Settings, *, again: bool = False
+) -> tuple[ForeignEngine, ...]:
     """Return the engines of one plugin, wherever it is and whoever else has their ids.
 
     Parameters
     ----------
     path : str or Path
+    settings : Settings
     again : bool
         Ask the plugin even if its answers are remembered.
 
@@ -287,15 +278,12 @@ def open_plugin(path: str | Path, *, again: bool = False) -> tuple[ForeignEngine
     NotSupportedError
         If it is no plugin, or breaks rules when it is asked in a probe process.
     """
-    from ....graph_api.errors import Decline, NotSupportedError
-    from .probe import look
-
     file = _file(Path(path))
     wrong: tuple[Problem, ...] = (file.problem,) if file.problem else ()
     if not wrong:
-        report = look(file.path, again=again)
+        report = look(file.path, settings, again=again)
         if report.usable:
-            return tuple(_of_report(report, {}))
+            return tuple(_of_report(report, {}, settings))
         wrong = report.problems
     reasons = [Decline(engine=Path(path).name, problem=p) for p in wrong]
     raise NotSupportedError(f"{path} cannot be used as an engine plugin", reasons)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ....graph_api.errors import DeviceError, NotSupportedError
 from ....graph_api.specialise import Shape, specialise
 from ...binding import BindingPlan
-from ...engine import Engine, Plan
+from ...plan import Plan
 from .foreign_buffers import Binding, bind
 from .foreign_rules import MisfitError
 
@@ -87,8 +87,6 @@ class ForeignPlan(BindingPlan):
     Attributes
     ----------
     session : Session
-    server : Engine
-        The engine that built it.
     made_by : int
         hipDNN's id of the engine that runs it.
     overrides : tuple of Override
@@ -96,7 +94,6 @@ class ForeignPlan(BindingPlan):
     """
 
     session: Session
-    server: Engine
     made_by: int
     overrides: tuple[Override, ...] = field(default=(), repr=False)
 
@@ -119,10 +116,10 @@ class ForeignPlan(BindingPlan):
                 if (there[uid].dims, there[uid].strides) != (here[uid].dims, here[uid].strides)
             )
             return replace(self, graph=other, overrides=changed)
-        reasons = self.server.declines(other, self.target)
+        reasons = self.maker.declines(other, self.target)
         if reasons:
             raise NotSupportedError(f"engine {self.engine} declines these shapes", reasons)
-        plan = self.server.build(other, self.target, self.knobs)
+        plan = self.maker.build(other, self.target, self.knobs)
         plan.policy = self.policy
         return plan
 

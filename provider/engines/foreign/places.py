@@ -16,7 +16,6 @@ from typing import Any
 
 from ....graph_api.errors import DeviceError
 from ....jit.runtime.hip import KERNEL_DRIVER, call, target_of
-from ....jit.settings import settings
 from ....jit.target import Target
 
 __all__ = ["Gpu", "Host", "Place", "here"]
@@ -138,8 +137,13 @@ class _Freed:
                 return
 
 
-def here() -> Place:
+def here(device: str) -> Place:
     """Return where plugins work in this process.
+
+    Parameters
+    ----------
+    device : str
+        The setting ``foreign.device``: ``"auto"``, ``"cpu"`` or ``"hip"``.
 
     Raises
     ------
@@ -147,12 +151,11 @@ def here() -> Place:
         If there is a GPU that cannot be used, or one was asked for and there is none: never host
         memory by mistake.
     """
-    chosen = settings().foreign_device
-    if chosen == "cpu" or (chosen == "auto" and not os.path.exists(KERNEL_DRIVER)):
+    if device == "cpu" or (device == "auto" and not os.path.exists(KERNEL_DRIVER)):
         return _HOST
     count = int(_hip("hipGetDeviceCount"))
     if not count:
-        if chosen == "auto":
+        if device == "auto":
             return _HOST
         raise DeviceError("HIPDNN_IREE_FOREIGN_DEVICE is hip, and HIP finds no device here")
     return _gpu(int(_hip("hipGetDevice")))

@@ -19,7 +19,7 @@ from ....graph_api.errors import HipdnnIreeError, Problem
 from ....graph_api.formats.flatbuffer.encode import required_api
 from ....graph_api.formats.flatbuffer.engine_messages import EngineConfig, encode_config
 from ....graph_api.frozen import FrozenGraph
-from ....jit.settings import settings
+from ....jit.settings_table import Settings
 from ....jit.target import Target
 from ...engine import EngineKnob
 from ...plugin_abi import Severity
@@ -52,10 +52,11 @@ class ForeignEngine(WireEngine):
         hipDNN's id of the engine, signed.
     name, alias : str
         What it is called here; the plugin's own name for it, if it has one.
+    settings : Settings
     """
 
-    def __init__(self, report: Report, id: int, name: str, alias: str) -> None:
-        super().__init__(report, name, alias)
+    def __init__(self, report: Report, id: int, name: str, alias: str, settings: Settings) -> None:
+        super().__init__(report, name, alias, settings)
         self._id = id
         self._mine: Library | None = None
         self._versions = {name: report.version, "file": str(identity(Path(report.path))[1:])}
@@ -80,11 +81,11 @@ class ForeignEngine(WireEngine):
     def _session(self, answer: Answer, data: bytes, knobs: Mapping[str, str]) -> Session:
         chosen = values(self.NAME, answer.details.knobs if answer.details else (), knobs)
         config = encode_config(EngineConfig(engine_id=self.id, knobs=chosen))
-        place = places.here()
+        place = places.here(self.settings.foreign_device)
         return PluginSession(self._library(), place, config, data)
 
     def _asked(self, graph: FrozenGraph, data: bytes) -> Answer:
-        stage = settings().foreign_isolate
+        stage = self.settings.foreign_isolate
         if stage != "load":
             config = encode_config(EngineConfig(engine_id=self.id))
             wanted = Wanted(
@@ -94,7 +95,7 @@ class ForeignEngine(WireEngine):
                 stage=stage,
                 buffers=_sizes(graph) if stage == "run" else (),
             )
-            trial = try_out(Path(self.report.path), wanted)
+            trial = try_out(Path(self.report.path), wanted, self.settings)
             if trial.problem is not None:
                 return Answer((_with_words(trial.problem, trial.said),))
         library = self._library()
@@ -123,7 +124,7 @@ class ForeignEngine(WireEngine):
 
     def _library(self) -> Library:
         if self._mine is None:  # once it has one it keeps it, whatever becomes of the file
-            self._mine = _loaded(Path(self.report.path), self.report)
+            self._mine = _loaded(Path(self.report.path), self.report, self.settings)
         return self._mine
 
 
@@ -150,7 +151,7 @@ _libraries: dict[Path, tuple[list[object], Library]] = {}
 """Plugins in this process, with the state of the file then; they stay until it ends."""
 
 
-def _loaded(path: Path, report: Report) -> Library:
+def _loaded(path: Path, report: Report, settings: Settings) -> Library:
     """Return a plugin, loaded into this process if a probe process has found it sound.
 
     Raises
@@ -162,7 +163,7 @@ def _loaded(path: Path, report: Report) -> Library:
         try:
             state = identity(path)
             known = _libraries.get(path)
-            now = look(path) if known is None else report
+            now = look(path, settings) if known is None else report
         except (OSError, HipdnnIreeError) as error:
             raise MisfitError(problem("FOREIGN-02", str(path), error, "the file")) from None
         if known is not None and known[0] != state:

@@ -26,7 +26,8 @@ from typing import Any
 from ....graph_api.errors import Problem
 from ....graph_api.files import replace_file
 from ....jit.compiler.python import import_folder, interpreter
-from ....jit.settings import foreign, settings
+from ....jit.settings import foreign
+from ....jit.settings_table import Settings
 from ...engine_ids import engine_id
 from .foreign_rules import problem
 from .probe_report import Report, Trial, Wanted
@@ -64,13 +65,14 @@ def identity(path: Path) -> list[Any]:
     return [str(path), about.st_mtime_ns, about.st_size]
 
 
-def look(path: Path, *, again: bool = False) -> Report:
+def look(path: Path, settings: Settings, *, again: bool = False) -> Report:
     """Return what a plugin says of itself, from a probe process or from memory.
 
     Parameters
     ----------
     path : Path
         The file, links resolved.
+    settings : Settings
     again : bool
         Ask even if the answer is remembered.
 
@@ -79,17 +81,19 @@ def look(path: Path, *, again: bool = False) -> Report:
     OSError
         If there is no such file.
     """
-    key = [*identity(path), settings().foreign_device]
-    found = None if again else _recall(key)
+    key = [*identity(path), settings.foreign_device]
+    found = None if again else _recall(key, settings)
     if found is not None:
         with suppress(LookupError, TypeError, ValueError):
             return Report.from_dict(found)
-    report = _report({"path": str(path)}, path)
-    _remember(key, report.as_dict())
+    report = _report({"path": str(path)}, path, settings)
+    _remember(key, report.as_dict(), settings)
     return report
 
 
-def look_at_backend(path: Path, plugins: list[list[Any]], *, again: bool = False) -> Report:
+def look_at_backend(
+    path: Path, plugins: list[list[Any]], settings: Settings, *, again: bool = False
+) -> Report:
     """Return what hipDNN's backend says of itself and its engines, as `look` does for plugins.
 
     Parameters
@@ -98,21 +102,22 @@ def look_at_backend(path: Path, plugins: list[list[Any]], *, again: bool = False
         ``libhipdnn_backend.so``.
     plugins : list
         Identities of the plugins that it will find; part of what the answer is remembered by.
+    settings : Settings
     again : bool
     """
     key = ["backend", *identity(path), plugins, foreign("HIPDNN_PLUGIN_DIR")]
-    found = None if again else _recall(key)
+    found = None if again else _recall(key, settings)
     if found is not None:
         with suppress(LookupError, TypeError, ValueError):
             return Report.from_dict(found)
-    report = _report({"path": str(path), "backend": True}, path)
-    _remember(key, report.as_dict())
+    report = _report({"path": str(path), "backend": True}, path, settings)
+    _remember(key, report.as_dict(), settings)
     return report
 
 
-def _report(request: dict[str, Any], path: Path) -> Report:
+def _report(request: dict[str, Any], path: Path, settings: Settings) -> Report:
     """Return what a probe process says of a library."""
-    answer, problems, said = _converse(request)
+    answer, problems, said = _converse(request, settings)
     report = Report(path=str(path)) if answer is None else _named(Report.from_dict(answer))
     return replace(
         report,
@@ -140,24 +145,24 @@ def _named(report: Report) -> Report:
     )
 
 
-def try_out(path: Path, wanted: Wanted) -> Trial:
+def try_out(path: Path, wanted: Wanted, settings: Settings) -> Trial:
     """Return how a plugin does with a graph, from a probe process or from memory."""
     asked = {
         **asdict(wanted),
         "graph": b64encode(wanted.graph).decode(),
         "config": b64encode(wanted.config).decode(),
     }
-    key = [*identity(path), settings().foreign_device, asked]
-    found = _recall(key)
+    key = [*identity(path), settings.foreign_device, asked]
+    found = _recall(key, settings)
     if found is not None:
         with suppress(LookupError, TypeError, ValueError):
             return Trial.from_dict(found)
-    answer, problems, said = _converse({"path": str(path), "wanted": asked})
+    answer, problems, said = _converse({"path": str(path), "wanted": asked}, settings)
     if problems or answer is None:
         trial = Trial(problem=problems[0], said=said)
     else:
         trial = Trial.from_dict(answer)
-    _remember(key, trial.as_dict())
+    _remember(key, trial.as_dict(), settings)
     return trial
 
 
@@ -165,15 +170,15 @@ def try_out(path: Path, wanted: Wanted) -> Trial:
 
 
 def _converse(
-    request: dict[str, Any],
+    request: dict[str, Any], settings: Settings
 ) -> tuple[dict[str, Any] | None, list[Problem], tuple[str, ...]]:
     """Start a probe process; return its answer, what it did wrong, and what it printed."""
-    limit = settings().foreign_timeout_s
+    limit = settings.foreign_timeout_s
     log.info("asking %s in a process of its own", request["path"])
     ours, theirs = os.pipe()
     with tempfile.TemporaryFile(prefix="hipdnn-iree-") as printed:
         try:
-            python = interpreter(settings().compiler_python)
+            python = interpreter(settings.compiler_python)
             words = [import_folder(), str(theirs), str(os.getpid()), *filter(None, sys.path)]
             # A session of its own, to end it with all that the plugin may start.  Without buffers
             # (-u is for C's stdout too) what it prints comes in order, and before a crash.
@@ -250,17 +255,16 @@ def _end(status: int) -> str:
 # ------------------------------------------------------------------ memory
 
 
-def _file(key: list[Any]) -> Path | None:
-    now = settings()
-    if now.cache_mode == "off":
+def _file(key: list[Any], settings: Settings) -> Path | None:
+    if settings.cache_mode == "off":
         return None
     facts = [_VERSION, key, foreign(*_VARIABLES)]
     name = sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
-    return now.cache_dir / "foreign" / f"{name}.json"
+    return settings.cache_dir / "foreign" / f"{name}.json"
 
 
-def _recall(key: list[Any]) -> dict[str, Any] | None:
-    file = _file(key)
+def _recall(key: list[Any], settings: Settings) -> dict[str, Any] | None:
+    file = _file(key, settings)
     if file is None:
         return None
     try:
@@ -270,9 +274,9 @@ def _recall(key: list[Any]) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _remember(key: list[Any], answer: dict[str, Any]) -> None:
+def _remember(key: list[Any], answer: dict[str, Any], settings: Settings) -> None:
     """Store an answer at once, for all processes; that it cannot be stored is no error."""
-    file = _file(key)
+    file = _file(key, settings)
     if file is None:
         return
     try:

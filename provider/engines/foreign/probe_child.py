@@ -169,10 +169,11 @@ def _ask(handle: Any, wanted: dict[str, Any], tell: Any) -> None:
 
 def _run(handle: Any, context: Any, buffers: list[list[int]], workspace_bytes: int) -> None:
     """Execute once on zeros."""
+    from ....jit.settings import settings
     from .places import Host, here
     from .plugin_calls import device_buffers
 
-    place, host = here(), Host()
+    place, host = here(settings().foreign_device), Host()
     kept, pairs = [], []
     for uid, nbytes, scalar in buffers:
         address, keeper = (host if scalar else place).allocate(nbytes)

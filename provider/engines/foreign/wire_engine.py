@@ -17,10 +17,11 @@ from ....graph_api.formats.flatbuffer.schema_types import Era
 from ....graph_api.formats.meanings import exchanged
 from ....graph_api.frozen import FrozenGraph
 from ....jit.lru import LruCache
-from ....jit.settings import settings
+from ....jit.settings_table import Settings
 from ....jit.target import Target
 from ...dynamic_plan import ExactPlan
-from ...engine import Engine, Plan
+from ...engine import Engine
+from ...plan import Plan
 from . import places
 from .foreign_plan import ForeignPlan, Session
 from .foreign_rules import MisfitError, problem
@@ -31,7 +32,7 @@ __all__ = ["Answer", "WireEngine", "wire_form"]
 _REMEMBERED = 256  # graphs of which an engine's answer is kept
 
 
-def wire_form(graph: FrozenGraph, era: Era) -> bytes:
+def wire_form(graph: FrozenGraph, era: Era, settings: Settings) -> bytes:
     """Return a graph as plugins of an era read it, by the settings for graph files.
 
     Raises
@@ -39,10 +40,9 @@ def wire_form(graph: FrozenGraph, era: Era) -> bytes:
     FormatError
         If the era's format cannot hold the graph.
     """
-    now = settings()
-    if now.graph_backward_operands == "x_dy":
+    if settings.graph_backward_operands == "x_dy":
         graph = exchanged(graph)
-    return encode(graph, era, inv_variance=now.graph_inv_variance)
+    return encode(graph, era, inv_variance=settings.graph_inv_variance)
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,13 @@ class WireEngine(Engine):
         Of the file that it is from.
     name, alias : str
         What it is called here.
+    settings : Settings
     """
 
     BY_DEFAULT = False
 
-    def __init__(self, report: Report, name: str, alias: str) -> None:
+    def __init__(self, report: Report, name: str, alias: str, settings: Settings) -> None:
+        super().__init__(settings)
         self.NAME = name
         self.ALIAS = alias
         self.report = report
@@ -86,7 +88,7 @@ class WireEngine(Engine):
     @property
     def era(self) -> Era:
         """The wire format that graphs are written in."""
-        chosen = settings().foreign_era
+        chosen = self.settings.foreign_era
         return Era(self.report.era if chosen == "auto" else chosen)
 
     def version(self) -> str:
@@ -101,7 +103,11 @@ class WireEngine(Engine):
 
     def targets(self) -> tuple[str, ...]:
         try:
-            return (str(places.here().target),) if self.report.usable else ()
+            return (
+                (str(places.here(self.settings.foreign_device).target),)
+                if self.report.usable
+                else ()
+            )
         except DeviceError:
             return ()
 
@@ -117,11 +123,11 @@ class WireEngine(Engine):
         """Return the plan; see `Engine.build`."""
         chosen = {name: str(value) for name, value in (knobs or {}).items()}
         if graph.symbols:
-            return ExactPlan(engine=self.NAME, graph=graph, target=target, knobs=chosen)
+            return ExactPlan(maker=self, graph=graph, target=target, knobs=chosen)
         answer = self._answer(graph, target)
         begin = time.perf_counter()
         try:
-            session = self._session(answer, wire_form(graph, self.era), chosen)
+            session = self._session(answer, wire_form(graph, self.era, self.settings), chosen)
         except MisfitError as error:
             raise CompileError(
                 f"engine {self.NAME} does not build graph {graph.name!r}",
@@ -129,7 +135,7 @@ class WireEngine(Engine):
                 diagnostics=(str(error),),
             ) from None
         return ForeignPlan(
-            engine=self.NAME,
+            maker=self,
             graph=graph,
             target=target,
             knobs=chosen,
@@ -137,7 +143,6 @@ class WireEngine(Engine):
             workspace_bytes=session.workspace_bytes,
             statistics=self._statistics(answer),
             session=session,
-            server=self,
             made_by=answer.engine_id,
         )
 
@@ -145,18 +150,16 @@ class WireEngine(Engine):
         """Return what the engine says to a graph of fixed dims; the last answers are kept."""
         if not self.report.usable:
             return Answer(self.report.problems)
-        now = settings()
         # Reasons tell labels, and the wire format has names and uids.
         labels = (*(n.label for n in graph.nodes), *(s.name for s in graph.tensors.values()))
-        choices = now.foreign_device, now.foreign_era, now.foreign_isolate
-        key = graph.digest, graph.name, labels, tuple(graph.tensors), str(target), choices
+        key = graph.digest, graph.name, labels, tuple(graph.tensors), str(target)
         return self._answers.get(key, lambda: self._ask(graph, target))
 
     def _ask(self, graph: FrozenGraph, target: Target) -> Answer:
-        reasons = [*_misplaced(target), *self._lacking(graph)]
+        reasons = [*_misplaced(target, self.settings.foreign_device), *self._lacking(graph)]
         data = b""
         try:
-            data = wire_form(graph, self.era)
+            data = wire_form(graph, self.era, self.settings)
         except FormatError as error:
             reasons += error.problems
         if reasons:
@@ -191,10 +194,10 @@ class WireEngine(Engine):
         return {}
 
 
-def _misplaced(target: Target) -> list[Problem]:
+def _misplaced(target: Target, device: str) -> list[Problem]:
     """Return a problem if the target is not where plugins work here."""
     try:
-        here = places.here().target
+        here = places.here(device).target
     except DeviceError as error:
         return [problem("FOREIGN-08", "target", error, "a device that can be used")]
     if here.backend == target.backend and (here.is_cpu or here.arch == target.arch):

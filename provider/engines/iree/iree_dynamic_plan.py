@@ -13,7 +13,7 @@ from ....graph_api.layout import strides_in_order
 from ....jit.pipeline import Compiled, signature_of
 from ....jit.signature import ArgSpec
 from ...dynamic_plan import DynamicPlan
-from ...engine import Plan
+from ...plan import Plan
 from .iree_engine import IreePlan, driver_for, load
 
 if TYPE_CHECKING:
@@ -34,19 +34,27 @@ class DynamicIreePlan(DynamicPlan):
     @property
     def fingerprint(self) -> str:
         """The digest of the code, and what runs it at the examples."""
-        driver = self.knobs.get("driver") or driver_for(self.graph, self.target)
+        driver = self.knobs.get("driver") or driver_for(
+            self.graph, self.target, self.maker.settings
+        )
         return f"{self.compiled.sha256} {driver}"
 
     def module(self, driver: str) -> LoadedModule:
         """Return the code on a device; it is loaded once for each driver."""
         with self._loading:
             if driver not in self._modules:
-                self._modules[driver] = load(self.compiled, driver, self.target, self.seconds)
+                self._modules[driver] = load(
+                    self.compiled,
+                    driver,
+                    self.target,
+                    self.maker.settings.runtime_threads,
+                    self.seconds,
+                )
             return self._modules[driver]
 
     def _at(self, graph: FrozenGraph, sizes: Mapping[str, int]) -> Plan:
         args = _arguments(self.graph, graph)
-        driver = self.knobs.get("driver") or driver_for(graph, self.target)
+        driver = self.knobs.get("driver") or driver_for(graph, self.target, self.maker.settings)
         workspace = 0
         if self.compiled.workspace_bytes is None:
             # Only the code itself can tell, so a machine with the device is needed.
@@ -55,7 +63,7 @@ class DynamicIreePlan(DynamicPlan):
             workspace = self.compiled.workspace_bytes
         signature = replace(self.compiled.signature, args=args, workspace_bytes=workspace)
         return SizedPlan(
-            engine=self.engine,
+            maker=self.maker,
             graph=graph,
             target=self.target,
             knobs=self.knobs,

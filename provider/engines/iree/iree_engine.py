@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,10 +16,11 @@ from ....jit.lowering import LOWERINGS
 from ....jit.lowering.forms import choices, merged
 from ....jit.options import BuildOptions, CompileOptions
 from ....jit.pipeline import Compiled, compile_source, made_with
-from ....jit.settings import DATA_TILING, KNOBS, OPT_LEVELS, Settings, scope, settings
+from ....jit.settings_table import DATA_TILING, KNOBS, OPT_LEVELS, Settings, with_values
 from ....jit.target import Target
 from ....jit.work import cpu_us
-from ...engine import Engine, EngineKnob, Plan, checked_knobs
+from ...engine import Engine, EngineKnob, checked_knobs
+from ...plan import Plan
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ....jit.runtime.loaded_module import LoadedModule
     from ....jit.runtime.pending import Pending
 
-__all__ = ["IreeEngine", "IreePlan", "driver_for", "load", "under"]
+__all__ = ["IreeEngine", "IreePlan", "driver_for", "load", "settings_with"]
 
 # Where an estimate on one core is shorter, worker threads cost more than they save: waking them
 # takes 6 to 30 microseconds.  Measured on two cores of a busy machine, 38 graphs: the fastest of
@@ -61,13 +61,13 @@ class IreeEngine(Engine):
         return [Decline(engine=self.NAME, problem=p) for p in support.problems(graph, target)]
 
     def versions(self) -> dict[str, str]:
-        now = settings()
+        now = self.settings
         # The settings decide the defaults of the knobs, and more that times depend on.
         more = {"runtime.driver": now.runtime_driver, "runtime.threads": str(now.runtime_threads)}
         return {**made_with(), **CompileOptions.of(now).key_ingredients(), **more}
 
     def knobs(self, graph: FrozenGraph, target: Target) -> tuple[EngineKnob, ...]:
-        now, field = settings(), {k.field: k for k in KNOBS}
+        now, field = self.settings, {k.field: k for k in KNOBS}
         level = field["compiler_opt_level"]
         found = [
             EngineKnob(
@@ -91,29 +91,37 @@ class IreeEngine(Engine):
                 EngineKnob(
                     name="driver",
                     choices=target.drivers,
-                    default=driver_for(graph, target),
+                    default=driver_for(graph, target, now),
                     help=field["runtime_driver"].help,
                 )
             )
-        return (*_form_knobs(graph, target), *found)
+        return (*_form_knobs(graph, target, now), *found)
 
     def build(
         self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
     ) -> Plan:
         chosen = checked_knobs(self, graph, target, knobs)
-        with under(chosen) as now:
-            compiled = compile_source(graph, target, BuildOptions.of(now))
-            return self.plan(graph, target, chosen, compiled)
+        settings = settings_with(self.settings, chosen)
+        compiled = compile_source(graph, target, BuildOptions.of(settings))
+        return self.plan(graph, target, chosen, compiled, settings)
 
     def plan(
-        self, graph: FrozenGraph, target: Target, knobs: dict[str, str], compiled: Compiled
+        self,
+        graph: FrozenGraph,
+        target: Target,
+        knobs: dict[str, str],
+        compiled: Compiled,
+        settings: Settings,
     ) -> Plan:
-        """Return the plan for code that is there already: just compiled, or from an artifact."""
+        """Return the plan for code that is there already: just compiled, or from an artifact.
+
+        ``settings`` are those of `settings_with` for the knobs.
+        """
         if graph.symbols:
             from .iree_dynamic_plan import DynamicIreePlan
 
             return DynamicIreePlan(
-                engine=self.NAME,
+                maker=self,
                 graph=graph,
                 target=target,
                 knobs=knobs,
@@ -124,7 +132,7 @@ class IreeEngine(Engine):
                 compiled=compiled,
             )
         return IreePlan(
-            engine=self.NAME,
+            maker=self,
             graph=graph,
             target=target,
             knobs=knobs,
@@ -133,12 +141,13 @@ class IreeEngine(Engine):
             workspace_bytes=compiled.signature.workspace_bytes,
             statistics=compiled.statistics,
             compiled=compiled,
-            driver=driver_for(graph, target),
+            driver=driver_for(graph, target, settings),
+            threads=settings.runtime_threads,
         )
 
 
-def under(knobs: Mapping[str, str]) -> AbstractContextManager[Settings]:
-    """Return the scope of settings that stands for some choices of `IreeEngine.knobs`."""
+def settings_with(settings: Settings, knobs: Mapping[str, str]) -> Settings:
+    """Return the settings with some choices of `IreeEngine.knobs` in their place."""
     overrides: dict[str, Any] = {
         _SETTINGS[name]: choice for name, choice in knobs.items() if name in _SETTINGS
     }
@@ -146,13 +155,13 @@ def under(knobs: Mapping[str, str]) -> AbstractContextManager[Settings]:
         name.removesuffix(_FORM): choice for name, choice in knobs.items() if name.endswith(_FORM)
     }
     if forms:
-        overrides["compiler_forms"] = merged(settings().compiler_forms, forms)
-    return scope(**overrides)
+        overrides["compiler_forms"] = merged(settings.compiler_forms, forms)
+    return with_values(settings, **overrides)
 
 
-def _form_knobs(graph: FrozenGraph, target: Target) -> list[EngineKnob]:
+def _form_knobs(graph: FrozenGraph, target: Target, settings: Settings) -> list[EngineKnob]:
     """Return a knob for each op of the graph that can be written in more than one form."""
-    set_now = dict(text.partition("=")[::2] for text in settings().compiler_forms)
+    set_now = dict(text.partition("=")[::2] for text in settings.compiler_forms)
     found = []
     for op, choice in choices(graph, target).items():
         default = set_now.get(op, set_now.get("all", ""))
@@ -170,14 +179,14 @@ def _form_knobs(graph: FrozenGraph, target: Target) -> list[EngineKnob]:
     return found
 
 
-def driver_for(graph: FrozenGraph, target: Target) -> str:
+def driver_for(graph: FrozenGraph, target: Target, settings: Settings) -> str:
     """Return the IREE driver that runs a graph: worker threads only where they pay."""
     if not target.is_cpu:
         return target.drivers[0]
-    chosen = settings().runtime_driver
+    chosen = settings.runtime_driver
     if chosen != "auto":
         return chosen
-    alone = settings().runtime_threads == 1 or len(os.sched_getaffinity(0)) == 1
+    alone = settings.runtime_threads == 1 or len(os.sched_getaffinity(0)) == 1
     return "local-sync" if alone or cpu_us(graph) < _TASK_US else "local-task"
 
 
@@ -185,6 +194,7 @@ def load(
     compiled: Compiled,
     driver: str,
     target: Target,
+    threads: int,
     seconds: dict[str, float],
     stream: int | None = None,
 ) -> LoadedModule:
@@ -193,11 +203,10 @@ def load(
     from ....jit.runtime.loaded_module import LoadedModule
 
     begin = time.perf_counter()
-    workers = settings().runtime_threads or None
     if stream is not None:
         device = Device.on_stream(driver, stream)
     else:
-        device = Device.open(driver, workers=workers if driver == "local-task" else None)
+        device = Device.open(driver, workers=(threads or None) if driver == "local-task" else None)
     module = LoadedModule.load(
         device,
         compiled.vmfb,
@@ -219,12 +228,15 @@ class IreePlan(Plan):
         The code.
     driver : str
         IREE's driver that runs it.
+    threads : int
+        Worker threads of the driver ``local-task``; 0: one for each core.
     stream : int or None
         Stream that it runs on (`on_stream`).
     """
 
     compiled: Compiled
     driver: str = field(default="local-sync")
+    threads: int = 0
     stream: int | None = None
 
     @property
@@ -243,7 +255,9 @@ class IreePlan(Plan):
         """
         from ....jit.runtime.executable import Executable
 
-        module = load(self.compiled, self.driver, self.target, self.seconds, self.stream)
+        module = load(
+            self.compiled, self.driver, self.target, self.threads, self.seconds, self.stream
+        )
         uids = (*self.graph.outputs, *self.graph.inputs)
         names = [self.graph.tensors[u].name for u in uids]
         return Executable(module, self.compiled.signature, uids, names)

@@ -7,10 +7,17 @@ from collections.abc import Mapping
 from ....graph_api.errors import Decline, Problem
 from ....graph_api.frozen import FrozenGraph
 from ....jit.lru import LruCache
-from ....jit.settings import settings
+from ....jit.settings_table import Settings
 from ....jit.target import Target
-from ...engine import Engine, EngineKnob, Plan, checked_knobs
+from ...engine import Engine, EngineKnob, checked_knobs
+from ...plan import Plan
+from ...registry import engine, engines
 from ...selection.cost import Estimate, estimate, joined
+from ...selection.order import id_of
+from ...selection.select import build
+from .search import find_splits, misfits, parse
+from .split_plan import PartitionedPlan
+from .subgraph import between, subgraph
 
 __all__ = ["RULES", "SplitEngine"]
 
@@ -34,19 +41,20 @@ class SplitEngine(Engine):
     # holds: bias and GELU of 4M elements took 1.34 ms while tuning and 1.9 to 2.0 ms in use.
     MARGIN = 1.5
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         self._known: LruCache[tuple[tuple[Problem, ...], tuple[str, ...]]] = LruCache(_KEPT)
 
     def ops(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(op for engine in self._others() for op in engine.ops()))
+        return tuple(dict.fromkeys(op for other in self._others() for op in other.ops()))
 
     def targets(self) -> tuple[str, ...]:
         return ("cpu",)
 
     def versions(self) -> dict[str, str]:
         found = super().versions()
-        for engine in self._others():
-            found |= {f"{engine.ALIAS} {name}": v for name, v in engine.versions().items()}
+        for other in self._others():
+            found |= {f"{other.ALIAS} {name}": v for name, v in other.versions().items()}
         return found
 
     def declines(self, graph: FrozenGraph, target: Target) -> list[Decline]:
@@ -62,29 +70,27 @@ class SplitEngine(Engine):
 
     def estimate(self, graph: FrozenGraph, target: Target) -> Estimate:
         """Return the sum of the estimates of the parts of the default split."""
-        from ...registry import engine
-        from .search import parse
-        from .subgraph import subgraph
-
         parts = parse(self._look(graph, target)[1][0])
         return joined(
             graph,
-            [estimate(subgraph(graph, p.first, p.last), target, engine(p.engine)) for p in parts],
+            [
+                estimate(subgraph(graph, p.first, p.last), target, engine(p.engine, self.settings))
+                for p in parts
+            ],
         )
 
     def build(
         self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
     ) -> Plan:
-        from ...selection.select import build
-        from .search import parse
-        from .split_plan import PartitionedPlan
-        from .subgraph import between, subgraph
-
         chosen = checked_knobs(self, graph, target, knobs)
         text = chosen.get("parts") or self._look(graph, target)[1][0]
         plans = [
             build(
-                subgraph(graph, part.first, part.last), target, engine=part.engine, policy="tuned"
+                subgraph(graph, part.first, part.last),
+                target,
+                self.settings,
+                engine=part.engine,
+                policy="tuned",
             )
             for part in parse(text)
         ]
@@ -93,7 +99,7 @@ class SplitEngine(Engine):
         handed = between(graph, [plan.graph for plan in plans])
         nbytes = sum(s.data_type.nbytes(s.layout.span) for s in handed.values())
         return PartitionedPlan(
-            engine=self.NAME,
+            maker=self,
             graph=graph,
             target=target,
             knobs=chosen,
@@ -105,11 +111,9 @@ class SplitEngine(Engine):
         )
 
     def _others(self) -> list[Engine]:
-        from ...registry import engines
-        from ...selection.order import id_of
-
-        left_out = {self.id, *map(id_of, settings().engine_deselect)}
-        every = (entry.load() for entry in engines().values())
+        dropped = (id_of(word, self.settings) for word in self.settings.engine_deselect)
+        left_out = {self.id, *dropped}
+        every = (entry.load() for entry in engines(self.settings).values())
         return [e for e in every if e.id not in left_out and not e.LAST_RESORT]
 
     def _look(
@@ -132,8 +136,6 @@ class SplitEngine(Engine):
 def _search(
     graph: FrozenGraph, target: Target, others: list[Engine]
 ) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
-    from .search import find_splits, misfits
-
     problems = misfits(graph, target, others)
     if problems:
         return tuple(problems), ()

@@ -9,7 +9,7 @@ from typing import Any
 
 from ....graph_api.tensor import TensorSpec
 from ...binding import BindingPlan
-from ...engine import Plan
+from ...plan import Plan
 from ..host_memory import arguments_of, host_memory
 
 __all__ = ["PartitionedPlan"]

@@ -16,11 +16,11 @@ from .... import __version__
 from ....graph_api.dtypes import DataType
 from ....graph_api.errors import Decline, Problem
 from ....graph_api.frozen import FrozenGraph
-from ....jit.settings import settings
 from ....jit.target import Target
 from ...binding import BindingPlan
 from ...dynamic_plan import ExactPlan
-from ...engine import Engine, EngineKnob, Plan, TensorKey, checked_knobs
+from ...engine import Engine, EngineKnob, checked_knobs
+from ...plan import Plan, TensorKey
 from . import served, served_by
 from .groups import around
 from .torch_op import NARROW, TYPES, NodeContext
@@ -72,13 +72,13 @@ class TorchEngine(Engine):
     ) -> Plan:
         chosen = checked_knobs(self, graph, target, knobs)
         if graph.symbols:
-            return ExactPlan(engine=self.NAME, graph=graph, target=target, knobs=chosen)
+            return ExactPlan(maker=self, graph=graph, target=target, knobs=chosen)
         begin = time.perf_counter()
         from .torch_program import TorchProgram
 
-        program = TorchProgram(graph, settings().runtime_threads, chosen)
+        program = TorchProgram(graph, self.settings.runtime_threads, chosen)
         return TorchPlan(
-            engine=self.NAME,
+            maker=self,
             graph=graph,
             target=target,
             knobs=chosen,

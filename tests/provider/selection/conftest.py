@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 from hipdnn_iree.graph_api.errors import CompileError, Decline, Problem
 from hipdnn_iree.graph_api.frozen import FrozenGraph
-from hipdnn_iree.jit.settings import KNOBS, scope
+from hipdnn_iree.jit.settings import KNOBS, Settings, scope, settings
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import registry as manifest
-from hipdnn_iree.provider.engine import Engine, EngineKnob, Plan, checked_knobs
+from hipdnn_iree.provider.engine import Engine, EngineKnob, checked_knobs
 from hipdnn_iree.provider.engines.reference_engine import ReferenceEngine, ReferencePlan
+from hipdnn_iree.provider.plan import Plan
+
+_OWN_ENGINES = manifest.own_engines
 
 
 class FakeEngine(Engine):
@@ -47,11 +50,15 @@ class FakeEngine(Engine):
         self.built: list[dict[str, str]] = []
         self.release = "1"
 
+    @property
+    def settings(self) -> Settings:  # type: ignore[override]
+        return settings()
+
     def version(self) -> str:
         return self.release
 
     def ops(self) -> tuple[str, ...]:
-        return self.serves or ReferenceEngine().ops()
+        return self.serves or ReferenceEngine(settings()).ops()
 
     def targets(self) -> tuple[str, ...]:
         return ("cpu",)
@@ -77,7 +84,7 @@ class FakeEngine(Engine):
         self.spoil(chosen)
         wrong = self.wrong == "*" or (self.wrong and chosen.get("form") == self.wrong)
         cls = WrongPlan if wrong else ReferencePlan
-        return cls(engine=self.NAME, graph=graph, target=target, knobs=chosen)
+        return cls(maker=self, graph=graph, target=target, knobs=chosen)
 
 
 class WrongPlan(ReferencePlan):
@@ -116,13 +123,21 @@ class Install:
         self._patch = monkeypatch
 
     def __call__(self, *engines: Engine) -> None:
-        own = {alias: manifest.own_engines()[alias] for alias in ("iree", "split", "reference")}
         fakes = {
             e.ALIAS: manifest.Entry(name=e.NAME, load=partial(_same, e), by_default=e.BY_DEFAULT)
             for e in engines
         }
-        table = {"iree": own.pop("iree"), **fakes, **own}
-        self._patch.setattr(manifest, "own_engines", lambda: table)
+
+        def table(settings: Settings) -> dict[str, manifest.Entry]:
+            own = _OWN_ENGINES(settings)
+            return {
+                "iree": own["iree"],
+                **fakes,
+                "split": own["split"],
+                "reference": own["reference"],
+            }
+
+        self._patch.setattr(manifest, "own_engines", table)
         self._patch.setattr(manifest, "DISCOVERERS", ())
 
 

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from here_and_now import choose, export, import_file, remember, tune
+from here_and_now import known_times as winners
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import FormatError, NotSupportedError, SettingError
 from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.provider.engine import EngineKnob
-from hipdnn_iree.provider.selection.autotune import tune, variants
+from hipdnn_iree.provider.selection.autotune import variants
 from hipdnn_iree.provider.selection.candidate import Candidate
 from hipdnn_iree.provider.selection.config import read_rules
-from hipdnn_iree.provider.selection.exchange import export, import_file
 from hipdnn_iree.provider.selection.measure import Times, measure
-from hipdnn_iree.provider.selection.select import choose
-from hipdnn_iree.provider.selection.winners import Entry, remember, winners
+from hipdnn_iree.provider.selection.winners import Entry
 
 pytestmark = pytest.mark.usefixtures("own_winners")
 
@@ -168,7 +168,9 @@ def test_nothing_to_tune(install: Any) -> None:
 
 def entry(engine: Any, us: float, graph: Graph | None = None, **knobs: str) -> Entry:
     asked = Candidate.of(engine, (graph or product()).freeze(), tune_target())
-    return Entry.of(asked.chosen_by("autotune", knobs), (us * 0.99, us, us * 1.01), 9)
+    return Entry.of(
+        asked.chosen_by("autotune", knobs), (us * 0.99, us, us * 1.01), 9, estimated_us=0.0, model=0
+    )
 
 
 def test_winners_are_chosen_and_follow_upgrades(
@@ -334,13 +336,13 @@ def test_files_that_go_elsewhere(install: Any, tmp_path: Path, own_winners: Path
 
 _WRITER = """
 import sys
-from hipdnn_iree.jit.settings import scope
+from pathlib import Path
 from hipdnn_iree.provider.selection.winners import Entry, remember
 path, who = sys.argv[1:]
-with scope(engine_winners=path):
-    for i in range(20):
-        remember([Entry(graph=f"{who}{i}", target="cpu", machine="m", engine="E", engine_id=1,
-                        knobs={}, versions={}, median_us=1.0, low_us=1.0, high_us=1.0, samples=1)])
+for i in range(20):
+    one = Entry(graph=f"{who}{i}", target="cpu", machine="m", engine="E", engine_id=1,
+                knobs={}, versions={}, median_us=1.0, low_us=1.0, high_us=1.0, samples=1)
+    remember([one], Path(path))
 """
 
 

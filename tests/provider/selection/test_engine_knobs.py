@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from here_and_now import engine, engines
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import NotSupportedError, SettingError
 from hipdnn_iree.jit.settings import scope
-from hipdnn_iree.provider.registry import engine, engines
 
 CPU = Target.parse("cpu")
 

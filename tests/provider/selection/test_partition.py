@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from here_and_now import choose, engine, tune
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import BindError, NotSupportedError, SettingError
 from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.provider.engines.split.search import find_splits, parse
 from hipdnn_iree.provider.engines.split.subgraph import subgraph
-from hipdnn_iree.provider.registry import engine
-from hipdnn_iree.provider.selection.autotune import tune
 from hipdnn_iree.provider.selection.cost import estimate
-from hipdnn_iree.provider.selection.select import choose
 from hipdnn_iree.provider.verify import compare, expect, poisoned_outputs, random_inputs
 
 pytestmark = pytest.mark.usefixtures("own_winners")

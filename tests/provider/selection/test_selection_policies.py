@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from here_and_now import choose, engine, own_engines, policy_names, ranking
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import CompileError, GraphError, NotSupportedError, SettingError
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.provider.engine_ids import engine_id
-from hipdnn_iree.provider.registry import engine, own_engines
 from hipdnn_iree.provider.selection.config import read_rules
 from hipdnn_iree.provider.selection.cost import estimate
 from hipdnn_iree.provider.selection.match_key import match_keys
-from hipdnn_iree.provider.selection.policies import HIPDNN_NAMES, POLICIES, policy_names
-from hipdnn_iree.provider.selection.select import choose, ranking
+from hipdnn_iree.provider.selection.policies import HIPDNN_NAMES, POLICIES
 
 pytestmark = pytest.mark.usefixtures("own_winners")
 
@@ -349,13 +348,13 @@ def test_a_default_is_chosen_without_importing_other_engines() -> None:
     code = """
 import sys
 from hipdnn_iree import Graph
+from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.provider.selection.select import choose
 g = Graph(io_data_type="float")
 g.relu(g.tensor(dims=(2, 3))).set_output()
-assert choose(g.freeze(), "cpu").engine.ALIAS == "iree"
-print([m for m in sys.modules if m.startswith("hipdnn_iree.provider.engines.")])
+assert choose(g.freeze(), "cpu", settings()).engine.ALIAS == "iree"
+made = [m for m in sys.modules if m.startswith("hipdnn_iree.provider.engines.")]
+print([m for m in made if "engine" in m.rpartition(".")[2]])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == (
-        "['hipdnn_iree.provider.engines.iree', 'hipdnn_iree.provider.engines.iree.iree_engine']"
-    )
+    assert done.stdout.strip() == "['hipdnn_iree.provider.engines.iree.iree_engine']"

@@ -1,0 +1,352 @@
+"""Plans: a graph that one engine has prepared for one target, and every way to execute it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..graph_api.dynamic import at_sizes
+from ..graph_api.errors import BindError, DeviceError, Problem
+from ..graph_api.frozen import FrozenGraph
+from ..graph_api.specialise import Shape, ShapeLike, as_shapes, specialise
+from ..graph_api.tensor import Tensor
+from ..jit.lru import LruCache
+from ..jit.target import Target
+from .engine import build_pinned
+from .results import Results
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..jit.runtime.pending import Pending
+    from .engine import Engine
+
+__all__ = ["RULES", "Plan", "TensorKey"]
+
+RULES: dict[str, str] = {
+    "PLAN-01": "buffers come by tensor, uid, or a name of exactly one input or output",
+}
+
+TensorKey = Tensor | int | str
+
+# Plans for other shapes that a plan keeps; a server meets a few dozen sizes, each of some 15 KiB.
+_KEPT_SHAPES = 64
+_KEPT_STREAMS = 16
+
+
+@dataclass(kw_only=True, repr=False)
+class Plan(ABC):
+    """A graph that one engine has prepared for one target.
+
+    Attributes
+    ----------
+    maker : Engine
+        The engine that built it and that runs it, with the settings that it was made for.
+    graph : FrozenGraph
+    target : Target
+    knobs : dict
+        The choices that it was built with, by the name of the `EngineKnob`; those that are not
+        here are the engine's defaults.
+    policy : str
+        Who chose the engine and the knobs: ``"pinned"``, ``"preferred"``, or the name of a
+        selection policy; empty when the engine was called directly.
+    cache : str
+        ``"hit"``, ``"miss"`` or ``"off"``: where the code came from.
+    seconds : mapping of str to float
+        Wall time of each stage of the build, in seconds.
+    workspace_bytes : int
+        Scratch memory that an execution needs.
+    statistics : mapping
+        What is known of the code: dispatches, fills, copies, transient bytes.
+    """
+
+    maker: Engine
+    graph: FrozenGraph
+    target: Target
+    knobs: dict[str, str] = field(default_factory=dict)
+    policy: str = ""
+    cache: str = "off"
+    seconds: dict[str, float] = field(default_factory=dict)
+    workspace_bytes: int = 0
+    statistics: dict[str, Any] = field(default_factory=dict)
+    _others: LruCache[Plan] = field(
+        default_factory=lambda: LruCache(_KEPT_SHAPES), init=False, repr=False, compare=False
+    )
+    _streams: LruCache[Plan] = field(
+        default_factory=lambda: LruCache(_KEPT_STREAMS), init=False, repr=False, compare=False
+    )
+
+    def __repr__(self) -> str:
+        knobs = "".join(f", {name}={choice}" for name, choice in self.knobs.items())
+        return (
+            f"<{type(self).__name__} of graph {self.graph.name!r} for {self.target} by "
+            f"{self.engine} (cache {self.cache}{knobs})>"
+        )
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine."""
+        return self.maker.NAME
+
+    @property
+    def engine_id(self) -> int:
+        """hipDNN's id of the engine."""
+        return self.maker.id
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells code of two plans of one engine apart; empty where that is not known."""
+        return ""
+
+    def with_shapes(self, shapes: Mapping[TensorKey, ShapeLike]) -> Plan:
+        """Return the plan of the same engine for other dims and strides of some tensors.
+
+        This is what executes hipDNN's graphs with override shapes.  The plan is built when the
+        shapes are first asked for (its code may be in the cache), and the last ones are kept:
+        asking again costs microseconds.  May be called by many threads at once.
+
+        Parameters
+        ----------
+        shapes : mapping
+            By tensor, uid or name: dims, or (dims, strides).  Inputs that are not named keep
+            their dims; outputs take those that follow; an output that is named is checked.
+
+        Returns
+        -------
+        Plan
+            For exactly these shapes, with a workspace of its own size; this plan itself when
+            nothing differs.
+
+        Raises
+        ------
+        GraphError
+            The graph breaks rules with these shapes, or they name no input or output.
+        NotSupportedError
+            The engine declines the graph with these shapes.
+        CompileError
+            The compiler failed.
+        """
+        wanted = as_shapes(self.graph, self._by_uid(shapes))
+        if not wanted:
+            return self
+        return self._others.get(tuple(wanted.items()), lambda: self._build_for(wanted))
+
+    def with_sizes(self, sizes: Mapping[str, int]) -> Plan:
+        """Return the plan for some sizes of the graph's dynamic dims, by name.
+
+        It has fixed dims, a workspace of its own size, and is kept like those of `with_shapes`.
+
+        Raises
+        ------
+        GraphError
+            For a size that is missing, unknown or out of its range (DYN-03), and for rules that
+            the graph breaks at these sizes.
+        """
+        at_sizes(self.graph, sizes)
+        return self
+
+    def _build_for(self, shapes: Mapping[int, Shape]) -> Plan:
+        return self._by_itself(specialise(self.graph, shapes))
+
+    def _by_itself(self, graph: FrozenGraph) -> Plan:
+        """Return the plan that the same engine builds for this graph at other sizes."""
+        knobs = self.knobs
+        if knobs and self.policy != "pinned":
+            # What a policy chose gives way to the engine's default where it does not apply; what
+            # somebody pinned stays, and is refused there.
+            allowed = {k.name: k.choices for k in self.maker.knobs(graph, self.target)}
+            knobs = {n: v for n, v in knobs.items() if v in allowed.get(n, ())}
+        plan = build_pinned(self.maker, graph, self.target, knobs)
+        plan.policy = self.policy
+        return plan
+
+    def execute(
+        self, buffers: Mapping[TensorKey, Any], workspace: Any = None, *, stream: Any = None
+    ) -> None:
+        """Run on the caller's buffers: every input and output, by tensor, uid or name.
+
+        Parameters
+        ----------
+        buffers : mapping
+            For each input and output a NumPy array (or any ``__dlpack__`` object, or an
+            address) with the tensor's logical dims and its strides.
+        workspace : buffer, optional
+            ``workspace_bytes`` of scratch memory; the plan has its own otherwise.
+        stream : int or stream object, optional
+            GPU stream to run on; see `on_stream`.
+
+        Raises
+        ------
+        BindError
+            With all misfits at once; nothing has been run then.
+        DeviceError
+            If the device fails, or there is a stream and the plan takes none.
+        """
+        self._at_stream(stream)._execute(self._by_uid(buffers), workspace)
+
+    def execute_async(
+        self,
+        buffers: Mapping[TensorKey, Any],
+        workspace: Any = None,
+        *,
+        stream: Any = None,
+        after: Iterable[Pending] = (),
+    ) -> Pending:
+        """Start a run and return at once; what is returned can be waited for and awaited.
+
+        Runs on the same buffers follow one another; any other order among runs that share
+        memory is the caller's to give, with ``after`` or by waiting.  Buffers are kept alive,
+        and must be left alone, until the run is done.  Where nothing can go on beside the host
+        (``local-sync``, buffers that are copied, engines without a device) the run is over when
+        this returns.  Parameters and errors are those of `execute`; what fails later is raised
+        by ``wait``.
+
+        Examples
+        --------
+        >>> first = plan.execute_async(one)  # doctest: +SKIP
+        >>> plan.execute_async(two, after=[first]).wait()  # doctest: +SKIP
+        True
+        """
+        return self._at_stream(stream)._submit(self._by_uid(buffers), workspace, after)
+
+    def execute_many(
+        self,
+        sets: Iterable[Mapping[TensorKey, Any]],
+        workspace: Any = None,
+        *,
+        stream: Any = None,
+    ) -> None:
+        """Run on several sets of buffers in order, as a loop of `execute` would, and faster.
+
+        All sets are checked before the first one is run; the host waits once, at the end.
+        A later set sees what earlier ones have written.
+        """
+        self._at_stream(stream)._many([self._by_uid(buffers) for buffers in sets], workspace)
+
+    def on_stream(self, stream: Any) -> Plan:
+        """Return this plan for a stream of a GPU; the last few are kept (`forget_stream`).
+
+        Parameters
+        ----------
+        stream : int or stream object
+            The handle (``hipStream_t``, ``CUstream``; 0 is the default stream), or a stream of
+            PyTorch, CuPy or hip-python.  It must live until the plan that is returned is gone.
+
+        Notes
+        -----
+        HIP: work goes to the stream itself.  Calls return when it is enqueued, and its order
+        among other work is the stream's.  CUDA, and the default stream of either: IREE runs on a
+        stream of its own beside those of other plans.  The host waits for the caller's stream
+        before it starts a run; ``execute`` returns when the results are there; after
+        ``execute_async`` other work on them must be enqueued after ``wait``.
+
+        Raises
+        ------
+        DeviceError
+            If the plan is for a CPU, or its engine takes no streams.
+        """
+        from ..jit.runtime.streams import handle
+
+        number = handle(stream)
+        return self._streams.get(number, lambda: self._on(number))
+
+    def forget_stream(self, stream: Any) -> None:
+        """Let go of what `on_stream` keeps for a stream, as before it is destroyed."""
+        from ..jit.runtime.streams import handle
+
+        self._streams.drop(handle(stream))
+
+    def _at_stream(self, stream: Any) -> Plan:
+        return self if stream is None else self.on_stream(stream)
+
+    def _on(self, stream: int) -> Plan:
+        raise DeviceError(
+            f"engine {self.engine} takes no stream for {self.target}, got {stream:#x}; "
+            "leave it out: results are there when execute returns"
+        )
+
+    def run(self, inputs: Mapping[TensorKey, Any], *, copy: bool = False) -> Results:
+        """Run on the inputs and return new arrays, in logical dims and the right layout.
+
+        They are found by uid, tensor or name: ``results[y]``, ``results["y"]``.  With ``copy``
+        inputs in other strides are copied; without it they are a ``BindError``.
+        """
+        return Results(self._run(self._by_uid(inputs), copy), self.graph)
+
+    def bind(
+        self, buffers: Mapping[TensorKey, Any], workspace: Any = None, *, copy: bool = False
+    ) -> Callable[[], None]:
+        """Return a call with all buffers resolved: what a serving loop repeats.
+
+        With ``copy`` buffers in other strides are copied in and out at each call.
+        """
+        return self._bind(self._by_uid(buffers), workspace, copy)
+
+    @abstractmethod
+    def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None: ...
+
+    @abstractmethod
+    def _run(self, inputs: Mapping[int, Any], copy: bool) -> dict[int, np.ndarray[Any, Any]]: ...
+
+    @abstractmethod
+    def _bind(
+        self, buffers: Mapping[int, Any], workspace: Any, copy: bool
+    ) -> Callable[[], None]: ...
+
+    def _submit(
+        self, buffers: Mapping[int, Any], workspace: Any, after: Iterable[Pending]
+    ) -> Pending:
+        """Start a run; here, for engines that cannot, it is over at once."""
+        from ..jit.runtime.pending import Pending
+
+        for pending in after:
+            pending.wait()
+        self._execute(buffers, workspace)
+        return Pending.finished()
+
+    def _many(self, sets: Sequence[Mapping[int, Any]], workspace: Any) -> None:
+        for bind in [self._bind(buffers, workspace, False) for buffers in sets]:
+            bind()
+
+    def _by_uid(self, buffers: Mapping[TensorKey, Any]) -> dict[int, Any]:
+        found: dict[int, Any] = {}
+        problems = []
+        if not hasattr(buffers, "items"):
+            inputs = ", ".join(self.graph.tensors[uid].label for uid in self.graph.inputs)
+            raise BindError(
+                "the buffers have no names",
+                [
+                    Problem(
+                        rule="PLAN-01",
+                        port="buffers",
+                        got=type(buffers).__name__,
+                        wanted="a dict, by tensor, uid or name",
+                        hint=f"inputs: {inputs}",
+                    )
+                ],
+            )
+        for key, buffer in buffers.items():
+            if isinstance(key, Tensor):
+                found[key.uid] = buffer
+            elif isinstance(key, int):
+                found[key] = buffer
+            else:
+                uids = [u for u, s in self.graph.tensors.items() if s.name == key and not s.virtual]
+                if len(uids) == 1:
+                    found[uids[0]] = buffer
+                else:
+                    names = sorted({s.name for s in self.graph.tensors.values() if s.name})
+                    problems.append(
+                        Problem(
+                            rule="PLAN-01",
+                            port=str(key),
+                            got=f"{len(uids)} tensors of this name",
+                            wanted="the name of one input or output, a uid, or a Tensor",
+                            hint=f"names: {', '.join(names) or 'none'}",
+                        )
+                    )
+        if problems:
+            raise BindError("some buffers cannot be told apart", problems)
+        return found
