@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from ..graph_api.errors import FormatError, SettingError
@@ -16,13 +17,12 @@ from ..graph_api.formats.flatbuffer.engine_messages import (
     encode_details,
 )
 from ..graph_api.frozen import FrozenGraph
-from ..jit.lowering.forms import AUTO, FORMS, Choice, merged
 from ..jit.settings import settings
+from ..jit.strategies import AUTO, Choice, merged, tables
 from ..provider.graph import loads
 from .abi import BehaviorNote
 
 __all__ = [
-    "FORM_KNOBS",
     "KNOBS",
     "NOTES",
     "SETTINGS",
@@ -82,15 +82,19 @@ KNOBS = {
 }
 """Every knob that hipDNN's users can choose, by its id; those of all graphs."""
 
-FORM_KNOBS = {
-    f"hipdnn_iree.{op}.form": _choice(
-        f"hipdnn_iree.{op}.form",
-        f"How the nodes of {op} are written for the compiler",
-        *(AUTO, AUTO, *(form.name for form in forms.table)),
-    )
-    for op, forms in FORMS.items()
-}
-"""Those of graphs with some ops, by id; a graph's details say which of the values fit it."""
+
+@cache
+def strategy_knobs() -> dict[str, Knob]:
+    """Return those of graphs with some ops, by id; a graph's details say which values fit it."""
+    return {
+        f"hipdnn_iree.{op}.strategy": _choice(
+            f"hipdnn_iree.{op}.strategy",
+            f"How the nodes of {op} are expressed in IR",
+            *(AUTO, AUTO, *(strategy.name for strategy in known.table)),
+        )
+        for op, known in tables().items()
+    }
+
 
 SETTINGS = {
     "hipdnn_iree.compiler.opt_level": "compiler_opt_level",
@@ -144,15 +148,16 @@ def read_config(data: bytes) -> Config:
         If a knob has a value that is not allowed; with all such knobs.
     """
     given = decode_config(data)
-    offered = {**KNOBS, **FORM_KNOBS}
+    by_op = strategy_knobs() if set(given.knobs) - set(KNOBS) else {}
+    offered = {**KNOBS, **by_op}
     known = {name: value for name, value in given.knobs.items() if name in offered}
     bad = [text for name, value in known.items() if (text := _wrong(offered[name], value))]
     if bad:
         raise SettingError("\n".join(bad))
     chosen = {SETTINGS[name]: str(value) for name, value in known.items() if name in SETTINGS}
-    forms = {name.split(".")[1]: str(known[name]) for name in known if name in FORM_KNOBS}
-    if forms:
-        chosen["compiler_forms"] = " ".join(merged(settings().compiler_forms, forms))
+    asked = {name.split(".")[1]: str(known[name]) for name in known if name in by_op}
+    if asked:
+        chosen["compiler_strategies"] = " ".join(merged(settings().compiler_strategies, asked))
     return Config(
         given.engine_id,
         chosen,
@@ -174,7 +179,7 @@ def _wrong(knob: Knob, value: object) -> str:
 
 
 def details(
-    engine_id: int, now: Mapping[str, Any], forms: Mapping[str, Choice] | None = None
+    engine_id: int, now: Mapping[str, Any], strategies: Mapping[str, Choice] | None = None
 ) -> bytes:
     """Return an ``EngineDetails`` buffer.
 
@@ -183,15 +188,15 @@ def details(
     engine_id : int
     now : mapping
         The settings that hold now, by field: the defaults of the knobs that override them.
-    forms : mapping, optional
-        What a graph's ops can be written as, by name.
+    strategies : mapping, optional
+        Those of a graph's ops, by name.
     """
     knobs = [
         replace(knob, default=now[SETTINGS[name]]) if name in SETTINGS else knob
         for name, knob in KNOBS.items()
     ]
-    for op, choice in (forms or {}).items():
-        offered = FORM_KNOBS[f"hipdnn_iree.{op}.form"]
+    for op, choice in (strategies or {}).items():
+        offered = strategy_knobs()[f"hipdnn_iree.{op}.strategy"]
         values = tuple(dict.fromkeys((AUTO, *choice.names)))
         limits = Range(values=values, max_length=max(map(len, values)))
         knobs.append(replace(offered, default=choice.default, range=limits))

@@ -9,10 +9,10 @@ from ..graph_api.errors import FormatError, GraphError, NotSupportedError, Probl
 from ..graph_api.formats.flatbuffer.wire_rules import is_damage
 from ..graph_api.frozen import FrozenGraph
 from ..jit import support
-from ..jit.lowering.forms import choices
 from ..jit.options import BuildOptions
 from ..jit.settings import scope, settings
 from ..jit.settings_table import with_values
+from ..jit.strategies import choices
 from ..jit.target import Target
 from ..provider.engine_ids import engine_id
 from ..provider.engines.iree.iree_engine import IreeEngine
@@ -46,13 +46,13 @@ def own(id: int) -> int:
 def details(id: int, graph: bytes = b"", target: Target | None = None) -> bytes:
     """Return the description of the engine, an ``EngineDetails`` buffer.
 
-    With a graph that is served for the target the knobs of its ops' forms are in it.
+    With a graph that is served for the target the knobs of its ops' strategies are in it.
     """
-    forms = None
+    strategies = None
     if graph and target is not None:
         frozen, why = _answer(graph, target)
-        forms = choices(frozen, target) if frozen is not None and not why else None
-    return messages.details(own(id), vars(settings()), forms)
+        strategies = choices(frozen, target) if frozen is not None and not why else None
+    return messages.details(own(id), vars(settings()), strategies)
 
 
 def reasons(graph: bytes, target: Target) -> tuple[Problem, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..graph_api.errors import CompileError
 from ..graph_api.frozen import FrozenGraph
+from .code_plan import plan_code
 from .compiler.client import default_compiler
 from .compiler.diagnostics import clean, find_node
 from .emit.dialects import DIALECTS
@@ -32,7 +33,8 @@ def in_dialect(graph: FrozenGraph, target: Target, dialect: str, options: BuildO
 
     compiler = default_compiler(options.workers)
     compiler.start()
-    text = lower_graph(graph, target, options.code.forms, compiler)
+    plan = plan_code(graph, target, options.code.strategies)
+    text = lower_graph(graph, target, plan, compiler)
     nodes = {f"n{k}": node.label for k, node in enumerate(graph.nodes)}
     return converted(text, dialect, options.workers, label=graph.name or "the graph", nodes=nodes)
 

@@ -52,8 +52,8 @@ class CompileOptions(_Section):
         Optimisation level of the compiler.
     data_tiling : str
         ``"auto"`` or ``"off"``: whether operands of matmuls are repacked into tiles on the CPU.
-    forms : tuple of str
-        ``op=form`` for ops that are not to have their default form.
+    strategies : tuple of str
+        ``op=strategy`` for ops that are not to have their default one.
     tuning_spec, tuning_dir : Path or None
         See `tuning`; only the content of the file that holds for the target matters.
     """
@@ -63,7 +63,7 @@ class CompileOptions(_Section):
     extra_flags: tuple[str, ...] = ()
     opt_level: str = "O3"
     data_tiling: str = "auto"
-    forms: tuple[str, ...] = ()
+    strategies: tuple[str, ...] = ()
     tuning_spec: Path | None = None
     tuning_dir: Path | None = None
 

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 from ..graph_api.errors import ArtifactError, FormatError, NotPrecompiledError
 from ..graph_api.frozen import FrozenGraph
 from .cache import CacheKey, CacheStore, source_digest, versions
+from .code_plan import CodePlan
 from .mlir_source import MlirSource
 from .options import BuildOptions, CacheOptions, CompileOptions
 from .signature import ArgSpec, Signature
-from .stages import STAGES, VMFB, Job, Source, Stage, flags, run
+from .stages import STAGES, VMFB, Job, Source, Stage, flags, plan_of, run
 from .target import Target, cpu_features
 from .tuning import FLAG
 
@@ -93,13 +94,20 @@ def store(options: CacheOptions) -> CacheStore:
 def _lowering_digest() -> str:
     """Digest of every source that decides what IR a graph becomes."""
     here = Path(__file__).resolve().parent
-    folders = (here / "lowering", here / "emit", here.parent / "graph_api")
-    return source_digest(path for folder in folders for path in folder.rglob("*.py"))
+    folders = ("lowering", "emit", "ops", "workarounds", "../graph_api")
+    files = (path for folder in folders for path in (here / folder).rglob("*.py"))
+    return source_digest((*files, here / "code_plan.py", here / "strategies.py"))
 
 
-def cache_key(source: Source, target: Target, options: CompileOptions) -> CacheKey:
-    """Return the key of the code for a source: every ingredient by name, no names of the graph."""
+def cache_key(
+    source: Source, target: Target, options: CompileOptions, plan: CodePlan | None = None
+) -> CacheKey:
+    """Return the key of the code for a source: every ingredient by name, no names of the graph.
+
+    ``plan`` is the graph's, where it is made already.
+    """
     graph = isinstance(source, FrozenGraph)
+    plan = plan or plan_of(source, target, options)
     return CacheKey(
         {
             "graph" if graph else "module": source.digest,
@@ -107,8 +115,9 @@ def cache_key(source: Source, target: Target, options: CompileOptions) -> CacheK
             "cpu": cpu_features() if target.is_host else "",
             # Where the spec lies says nothing about the code.
             "flags": tuple(
-                f for f in flags(source, target, options) if not f.startswith(f"{FLAG}=")
+                f for f in flags(source, target, options, plan) if not f.startswith(f"{FLAG}=")
             ),
+            "plan": plan.text,
             **{f"knob:{name}": text for name, text in options.key_ingredients(target).items()},
             **(made_with() if graph else versions()),
         }
@@ -170,8 +179,9 @@ def compile_source(
     """
     cache = store(options.cache)
     begin = time.perf_counter()
-    job = Job(source, target, options, cache_key(source, target, options.code))
-    key = job.key
+    plan = plan_of(source, target, options.code)
+    key = cache_key(source, target, options.code, plan)
+    job = Job(source, target, options, plan, key)
 
     def build() -> tuple[Mapping[str, bytes], Mapping[str, Any]]:
         run(job, stages)
@@ -215,7 +225,9 @@ def dump(
     OSError
         If the folder cannot be written.
     """
-    job = Job(source, target, options, cache_key(source, target, options.code), folder)
+    plan = plan_of(source, target, options.code)
+    key = cache_key(source, target, options.code, plan)
+    job = Job(source, target, options, plan, key, folder)
     folder.mkdir(parents=True, exist_ok=True)
     run(job, stages)
     for name, made in job.made.items():
@@ -224,9 +236,9 @@ def dump(
         except FormatError as error:  # an infinite scalar, which JSON cannot hold
             log.warning("%s is not written: %s", stages[name].file, error)
     manifest = _manifest(job)
-    (folder / "flags.txt").write_text("\n".join(flags(source, target, options.code)) + "\n")
+    (folder / "flags.txt").write_text("\n".join(flags(source, target, options.code, plan)) + "\n")
     (folder / "statistics.json").write_text(json.dumps(manifest["statistics"], indent=2) + "\n")
-    store(options.cache).put(job.key, _files(job, stages), manifest)
+    store(options.cache).put(key, _files(job, stages), manifest)
     return _compiled(job, job.made["vmfb"].vmfb, manifest, "miss")
 
 

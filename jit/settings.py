@@ -121,6 +121,10 @@ def describe() -> list[dict[str, Any]]:
     return rows
 
 
+# Names that variables had, without the prefix.
+_RENAMED = {"FORMS": "STRATEGIES"}
+
+
 def unknown_variables() -> dict[str, str]:
     """Return variables that look like ours but are not, each with the closest knob or ``""``."""
     from difflib import get_close_matches
@@ -128,7 +132,11 @@ def unknown_variables() -> dict[str, str]:
     # Without the prefix, which would make everything look alike.
     known = {knob.env.removeprefix(PREFIX): knob.env for knob in KNOBS}
     names = [v.removeprefix(PREFIX) for v in sorted(os.environ) if v.startswith(PREFIX)]
-    near = {name: get_close_matches(name, known, 1) for name in names if name not in known}
+    near = {
+        name: [_RENAMED[name]] if name in _RENAMED else get_close_matches(name, known, 1)
+        for name in names
+        if name not in known
+    }
     return {PREFIX + name: "".join(known[k] for k in found) for name, found in near.items()}
 
 

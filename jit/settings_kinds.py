@@ -15,12 +15,12 @@ __all__ = [
     "choice",
     "count",
     "flags",
-    "forms",
     "nbytes",
     "path",
     "paths",
     "seconds",
     "spell",
+    "strategies",
     "switch",
     "words",
 ]
@@ -111,16 +111,16 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(text.replace(",", " ").split())
 
 
-def forms(text: str) -> tuple[str, ...]:
-    """Parse forms of ops, ``op=form`` or a form for all ops, separated by commas or spaces."""
+def strategies(text: str) -> tuple[str, ...]:
+    """Parse strategies, ``op=strategy`` or one for all ops, separated by commas or spaces."""
     found: dict[str, str] = {}
     for item in text.replace(",", " ").split():
-        op, equals, form = item.partition("=")
-        op, form = (op, form) if equals else ("all", op)
-        if op in found or not all(part.replace("_", "").isalnum() for part in (op, form)):
+        op, equals, name = item.partition("=")
+        op, name = (op, name) if equals else ("all", op)
+        if op in found or not all(part.replace("_", "").isalnum() for part in (op, name)):
             raise ValueError
-        found[op] = form
-    return tuple(f"{op}={form}" for op, form in sorted(found.items()))
+        found[op] = name
+    return tuple(f"{op}={name}" for op, name in sorted(found.items()))
 
 
 def spell(value: Any) -> str:

@@ -192,13 +192,13 @@ class Settings:
             in_cache_key=True,
         )
     )
-    compiler_forms: tuple[str, ...] = field(
+    compiler_strategies: tuple[str, ...] = field(
         metadata=_knob(
-            "FORMS",
+            "STRATEGIES",
             "",
-            kinds.forms,
-            "OP=FORM (docs/forms.md lists them) or a form for all ops, separated by commas",
-            "How ops are written for the compiler; `plain` is each op as it comes, for comparison.",
+            kinds.strategies,
+            "OP=STRATEGY (docs/strategies.md lists them) or one for all ops, separated by commas",
+            "How ops are expressed in IR; `plain` is each op as it comes, for comparison.",
             in_cache_key=True,
         )
     )

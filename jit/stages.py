@@ -16,11 +16,8 @@ from ..graph_api.dynamic import other_examples
 from ..graph_api.errors import CompileError, SettingError
 from ..graph_api.frozen import FrozenGraph
 from .cache import CacheKey
+from .code_plan import CodePlan, plan_code
 from .compiler.flags import target_flags
-from .graph_flags import graph_flags
-from .lowering.conv_forms import FLAGS as CONV_FLAGS
-from .lowering.conv_forms import conv_form
-from .lowering.forms import choose, flags_of
 from .mlir_source import MlirSource
 from .options import BuildOptions, CompileOptions
 from .target import Target
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
     from .compiler.client import Compiler
     from .compiler.request import CompileResult
 
-__all__ = ["MLIR", "STAGES", "VMFB", "Job", "Source", "Stage", "flags", "run"]
+__all__ = ["MLIR", "STAGES", "VMFB", "Job", "Source", "Stage", "flags", "plan_of", "run"]
 
 log = logging.getLogger("hipdnn_iree.pipeline")
 
@@ -56,6 +53,7 @@ class Job:
     source: Source
     target: Target
     options: BuildOptions
+    plan: CodePlan
     key: CacheKey
     folder: Path | None = None
     made: dict[str, Any] = field(default_factory=dict)
@@ -90,17 +88,19 @@ class Stage:
     write: Callable[[Any], bytes]
 
 
-def flags(source: Source, target: Target, options: CompileOptions) -> tuple[str, ...]:
-    """Return the compiler flags for a source."""
+def plan_of(source: Source, target: Target, options: CompileOptions) -> CodePlan:
+    """Return what is decided about the code of a source: nothing, where it is a module."""
     if isinstance(source, MlirSource):
-        return target_flags(target, options)
-    forms = choose(source, target, options.forms)
-    extra = (
-        *graph_flags(source, target, forms),
-        *CONV_FLAGS[conv_form(source, target)],
-        *flags_of(source, forms),
-    )
-    return target_flags(target, options, extra)
+        return CodePlan((), (), ())
+    return plan_code(source, target, options.strategies)
+
+
+def flags(
+    source: Source, target: Target, options: CompileOptions, plan: CodePlan | None = None
+) -> tuple[str, ...]:
+    """Return the compiler flags for a source, whose ``plan`` may be made already."""
+    plan = plan or plan_of(source, target, options)
+    return target_flags(target, options, plan.flags)
 
 
 def run(job: Job, stages: Mapping[str, Stage]) -> None:
@@ -115,6 +115,9 @@ def run(job: Job, stages: Mapping[str, Stage]) -> None:
     names = list(stages)
     entry = "torch" if isinstance(job.source, MlirSource) else "graph"
     job.made[entry] = job.source.text if isinstance(job.source, MlirSource) else job.source
+    if entry == "graph":
+        job.made["plan"] = job.plan  # made before, as the key needs it
+        entry = "plan"
     for name in names[names.index(entry) + 1 :]:
         begin = time.perf_counter()
         job.made[name] = stages[name].make(job)
@@ -135,7 +138,7 @@ def _torch(job: Job) -> str:
     from .lowering.module import lower_graph
 
     graph: FrozenGraph = job.made["graph"]
-    text = lower_graph(graph, job.target, job.options.code.forms, job.compiler())
+    text = lower_graph(graph, job.target, job.plan, job.compiler())
     if graph.symbols:
         _must_not_depend(graph, job.target, job.options.code, text)
     return text
@@ -151,7 +154,7 @@ def _vmfb(job: Job) -> CompileResult:
     )
     request = CompileRequest(
         source=job.made["torch"].encode(),
-        flags=flags(source, job.target, code),
+        flags=flags(source, job.target, code, job.plan),
         nodes={f"n{k}": node.label for k, node in enumerate(graph.nodes)} if graph else {},
         label=source.name or job.key.digest[:16],
         dump_dir=job.folder / "dispatches" if job.folder else None,
@@ -185,7 +188,7 @@ def _must_not_depend(
     from .lowering.module import lower_graph
 
     for other in other_examples(graph):
-        if lower_graph(other, target, options.forms) != text:
+        if lower_graph(other, target, plan_of(other, target, options)) != text:
             names = ", ".join(dim.name for dim in graph.symbols)
             raise CompileError(
                 f"the code of graph {graph.name!r} depends on the sizes of its dynamic dims "
@@ -196,6 +199,7 @@ def _must_not_depend(
 
 STAGES: dict[str, Stage] = {
     "graph": Stage("graph.json", "", _given, _graph_file),
+    "plan": Stage("plan.txt", "", _given, lambda plan: f"{plan.text}\n".encode()),
     "torch": Stage(MLIR, "lower", _torch, str.encode),
     "vmfb": Stage(VMFB, "compile", _vmfb, lambda result: bytes(result.vmfb)),
 }

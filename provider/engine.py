@@ -37,7 +37,7 @@ class EngineKnob:
     Attributes
     ----------
     name : str
-        Dotted name such as ``"conv_fprop.form"``, ``"opt_level"``, ``"driver"``.
+        Dotted name such as ``"conv_fprop.strategy"``, ``"opt_level"``, ``"driver"``.
     choices : tuple of str
         What it can be for this graph and target.
     default : str

@@ -22,7 +22,10 @@ from torch_mlir.dialects import torch as T  # noqa: N812 (the dialect is written
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.tensor import Scalar
+from ..code_plan import NodePlan
+from ..ops.multiply_types import is_code
 from ..target import Target
+from ..workarounds import strikes
 from . import narrow
 from .dims import Dim, broadcast
 
@@ -64,7 +67,7 @@ class Builder:
     Parameters
     ----------
     target : Target
-        What the code is for; lowerings choose forms by it.
+        What the code is for.
     compiler : Compiler, optional
         Checks the functions of custom ops; by default one with the default options.
 
@@ -72,21 +75,32 @@ class Builder:
     ----------
     extents : dict of str to callable
         How to make the run-time value of each dynamic dim.
-    copies_filters : bool
-        Whether gfx9's convolutions need filters copied (``conv_forms``).
-    form : str
-        The form of the node that is being lowered (``lowering.forms``); empty where its op has
-        one only.
+    node_plan : NodePlan
+        What is decided about the node that is being lowered.
     """
 
     def __init__(self, target: Target, compiler: Compiler | None = None) -> None:
         self.target = target
         self.compiler = compiler
         self.extents: dict[str, Callable[[], Any]] = {}
-        self.copies_filters = True
-        self.form = ""
+        self.node_plan = NodePlan()
         self._types: dict[tuple[str, DataType, bool], Any] = {}
         self._constants: dict[tuple[object, object], Any] = {}
+
+    # ---------------------------------------------------------------- decisions
+
+    @property
+    def strategy(self) -> str:
+        """The strategy of the node that is being lowered; empty where its op has one only."""
+        return self.node_plan.strategy
+
+    def avoids(self, defect: str) -> bool:
+        """Return whether the node's code avoids a defect of the compiler, as its plan says."""
+        return defect in self.node_plan.workarounds
+
+    def strikes(self, defect: str, *facts: Any, **more: Any) -> bool:
+        """Return whether a defect would strike what is about to be emitted."""
+        return strikes(defect, self.target, *facts, **more)
 
     # ---------------------------------------------------------------- types and constants
 
@@ -168,17 +182,17 @@ class Builder:
             # Narrow floats by way of float32, which every target converts directly; there those
             # of 8 bits stay, as they are for storage.
             x = self.cast(x, F32) if dtype.is_float else x
-            same = x.dtype is dtype or narrow.is_code(dtype)
+            same = x.dtype is dtype or is_code(dtype)
             x = x if same else self.cast(x, dtype)
         return self.reshape(x, shape)
 
     def element(self, value: float, dtype: DataType) -> float | int:
         """Return a number as elements of a type stand in the IR: narrow floats as codes.
 
-        It is rounded here, as the compiler folds only conversions that are exact and has no
-        lowering for those that it leaves outside of a kernel.
+        It is rounded here: the compiler folds only conversions that are exact, and has no
+        lowering for those that it leaves outside of a kernel (W-029).
         """
-        if narrow.is_code(dtype):
+        if is_code(dtype):
             return int(_literal_text(value, dtype))
         return float(_rounded(value, dtype)) if dtype.is_float else int(value)
 
@@ -235,19 +249,19 @@ class Builder:
         """Return x ≠ 0."""
         if x.dtype is BOOL:
             return x
-        if narrow.is_code(x.dtype):
+        if is_code(x.dtype):
             x = narrow.decode(self, x)
         return self.call(T.AtenNeScalarOp, x.shape, BOOL, x, 0.0 if x.dtype.is_float else 0)
 
     def copy(self, x: Value) -> Value:
-        """Return x by an op that computes: IREE crashes when an output is an input unchanged."""
-        if narrow.is_code(x.dtype):
+        """Return x by an op that computes, for outputs that would be an input unchanged (W-001)."""
+        if is_code(x.dtype):
             return self.relabel(self.copy(self.relabel(x, DataType.UINT8)), x.dtype)
         if x.dtype.is_bool:
             inverted = self.unary(T.AtenLogicalNotOp, x)
             return self.unary(T.AtenLogicalNotOp, inverted)
         if x.dtype.bits < 32 and not x.dtype.is_float:
-            wide = self.cast(x, DataType.INT32)  # torch-mlir multiplies no narrower integers
+            wide = self.cast(x, DataType.INT32)  # W-036
             return self.cast(self.unary(T.AtenMulScalarOp, wide, 1), x.dtype)
         return self.unary(T.AtenMulScalarOp, x, 1)
 
@@ -312,14 +326,13 @@ class Builder:
     ) -> Value:
         """Return x with zeros around its last ``len(before)`` dims.
 
-        ``fused`` says that a convolution of more than one tap takes the result.  Otherwise gfx9
-        gets a concatenation with zeros: IREE 3.13 compiles a padding that stands alone there to
-        a kernel that leaves out the offset and part of the border (found by emulation).
+        ``fused`` says that a convolution of a filter larger than 1 takes the result.  Otherwise
+        W-054 asks for a concatenation with zeros.
         """
         if not any(before) and not any(after):
             return x
         first = x.rank - len(before)
-        if self.target.is_gfx9 and not fused:
+        if not fused and self.strikes("W-054"):
             for axis, (low, high) in enumerate(zip(before, after, strict=True), first):
                 ends = [self._zeros(x, axis, n) for n in (low, high)]
                 parts = [*ends[0], x, *ends[1]]
@@ -369,20 +382,20 @@ class Builder:
             return x
         if dtype.is_bool:
             return self.truth(x)
-        if narrow.is_code(x.dtype):
+        if is_code(x.dtype):
             return self.convert(narrow.decode(self, x), dtype)
-        if narrow.is_code(dtype):
+        if is_code(dtype):
             # float32 holds every integer that is not too large for the type anyway, but for E8M0.
             wide = F64 if x.dtype in (F64, DataType.INT32, DataType.INT64) else F32
             return narrow.encode(self, self.convert(x, wide), dtype)
         if dtype.is_integer and not x.dtype.is_bool and not dtype.holds(x.dtype):
             return self._saturate(x, dtype)
-        if self.target.is_cpu and (x.dtype, dtype) == (F64, DataType.HALF):
+        if self.strikes("W-016", x.dtype, dtype):
             return self._halved(x)
         return self.cast(x, dtype)
 
     def _halved(self, x: Value) -> Value:
-        """Return doubles as halves, also those below 2^-14, which IREE 3.13's CPU code makes 0.
+        """Return doubles as halves, also those below 2^-14 (W-016).
 
         They are multiples of 2^-24, which float32 holds as well; rounding all by way of it would
         round twice.
@@ -463,6 +476,6 @@ def _literal_text(value: Scalar, dtype: DataType) -> str:
     if dtype.is_integer:
         return str(int(value))
     raw: bytes = _rounded(value, dtype).tobytes()
-    if narrow.is_code(dtype):
+    if is_code(dtype):
         return str(raw[0])
     return "0x" + raw[::-1].hex().upper()

@@ -1,4 +1,4 @@
-"""Reading parts of a tensor by a list of places."""
+"""Reading parts of a tensor by a list of indices."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ _VIEWS = frozenset({"torch.aten.view", "torch.aten.permute", "torch.aten.expand"
 
 
 def gather(b: Builder, x: Value, axis: int, index: Value) -> Value:
-    """Return the parts of x along an axis that a list of places names, none of them outside."""
+    """Return the parts of x along an axis that a list of indices names, none of them outside."""
     x = standing_alone(b, x)
     shape = (*x.shape[:axis], index.shape[0], *x.shape[axis + 1 :])
     return b.call(T.AtenIndexSelectOp, shape, x.dtype, x, axis, index)
 
 
 def standing_alone(b: Builder, x: Value) -> Value:
-    """Return x as it may be read by a list of places.
+    """Return x as it may be read by a list of indices.
 
-    On gfx9 a part of a larger tensor, such as an operand with gaps, is copied first: IREE 3.13
-    folds the cut into the gathering kernel, and that takes the part's extents for its strides
-    (wrong numbers, found by emulation and seen in the kernel's LLVM IR).
+    A part of a larger tensor, such as an operand with gaps, is copied first (W-080).
     """
-    if b.target.is_gfx9 and _is_part(x.ssa):
+    if b.strikes("W-080") and _is_part(x.ssa):
         # An outermost dim of one entry is in the way of the copy.
         entries = x.shape[1:] if x.rank > 1 and x.shape[0] == 1 else x.shape
         return b.reshape(b.materialise(b.reshape(x, entries)), x.shape)

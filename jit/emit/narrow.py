@@ -25,17 +25,14 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as T  # noqa: N812 (the dialect is written everywhere)
 
 from ...graph_api.dtypes import DataType
+from ..ops.multiply_types import is_code
 
 if TYPE_CHECKING:
-    from ..target import Target
     from .builder import Builder, Value
 
 __all__ = [
-    "carrier",
     "decode",
     "encode",
-    "is_code",
-    "multiplies",
     "native",
     "pack",
     "plain",
@@ -89,17 +86,6 @@ _FORMATS: dict[DataType, _Format] = {
     DataType.FP6_E3M2: _Format(6, 2, 3, 0x1F, 0x1F, 0),
 }
 
-# Formats that matrix instructions take, by architecture (AMD's CDNA 3 and CDNA 4 ISA documents).
-_NATIVE: dict[str, tuple[DataType, ...]] = {
-    "gfx942": (DataType.FP8_E4M3_FNUZ, DataType.FP8_E5M2_FNUZ),
-    "gfx950": (DataType.FP8_E4M3, DataType.FP8_E5M2),
-}
-
-
-def is_code(dtype: DataType) -> bool:
-    """Whether elements are handled by the code of a narrow float, not by their value."""
-    return dtype in _FORMATS or dtype is DataType.FP8_E8M0
-
 
 def storage(dtype: DataType) -> str:
     """Return the spelling of the element type that holds a value of ``dtype`` in the IR."""
@@ -111,15 +97,6 @@ def storage(dtype: DataType) -> str:
 def plain(dtype: DataType) -> DataType:
     """Return a type for a constant of type ``dtype`` that need not be decoded."""
     return F32 if is_code(dtype) else dtype
-
-
-def carrier(dtype: DataType, compute: DataType) -> DataType:
-    """Return the cheapest type to multiply ``dtype`` in that holds all its values."""
-    if dtype is DataType.INT4 and compute.is_integer:
-        return DataType.INT8
-    if dtype in _FORMATS or dtype is DataType.INT4:
-        return DataType.HALF
-    return F32 if dtype is DataType.FP8_E8M0 else dtype
 
 
 # ------------------------------------------------------------------------ memory
@@ -313,11 +290,6 @@ def _encode_scale(b: Builder, x: Value) -> Value:
     infinite = b.call(T.AtenEqScalarOp, x.shape, BOOL, x, inf)
     code = b.where(infinite, _like(b, 255, code), code)
     return b.relabel(b.cast(code, DataType.UINT8), DataType.FP8_E8M0)
-
-
-def multiplies(target: Target, dtype: DataType) -> bool:
-    """Whether matrix instructions of the target take a narrow float as it is."""
-    return dtype in _NATIVE.get(target.arch, ())
 
 
 def native(b: Builder, x: Value) -> Value:

@@ -6,7 +6,6 @@ and its ops are moved, as objects, behind those that are there: no name can clas
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,13 +28,6 @@ RULES: dict[str, str] = {
 }
 
 _NAME = "custom_op"
-
-# IREE 3.13 does these in the buffer of an operand, also where that is an input of the program,
-# which the caller then finds sorted; a copy that is not folded away keeps it as it was.
-_IN_PLACE = re.compile(
-    r"torch\.aten\.(\w*sort|topk|kthvalue|\w*index_put\w*|\w*scatter\w*"
-    r"|index_(add|copy|fill|reduce)\w*)(\..*)?"
-)
 
 Type = tuple[tuple[int, ...], DataType]
 
@@ -61,17 +53,17 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         problems = list(_misfits(node, block, operands, op.results))
     if problems:
         raise GraphError(f"the function of custom op {node.label!r} cannot be used", problems)
-    if any(_IN_PLACE.fullmatch(name) for name in _names(block)):
+    if b.strikes("W-019", _names(block)):
         operands = [b.materialise(v) for v in operands]
     results = _inline(b, block, operands, op.results)
-    # IREE crashes when an output is an input unchanged.
+    # W-001: the function may return an operand unchanged.
     taken = {(v.shape, v.dtype) for v in operands}
     kept = [b.copy(v) if (v.shape, v.dtype) in taken else v for v in results]
     return dict(zip(node.outputs, kept, strict=True))
 
 
 def _filled(op: CustomOp, operands: Sequence[Type]) -> str:
-    """Return the text with the placeholders replaced (jit.support has checked that they exist)."""
+    """Return the text with the placeholders replaced (`ops.custom_op` checks them)."""
     sides = {"IN": operands, "OUT": op.results}
 
     def value(side: str, tensor: int, word: str, dim: int) -> str:

@@ -8,7 +8,7 @@ from math import prod
 from ...graph_api.frozen import FrozenNode
 from ..emit.builder import Builder, T, Value
 from .accumulate import operands
-from .batched_matmul import products
+from .batched_matmul import batched_matmul
 
 __all__ = ["lower"]
 
@@ -25,7 +25,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     count = prod(batch)
     left = b.reshape(_repeat(b, left, batch), (count, m, k))
     right = b.reshape(_repeat(b, right, batch), (count, k, n))
-    if b.form == "plain":
+    if b.strategy == "plain":
         shape = (*batch, m, n)
         c = b.call(
             T.AtenMatmulOp,
@@ -36,7 +36,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         return {"c": c}
     # Computed operands may be transposes that the compiler finds.
     rows = inputs["a"].order[-1:] == (len(batch) + 1,)
-    c = products(b, left, right, accumulate, transposed=not rows)
+    c = batched_matmul(b, left, right, accumulate, transposed=not rows)
     return {"c": b.reshape(c, (*batch, m, n))}
 
 

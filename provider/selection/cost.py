@@ -19,8 +19,9 @@ from statistics import median
 from typing import Any
 
 from ...graph_api.frozen import FrozenGraph, FrozenNode
+from ...graph_api.ops import OPS
 from ...jit.target import Target
-from ...jit.work import WORK, Work, graph_work, node_work
+from ...jit.work import Work, graph_work, node_work
 from ..engine import Engine
 from .peaks import Peaks, peaks
 from .winners import machine_of, winners
@@ -253,7 +254,7 @@ def _is_narrow(graph: FrozenGraph, node: FrozenNode) -> bool:
 
 
 # Ops that become kernels of their own; the others join their neighbours.
-_ANCHORS = frozenset(WORK) - {
+_ANCHORS = frozenset(OPS) - {
     *("pointwise", "reshape", "transpose", "slice", "pad", "concatenate", "block_scale_dequantize")
 }
 

@@ -77,13 +77,13 @@ _NAMED: dict[str, Contestant] = {
     one.name: one
     for one in (
         Contestant(name="iree", engine="iree"),
-        # The ops as they are, without the forms of IR that this project chooses, compiled with
+        # The ops as they are, without the strategies that this project chooses, compiled with
         # IREE's own defaults.
         Contestant(
             name="iree-plain",
             engine="iree",
             settings={
-                "compiler_forms": "plain",
+                "compiler_strategies": "plain",
                 "compiler_opt_level": "O0",
                 "compiler_data_tiling": "off",
             },

@@ -132,7 +132,7 @@ def test_a_bad_suite(cli: Cli, tmp_path: Path) -> None:
 def test_names() -> None:
     assert contestant("torch").native
     assert not contestant("torch-engine").native
-    assert contestant("iree-plain").settings["compiler_forms"] == "plain"
+    assert contestant("iree-plain").settings["compiler_strategies"] == "plain"
     assert contestant("policy:order") == Contestant(name="policy:order", policy="order")
     assert contestant("IREE_JIT_ENGINE").engine == "IREE_JIT_ENGINE"
     with pytest.raises(SettingError, match="or one of iree, iree-plain"):

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from hipdnn_iree.graph_api.ops import OPS
-from hipdnn_iree.jit.lowering import LOWERINGS
+from hipdnn_iree.jit.lowering import lowering
+from hipdnn_iree.jit.ops import info
 
 RULE_ID = re.compile(r"(?:[A-Z][A-Z0-9]*-)+\d\d")
 
@@ -68,9 +69,13 @@ def test_the_table_of_ops_names_its_files(checkout: Path) -> None:
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_an_op_has_a_lowering(op: str, checkout: Path) -> None:
-    assert op in LOWERINGS
-    assert (checkout / "jit" / "lowering" / f"{LOWERINGS[op].replace('.', '/')}.py").is_file()
+def test_an_op_has_a_lowering(op: str) -> None:
+    assert callable(lowering(op))
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_the_jit_knows_an_op(op: str) -> None:
+    assert callable(info(op).work)
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -104,11 +109,6 @@ def test_an_op_is_documented(op: str, checkout: Path) -> None:
 def test_wire_codes_are_unique() -> None:
     codes = [op.WIRE_CODE for op in OPS.values() if op.WIRE_CODE is not None]
     assert len(codes) == len(set(codes))
-
-
-def test_no_table_has_a_row_without_an_op() -> None:
-
-    assert set(LOWERINGS) == set(OPS)
 
 
 def test_rule_ids_are_unique_and_well_formed(rules: Rules) -> None:

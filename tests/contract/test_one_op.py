@@ -15,7 +15,7 @@ MOST_HOMES = 7
 # Folders of modules named as ops, and whether an op must have one there.
 FOLDERS = {
     "graph_api/ops": True,
-    "jit/ops": False,  # not there yet for every op
+    "jit/ops": True,
     "jit/lowering": True,
     "provider/reference": True,
     "provider/engines/torch": False,  # where PyTorch serves the op
@@ -37,31 +37,21 @@ EXCEPTIONS = {
         "what files leave open in them, settings say",
     ),
     "graph_api/ops/block_scale_quantize.py": ("transpose", "hipDNN's parameter of that name"),
+    "jit/node_context.py": ("pointwise", "what the compiler fuses with anything"),
+    "jit/ops/sdpa.py": ("conv_fprop matmul", "its rule asks for other matmuls in the graph"),
     "provider/sweep/contestants.py": ("batchnorm", "a knob of the torch engine"),
     "provider/torch_import.py": ("custom_op", "what it makes of a function"),
 }
 
 # Modules that still name ops; the list only gets shorter.
 PENDING = {
-    "jit/graph_flags.py",
-    "jit/lowering/__init__.py",
-    "jit/lowering/conv_forms.py",
-    "jit/lowering/forms.py",
-    "jit/lowering/forms_other.py",
-    "jit/lowering/module.py",
     "jit/lowering/resample/resample_bwd.py",
     "jit/lowering/resample/resample_fwd.py",
-    "jit/support/__init__.py",
-    "jit/support/attention.py",
-    "jit/support/block_scale.py",
-    "jit/support/convolution.py",
-    "jit/support/custom_op.py",
-    "jit/support/dynamic.py",
-    "jit/support/dynamic_gfx9.py",
-    "jit/support/pooling.py",
-    "jit/work.py",
     "provider/selection/cost.py",
 }
+
+# What a defect of the compiler is about may be any ops.
+WORKAROUNDS = "jit/workarounds/"
 
 
 def camel(op: str) -> str:
@@ -151,7 +141,7 @@ def strangers(checkout: Path) -> dict[str, dict[str, int]]:
             path = file.relative_to(checkout).as_posix()
             here = named(ast.parse(file.read_text(encoding="utf-8")))
             wrong = {op: line for op, line in here.items() if op not in allowed(path, here)}
-            if wrong:
+            if wrong and not path.startswith(WORKAROUNDS):
                 found[path] = wrong
     return found
 
@@ -175,7 +165,7 @@ def test_an_op_has_its_homes(op: str, checkout: Path) -> None:
         for folder in ("graph_api", "jit", "provider", "hipdnn_plugin", "tests/ops", "suites")
         for path in (checkout / folder).rglob("*.*")
         if path.stem in (op, f"test_{op}") and path.suffix in (".py", ".yaml")
-    } - {"jit/support/custom_op.py"}  # pending
+    }
     assert everywhere == found
 
 

@@ -158,7 +158,7 @@ def test_what_is_not_served_is_declined_by_a_rule(
 
 
 def test_an_op_without_a_lowering_is_declined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(support.LOWERINGS, "pointwise")
+    monkeypatch.delitem(support.OPS, "pointwise")
     (problem,) = support.problems(relu(), CPU)
     assert problem.rule == "IREE-01"
 

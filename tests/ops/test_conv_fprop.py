@@ -1,4 +1,4 @@
-"""Forward convolution: IR, integers, and the forms that each target needs."""
+"""Forward convolution: IR, integers, and what each target needs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.layout import channels_last_strides
-from hipdnn_iree.jit.lowering.conv_forms import FLAGS, ConvForm, conv_form
+from hipdnn_iree.jit.node_context import GraphContext
 from hipdnn_iree.jit.support import problems
 from hipdnn_iree.jit.target import Target
+from hipdnn_iree.jit.workarounds.planned.w050_gpu_mixed_conv_layouts import DIRECT, Remedy, remedy
+from hipdnn_iree.jit.workarounds.planned.w051_gfx9_computed_conv_input import CHANNELS_LAST
 from under_settings import dump, flags
 
 Run = Callable[..., Any]
+
+FLAGS = {Remedy.COPIED: set(), Remedy.CHANNELS_LAST: {CHANNELS_LAST}, Remedy.DIRECT: {DIRECT}}
 
 
 def conv(x_last: bool = False, w_last: bool = False, **options: Any) -> Graph:
@@ -61,15 +65,15 @@ def test_cpu_copies_a_channels_last_filter(torch_ir: Callable[..., str]) -> None
 def test_gfx9_never_pairs_a_channels_first_image_with_a_channels_last_filter(
     target: str, torch_ir: Callable[..., str]
 ) -> None:
-    # IREE 3.13 compiles that pair wrongly (../shared/tools/gfx9emu found it) where it makes a
-    # matrix product over patches of it, which it does for strided ones whatever the flags say.
-    def made(graph: Graph) -> tuple[bool, ConvForm]:
-        return "aten.cat" in torch_ir(graph, target), conv_form(
-            graph.freeze(), Target.parse(target)
+    # W-050: wrong where a matmul over patches is made of the pair, which is done for strided ones
+    # whatever the flags say.
+    def made(graph: Graph) -> tuple[bool, Remedy]:
+        return "aten.cat" in torch_ir(graph, target), remedy(
+            GraphContext(graph.freeze(), Target.parse(target))
         )
 
-    assert made(conv(w_last=True)) == (False, ConvForm.DIRECT)
-    assert made(conv(w_last=True, stride=2)) == (True, ConvForm.COPIED)
+    assert made(conv(w_last=True)) == (False, Remedy.DIRECT)
+    assert made(conv(w_last=True, stride=2)) == (True, Remedy.COPIED)
 
 
 def chain(io: str = "half", *, last: bool = True, stride: int = 1, skip: str = "") -> Graph:
@@ -91,33 +95,32 @@ def chain(io: str = "half", *, last: bool = True, stride: int = 1, skip: str = "
 @pytest.mark.parametrize(
     ("graph", "expected"),
     [
-        (chain(), ConvForm.CHANNELS_LAST),
-        (chain(stride=2), ConvForm.CHANNELS_LAST),
-        (chain("bfloat16"), ConvForm.CHANNELS_LAST),
-        (chain(last=False), ConvForm.DIRECT),  # the image lies channels-first
-        (chain(skip="nchw"), ConvForm.DIRECT),  # and may, because of what is added
-        (chain(skip="reshape"), ConvForm.COPIED),  # not tried
-        (chain(last=False, stride=2), ConvForm.COPIED),
-        (chain("double"), ConvForm.COPIED),  # not tried
+        (chain(), Remedy.CHANNELS_LAST),
+        (chain(stride=2), Remedy.CHANNELS_LAST),
+        (chain("bfloat16"), Remedy.CHANNELS_LAST),
+        (chain(last=False), Remedy.DIRECT),  # the input is channels-first
+        (chain(skip="nchw"), Remedy.DIRECT),  # and may, because of what is added
+        (chain(skip="reshape"), Remedy.COPIED),  # not tried
+        (chain(last=False, stride=2), Remedy.COPIED),
+        (chain("double"), Remedy.COPIED),  # not tried
     ],
 )
-def test_gfx9_takes_a_form_for_filters_whose_image_is_computed(
-    graph: Graph, expected: ConvForm, torch_ir: Callable[..., str]
+def test_gfx9_has_a_remedy_for_filters_whose_input_is_computed(
+    graph: Graph, expected: Remedy, torch_ir: Callable[..., str]
 ) -> None:
-    # Values between convolutions lie channels-first, whatever their strides say: emulation found
-    # wrong numbers in half-precision residual blocks that were channels-last throughout.
+    # W-051: values between convolutions are channels-first, whatever their strides say: emulation
+    # found wrong numbers in half-precision residual blocks that were channels-last throughout.
     frozen = graph.freeze()
-    assert conv_form(frozen, Target.parse("gfx942")) is expected
-    assert conv_form(frozen, Target.parse("cpu")) is ConvForm.COPIED
+    assert remedy(GraphContext(frozen, Target.parse("gfx942"))) is expected
     found = flags(frozen, Target.parse("gfx942"))
-    assert set(FLAGS[expected]) <= set(found)
+    assert FLAGS[expected] <= set(found)
     assert sum(f.startswith("--iree-preprocessing-pass-pipeline=") for f in found) == 1
-    if expected is not ConvForm.COPIED:
+    if expected is not Remedy.COPIED:
         assert torch_ir(graph, "gfx942").count("aten.cat") == 0
 
 
 def test_gfx9_declines_filters_with_gaps() -> None:
-    # IREE 3.13 does not compile a convolution of 16 bits or int8 with them.
+    # W-063: a convolution of 16 bits or int8 with them does not compile.
     for kind, found in (("half", ["IREE-CONV-01"]), ("int8", ["IREE-CONV-01"]), ("float", [])):
         graph = Graph(io_data_type=kind)
         x, w = graph.tensor(dims=(2, 8, 7, 9)), graph.tensor(dims=(12, 8, 3, 3))

@@ -9,9 +9,9 @@ import pytest
 from here_and_now import engine
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.frozen import FrozenGraph
-from hipdnn_iree.jit.lowering.forms import choices
-from hipdnn_iree.jit.lowering.forms_moe import block_count, block_rows
+from hipdnn_iree.jit.ops.experts import block_count, block_rows
 from hipdnn_iree.jit.settings import scope
+from hipdnn_iree.jit.strategies import choices
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import execute, expect
@@ -109,7 +109,7 @@ LONG = {"float", "one expert", "gradient", "gradient, double"}
     ],
 )
 def test_every_table_of_groups(graph: FrozenGraph) -> None:
-    with scope(compiler_forms=BLOCKS):
+    with scope(compiler_strategies=BLOCKS):
         plan = engine("iree").build(graph, CPU)
     uids = named(graph)
     shape = graph.tensors[uids["first_token_offset"]].dims
@@ -131,7 +131,7 @@ def test_every_table_of_groups(graph: FrozenGraph) -> None:
 @pytest.mark.parametrize("name", ["float", "gradient"])
 def test_what_is_not_finite_stays_where_it_is(name: str) -> None:
     graph, uids = CASES[name], named(CASES[name])
-    with scope(compiler_forms=BLOCKS):
+    with scope(compiler_strategies=BLOCKS):
         plan = engine("iree").build(graph, CPU)
     inputs: dict[Any, Any] = dict(verify.random_inputs(graph, seed=1))
     # Rows 0 to 4 have no expert, 5 to 24 the first, 25 and 26 the second, the rest the third.

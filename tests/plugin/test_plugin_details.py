@@ -81,30 +81,30 @@ def test_bad_knob(knobs: dict[str, Any]) -> None:
     assert status_of(caught.value) is Status.INVALID_VALUE
 
 
-def test_forms_of_a_graphs_ops_are_knobs() -> None:
+def test_strategies_of_a_graphs_ops_are_knobs() -> None:
     graph = data("fused_conv_bias_relu_f32_nchw")
     knobs = {k.id: k for k in decode_details(serving.details(0, graph, CPU)).knobs}
-    form = knobs["hipdnn_iree.conv_fprop.form"]
-    assert form.range is not None
-    assert {"auto", "direct", "plain", form.default} <= set(form.range.values)
-    assert "taps" not in form.range.values  # which is for depthwise convolutions
-    assert "hipdnn_iree.sdpa.form" not in knobs
+    strategy = knobs["hipdnn_iree.conv_fprop.strategy"]
+    assert strategy.range is not None
+    assert {"auto", "direct", "plain", strategy.default} <= set(strategy.range.values)
+    assert "shifted_sum" not in strategy.range.values  # which is for depthwise convolutions
+    assert "hipdnn_iree.sdpa.strategy" not in knobs
     gfx = decode_details(serving.details(0, graph, Target.parse("gfx942"))).knobs
-    form = next(k for k in gfx if k.id == "hipdnn_iree.conv_fprop.form")
-    assert form.range is not None
-    assert form.range.values == ("auto", "direct", "plain")
+    strategy = next(k for k in gfx if k.id == "hipdnn_iree.conv_fprop.strategy")
+    assert strategy.range is not None
+    assert strategy.range.values == ("auto", "direct", "plain")
 
 
-def test_a_chosen_form_is_a_setting_beside_those_that_are_set() -> None:
-    with scope(compiler_forms="matmul=plain"):
-        found = messages.read_config(config(hipdnn_iree__conv_fprop__form="plain"))
+def test_a_chosen_strategy_is_a_setting_beside_those_that_are_set() -> None:
+    with scope(compiler_strategies="matmul=plain"):
+        found = messages.read_config(config(hipdnn_iree__conv_fprop__strategy="plain"))
     with scope(**found.settings) as now:
-        assert now.compiler_forms == ("conv_fprop=plain", "matmul=plain")
+        assert now.compiler_strategies == ("conv_fprop=plain", "matmul=plain")
     graph = data("fused_conv_bias_relu_f32_nchw")
     with pytest.raises(SettingError, match="does not fit node"):
-        serving.build(config(hipdnn_iree__conv_fprop__form="taps"), graph, CPU)
+        serving.build(config(hipdnn_iree__conv_fprop__strategy="shifted_sum"), graph, CPU)
     with pytest.raises(SettingError, match="allowed: auto, direct"):
-        messages.read_config(config(hipdnn_iree__conv_fprop__form="quick"))
+        messages.read_config(config(hipdnn_iree__conv_fprop__strategy="quick"))
 
 
 def test_damaged_config() -> None:

@@ -199,7 +199,9 @@ def _ways(graph: FrozenGraph, target: Target, rng: Random) -> Iterator[Way]:
     ours = engine("iree", settings())
     for knob in ours.knobs(graph, target):
         others = [c for c in knob.choices if c != knob.default]
-        for choice in others if knob.name.endswith(".form") else rng.sample(others, bool(others)):
+        for choice in (
+            others if knob.name.endswith(".strategy") else rng.sample(others, bool(others))
+        ):
             knobs = {knob.name: choice}
             what = f"{knob.name}={choice}"
             yield what, graph, partial(build, graph, target, engine="iree", knobs=knobs)

@@ -53,8 +53,9 @@ versions = _find("versions", "jit.cache")
 scope = _find("scope", "jit.settings", "jit.knobs")
 settings = _find("settings", "jit.settings", "jit.knobs")
 CompileOptions = _find("CompileOptions", "jit.options", missing=None)
-choices = _find("choices", "jit.lowering.forms")
+choices = _find("choices", "jit.strategies", "jit.lowering.forms")
 lower_graph = _find("lower_graph", "jit.lowering.module")
+plan_code = _find("plan_code", "jit.code_plan", missing=None)
 cache_key = _find("cache_key", "jit.pipeline")
 flags = _find("flags", "jit.pipeline")
 Target = _find("Target", "jit.target")
@@ -62,16 +63,22 @@ sample_problems = _find("sample_problems", "provider.sweep.samples", "provider.r
 random_graph = _find("random_graph", "tools.fuzz.random_graphs", "provider.survey.random_graphs")
 
 # Baseline -> now.
-STRATEGY_NAMES: dict[str, dict[str, str]] = {}  # op -> {"gathered": "im2col_gemm"}
-KEY_NAMES: dict[str, str] = {}  # {"knob:compiler.forms": "strategies"}
+STRATEGY_NAMES: dict[str, dict[str, str]] = {
+    "conv_dgrad": {"scattered": "gemm_col2im"},
+    "conv_fprop": {"gathered": "im2col_gemm", "shifted": "row_im2col", "taps": "shifted_sum"},
+    "conv_wgrad": {"products": "gemm"},
+    "matmul": {"products": "gemm"},
+}
+KEY_NAMES: dict[str, str] = {"knob:compiler.forms": "knob:compiler.strategies"}
 PROBLEM_NAMES: dict[str, str] = {}  # without the data type
 
 # Ingredients that are not compared: what says that sources or versions changed, and what came
 # later than the baseline and adds nothing that the others do not say.
-KEY_IGNORED = frozenset({"lowering", *versions()})
+KEY_IGNORED = frozenset({"lowering", "plan", *versions()})
 
 _RANDOM = 400
 _FORMS = "knob:compiler.forms"
+_SETTING = "compiler_strategies" if plan_code else "compiler_forms"
 
 
 @dataclass(frozen=True)
@@ -200,12 +207,13 @@ def lower(graph: Any, target: str, variant: Variant) -> Lowered:
     """Return all that decides the code of a graph."""
     where, wanted = _target(target), tuple(f"{op}={name}" for op, name in variant.strategies)
     try:
-        with scope(compiler_forms=",".join(wanted), **variant.options):
+        with scope(**{_SETTING: ",".join(wanted)}, **variant.options):
             now = settings()
             options = CompileOptions.of(now) if CompileOptions else now
             told = tuple(flags(graph, where, options))
             key = _key(cache_key(graph, where, options).ingredients, graph, target, told, wanted)
-            return Lowered(lower_graph(graph, where, wanted), "", told, key)
+            plan = plan_code(graph, where, wanted) if plan_code else wanted
+            return Lowered(lower_graph(graph, where, plan), "", told, key)
     except Exception as error:  # which one is part of the record
         return Lowered("", type(error).__name__, (), {})
 

@@ -16,9 +16,9 @@ from torch_mlir import ir
 from ....graph_api.dtypes import DataType
 from ....graph_api.ops.attention import AttentionOp, alibi_slopes
 from ...emit.builder import Builder, T, Value
+from ...ops.attention import PER_HEAD
 from ..accumulate import operands
-from ..batched_matmul import products
-from ..forms_other import PER_HEAD
+from ..batched_matmul import batched_matmul
 
 __all__ = [
     "Masks",
@@ -74,13 +74,13 @@ def product(
 ) -> Value:
     """Return left · right of rank 3, accumulated in the compute type."""
     left, right, dtype = operands(b, left, right, compute)
-    if b.form == PER_HEAD:
+    if b.strategy == PER_HEAD:
         parts = [
-            products(b, b.slice(left, 0, i, i + 1), b.slice(right, 0, i, i + 1), dtype)
+            batched_matmul(b, b.slice(left, 0, i, i + 1), b.slice(right, 0, i, i + 1), dtype)
             for i in range(left.shape[0])
         ]
         return b.concatenate(parts, 0)
-    return products(b, left, right, dtype, transposed=transposed)
+    return batched_matmul(b, left, right, dtype, transposed=transposed)
 
 
 def factor(b: Builder, x: Value, op: AttentionOp, inputs: Inputs, depth: int) -> Value:

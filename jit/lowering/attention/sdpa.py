@@ -15,15 +15,12 @@ from .masked_logits import grouped, logits, matrices, may_be_empty, narrowed, pr
 
 __all__ = ["lower"]
 
-WAVE = 64
-"""Threads of a wavefront on gfx9."""
-
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
     """Emit o = softmax(scale · q·kᵀ + masks) · v, and the statistics that are asked for."""
     op = node.op
     assert isinstance(op, Sdpa)
-    if b.form in ("fused", "plain"):
+    if b.strategy in ("fused", "plain"):
         return {"o": _fused(b, op, inputs)}
     k, v = (_paged(b, inputs, port, op.max_seq_len_kv) for port in ("k", "v"))
     return _composite(b, op, node, inputs, k, v)
@@ -35,11 +32,11 @@ def _composite(
     compute = node.compute_data_type
     s = logits(b, op, inputs, k, compute)
     batch, heads, queries, keys = s.shape
-    long = b.target.is_gfx9 and keys > WAVE
+    long = b.strikes("W-082", keys)
     again = s
     if long:
-        # IREE 3.13 compiles no kernel for gfx9 that both adds up the exponentials of long rows
-        # and stores them; from a second product they are stored apart.
+        # No kernel both adds up the exponentials of long rows and stores them: those that are
+        # stored come from a second matmul.
         again = logits(b, op, inputs, k, compute, turned=True)
     row = (batch, heads, queries, 1)
     minus_infinity, zero, one = (b.literal(x, compute, ()) for x in (-inf, 0, 1))
@@ -68,8 +65,8 @@ def _composite(
     weights = grouped(b, narrowed(b, weights, v), v.shape[1])
     o = product(b, weights, matrices(b, v), compute, transposed=long)
     o = b.reshape(o, (batch, heads, queries, v.shape[3]))
-    # Dividing the result costs less than dividing the weights, and those stay in [0, 1]; nor does
-    # IREE 3.13 compile all forms of the other order for the CPU.
+    # Dividing the result costs less than dividing the weights, and those stay in [0, 1]; the other
+    # order does not always compile for the CPU (W-023).
     o = b.binary(T.AtenDivTensorOp, o, z if empty is None else b.where(empty, one, z))
     if "dropout_scale" in inputs:
         o = b.mul(o, b.reshape(b.convert(inputs["dropout_scale"], compute), ()))

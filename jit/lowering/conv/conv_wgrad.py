@@ -1,4 +1,4 @@
-"""Weight gradient of a convolution: a matrix product per tap, or a convolution of x with dy."""
+"""Weight gradient of a convolution: a matmul per filter position, or x convolved with dy."""
 
 from __future__ import annotations
 
@@ -15,37 +15,31 @@ from ....graph_api.ops.conv_fprop import ConvFprop
 from ....graph_api.ops.conv_wgrad import ConvWgrad
 from ...emit.builder import Builder, T, Value
 from ..accumulate import operands
-from .conv_dgrad import backward
 from .conv_fprop import convolve, doubled
+from .plain_gradient import backward
 
 __all__ = ["lower"]
-
-# Below it (and with strides) gfx9 computes 16-bit gradients in float32.
-_FEW_CHANNELS = 64
 
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
     """Emit dw, the transpose of conv(x, ·) applied to dy."""
     op = node.op
     assert isinstance(op, ConvWgrad)
-    if b.form == "plain":
+    if b.strategy == "plain":
         return {"dw": _plain(b, node, op, inputs)}
-    x, dy, accumulate = operands(
-        b, inputs["x"], inputs["dy"], node.compute_data_type, widen=b.target.is_cpu
-    )
-    if 1 in op.dw_dims[2:] and any((*op.pre_padding, *op.post_padding)):
+    widen = b.avoids("W-013")
+    x, dy, accumulate = operands(b, inputs["x"], inputs["dy"], node.compute_data_type, widen=widen)
+    if b.strikes("W-065", op.dw_dims[2:], op):
         cropped = _cropped(b, x, dy, op)
         if cropped is None:
             return {"dw": b.literal(0, accumulate, op.dw_dims)}
         x, dy, op = cropped
-    if b.target.is_gfx9 and x.shape[0] == 1 and max(op.stride) > 1:
-        # The steps become dilation, which IREE 3.13 leaves out where one channel (here: one
-        # image) is summed over; a second image of zeros keeps it from doing so.
+    if b.strikes("W-059", x.shape[0], op.stride):
+        # Strides become dilation, images what is summed over.
         x, dy = (doubled(b, v, 0) for v in (x, dy))
-    if b.target.is_gfx9:
-        x, dy = (_settled(b, v, op) for v in (x, dy))
-    if b.form == "products" or (prod(op.dw_dims[2:]) == 1 and _bare(op)):
-        dw = _per_tap(b, x, dy, op, accumulate)
+    x, dy = (_settled(b, v, op) for v in (x, dy))
+    if b.strategy == "gemm" or (prod(op.dw_dims[2:]) == 1 and _bare(op)):
+        dw = _per_position(b, x, dy, op, accumulate)
     else:
         dw = _correlated(b, x, dy, op, accumulate)
     if op.conv_mode is ConvMode.CONVOLUTION:
@@ -68,9 +62,9 @@ def _plain(b: Builder, node: FrozenNode, op: ConvWgrad, inputs: Mapping[str, Val
 def _cropped(
     b: Builder, x: Value, dy: Value, op: ConvWgrad
 ) -> tuple[Value, Value, ConvWgrad] | None:
-    """Return dims of a single tap without padding: positions in the padding add nothing.
+    """Return x and dy without the padding of dims of filter size 1, where it adds nothing.
 
-    (IREE 3.13 for gfx9 leaves part of such a result unwritten.)  None: nothing is left.
+    None: nothing is left.
     """
     pre_padding, post_padding = list(op.pre_padding), list(op.post_padding)
     for i, (k, s, pre) in enumerate(zip(op.dw_dims[2:], op.stride, op.pre_padding, strict=True)):
@@ -89,27 +83,20 @@ def _cropped(
 
 
 def _settled(b: Builder, v: Value, op: ConvWgrad) -> Value:
-    """Return an operand in a form that IREE 3.13 compiles for gfx9.
-
-    Computed operands and odd memory orders do not always compile.  A 16-bit gradient with strides
-    and few channels asks for more LDS than there is, but in float32 it does not.
-    """
-    few = min(op.dw_dims[:2]) < _FEW_CHANNELS and max(op.stride) > 1
-    if few and v.dtype.is_float and v.dtype.bits == 16:
+    """Return an operand that compiles: with a memory order that is known, or in float32."""
+    if b.strikes("W-066", v.dtype, op.dw_dims, op.stride):
         return b.materialise(b.convert(v, DataType.FLOAT))
-    usual = (tuple(range(v.rank)), (0, *range(2, v.rank), 1))
-    return v if v.order in usual else b.materialise(v)
+    return b.materialise(v) if b.strikes("W-067", v.order) else v
 
 
-def _per_tap(b: Builder, x: Value, dy: Value, op: ConvWgrad, accumulate: DataType) -> Value:
-    """Return dw tap by tap: dy (K, N · positions) times the shifted image (N · positions, C)."""
-    filters, channels, *taps = op.dw_dims
+def _per_position(b: Builder, x: Value, dy: Value, op: ConvWgrad, accumulate: DataType) -> Value:
+    """Return dw by filter position: dy (K, N · places) times the shifted x (N · places, C)."""
+    filters, channels, *size = op.dw_dims
     groups = x.shape[1] // channels
-    extents, rank = dy.shape[2:], len(taps)
+    extents, rank = dy.shape[2:], len(size)
     x = b.pad(x, op.pre_padding, op.post_padding)
     depthwise = channels == 1 and filters == groups
-    if depthwise and b.target.is_cpu:
-        # IREE 3.13 fuses a conversion from 16 bits into the sums and ends with invalid IR.
+    if b.strikes("W-017", channels, filters, groups):
         x, dy = b.materialise(x), b.materialise(dy)
     positions = x.shape[0] * prod(extents)
     spatial = range(2, 2 + rank)
@@ -117,9 +104,9 @@ def _per_tap(b: Builder, x: Value, dy: Value, op: ConvWgrad, accumulate: DataTyp
         dy if depthwise else _rows(b, dy, (1, 0, *spatial), (groups, filters // groups, positions))
     )
     parts = []
-    for tap in np.ndindex(*taps):
+    for position in np.ndindex(*size):
         seen = x
-        for i, at in enumerate(tap):
+        for i, at in enumerate(position):
             start = at * op.dilation[i]
             stop = start + (extents[i] - 1) * op.stride[i] + 1
             seen = b.slice(seen, 2 + i, start, stop, op.stride[i])
@@ -146,16 +133,16 @@ def _rows(b: Builder, x: Value, order: tuple[int, ...], shape: tuple[int, ...]) 
 
 
 def _correlated(b: Builder, x: Value, dy: Value, op: ConvWgrad, accumulate: DataType) -> Value:
-    """Return dw as the image convolved with dy, batch and channels exchanged.
+    """Return dw as x convolved with dy, batch and channels exchanged.
 
-    Steps of the filter become distances of dy's "taps" and the other way round.  Groups of the
-    forward convolution are groups of this one.
+    Stride becomes dilation and the other way round.  Groups of the forward convolution are groups
+    of this one.
     """
-    channels, *taps = op.dw_dims[1:]
-    groups, batch, rank = x.shape[1] // channels, x.shape[0], len(taps)
+    channels, *size = op.dw_dims[1:]
+    groups, batch, rank = x.shape[1] // channels, x.shape[0], len(size)
     post = []
-    for i, k in enumerate(taps):
-        # What no tap reaches is cut off, so that the result has no extents too many.
+    for i, k in enumerate(size):
+        # What no filter position reaches is cut off, so that the result has no extents too many.
         reach = (dy.shape[2 + i] - 1) * op.stride[i] + op.dilation[i] * (k - 1) + 1
         missing = reach - op.pre_padding[i] - x.shape[2 + i]
         post.append(max(missing, 0))

@@ -1,7 +1,7 @@
 """Forward convolutions of each channel with a filter of its own, for the CPU.
 
 IREE's code for the Torch dialect's grouped convolution, which is channels-first, is 6 to 15 times
-slower than oneDNN's.
+slower than oneDNN's (W-026).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ...emit.builder import Builder, Value
 from ...emit.structured import depthwise
 from .im2col_gemm import seen
 
-__all__ = ["channels_last", "taps"]
+__all__ = ["channels_last", "shifted_sum"]
 
-# The compiler joins elementwise ops up to 16 operands in all, two of which each tap takes.
-_JOINED = 7
+# The compiler fuses elementwise ops up to 16 operands in all (W-032), of which a term takes two.
+_FUSED_TERMS = 7
 
 
 def channels_last(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -> Value:
@@ -37,15 +37,15 @@ def channels_last(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataTy
     return b.permute(y, (0, rank + 1, *range(1, rank + 1)))
 
 
-def taps(
+def shifted_sum(
     b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType, *, last: bool = False
 ) -> Value:
-    """Return the convolution as a sum over the taps.
+    """Return the convolution as a sum over the filter positions.
 
-    Each tap is the padded image, shifted, times one number per channel; the compiler fuses the
-    sum into one vectorised loop.  It runs along channels where those of a position lie side by
-    side (``last``), or where steps would pull the elements of a row apart (128x56x56, 3x3: 0.15
-    ms instead of 0.62 with steps of 2).
+    Each term is the padded input, shifted, times one number per channel; the compiler fuses the
+    sum into one vectorised loop.  It runs along channels where those of a position are side by
+    side (``last``), or where a stride would pull the elements of a row apart (128x56x56, 3x3: 0.15
+    ms instead of 0.62 with strides of 2).
     """
     channels, rank = w.shape[0], w.rank - 2
     extents = op.output_extents(x.shape[2:], w.shape[2:])
@@ -57,12 +57,12 @@ def taps(
         x = b.permute(x, (0, *range(2, x.rank), 1))
         w = b.permute(w, (*range(2, w.rank), 0, 1))
         around = ((*op.pre_padding, 0), (*op.post_padding, 0))
-    # In the order of the loop: an image that is permuted after its padding is copied twice.
+    # In the order of the loop: an input that is permuted after its padding is copied twice.
     x = b.pad(x, *around)
     terms = []
-    for tap in np.ndindex(*(w.shape[:rank] if along else w.shape[2:])):
+    for position in np.ndindex(*(w.shape[:rank] if along else w.shape[2:])):
         image, weight = x, w
-        for i, at in enumerate(tap):
+        for i, at in enumerate(position):
             axis = i + (1 if along else 2)
             image = seen(b, image, axis, at, extents[i], op.stride[i], op.dilation[i])
             weight = b.slice(weight, i if along else i + 2, at, at + 1)
@@ -71,6 +71,6 @@ def taps(
         terms.append(b.mul(image, weight))
     # Of one long sum single products are left over, which become loops of their own (128x56x56,
     # 3x3, channels-last: 0.42 ms of CPU time, of partial sums 0.16).
-    parts = [terms[i : i + _JOINED] for i in range(0, len(terms), _JOINED)]
+    parts = [terms[i : i + _FUSED_TERMS] for i in range(0, len(terms), _FUSED_TERMS)]
     total = reduce(b.add, [reduce(b.add, part) for part in parts])
     return b.permute(total, (0, rank + 1, *range(1, rank + 1))) if along else total

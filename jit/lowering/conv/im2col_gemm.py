@@ -1,8 +1,8 @@
-"""Forward convolutions of one group as matrix products, for the CPU.
+"""Forward convolutions of one group as matmuls, for the CPU.
 
-IREE's code for convolutions there reaches half of what its data-tiled matrix products do, a sixth
-with steps.  Images are taken channels-last, so that the channels of joined taps lie side by side;
-memory order is only a transpose, which the compiler folds into the first copy.
+IREE's code for convolutions there reaches half of what its data-tiled matmuls do, a sixth with
+strides.  Inputs are taken channels-last, so that the channels of concatenated filter positions are
+side by side; memory order is only a transpose, which the compiler folds into the first copy.
 """
 
 from __future__ import annotations
@@ -15,73 +15,73 @@ from ....graph_api.dtypes import DataType
 from ....graph_api.ops.conv_fprop import ConvOp
 from ...emit.builder import Builder, T, Value
 
-__all__ = ["PRODUCTS", "gathered", "seen", "shifted", "winograd"]
+__all__ = ["GEMM", "im2col_gemm", "row_im2col", "seen", "winograd"]
 
 Ints = Sequence[int]
-Form = Callable[[Builder, Value, Value, ConvOp, DataType], Value]
+Strategy = Callable[[Builder, Value, Value, ConvOp, DataType], Value]
 
-# Images are computed one by one when the joined taps of all are larger than this: then those of
-# one are still in the cache when they are multiplied (8x64x56x56, 3x3: 12.2 ms instead of 14.9).
+# Images are computed one by one when the patches of all are larger than this: then those of one are
+# still in the cache when they are multiplied (8x64x56x56, 3x3: 12.2 ms instead of 14.9).
 _CACHE = 4 << 20
 
 
-def seen(b: Builder, x: Value, axis: int, tap: int, count: int, step: int, dilation: int) -> Value:
-    """Return what one tap meets along an axis, at each of ``count`` positions."""
-    start = tap * dilation
-    return b.slice(x, axis, start, start + (count - 1) * step + 1, step)
+def seen(b: Builder, x: Value, axis: int, at: int, count: int, stride: int, dilation: int) -> Value:
+    """Return what one filter position meets along an axis, for each of ``count`` results."""
+    start = at * dilation
+    return b.slice(x, axis, start, start + (count - 1) * stride + 1, stride)
 
 
-def shifted(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -> Value:
-    """Return the convolution as a sum over the taps of the last dim.
+def row_im2col(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -> Value:
+    """Return the convolution as a sum over the filter positions of the last dim.
 
-    The taps of the other dims are joined as channels.  One product of all positions, also those
-    of the last dim's padding, gives a column per filter and tap of the last dim; each tap's
-    columns are shifted by its place and added, in a loop that what follows is fused with.
+    Those of the other dims are concatenated as channels.  One matmul of all positions, also those
+    of the last dim's padding, gives a column per filter and position of the last dim; the columns
+    of a position are shifted by its index and added, in a loop that what follows is fused with.
     """
     n, filters = x.shape[0], w.shape[0]
-    extents, taps = op.output_extents(x.shape[2:], w.shape[2:]), w.shape[2:]
-    joined = _joined(b, x, w, op, range(len(taps) - 1))
-    rows, depth = joined.shape[:-1], joined.shape[-1]
-    # (taps of the other dims, last first..., channels) as joined, then (last dim's taps, filters).
+    extents, size = op.output_extents(x.shape[2:], w.shape[2:]), w.shape[2:]
+    patches = _concatenated(b, x, w, op, range(len(size) - 1))
+    rows, depth = patches.shape[:-1], patches.shape[-1]
+    # (positions of the other dims, last first..., channels), then (last dim's positions, filters).
     weights = b.permute(w, (*reversed(range(2, w.rank - 1)), 1, w.rank - 1, 0))
-    weights = b.reshape(weights, (depth, taps[-1] * filters))
-    columns = _product(b, b.reshape(joined, (prod(rows), depth)), weights, accumulate)
-    columns = b.reshape(columns, (*rows, taps[-1] * filters))
+    weights = b.reshape(weights, (depth, size[-1] * filters))
+    columns = _matmul(b, b.reshape(patches, (prod(rows), depth)), weights, accumulate)
+    columns = b.reshape(columns, (*rows, size[-1] * filters))
     total: Value | None = None
-    for tap in range(taps[-1]):
-        part = b.slice(columns, columns.rank - 1, tap * filters, (tap + 1) * filters)
-        last = len(taps)
-        part = seen(b, part, last, tap, extents[-1], op.stride[-1], op.dilation[-1])
+    for at in range(size[-1]):
+        part = b.slice(columns, columns.rank - 1, at * filters, (at + 1) * filters)
+        last = len(size)
+        part = seen(b, part, last, at, extents[-1], op.stride[-1], op.dilation[-1])
         total = part if total is None else b.add(total, part)
     assert total is not None
     return _channels_second(b, total, (n, *extents, filters))
 
 
-def gathered(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -> Value:
-    """Return the convolution as one product of all patches with the filter.
+def im2col_gemm(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -> Value:
+    """Return the convolution as one matmul of all patches with the filter.
 
-    Patches are gathered dim by dim: few copies, of long runs (49 taps take 14).
+    Patches are gathered dim by dim: few copies, of long runs (49 positions take 14).
     """
     n, filters = x.shape[0], w.shape[0]
     extents = op.output_extents(x.shape[2:], w.shape[2:])
-    joined = _joined(b, x, w, op, range(len(extents)))
-    depth = joined.shape[-1]
+    patches = _concatenated(b, x, w, op, range(len(extents)))
+    depth = patches.shape[-1]
     weights = b.permute(w, (*reversed(range(2, w.rank)), 1, 0))
     weights = b.reshape(weights, (depth, filters))
-    rows = b.reshape(joined, (n * prod(extents), depth))
-    y = _product(b, rows, weights, accumulate)
+    rows = b.reshape(patches, (n * prod(extents), depth))
+    y = _matmul(b, rows, weights, accumulate)
     return _channels_second(b, y, (n, *extents, filters))
 
 
-def _joined(b: Builder, x: Value, w: Value, op: ConvOp, dims: Sequence[int]) -> Value:
-    """Return the padded image, channels-last, with the taps of some dims joined as channels."""
+def _concatenated(b: Builder, x: Value, w: Value, op: ConvOp, dims: Sequence[int]) -> Value:
+    """Return the padded input, channels-last, with the positions of some dims as channels."""
     extents = op.output_extents(x.shape[2:], w.shape[2:])
     padded = b.pad(x, op.pre_padding, op.post_padding)
     image = b.permute(padded, (0, *range(2, x.rank), 1))
     for i in dims:
         parts = [
-            seen(b, image, 1 + i, tap, extents[i], op.stride[i], op.dilation[i])
-            for tap in range(w.shape[2 + i])
+            seen(b, image, 1 + i, at, extents[i], op.stride[i], op.dilation[i])
+            for at in range(w.shape[2 + i])
         ]
         image = b.concatenate(parts, image.rank - 1)
     return image
@@ -92,20 +92,20 @@ def _channels_second(b: Builder, y: Value, shape: Ints) -> Value:
     return b.permute(y, (0, y.rank - 1, *range(1, y.rank - 1)))
 
 
-def _product(b: Builder, left: Value, right: Value, dtype: DataType) -> Value:
+def _matmul(b: Builder, left: Value, right: Value, dtype: DataType) -> Value:
     return b.call(T.AtenMmOp, (left.shape[0], right.shape[1]), dtype, left, right)
 
 
 # ---------------------------------------------------------------------------- Winograd
 
 # F(2, 3) of Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015): two
-# results of three taps by four products.  With d the four inputs and g the taps the factors are
-# (d0 - d2, d1 + d2, d2 - d1, d1 - d3) and (g0, (g0 + g1 + g2)/2, (g0 - g1 + g2)/2, g2), and the
-# results m0 + m1 + m2 and m1 - m2 - m3.
+# results of three filter positions by four products.  With d the four inputs and g the filter the
+# factors are (d0 - d2, d1 + d2, d2 - d1, d1 - d3) and (g0, (g0 + g1 + g2)/2, (g0 - g1 + g2)/2, g2),
+# and the results m0 + m1 + m2 and m1 - m2 - m3.
 
 
 def winograd(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -> Value:
-    """Return a 3x3 convolution as 16 products of transformed tiles, F(2x2, 3x3)."""
+    """Return a 3x3 convolution as 16 matmuls of transformed tiles, F(2x2, 3x3)."""
     (n, channels), filters = x.shape[:2], w.shape[0]
     extents = op.output_extents(x.shape[2:], w.shape[2:])
     tiles = [(e + 1) // 2 for e in extents]
@@ -116,7 +116,7 @@ def winograd(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -
     ]
     image = b.permute(b.pad(x, op.pre_padding, after), (0, 2, 3, 1))
     rows, depth = n * prod(tiles), (n * prod(tiles), channels)
-    left = _transformed(image, (1, 2), lambda v, axis: _image_factors(b, v, axis, tiles[axis - 1]))
+    left = _transformed(image, (1, 2), lambda v, axis: _input_factors(b, v, axis, tiles[axis - 1]))
     right = _transformed(w, (2, 3), partial(_filter_factors, b))
     many = b.concatenate([b.reshape(v, (1, *depth)) for v in left], 0)
     turned = [b.permute(b.reshape(v, (1, filters, channels)), (0, 2, 1)) for v in right]
@@ -141,7 +141,7 @@ def _transformed(
     return [inner for outer in factors(v, first) for inner in factors(outer, second)]
 
 
-def _image_factors(b: Builder, v: Value, axis: int, tiles: int) -> list[Value]:
+def _input_factors(b: Builder, v: Value, axis: int, tiles: int) -> list[Value]:
     d = [b.slice(v, axis, i, i + 2 * (tiles - 1) + 1, 2) for i in range(4)]
     return [b.sub(d[0], d[2]), b.add(d[1], d[2]), b.sub(d[2], d[1]), b.sub(d[1], d[3])]
 
@@ -161,19 +161,20 @@ def _results(b: Builder, m: Sequence[Value]) -> tuple[Value, Value]:
 
 
 def _by_image(
-    form: Form, b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType
+    strategy: Strategy, b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType
 ) -> Value:
     """Return the convolution of all images, one by one where that keeps them in the cache."""
     positions = prod(op.output_extents(x.shape[2:], w.shape[2:]))
     needed = x.shape[0] * x.shape[1] * prod(w.shape[2:]) * positions * accumulate.bits // 8
     if needed <= _CACHE or positions * w.shape[0] * prod(w.shape[1:]) < 1 << 22:
-        return form(b, x, w, op, accumulate)
-    parts = [form(b, b.slice(x, 0, i, i + 1), w, op, accumulate) for i in range(x.shape[0])]
+        return strategy(b, x, w, op, accumulate)
+    parts = [strategy(b, b.slice(x, 0, i, i + 1), w, op, accumulate) for i in range(x.shape[0])]
     return b.concatenate(parts, 0)
 
 
-PRODUCTS: dict[str, Form] = {
-    name: partial(_by_image, form)
-    for name, form in {"shifted": shifted, "gathered": gathered, "winograd": winograd}.items()
+GEMM: dict[str, Strategy] = {
+    "row_im2col": partial(_by_image, row_im2col),
+    "im2col_gemm": partial(_by_image, im2col_gemm),
+    "winograd": partial(_by_image, winograd),
 }
-"""What emits each of these forms."""
+"""What emits each of these strategies."""

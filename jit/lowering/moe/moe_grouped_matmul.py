@@ -1,9 +1,9 @@
 """Rows times the weights of their experts, all of them at once or in blocks of one expert.
 
-Shapes are fixed before the groups are known.  In the form ``plain`` each expert multiplies all
-rows: E times the work of a grouped kernel, but in plain matrix products, whose epilogue takes what
-is wanted.  In the form ``blocks`` rows and weights are gathered into blocks for one batch of
-products.
+Shapes are fixed before the groups are known.  With the strategy ``plain`` each expert multiplies
+all rows: E times the work of a grouped kernel, but in plain matmuls, whose epilogue takes what is
+wanted.  With ``blocks`` rows and weights are gathered into blocks for one batch of matmuls.  (Rows
+sliced at run time, a matmul per expert, do not compile: W-035.)
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.moe_grouped_matmul import MoeGroupedMatmul
 from ...emit.builder import Builder, T, Value
 from ...emit.gather import gather
+from ...ops.experts import BLOCKS, block_rows
 from ..accumulate import operands
-from ..batched_matmul import products
-from ..forms_moe import BLOCKS, block_rows
+from ..batched_matmul import batched_matmul
 from .moe_blocks import gathered, share_out
 from .moe_rows import experts_of_rows, line, taken
 
@@ -36,7 +36,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     )
     _, tokens, _ = token.shape
     count, _, n = weight.shape
-    if b.form == BLOCKS:
+    if b.strategy == BLOCKS:
         return {"output": _in_blocks(b, op, inputs, token, weight, accumulate)}
     if op.mode is Mode.GATHER:
         index = inputs["token_index"]
@@ -53,7 +53,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     result = b.literal(0, accumulate, (1, rows, n))
     for e in range(count):
         own = b.compare(T.AtenEqTensorOp, owner, b.literal(e, I32, ()))
-        product = products(b, token, b.slice(weight, 0, e, e + 1), accumulate)
+        product = batched_matmul(b, token, b.slice(weight, 0, e, e + 1), accumulate)
         result = b.where(own, product, result)
     return {"output": result}
 
@@ -66,7 +66,7 @@ def _in_blocks(
     weight: Value,
     accumulate: DataType,
 ) -> Value:
-    """Return the result from one batch of products, each of a block of rows and its weights."""
+    """Return the result from one batch of matmuls, each of a block of rows and its weights."""
     (_, tokens, k), (experts, _, n) = token.shape, weight.shape
     offsets = inputs["first_token_offset"]
     rows = inputs["token_index"].shape[1] if op.mode is Mode.GATHER else tokens
@@ -80,7 +80,9 @@ def _in_blocks(
     # Places that are not used hold the row of another expert, whose result nobody takes.
     x = gathered(b, b.reshape(token, (tokens, k)), source)
     blocks = at.expert.shape[0]
-    y = products(b, b.reshape(x, (blocks, size, k)), _matrices(b, weight, at.expert), accumulate)
+    y = batched_matmul(
+        b, b.reshape(x, (blocks, size, k)), _matrices(b, weight, at.expert), accumulate
+    )
     place, owned = at.place, at.owned
     if op.mode is Mode.SCATTER:
         row, found = _sources(b, op, inputs, tokens)

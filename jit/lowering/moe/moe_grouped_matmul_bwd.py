@@ -1,4 +1,4 @@
-"""Gradient of the experts' weights: of each expert, or each block of rows, one product."""
+"""Gradient of the experts' weights: of each expert, or each block of rows, one matmul."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ....graph_api.dtypes import DataType
 from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.moe_grouped_matmul_bwd import MoeGroupedMatmulBwd
 from ...emit.builder import Builder, T, Value
+from ...ops.experts import BLOCKS, block_rows
 from ..accumulate import operands
-from ..batched_matmul import products
-from ..forms_moe import BLOCKS, block_rows
+from ..batched_matmul import batched_matmul
 from .moe_blocks import gathered, share_out
 from .moe_rows import experts_of_rows
 
@@ -28,7 +28,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     )
     experts, (_, rows, _) = op.dweight_dims[0], token.shape
     offsets = inputs["first_token_offset"]
-    if b.form == BLOCKS:
+    if b.strategy == BLOCKS:
         return {"dweight": _in_blocks(b, offsets, token, doutput, experts, accumulate)}
     expert = experts_of_rows(b, offsets, rows, experts)
     owner = b.reshape(expert, (1, rows, 1))
@@ -37,14 +37,16 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         own = b.compare(T.AtenEqTensorOp, owner, b.literal(e, DataType.INT32, ()))
         # Both, as the product of a zero and what is not finite would be NaN.
         left, right = (b.where(own, x, b.literal(0, x.dtype, ())) for x in (token, doutput))
-        parts.append(products(b, b.permute(left, (0, 2, 1)), right, accumulate, transposed=True))
+        parts.append(
+            batched_matmul(b, b.permute(left, (0, 2, 1)), right, accumulate, transposed=True)
+        )
     return {"dweight": b.concatenate(parts, 0)}
 
 
 def _in_blocks(
     b: Builder, offsets: Value, token: Value, doutput: Value, experts: int, accumulate: DataType
 ) -> Value:
-    """Return the products of blocks of rows, each added to its expert's."""
+    """Return the matmuls of blocks of rows, each added to its expert's."""
     (_, rows, k), n = token.shape, doutput.shape[2]
     size = block_rows(rows, offsets.shape[0], k, n)
     at = share_out(b, offsets, rows, experts, size)
@@ -56,7 +58,7 @@ def _in_blocks(
         )
         for x in (token, doutput)
     )
-    parts = products(b, b.permute(left, (0, 2, 1)), right, accumulate, transposed=True)
+    parts = batched_matmul(b, b.permute(left, (0, 2, 1)), right, accumulate, transposed=True)
     # A product with a table of zeros and ones would let what is not finite spread to all experts,
     # and reads every part for every expert; so do sums of chosen parts.
     index = T.PrimListConstructOp(

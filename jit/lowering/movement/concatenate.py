@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.concatenate import Concatenate
@@ -19,4 +18,4 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     assert isinstance(op, Concatenate)
     parts = [inputs[port] for port in op.INPUTS[0].connected(inputs)]
     y = in_memory_order(b, parts, lambda v, order: b.concatenate(v, order.index(op.axis)))
-    return {"y": replace(y, repeated=any(part.repeated for part in parts))}
+    return {"y": y}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.pad import Pad
@@ -27,14 +26,14 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         frame = [tuple(max(n, 0) for n in amounts[axis]) for axis in order]
         return framed(b, y, frame, op.value)
 
-    return {"y": replace(in_memory_order(b, [x], moved), repeated=x.repeated)}
+    return {"y": in_memory_order(b, [x], moved)}
 
 
 def framed(b: Builder, x: Value, frame: Sequence[tuple[int, ...]], value: float) -> Value:
     """Return x within a frame of one value: (before, behind) for each dim."""
     if not any(map(any, frame)):
         return x
-    if b.target.is_gfx9:
+    if b.strikes("W-054"):
         return _joined(b, x, frame, value)
     shape = [pre + n + post for n, (pre, post) in zip(x.shape, frame, strict=True)]
     amounts = [n for pair in reversed(frame) for n in pair]  # Torch counts from the last dim
@@ -42,10 +41,7 @@ def framed(b: Builder, x: Value, frame: Sequence[tuple[int, ...]], value: float)
 
 
 def _joined(b: Builder, x: Value, frame: Sequence[tuple[int, ...]], value: float) -> Value:
-    """Return x with its frame joined on, piece by piece.
-
-    IREE 3.13 leaves out parts of a padding that stands alone on gfx9 (found by emulation).
-    """
+    """Return x concatenated with its frame, dim by dim."""
     for axis, (pre, post) in enumerate(frame):
         before, behind = (
             [b.literal(value, x.dtype, [n if i == axis else d for i, d in enumerate(x.shape)])]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.reshape import Reshape
@@ -16,4 +15,4 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     """Emit y = x's elements with the dims ``dim``."""
     op, x = node.op, inputs["x"]
     assert isinstance(op, Reshape)
-    return {"y": replace(b.reshape(x, op.dim), repeated=x.repeated)}
+    return {"y": b.reshape(x, op.dim)}

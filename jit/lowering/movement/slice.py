@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.slice import Slice
@@ -25,4 +24,4 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
             y = b.slice(y, place, *bounds[axis])
         return y
 
-    return {"y": replace(in_memory_order(b, [x], cut), order=x.order, repeated=x.repeated)}
+    return {"y": in_memory_order(b, [x], cut)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.transpose import Transpose
@@ -16,7 +15,4 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     """Emit y with y's dim i being x's dim ``permutation[i]``."""
     op, x = node.op, inputs["x"]
     assert isinstance(op, Transpose)
-    # Memory does not move: whoever chooses forms by the order has to know y's.
-    order = tuple(op.permutation.index(axis) for axis in x.order or range(x.rank))
-    y = b.permute(x, op.permutation)
-    return {"y": replace(y, order=order, repeated=x.repeated)}
+    return {"y": b.permute(x, op.permutation)}

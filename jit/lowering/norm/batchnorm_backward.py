@@ -14,10 +14,7 @@ __all__ = ["lower"]
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
     """Emit dx, dscale and dbias."""
-    # A product with a broadcast operand, summed, is taken for a matrix product, and IREE 3.13
-    # fails to compile that on the CPU.
-    given = {port: b.materialise(x) if x.repeated else x for port, x in inputs.items()}
-    v = converted(b, given, node.compute_data_type)
+    v = converted(b, inputs, node.compute_data_type)
     x, dy = v["x"], v["dy"]
     if "mean" in v:
         centred, inverse = b.sub(x, v["mean"]), v["inv_variance"]

@@ -19,9 +19,6 @@ __all__ = [
     "statistics",
 ]
 
-# Sums from this length on are split in two dispatches, which nothing is fused with.
-_SPLIT = 1024
-
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
@@ -71,13 +68,11 @@ def statistics(b: Builder, x: Value) -> Statistics:
     left after subtracting the first mean corrects it (3e-5, its own rounding), and x - mean is
     better still.  That is one more pass over data in the cache; GPUs add in trees.
 
-    On gfx9 IREE 3.13 makes one kernel of both sums where channels are short, with a channel
-    unrolled: 14x14 images, batch 4, do not compile within half a minute.  A copy of x - mean
-    between the sums keeps them apart (3 s, 2 dispatches instead of 1).
+    W-078: a copy of x - mean between the sums of short channels keeps them apart.
     """
     mean = average(b, x)
     centred = b.sub(x, mean)
-    if b.target.is_gfx9 and count(x) < _SPLIT:
+    if b.strikes("W-078", count(x)):
         centred = b.materialise(centred)
     if b.target.is_cpu:
         rest = average(b, centred)
@@ -97,10 +92,10 @@ def standardised(
 ) -> Value:
     """Return scale · (x - mean) · inverse + bias.
 
-    On gfx9 a difference that is summed as well would be stored for this, four bytes an element;
-    mean - x is the same number with another sign, and is made anew.
+    W-079: a difference that is summed as well would be stored for this, four bytes an element;
+    mean - x is the same number with another sign, and is computed anew.
     """
-    if not b.target.is_gfx9 or found.count < _SPLIT:
+    if not b.strikes("W-079", found.count):
         return normalised(b, found.centred, inverse, scale, bias)
     factor = b.unary(T.AtenNegOp, b.mul(inverse, scale))
     return b.add(b.mul(b.sub(found.mean, x), factor), bias)

@@ -16,7 +16,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     """Emit y and the statistics."""
     op = node.op
     assert isinstance(op, Layernorm)
-    # Torch's own op would do for trailing dims, but sums the squares of bfloat16 in bfloat16.
+    # W-085: Torch's own op sums the squares of bfloat16 in bfloat16.
     rows = Rows.of(b, inputs["x"], inputs["scale"], op.normalized_dim_count)
     x = rows.gather(inputs["x"], node.compute_data_type)
     if rows.n == 1:

@@ -19,11 +19,8 @@ WAVE = 64
 
 
 def whole(b: Builder, x: Value) -> Value:
-    """Return an operand whose product with another one is summed, copied where it is repeated.
-
-    The CPU's compiler makes a matrix product of such sums, and mixes up its shapes otherwise.
-    """
-    return b.materialise(x) if b.target.is_cpu and x.repeated else x
+    """Return an operand whose product with another one is summed, copied where it is broadcast."""
+    return b.materialise(x) if b.target.is_cpu and b.strikes("W-006", x.repeated) else x
 
 
 def total(b: Builder, x: Value, axes: Axes) -> Value:
@@ -38,10 +35,8 @@ def total(b: Builder, x: Value, axes: Axes) -> Value:
 class Rows:
     """The shape in which a node normalises.
 
-    That is x's own but for gfx9.  There IREE 3.13 gives a row to a workgroup where its length is
-    a multiple of the wavefront, and otherwise to one thread, with the whole row unrolled: an f16
-    row of 1000 elements does not compile within a minute.  So rows that lie in one piece become
-    a matrix, and are completed by zeros.
+    That is x's own but for gfx9, where rows that are contiguous become a matrix and are completed
+    to whole wavefronts: a row of another length is unrolled by one thread (W-076).
 
     Attributes
     ----------

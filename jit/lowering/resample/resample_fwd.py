@@ -58,9 +58,7 @@ class _View:
         if fits:
             return x
         wide = self.b.convert(x, self.compute)
-        # IREE 3.13 fails to compile windows over bytes that are converted in the same GPU kernel.
-        apart = not self.b.target.is_cpu and x.dtype.bits <= 8
-        return self.b.materialise(wide) if apart else wide
+        return self.b.materialise(wide) if self.b.strikes("W-028", x.dtype) else wide
 
     def prepared(self, x: Value, dims: Sequence[Axis]) -> Value:
         """Return the image with its padding."""

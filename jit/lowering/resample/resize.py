@@ -33,9 +33,9 @@ Ints = tuple[int, ...]
 
 # With more of them, taps are a dim that is summed over: two dispatches, and code that stays short.
 _UNROLLED = 36
-# On the CPU weights of the forward op are read from tables, of at most so many: IREE 3.13 makes one
-# loop of all dims where nothing is read along single ones, and finds places by division then
-# (measured: the tables halve the time, channels-first and last; the gradient's time stays).
+# On the CPU weights of the forward op are read from tables, of at most so many (W-031): where
+# nothing is read along single dims, one loop of all dims finds indices by division (measured: the
+# tables halve the time, channels-first and last; the gradient's time stays).
 _TABLE = 4096
 
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from ....graph_api.errors import Decline
 from ....graph_api.frozen import FrozenGraph
+from ....graph_api.ops import OPS
 from ....jit import support
-from ....jit.lowering import LOWERINGS
-from ....jit.lowering.forms import choices, merged
 from ....jit.options import BuildOptions, CompileOptions
 from ....jit.pipeline import Compiled, compile_source, made_with
 from ....jit.settings_table import DATA_TILING, KNOBS, OPT_LEVELS, Settings, with_values
+from ....jit.strategies import choices, merged
 from ....jit.target import Target
 from ....jit.work import cpu_us
 from ...engine import Engine, EngineKnob, checked_knobs
@@ -42,7 +42,7 @@ _SETTINGS = {
     "data_tiling": "compiler_data_tiling",
     "driver": "runtime_driver",
 }
-_FORM = ".form"
+_STRATEGY = ".strategy"
 
 
 class IreeEngine(Engine):
@@ -52,7 +52,7 @@ class IreeEngine(Engine):
     ALIAS = "iree"
 
     def ops(self) -> tuple[str, ...]:
-        return tuple(LOWERINGS)
+        return tuple(OPS)
 
     def targets(self) -> tuple[str, ...]:
         return Target.known()
@@ -95,7 +95,7 @@ class IreeEngine(Engine):
                     help=field["runtime_driver"].help,
                 )
             )
-        return (*_form_knobs(graph, target, now), *found)
+        return (*_strategy_knobs(graph, target, now), *found)
 
     def build(
         self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
@@ -151,17 +151,19 @@ def settings_with(settings: Settings, knobs: Mapping[str, str]) -> Settings:
     overrides: dict[str, Any] = {
         _SETTINGS[name]: choice for name, choice in knobs.items() if name in _SETTINGS
     }
-    forms = {
-        name.removesuffix(_FORM): choice for name, choice in knobs.items() if name.endswith(_FORM)
+    strategies = {
+        name.removesuffix(_STRATEGY): choice
+        for name, choice in knobs.items()
+        if name.endswith(_STRATEGY)
     }
-    if forms:
-        overrides["compiler_forms"] = merged(settings.compiler_forms, forms)
+    if strategies:
+        overrides["compiler_strategies"] = merged(settings.compiler_strategies, strategies)
     return with_values(settings, **overrides)
 
 
-def _form_knobs(graph: FrozenGraph, target: Target, settings: Settings) -> list[EngineKnob]:
-    """Return a knob for each op of the graph that can be written in more than one form."""
-    set_now = dict(text.partition("=")[::2] for text in settings.compiler_forms)
+def _strategy_knobs(graph: FrozenGraph, target: Target, settings: Settings) -> list[EngineKnob]:
+    """Return a knob for each op of the graph that has more than one strategy."""
+    set_now = dict(text.partition("=")[::2] for text in settings.compiler_strategies)
     found = []
     for op, choice in choices(graph, target).items():
         default = set_now.get(op, set_now.get("all", ""))
@@ -169,10 +171,10 @@ def _form_knobs(graph: FrozenGraph, target: Target, settings: Settings) -> list[
             default = choice.default
         found.append(
             EngineKnob(
-                name=op + _FORM,
+                name=op + _STRATEGY,
                 choices=choice.names,
                 default=default,
-                help=f"How the nodes of {op} are written for the compiler (docs/forms.md).",
+                help=f"How the nodes of {op} are expressed in IR (docs/strategies.md).",
                 tried=tuple(dict.fromkeys((default, *choice.tried))),
             )
         )

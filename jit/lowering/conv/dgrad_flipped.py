@@ -1,0 +1,77 @@
+"""Data gradient by a forward convolution of dy with the filter flipped.
+
+dx is dy, with zeros between its elements where there are strides, convolved with the filter whose
+positions are reversed and whose two channel dims are exchanged.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ....graph_api.dtypes import DataType
+from ....graph_api.enums import ConvMode
+from ....graph_api.ops.conv_dgrad import ConvDgrad
+from ....graph_api.ops.conv_fprop import ConvFprop
+from ...emit.builder import Builder, Value
+from ...ops.conv_geometry import Convolution
+from .conv_fprop import convolve, padded
+from .zeros import insert_zeros
+
+__all__ = ["flipped"]
+
+
+def flipped(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataType) -> Value:
+    """Return dx."""
+    groups, spatial = op.dx_dims[1] // w.shape[1], range(2, w.rank)
+    strided = prod(op.stride) > 1
+    reverses = op.conv_mode is not ConvMode.CONVOLUTION  # which reverses the filter too
+    if b.target.is_gfx9 and groups == 1 and not strided and reverses and max(w.shape[2:]) > 1:
+        # Reversing is a kernel of its own, through which nothing folds: its result is laid out as
+        # it is written here.
+        filter = b.flip(b.permute(w, (1, 0, *spatial)), spatial)
+        return _convolved(b, dy, filter, op, accumulate)
+    # Left to itself the compiler folds the exchange into the convolution, which on the CPU makes
+    # scalar code (W-010) and on gfx9 wrong numbers (W-050).
+    filter = b.materialise(_exchanged(b, b.flip(w, spatial) if reverses else w, groups))
+    if strided:
+        # A convolution for each phase of the stride would multiply no zeros, but interleaving the
+        # phases costs more (64x56x56, stride 2: 10 ms to 1.5 ms), and slices of a filter with a
+        # stride do not all compile for gfx9 (W-069).
+        dy = insert_zeros(b, dy, op.stride)
+    return _convolved(b, dy, filter, op, accumulate)
+
+
+def _exchanged(b: Builder, w: Value, groups: int) -> Value:
+    """Return the filter (groups · K, C, taps...) as (groups · C, K, taps...)."""
+    filters, channels, *taps = w.shape
+    split = b.reshape(w, (groups, filters // groups, channels, *taps))
+    swapped = b.permute(split, (0, 2, 1, *range(3, split.rank)))
+    return b.reshape(swapped, (groups * channels, filters // groups, *taps))
+
+
+def _convolved(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataType) -> Value:
+    """Return dy, cut to what some position of dx meets and padded, convolved with the filter."""
+    dims, before, after = op.dx_dims, [], []
+    for axis, (pre, dilation) in enumerate(zip(op.pre_padding, op.dilation, strict=True), 2):
+        reach = (w.shape[axis] - 1) * dilation
+        start = pre - reach
+        stop = start + dims[axis] + reach
+        low, high = max(start, 0), min(stop, dy.shape[axis])
+        if low >= high:
+            return b.literal(0, accumulate, dims)
+        before.append(low - start)
+        after.append(stop - high)
+        dy = b.slice(dy, axis, low, high)
+    forward = ConvFprop(
+        pre_padding=tuple(before),
+        post_padding=tuple(after),
+        stride=(1,) * len(before),
+        dilation=op.dilation,
+    )
+    computed = not dy.argument
+    # Integers are right as they are.
+    doubled = computed and dy.dtype.is_float
+    conv = Convolution(dy.shape, w.shape, forward, computed, doubled)
+    if conv.explicit_padding(b.target):
+        dy, forward = padded(b, dy, forward)
+    return convolve(b, dy, w, forward, accumulate)

@@ -1,0 +1,37 @@
+"""Data gradient where filter positions do not overlap: one matmul makes all patches of dx."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ....graph_api.dtypes import DataType
+from ....graph_api.ops.conv_dgrad import ConvDgrad
+from ....graph_api.ops.conv_fprop import ConvFprop
+from ...emit.builder import Builder, Value
+from .conv_fprop import convolve
+from .zeros import extended, window
+
+__all__ = ["patches"]
+
+
+def patches(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataType) -> Value:
+    """Return dx where filter positions do not overlap; w is in the order of cross-correlation."""
+    dims = op.dx_dims
+    groups, size, rank = dims[1] // w.shape[1], w.shape[2:], len(op.stride)
+    flat = b.reshape(w, (groups, w.shape[0] // groups, w.shape[1] * prod(size)))
+    turned = b.permute(flat, (0, 2, 1))
+    ones = (1,) * rank
+    turned = b.reshape(turned, (dims[1] * prod(size), w.shape[0] // groups, *ones))
+    forward = ConvFprop(
+        pre_padding=(0,) * rank, post_padding=(0,) * rank, stride=ones, dilation=ones
+    )
+    parts = convolve(b, dy, b.materialise(turned), forward, accumulate)
+    extents = dy.shape[2:]
+    parts = b.reshape(parts, (*dims[:2], *size, *extents))
+    parts = b.permute(parts, (0, 1, *(a for i in range(rank) for a in (2 + rank + i, 2 + i))))
+    for i, (k, s) in enumerate(zip(size, op.stride, strict=True)):
+        parts = extended(b, parts, 3 + 2 * i, s - k)
+    whole = b.reshape(parts, (*dims[:2], *(o * s for o, s in zip(extents, op.stride, strict=True))))
+    for i, pre in enumerate(op.pre_padding):
+        whole = window(b, whole, 2 + i, pre, dims[2 + i])
+    return whole

@@ -1,0 +1,39 @@
+"""Zeros behind and between elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...emit.builder import Builder, Value
+
+__all__ = ["extended", "insert_zeros", "window"]
+
+
+def insert_zeros(b: Builder, x: Value, strides: Sequence[int]) -> Value:
+    """Return x with ``stride - 1`` zeros between its elements along each spatial dim."""
+    for axis, s in enumerate(strides, 2):
+        shape = x.shape
+        thin = b.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
+        wide = b.reshape(
+            extended(b, thin, axis + 1, s - 1),
+            (*shape[:axis], shape[axis] * s, *shape[axis + 1 :]),
+        )
+        x = b.slice(wide, axis, 0, (shape[axis] - 1) * s + 1)
+    return x
+
+
+def extended(b: Builder, x: Value, axis: int, count: int) -> Value:
+    """Return x with zeros after it along an axis."""
+    if not count:
+        return x
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    return b.concatenate([x, b.literal(0, x.dtype, shape)], axis)
+
+
+def window(b: Builder, x: Value, axis: int, start: int, size: int) -> Value:
+    """Return ``size`` elements of x from ``start`` on, zeros where x has ended."""
+    have = x.shape[axis]
+    stop = min(start + size, have)
+    if start >= stop:
+        return b.literal(0, x.dtype, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
+    return extended(b, b.slice(x, axis, start, stop), axis, start + size - stop)

@@ -1,0 +1,78 @@
+"""What attention and its gradient share: counts, strategies, declines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...graph_api.dtypes import DataType
+from ...graph_api.errors import Problem
+from ...graph_api.ops.attention import AttentionOp
+from ...graph_api.ops.sdpa import Sdpa
+from ..node_context import NodeContext
+from .hoisting import KEEP_EXPRESSIONS
+from .op_info import Dims, problem
+
+__all__ = ["PER_HEAD", "RULES", "declines", "flags", "fuses", "key_count"]
+
+PER_HEAD = "per_head"
+
+RULES: dict[str, str] = {
+    "IREE-SDPA-01": "attention without random dropout, whose random numbers hipDNN does not define",
+    "IREE-SDPA-02": "attention without block mask, scales of fp8 or hints other than the default",
+    "IREE-SDPA-03": "attention for gfx9 that is not fused has up to 256 keys, or a multiple of 64",
+}
+
+_TYPES = (DataType.HALF, DataType.BFLOAT16, DataType.FLOAT)
+_RANDOM = ("seed", "offset", "rng_dump")
+_FP8 = ("block_mask", "descale_q", "descale_k", "descale_v", "descale_s")
+_FP8_RESULTS = ("scale_s", "scale_o", "amax_s", "amax_o")
+
+
+def key_count(op: object, dims: Dims) -> int:
+    """Return how many keys each query meets."""
+    if "page_table_k" not in dims:
+        return dims["k"][2]
+    limit = op.max_seq_len_kv if isinstance(op, Sdpa) else None
+    return limit or dims["k"][2] * dims["page_table_k"][2]
+
+
+def flags(context: NodeContext) -> Iterator[str]:
+    """Keep distances between queries and keys expressions."""
+    yield KEEP_EXPRESSIONS
+
+
+def fuses(context: NodeContext) -> bool:
+    """Return whether IREE's attention kernel for gfx9 computes exactly this node."""
+    op, node = context.op, context.node
+    return (
+        isinstance(op, Sdpa)
+        and set(node.inputs) <= {"q", "k", "v", "attn_mask"}
+        and set(node.outputs) == {"o"}
+        and context.kind("q") is context.kind("k") is context.kind("v")
+        and context.kind("q") in _TYPES
+        and node.compute_data_type is DataType.FLOAT
+        and not op.alibi_mask
+        and context.dims("k")[1] == context.dims("v")[1]
+        and (
+            op.band == (None, None, False)
+            or (op.band == (None, 0, False) and "attn_mask" not in node.inputs)
+        )
+    )
+
+
+def declines(context: NodeContext) -> Iterator[Problem]:
+    """Yield why attention is not served."""
+    op, node = context.op, context.node
+    assert isinstance(op, AttentionOp)
+
+    dropout = "pass a dropout_mask with its dropout_scale"
+    if op.dropout_probability:
+        got = op.dropout_probability
+        yield problem(node, "IREE-SDPA-01", "dropout_probability", got, "none, or 0", dropout)
+    connected = {*node.inputs, *node.outputs}
+    for port in _RANDOM:
+        if port in connected:
+            yield problem(node, "IREE-SDPA-01", port, "a tensor", "nothing", dropout)
+    for port in (*_FP8, *_FP8_RESULTS):
+        if port in connected:
+            yield problem(node, "IREE-SDPA-02", port, "a tensor", "nothing")

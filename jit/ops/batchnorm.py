@@ -1,0 +1,10 @@
+"""Batch normalisation in training: sum, difference, square, sum, scale twice, shift."""
+
+from __future__ import annotations
+
+from .counts import per_element
+from .op_info import OpInfo
+
+__all__ = ["INFO"]
+
+INFO = OpInfo(work=per_element("x", 7))

@@ -1,0 +1,88 @@
+"""Data gradient of a convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from ...graph_api.dtypes import DataType
+from ..node_context import NodeContext
+from ..workarounds import strikes
+from .convolution import (
+    GEMM_NEEDS,
+    PLAIN_GRADIENT,
+    RATE,
+    SMALL,
+    as_gemm,
+    batch_only,
+    conv_op,
+    declines,
+    group_count,
+    work,
+)
+from .hoisting import KEEP_EXPRESSIONS
+from .op_info import OpInfo
+from .strategy import Strategies, Strategy
+
+__all__ = ["INFO"]
+
+
+def _transposable(context: NodeContext) -> bool:
+    return context.compute.is_float and group_count(context) == 1 and not context.dynamic
+
+
+def _rule(context: NodeContext) -> str:
+    """Return the default strategy."""
+    is_strided = prod(conv_op(context).stride) > 1
+    if context.target.is_gfx9:
+        return "transposed" if is_strided and _transposable(context) else "flipped"
+    macs = prod(context.dims("dy")) * prod(context.dims("w")[1:])
+    heavy = is_strided and macs >= SMALL and context.compute is DataType.FLOAT
+    return "gemm_col2im" if heavy and as_gemm(context) else "flipped"
+
+
+def _flags(context: NodeContext) -> Iterator[str]:
+    """Keep the padding of one dilated channel of one dy an expression: it is concatenated."""
+    op = conv_op(context)
+    dilated = max(op.stride) == 1 < max(op.dilation)
+    if context.target.is_gfx9 and dilated and context.dims("dy")[:2] == (1, 1):
+        yield KEEP_EXPRESSIONS
+
+
+def _avoids(context: NodeContext) -> Iterator[str]:
+    if strikes("W-059", context.target, context.dims("dy")[1], conv_op(context).dilation):
+        yield "W-059"
+
+
+INFO = OpInfo(
+    work=work("dy", "w"),
+    matrix_rate=RATE,
+    declines=declines,
+    dynamic=batch_only("dy"),
+    flags=_flags,
+    avoids=_avoids,
+    strategies=Strategies(
+        (
+            Strategy(
+                name="flipped",
+                help="a forward convolution of dy, zeros between its elements, with the filter "
+                "flipped and its channels exchanged",
+            ),
+            Strategy(
+                name="gemm_col2im",
+                help="one matmul for all filter positions, whose columns are added where they "
+                "belong, phase by phase of the stride",
+                fits=as_gemm,
+                why=GEMM_NEEDS,
+            ),
+            Strategy(
+                name="transposed",
+                help="one transposed convolution op",
+                fits=_transposable,
+                why="one group, a compute type of floats, fixed dims",
+            ),
+            PLAIN_GRADIENT,
+        ),
+        _rule,
+    ),
+)

@@ -1,0 +1,199 @@
+"""Forward convolution.
+
+Ratios are of time on two cores of a Zen 5 EPYC to oneDNN's, float32, one thread;
+``docs/strategies.md`` has the measurements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from ..emit.dims import Dim
+from ..node_context import NodeContext
+from ..workarounds import strikes
+from .conv_geometry import Convolution
+from .convolution import (
+    GEMM_NEEDS,
+    MOST_GROUPS,
+    MOST_POSITIONS,
+    RATE,
+    as_gemm,
+    batch_only,
+    conv_op,
+    declines,
+    forward_strategy,
+    group_count,
+    is_planar,
+    strided,
+    work,
+)
+from .hoisting import KEEP_EXPRESSIONS
+from .multiply_types import multiply_type
+from .op_info import OpInfo
+from .strategy import Strategies, Strategy
+
+__all__ = ["GEMM", "INFO"]
+
+GEMM = frozenset({"im2col_gemm", "row_im2col", "winograd"})
+"""The strategies that make matmuls of a convolution, with the input channels-last."""
+
+IMG2COL = (
+    "--iree-preprocessing-pass-pipeline="
+    "builtin.module(util.func(iree-global-opt-convert-conv2d-to-img2col))"
+)
+
+
+def _needs_groups(context: NodeContext) -> bool:
+    rank, groups = len(context.dims("x")), group_count(context)
+    return strikes("W-004", context.target, rank, groups, context.compute)
+
+
+def _direct(context: NodeContext) -> bool:
+    return not _needs_groups(context)
+
+
+def _one_group(context: NodeContext) -> bool:
+    flat = len(context.dims("x")) == 4
+    one = group_count(context) == 1
+    return context.target.is_cpu and one and flat and context.compute.is_float
+
+
+def _winograd(context: NodeContext) -> bool:
+    op, size = conv_op(context), context.dims("w")[2:]
+    near = set(op.stride) == {1} == set(op.dilation)
+    return as_gemm(context) and size == (3, 3) and near
+
+
+def _depthwise(context: NodeContext) -> bool:
+    filters, channels, *size = context.dims("w")
+    open_strides = context.dynamic and strided(conv_op(context))
+    alone = channels == 1 and filters == group_count(context) > 1 and prod(size) <= MOST_POSITIONS
+    return context.target.is_cpu and alone and not open_strides
+
+
+def _planar_depthwise(context: NodeContext) -> bool:
+    filters, channels, *_ = context.dims("w")
+    alone = channels == 1 and filters == group_count(context) > 1
+    planar = is_planar(len(context.dims("x")), context.compute, dynamic=context.dynamic)
+    return context.target.is_cpu and alone and planar
+
+
+def _grouped(context: NodeContext) -> bool:
+    few = 1 < group_count(context) <= MOST_GROUPS and context.dims("w")[1] > 1
+    return few or _needs_groups(context)
+
+
+def _rule(context: NodeContext) -> str:
+    """Return the default strategy."""
+    x = context.dims("x")
+    if context.dynamic:
+        x = tuple(Dim(d, (str(i),)) if not i else d for i, d in enumerate(x))
+    strides = context.spec("x").strides
+    last = len(strides) > 2 and strides[1] == 1 < strides[-1]
+    op = conv_op(context)
+    return forward_strategy(context.target, x, context.dims("w"), op, context.compute, last=last)
+
+
+def _flags(context: NodeContext) -> Iterator[str]:
+    """Keep padding an expression where it is concatenated, or holds a whole filter.
+
+    In the second case there are results of no element of the input.
+    """
+    if not context.target.is_gfx9:
+        return
+    op, x, w = conv_op(context), context.dims("x"), context.dims("w")
+    extents = [d * (k - 1) + 1 for d, k in zip(op.dilation, w[2:], strict=True)]
+    padding = zip(op.pre_padding, op.post_padding, extents, strict=True)
+    held = any(max(pre, post) >= extent for pre, post, extent in padding)
+    if held or Convolution(x, w, op).explicit_padding(context.target):
+        yield KEEP_EXPRESSIONS
+
+
+def _avoids(context: NodeContext) -> Iterator[str]:
+    """Yield what depends on the geometry; the input is one that `workarounds` may have copied."""
+    op, x, kind = conv_op(context), context.dims("x"), context.kind("x")
+    target, layout = context.target, context.operands["x"]
+    copied = layout.broadcast or not (layout.channels_first or layout.channels_last)
+    converted = multiply_type(target, context.compute, kind, context.kind("w")) is not kind
+    computed = converted or copied or not layout.argument
+    yield from Convolution(x, context.dims("w"), op, computed).explicit_padding(target)
+    if strikes("W-059", target, x[1], op.dilation):
+        yield "W-059"
+
+
+INFO = OpInfo(
+    work=work("y", "w"),
+    matrix_rate=RATE,
+    declines=declines,
+    dynamic=batch_only("x"),
+    flags=_flags,
+    avoids=_avoids,
+    strategies=Strategies(
+        (
+            Strategy(
+                name="direct",
+                help="one convolution op; a filter that is not channels-first is copied",
+                fits=_direct,
+                why="all but grouped 3-D convolutions of integers",
+            ),
+            Strategy(
+                name="row_im2col",
+                help="all filter positions but those of the last dim concatenated as channels, one "
+                "matmul for all positions of the last dim, and a sum of its columns, shifted",
+                fits=as_gemm,
+                why=GEMM_NEEDS,
+            ),
+            Strategy(
+                name="im2col_gemm",
+                help="all filter positions concatenated as channels, dim by dim, and one matmul",
+                fits=as_gemm,
+                why=GEMM_NEEDS,
+            ),
+            Strategy(
+                name="winograd",
+                help="F(2x2, 3x3): 16 matmuls of transformed tiles; fewer multiplications, but "
+                "errors relative to the largest value nearby, and infinities become NaN",
+                fits=_winograd,
+                why="3x3 filters without strides and dilation, and what 'row_im2col' fits",
+            ),
+            Strategy(
+                name="img2col",
+                help="one convolution op, which IREE's pass makes a matmul of",
+                fits=_one_group,
+                why="2-D convolutions of floats with one group, on the CPU",
+                flags=(IMG2COL,),
+            ),
+            Strategy(
+                name="shifted_sum",
+                help="the input, shifted, times one number per channel, summed over the filter's "
+                "positions",
+                fits=_depthwise,
+                why="depthwise convolutions with as many filters as channels, on the CPU",
+            ),
+            Strategy(
+                name="channels_last",
+                help="linalg's depthwise convolution of a channels-last input, which the Torch "
+                "dialect has no op for",
+                fits=_planar_depthwise,
+                why="depthwise convolutions with as many filters as channels, one or two spatial "
+                "dims, float or double compute, fixed dims, on the CPU",
+            ),
+            Strategy(
+                name="per_group",
+                help="one convolution per group, concatenated",
+                fits=_grouped,
+                why="2 to 16 groups of several channels",
+            ),
+            Strategy(
+                name="plain",
+                help="one convolution op on the operands as they come: for comparison (on gfx9 "
+                "some are compiled wrongly, W-050 to W-059)",
+                fits=_direct,
+                why="all but grouped 3-D convolutions of integers",
+                tried=False,
+            ),
+        ),
+        _rule,
+    ),
+)

@@ -1,0 +1,60 @@
+"""A forward convolution as it is about to be emitted, in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...graph_api.ops.conv_fprop import ConvOp
+from ..target import Target
+from ..workarounds import strikes
+
+__all__ = ["EXPLICIT_PADDING", "Convolution"]
+
+Ints = tuple[int, ...]
+
+EXPLICIT_PADDING = ("W-055", "W-056", "W-057", "W-058")
+"""The defects that are avoided by padding as a concatenation with zeros."""
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A forward convolution: that of a node, or one that a gradient is made of.
+
+    Attributes
+    ----------
+    x, w : tuple of int
+        Dims of input and filter.
+    op : ConvOp
+        Padding, stride and dilation.
+    computed : bool
+        Whether the input is computed, not an argument of the function.
+    doubled : bool
+        Whether two channels of it may be one and zeros (W-059).
+    """
+
+    x: Ints
+    w: Ints
+    op: ConvOp
+    computed: bool = False
+    doubled: bool = False
+
+    @property
+    def padding(self) -> list[tuple[int, int]]:
+        """Zeros before and after each spatial dim."""
+        return list(zip(self.op.pre_padding, self.op.post_padding, strict=True))
+
+    @property
+    def padded(self) -> bool:
+        """Whether there is any padding."""
+        return any(map(any, self.padding))
+
+    @property
+    def extents(self) -> Ints:
+        """Spatial dims of the result."""
+        return self.op.output_extents(self.x[2:], self.w[2:])
+
+    def explicit_padding(self, target: Target) -> tuple[str, ...]:
+        """Return the defects for which the padding is concatenated zeros."""
+        if not self.padded:
+            return ()
+        return tuple(number for number in EXPLICIT_PADDING if strikes(number, target, self))

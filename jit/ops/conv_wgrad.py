@@ -1,0 +1,49 @@
+"""Weight gradient of a convolution."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..node_context import NodeContext
+from .convolution import MOST_POSITIONS, PLAIN_GRADIENT, RATE, conv_op, declines, work
+from .op_info import OpInfo
+from .strategy import Strategies, Strategy
+
+__all__ = ["INFO"]
+
+
+def _few_positions(context: NodeContext) -> bool:
+    op, positions = conv_op(context), prod(context.dims("dw")[2:])
+    if context.target.is_cpu and positions <= MOST_POSITIONS:
+        return True
+    padded = any((*op.pre_padding, *op.post_padding))
+    return positions == 1 and set(op.stride) == {1} and not padded
+
+
+def _rule(context: NodeContext) -> str:
+    """Return the default strategy."""
+    return "gemm" if _few_positions(context) else "correlated"
+
+
+INFO = OpInfo(
+    work=work("dy", "dw"),
+    matrix_rate=RATE,
+    declines=declines,
+    strategies=Strategies(
+        (
+            Strategy(
+                name="gemm",
+                help="a matmul of dy and the shifted input for each filter position",
+                fits=_few_positions,
+                why="filters of up to 49 positions on the CPU, of one without padding and stride "
+                "elsewhere",
+            ),
+            Strategy(
+                name="correlated",
+                help="the input convolved with dy, batch and channels exchanged",
+            ),
+            PLAIN_GRADIENT,
+        ),
+        _rule,
+    ),
+)

@@ -1,0 +1,173 @@
+"""What the three convolutions share: strategies of forward ones, counts, declines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import prod
+
+from ...graph_api.dtypes import DataType
+from ...graph_api.errors import Problem
+from ...graph_api.frozen import FrozenNode
+from ...graph_api.ops.conv_fprop import ConvOp
+from ..emit.dims import Dim
+from ..node_context import NodeContext
+from ..target import Target
+from ..workarounds import strikes
+from .op_info import Dims, DynamicAxes, Marks, dynamic_axes, problem
+from .strategy import Strategy
+
+__all__ = [
+    "GEMM_NEEDS",
+    "MOST_GROUPS",
+    "MOST_POSITIONS",
+    "PLAIN_GRADIENT",
+    "RATE",
+    "RULES",
+    "SMALL",
+    "as_gemm",
+    "batch_only",
+    "conv_op",
+    "declines",
+    "forward_strategy",
+    "group_count",
+    "is_planar",
+    "strided",
+    "work",
+]
+
+Ints = tuple[int, ...]
+
+RULES: dict[str, str] = {
+    "IREE-CONV-01": "filters of convolutions for gfx9, of 16 bits or int8, lie without gaps",
+    "IREE-CONV-02": "strided weight gradients for gfx9 with some dims of one tap have no padding",
+}
+
+# Beyond it the many small convolutions take longer to compile (6 s for 32) than they save.
+MOST_GROUPS = 16
+# A sum over filter positions has a term for each; above this many the code grows more than it
+# gains.
+MOST_POSITIONS = 49
+# Multiply-adds below which a convolution op is quick enough (20 µs), and compiles in a third of
+# the time that a gemm strategy takes.
+SMALL = 1 << 21
+# Operations a microsecond on one core of a CPU.
+RATE = 55e3
+
+
+def work(result: str, filter: str) -> Callable[[object, Dims], tuple[int, int]]:
+    """Count each filter position once for each position of the forward result."""
+    return lambda op, dims: (2 * prod(dims[result]) * prod(dims[filter][1:]), 0)
+
+
+def batch_only(port: str) -> DynamicAxes:
+    """Return what refuses every dynamic dim but the batch of one port."""
+
+    def refused(node: FrozenNode, marks: Marks) -> Iterator[tuple[str, int]]:
+        yield from (found for found in dynamic_axes(marks, port, "w") if found != (port, 0))
+
+    return refused
+
+
+# ---------------------------------------------------------------------------- strategies
+
+
+def forward_strategy(
+    target: Target, x: Ints, w: Ints, op: ConvOp, compute: DataType, *, last: bool = False
+) -> str:
+    """Return the strategy of a forward convolution of dims x with a filter of dims w, by rule.
+
+    ``last`` says that x is laid out channels-last.
+    """
+    groups = x[1] // w[1]
+    alone = strikes("W-004", target, len(x), groups, compute)
+    if not target.is_cpu:
+        return "per_group" if alone else "direct"
+    positions, dynamic = prod(w[2:]), any(isinstance(d, Dim) for d in x)
+    if groups > 1:
+        if w[0] == groups and w[1] == 1:
+            return _depthwise_strategy(x, w, op, compute, last=last, alone=alone)
+        few = w[1] > 1 and groups <= MOST_GROUPS
+        return "per_group" if few or alone else "direct"
+    heavy = x[0] * prod(op.output_extents(x[2:], w[2:])) * w[0] * w[1] * positions >= SMALL
+    many = positions == 1 or positions > MOST_POSITIONS
+    if compute is not DataType.FLOAT or dynamic or not heavy or many:
+        return "direct"
+    return "im2col_gemm" if strided(op) or w[2:].count(1) else "row_im2col"
+
+
+def _depthwise_strategy(
+    x: Ints, w: Ints, op: ConvOp, compute: DataType, *, last: bool, alone: bool
+) -> str:
+    dynamic, positions = any(isinstance(d, Dim) for d in x), prod(w[2:])
+    # Of more terms the sum falls into many loops (5x5: 2 ms of CPU time instead of 0.3).
+    if (last or positions > 9) and is_planar(len(x), compute, dynamic=dynamic):
+        return "channels_last"
+    if positions <= MOST_POSITIONS and not (dynamic and strided(op)):
+        return "shifted_sum"
+    return "per_group" if alone else "direct"
+
+
+def is_planar(rank: int, compute: DataType, *, dynamic: bool) -> bool:
+    """Return whether linalg's depthwise convolution takes it: floats, one or two spatial dims."""
+    floats = compute in (DataType.FLOAT, DataType.DOUBLE)
+    return floats and rank - 2 in (1, 2) and not dynamic
+
+
+def strided(op: ConvOp) -> bool:
+    """Return whether some stride is larger than 1."""
+    return max(op.stride, default=1) > 1
+
+
+def conv_op(context: NodeContext) -> ConvOp:
+    """Return the node's op."""
+    op = context.op
+    assert isinstance(op, ConvOp)
+    return op
+
+
+def group_count(context: NodeContext) -> int:
+    """Return the number of groups."""
+    channels = context.dims("dx" if "dx" in context.node.outputs else "x")[1]
+    return channels // context.dims("dw" if "dw" in context.node.outputs else "w")[1]
+
+
+def as_gemm(context: NodeContext) -> bool:
+    """Return whether the strategies fit that make matmuls of a convolution's filter positions."""
+    floats = context.compute in (DataType.FLOAT, DataType.DOUBLE)
+    few = prod(context.dims("w")[2:]) <= MOST_POSITIONS
+    one = group_count(context) == 1
+    return context.target.is_cpu and one and floats and few and not context.dynamic
+
+
+GEMM_NEEDS = "one group, float or double compute, filters of up to 49 positions, fixed dims, CPU"
+
+
+def _symmetric(context: NodeContext) -> bool:
+    op = conv_op(context)
+    return op.pre_padding == op.post_padding
+
+
+PLAIN_GRADIENT = Strategy(
+    name="plain",
+    help="one op for the gradient of a convolution, on the operands as they come: for "
+    "comparison (W-087: on gfx9 some are compiled wrongly)",
+    fits=lambda c: c.compute.is_float and not c.dynamic and _symmetric(c),
+    why="a compute type of floats, equal padding on both sides, fixed dims",
+    tried=False,
+)
+
+
+# ---------------------------------------------------------------------------- declines
+
+
+def declines(context: NodeContext) -> Iterator[Problem]:
+    """Yield what is compiled to wrong numbers, or not at all, and has no other form."""
+    op, node = conv_op(context), context.node
+    w = context.spec("w") if "w" in node.inputs else None
+    if w and strikes("W-063", context.target, w):
+        got = f"strides {list(w.strides)} of dims {list(w.dims)}"
+        yield problem(node, "IREE-CONV-01", "w", got, "strides without gaps", "copy the filter")
+    size = context.dims("dw")[2:] if "dw" in node.outputs else ()
+    if size and strikes("W-064", context.target, size, op):
+        got = f"{list(op.pre_padding)} with taps {list(size)} and stride {list(op.stride)}"
+        yield problem(node, "IREE-CONV-02", "pre_padding", got, "no padding", "pad x beforehand")

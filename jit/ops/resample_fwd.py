@@ -1,0 +1,31 @@
+"""Pooling and resizing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from ...graph_api.errors import Problem
+from ...graph_api.ops.resample_fwd import ResampleFwd
+from ..node_context import NodeContext
+from .op_info import OpInfo, problem
+from .resample import MOST_TERMS, flags, work
+
+__all__ = ["INFO"]
+
+
+def _declines(context: NodeContext) -> Iterator[Problem]:
+    op = context.op
+    assert isinstance(op, ResampleFwd)
+    if op.resizes:
+        return
+    whole = not op.padded
+    pairs = zip(op.window, context.dims("y")[2:], strict=True)
+    long = [w for w, n in pairs if not (whole and n == 1)]
+    if (op.generate_index and prod(op.window) > MOST_TERMS) or max(long, default=0) > MOST_TERMS:
+        hint = "pool in two steps" if not op.generate_index else ""
+        wanted = f"at most {MOST_TERMS} taps"
+        yield problem(context.node, "IREE-POOL-01", "window", list(op.window), wanted, hint)
+
+
+INFO = OpInfo(work=work("y"), declines=_declines, flags=flags)

@@ -1,0 +1,18 @@
+"""Reshape: a view of the operand."""
+
+from __future__ import annotations
+
+from ..node_context import Layout, NodeContext
+from .counts import no_arithmetic
+from .op_info import OpInfo
+
+__all__ = ["INFO"]
+
+
+def _layout(context: NodeContext) -> Layout:
+    x = context.operands["x"]
+    same = context.dims("x") == context.dims("y")
+    return x if same else Layout((), x.broadcast)
+
+
+INFO = OpInfo(work=no_arithmetic, layout=_layout)

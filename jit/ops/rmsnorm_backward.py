@@ -1,0 +1,15 @@
+"""Gradient of an RMS norm."""
+
+from __future__ import annotations
+
+from . import row_norms
+from .counts import per_element
+from .op_info import OpInfo
+
+__all__ = ["INFO"]
+
+INFO = OpInfo(
+    work=per_element("x", 10),
+    declines=row_norms.declines,
+    dynamic=row_norms.dynamic,
+)

@@ -1,0 +1,62 @@
+"""What a strategy is: one way to express an op in IR, and where it can be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..node_context import NodeContext
+
+__all__ = ["Strategies", "Strategy", "always"]
+
+
+def always(context: NodeContext) -> bool:
+    """Fit any node."""
+    return True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Strategy:
+    """One way to express an op.
+
+    Attributes
+    ----------
+    name : str
+        As in ``compiler.strategies`` and in the knob ``<op>.strategy``.
+    help : str
+        What is emitted, in one line.
+    fits : callable
+        Whether it computes the node of a `NodeContext`, for that target.
+    why : str
+        What it fits, in words, for error texts.
+    flags : tuple of str
+        Compiler flags that it needs; they are for the whole graph.
+    tried : bool
+        Whether autotuning measures it: not those that exist for comparison only.
+    """
+
+    name: str
+    help: str
+    fits: Callable[[NodeContext], bool] = always
+    why: str = "any node"
+    flags: tuple[str, ...] = ()
+    tried: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Strategies:
+    """The strategies of one op.
+
+    Attributes
+    ----------
+    table : tuple of Strategy
+    rule : callable
+        Returns the name of the strategy that a node gets by default; it fits.
+    """
+
+    table: tuple[Strategy, ...]
+    rule: Callable[[NodeContext], str]
+
+    def named(self, name: str) -> Strategy:
+        """Return the strategy of a name."""
+        return next(one for one in self.table if one.name == name)

@@ -1,0 +1,25 @@
+"""W-055: Padding of a convolution whose filter covers the padded input, a matmul then.
+
+As 3x3 on 1x1 with a padding of 1.
+"""
+
+from __future__ import annotations
+
+from ...ops.conv_geometry import Convolution
+from ..rule import GFX9, Workaround
+
+__all__ = ["WORKAROUND"]
+
+
+def _covered(conv: Convolution) -> bool:
+    return set(conv.extents) == {1}
+
+
+WORKAROUND = Workaround(
+    id="W-055",
+    title="Padding of a convolution whose filter covers the padded input, a matmul then",
+    symptom="wrong numbers",
+    targets=GFX9,
+    instead="zeros are concatenated",
+    applies=_covered,
+)

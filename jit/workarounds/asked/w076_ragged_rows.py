@@ -1,0 +1,31 @@
+"""W-076: Rows of a norm that are no multiple of 64 long go to one thread, unrolled.
+
+An f16 row of 1000 elements does not compile within a minute.
+"""
+
+from __future__ import annotations
+
+from ..rule import GFX9, Workaround
+
+__all__ = ["WORKAROUND"]
+
+
+WAVE = 64
+"""Threads of a wavefront."""
+
+# Up to here a scattered row is unrolled in good time; 1000 elements take over a minute.
+_SHORT_ROW = 210
+
+
+def _ragged(length: int, *, scattered: bool = False) -> bool:
+    return length > (_SHORT_ROW if scattered else WAVE) and length % WAVE != 0
+
+
+WORKAROUND = Workaround(
+    id="W-076",
+    title="Rows of a norm that are no multiple of 64 long go to one thread, unrolled",
+    symptom="slow",
+    targets=GFX9,
+    instead="rows are completed to a multiple of 64; scattered ones are declined: IREE-NORM-01",
+    applies=_ragged,
+)

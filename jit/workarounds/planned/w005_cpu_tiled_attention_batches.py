@@ -1,0 +1,30 @@
+"""W-005: Data-tiled batched matmuls beside a division of their rows mix up batches.
+
+Wrong numbers from the second batch entry on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ....graph_api.ops.attention import AttentionOp
+from ...node_context import GraphContext, NodeContext
+from ...ops.attention import PER_HEAD
+from ..rule import CPU, Workaround
+
+__all__ = ["WORKAROUND"]
+
+
+def _flags(around: GraphContext, nodes: Sequence[NodeContext]) -> Iterator[str]:
+    if any(isinstance(n.op, AttentionOp) and n.strategy != PER_HEAD for n in nodes):
+        yield "--iree-dispatch-creation-data-tiling=false"
+
+
+WORKAROUND = Workaround(
+    id="W-005",
+    title="Data-tiled batched matmuls beside a division of their rows mix up batches",
+    symptom="wrong numbers",
+    targets=CPU,
+    instead="operands are not repacked into tiles, or (strategy per_head) not in batches",
+    flags=_flags,
+)

@@ -1,0 +1,176 @@
+"""Every strategy of every op is right, on problems that are shaped against it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hipdnn_iree import Graph
+from hipdnn_iree.graph_api.frozen import FrozenGraph
+from hipdnn_iree.graph_api.layout import channels_last_strides
+from hipdnn_iree.jit.settings import scope
+from hipdnn_iree.jit.strategies import tables
+from hipdnn_iree.jit.target import Target
+
+Check = Callable[..., Any]
+
+CPU = Target.parse("cpu")
+
+
+def image(graph: Graph, dims: tuple[int, ...], name: str, last: bool) -> Any:
+    strides = channels_last_strides(dims) if last else None
+    return graph.tensor(dims=dims, strides=strides, name=name)
+
+
+def conv(kind: str = "float", *, groups: int = 1, last: bool = False, **more: Any) -> FrozenGraph:
+    """Two uneven images, odd channels, 3x2 taps unless 3x3 are asked for."""
+    taps = more.pop("taps", (3, 2))
+    graph = Graph("conv", io_data_type=kind, compute_data_type="float")
+    x = image(graph, (2, 6, 9, 7), "x", last)
+    w = image(graph, (more.pop("filters", 10), 6 // groups, *taps), "w", last)
+    y = graph.conv_fprop(x, w, **more)
+    graph.relu(y).set_output()
+    return graph.freeze()
+
+
+def dgrad(kind: str = "float", *, last: bool = False, **more: Any) -> FrozenGraph:
+    graph = Graph("dgrad", io_data_type=kind, compute_data_type="float")
+    taps, stride = (3, 4), more.pop("stride", (2, 3))
+    dilation, padding = more.pop("dilation", (1, 1)), more.pop("padding", (1, 2))
+    size = (11, 13)
+    out = [
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, p, d, k, s in zip(size, padding, dilation, taps, stride, strict=True)
+    ]
+    dy, w = image(graph, (2, 5, *out), "dy", last), image(graph, (5, 6, *taps), "w", last)
+    dx = graph.conv_dgrad(
+        dy, w, dx_dims=(2, 6, *size), stride=stride, dilation=dilation, padding=padding, **more
+    )
+    dx.set_output()
+    return graph.freeze()
+
+
+def wgrad(kind: str = "float") -> FrozenGraph:
+    graph = Graph("wgrad", io_data_type=kind, compute_data_type="float")
+    x, dy = graph.tensor(dims=(2, 6, 9, 7), name="x"), graph.tensor(dims=(2, 5, 5, 4), name="dy")
+    graph.conv_wgrad(dy, x, dw_dims=(5, 6, 3, 3), stride=2, padding=1).set_output()
+    return graph.freeze()
+
+
+def matmul() -> FrozenGraph:
+    graph = Graph("matmul", io_data_type="half", compute_data_type="float")
+    a, b = graph.tensor(dims=(4, 5, 9), name="a"), graph.tensor(dims=(2, 9, 7), name="b")
+    graph.matmul(a, b).set_output()
+    return graph.freeze()
+
+
+def attention(*, heads: int = 1) -> FrozenGraph:
+    """Causal with half as many key heads, or plain."""
+    graph = Graph("attention", io_data_type="float")
+    q = graph.tensor(dims=(2, 2 * heads, 9, 8), name="q")
+    k, v = (graph.tensor(dims=(2, 2 if heads == 1 else heads, 9, 8), name=name) for name in "kv")
+    graph.sdpa(q, k, v, causal_mask=heads > 1).o.set_output()
+    return graph.freeze()
+
+
+def experts(mode: str = "none") -> FrozenGraph:
+    """Rows of 37 tokens for three experts: with 16 rows to a block, up to five blocks."""
+    graph = Graph("experts", io_data_type="float")
+    x, w = graph.tensor(dims=(1, 37, 20), name="x"), graph.tensor(dims=(3, 20, 12), name="w")
+    offsets = graph.tensor(dims=(6, 1, 1), data_type="int32", name="offsets")
+    tables = ("token_index", "token_ks")[: ("none", "gather", "scatter").index(mode)]
+    routes = {n: graph.tensor(dims=(1, 37, 1), data_type="int32", name=n) for n in tables}
+    top_k = 2 if mode == "scatter" else 0
+    graph.moe_grouped_matmul(x, w, offsets, mode=mode, top_k=top_k, **routes).set_output()
+    return graph.freeze()
+
+
+def experts_gradient() -> FrozenGraph:
+    graph = Graph("gradient", io_data_type="float")
+    dy, x = graph.tensor(dims=(1, 37, 12), name="dy"), graph.tensor(dims=(1, 37, 20), name="x")
+    offsets = graph.tensor(dims=(6, 1, 1), data_type="int32", name="offsets")
+    graph.moe_grouped_matmul_bwd(dy, x, offsets, dweight_dims=(3, 20, 12)).set_output()
+    return graph.freeze()
+
+
+CASES: dict[tuple[str, str], list[FrozenGraph]] = {
+    ("conv_fprop", "direct"): [conv("half", padding=1, stride=(2, 1))],
+    ("conv_fprop", "row_im2col"): [
+        conv(padding=(1, 2), dilation=(2, 1)),
+        conv("bfloat16", last=True, pre_padding=(1, 0), post_padding=(0, 2), stride=(2, 3)),
+    ],
+    ("conv_fprop", "im2col_gemm"): [
+        conv("half", padding=1, stride=(2, 3), dilation=(1, 2), conv_mode="convolution"),
+        conv(last=True, stride=2),
+    ],
+    ("conv_fprop", "winograd"): [
+        conv(taps=(3, 3), padding=1),
+        conv("half", taps=(3, 3), last=True, pre_padding=(0, 2), post_padding=(1, 0)),
+    ],
+    ("conv_fprop", "img2col"): [conv(last=True, padding=1)],
+    ("conv_fprop", "shifted_sum"): [conv(groups=6, filters=6, last=True, padding=1, stride=(1, 2))],
+    ("conv_fprop", "channels_last"): [
+        conv("half", groups=6, filters=6, last=True, padding=(2, 1), stride=(1, 2)),
+        conv("bfloat16", groups=6, filters=6, taps=(3, 5), pre_padding=(1, 0), post_padding=(0, 3)),
+        conv("double", groups=6, filters=6, dilation=(2, 1), conv_mode="convolution"),
+    ],
+    ("conv_fprop", "per_group"): [conv("bfloat16", groups=2, padding=1, stride=2)],
+    ("conv_fprop", "plain"): [conv("half", groups=2, last=True, padding=1)],
+    ("conv_dgrad", "flipped"): [dgrad("half", last=True)],
+    ("conv_dgrad", "gemm_col2im"): [
+        dgrad(),
+        dgrad("half", last=True, stride=(3, 1), dilation=(2, 3), padding=(2, 0)),
+        dgrad(stride=(4, 5), conv_mode="convolution"),
+    ],
+    ("conv_dgrad", "transposed"): [dgrad()],
+    ("conv_dgrad", "plain"): [dgrad(last=True)],
+    ("conv_wgrad", "gemm"): [wgrad()],
+    ("conv_wgrad", "correlated"): [wgrad("bfloat16")],
+    ("conv_wgrad", "plain"): [wgrad()],
+    ("matmul", "gemm"): [matmul()],
+    ("matmul", "plain"): [matmul()],
+    ("moe_grouped_matmul", "plain"): [experts(), experts("scatter")],
+    ("moe_grouped_matmul", "blocks"): [experts("scatter"), experts("gather")],
+    ("moe_grouped_matmul_bwd", "plain"): [experts_gradient()],
+    ("moe_grouped_matmul_bwd", "blocks"): [experts_gradient()],
+    ("sdpa", "composite"): [attention()],
+    ("sdpa", "per_head"): [attention(heads=3), attention()],
+    ("sdpa", "fused"): [attention()],
+    ("sdpa", "plain"): [attention()],
+}
+
+
+def test_no_strategy_is_forgotten() -> None:
+    assert set(CASES) == {(op, one.name) for op, known in tables().items() for one in known.table}
+
+
+@pytest.mark.parametrize(
+    ("op", "name", "graph"),
+    [
+        pytest.param(op, name, graph, id=f"{op}-{name}-{i}", marks=[pytest.mark.full] if i else [])
+        for (op, name), graphs in CASES.items()
+        for i, graph in enumerate(graphs)
+    ],
+)
+def test_numbers(op: str, name: str, graph: FrozenGraph, check: Check) -> None:
+    with scope(compiler_strategies=f"{op}={name}"):
+        check(graph)
+
+
+def test_norms_between_products_compile(check: Check) -> None:
+    """Fused with the packing of tiles, rows of 512 made vectors that are refused (W-011)."""
+    graph = Graph("norm", io_data_type="float")
+    x, w = graph.tensor(dims=(64, 96), name="x"), graph.tensor(dims=(96, 512), name="w")
+    scale, bias = (graph.tensor(dims=(1, 512), name=name) for name in ("scale", "bias"))
+    y = graph.layernorm(graph.matmul(x, w), scale, bias).y
+    graph.matmul(y, graph.tensor(dims=(512, 64), name="v")).set_output()
+    check(graph.freeze())
+
+
+@pytest.mark.full
+def test_images_are_computed_one_by_one_when_there_is_much_to_join(check: Check) -> None:
+    graph = Graph("many", io_data_type="float")
+    x = graph.tensor(dims=(3, 16, 70, 70), name="x")
+    graph.conv_fprop(x, graph.tensor(dims=(8, 16, 3, 3), name="w"), stride=1).set_output()
+    check(graph.freeze())
