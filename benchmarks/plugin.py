@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hipdnn_iree.hipdnn_plugin import library
-from hipdnn_iree.provider.graph import loads
+from hipdnn_iree.provider.graph_files import loads
 from hipdnn_iree.provider.sweep.machine import machine
 from plugin_host import Host, build_host, write_job
 

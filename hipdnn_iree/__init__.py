@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .provider.artifacts.artifact import load_artifact as load_artifact
     from .provider.artifacts.save import save_artifact as save_artifact
     from .provider.graph import Graph as Graph
-    from .provider.graph import load as load
+    from .provider.graph_files import load as load
     from .provider.precompile import precompile as precompile
 
 _EXPORTS = {
@@ -48,7 +48,7 @@ _EXPORTS = {
     "ReductionMode": "graph_api.enums",
     "Target": "jit.target",
     "Tensor": "graph_api.tensor",
-    "load": "provider.graph",
+    "load": "provider.graph_files",
     "load_artifact": "provider.artifacts.artifact",
     "precompile": "provider.precompile",
     "save_artifact": "provider.artifacts.save",

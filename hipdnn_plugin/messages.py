@@ -19,7 +19,7 @@ from ..graph_api.formats.flatbuffer.engine_messages import (
 from ..graph_api.frozen import FrozenGraph
 from ..jit.settings import settings
 from ..jit.strategies import AUTO, Choice, merged, tables
-from ..provider.graph import loads
+from ..provider.graph_files import loads
 from .abi import BehaviorNote
 
 __all__ = [

@@ -113,7 +113,7 @@ class Overrides:
         if not self._graph or self._target is None:
             raise PluginError(Status.NOT_APPLICABLE, "this plan was saved without its graph")
         from ..provider.engines.iree.iree_engine import IreeEngine
-        from ..provider.graph import loads
+        from ..provider.graph_files import loads
 
         engine = IreeEngine(with_values(settings(), **self.settings))
         return engine.build(loads(self._graph.encode()).freeze(), self._target)

@@ -140,7 +140,7 @@ def _read(path: str) -> bytes:
 
 def _parsed(path: str, data: bytes) -> tuple[Graph, Artifact | None]:
     from ...jit.mlir_source import is_mlir
-    from ..graph import is_artifact, loads
+    from ..graph_files import is_artifact, loads
 
     source = _label(path)
     if is_mlir(data):

@@ -52,7 +52,8 @@ from typing import Any
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import FormatError, GraphError, Problem
 from ...graph_api.frozen import FrozenGraph
-from ..graph import Graph, load
+from ..graph import Graph
+from ..graph_files import load
 from .graphs import METHODS, build, described_as, nearest, placed, problem, unknown_keys
 from .schema import (
     DTYPE_SETS,

@@ -221,7 +221,7 @@ def test_an_internal_error(cli: Cli, graphs: Path, monkeypatch: pytest.MonkeyPat
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("the first line\nand more")
 
-    monkeypatch.setattr("hipdnn_iree.provider.graph.loads", fail)
+    monkeypatch.setattr("hipdnn_iree.provider.graph_files.loads", fail)
     found = cli("show", graphs / "add.json")
     assert (found.code, found.out) == (5, "")
     assert found.err.splitlines() == [

@@ -15,22 +15,8 @@ PENDING = {
     "hipdnn_plugin.program",
     "jit.runtime.device",
     "jit.runtime.device_memory",
-    "provider.artifacts.artifact",
-    "provider.artifacts.container",
-    "provider.binding",
-    "provider.bucket_plan",
-    "provider.dynamic_plan",
-    "provider.engine",
     "provider.engines.iree.iree_dynamic_plan",
     "provider.engines.iree.iree_engine",
-    "provider.graph",
-    "provider.registry",
-    "provider.selection.candidate",
-    "provider.selection.cost",
-    "provider.selection.order",
-    "provider.selection.policies",
-    "provider.selection.select",
-    "provider.selection.winners",
 }
 
 

@@ -119,3 +119,30 @@ def test_modules_stay_readable(checkout: Path, modules: dict[str, Path]) -> None
         if (count := len(path.read_text(encoding="utf-8").splitlines())) > 600
     }
     assert not long
+
+
+# Where the settings that hold here and now are read: the package's front doors and its programs.
+READERS = (
+    "jit.settings",
+    "provider.artifacts.artifact",  # Artifact.plan
+    "provider.cli",
+    "provider.engines.foreign.probe_child",  # a program of its own
+    "provider.graph",  # Graph.build, Graph.plans
+    "provider.graph_files",  # load
+    "provider.precompile",
+    "hipdnn_plugin",
+)
+
+
+def test_settings_are_read_at_the_front_doors(modules: dict[str, Path]) -> None:
+    wrong = []
+    for name, path in modules.items():
+        inner = name.removeprefix(PACKAGE).lstrip(".")
+        if any(within(inner, reader) for reader in READERS):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            called = node.func if isinstance(node, ast.Call) else None
+            named = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
+            if named in ("settings", "scope") and not getattr(node, "args", None):
+                wrong.append(f"{path}:{getattr(node, 'lineno', 0)}: {inner} reads the settings")
+    assert not wrong, "\n".join(wrong)

@@ -25,7 +25,7 @@ from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.jit.work import graph_work
 from hipdnn_iree.provider import verify
-from hipdnn_iree.provider.graph import loads
+from hipdnn_iree.provider.graph_files import loads
 from hipdnn_iree.provider.reference import execute, expect
 from under_settings import dump
 

@@ -504,7 +504,7 @@ from hipdnn_iree import Target
 from hipdnn_iree.provider.engines.iree.iree_engine import IreeEngine
 from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.provider.engines.foreign.discovery import open_plugin
-from hipdnn_iree.provider.graph import load
+from hipdnn_iree.provider.graph_files import load
 from hipdnn_iree.provider.reference.inputs import random_inputs
 
 now, cpu = settings(), Target.parse("cpu")

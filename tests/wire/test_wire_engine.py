@@ -35,7 +35,7 @@ from hipdnn_iree.graph_api.formats.flatbuffer.plan_envelope import (
     split_graph_and_plan,
 )
 from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import LONG, Record, Table, scalar
-from hipdnn_iree.provider.graph import loads
+from hipdnn_iree.provider.graph_files import loads
 
 # EngineDetails{engine_id, behavior_notes = [0]} as Google's flatc wrote it.
 FLATC = bytes.fromhex(

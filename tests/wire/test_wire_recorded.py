@@ -21,7 +21,7 @@ from hipdnn_iree.graph_api.ops.batchnorm_inference_variance_ext import (
 )
 from hipdnn_iree.jit import settings as knobs
 from hipdnn_iree.provider import verify
-from hipdnn_iree.provider.graph import loads
+from hipdnn_iree.provider.graph_files import loads
 from hipdnn_iree.provider.reference import expect
 
 # What November 2025 called the graph's types.
