@@ -5,8 +5,6 @@ Libraries are only ever loaded in processes of their own: foreign plugins and RO
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..graph_api.errors import HipdnnIreeError
+from ..jit.child_process import question
 from ..jit.settings import foreign, settings
 from ..provider.engines.foreign import discovery
 from ..provider.engines.foreign.discovery import BACKEND, backends
@@ -75,20 +74,7 @@ os._exit(0)  # what it does at the end of a process is not asked
 
 def _ask(library: Path, how: str = "look") -> dict[str, object] | str:
     """Load a plugin in a process of its own; return what it says, or why it does not."""
-    words = [sys.executable, "-I", "-c", _LOAD, str(library), how]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    except subprocess.TimeoutExpired:
-        return "it did not answer within 60 s"
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:] or [f"status {done.returncode}"]
-        return last[0]
-    last = done.stdout.splitlines()[-1:] or ["nothing"]
-    try:
-        found = json.loads(last[0])
-    except ValueError:
-        found = None
-    return found if isinstance(found, dict) else f"it answers {last[0][:200]!r}"
+    return question(_LOAD, str(library), how)
 
 
 def folders() -> list[Path]:
@@ -167,8 +153,8 @@ def _libpython() -> Iterator[Finding]:
 
 def _opens(library: str) -> bool:
     """Whether the system's loader finds a library."""
-    words = [sys.executable, "-I", "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", library]
-    return not subprocess.run(words, capture_output=True, timeout=60, check=False).returncode
+    code = "import ctypes, sys; ctypes.CDLL(sys.argv[1]); print('{}')"
+    return isinstance(question(code, library), dict)
 
 
 def _rocm() -> Iterator[Finding]:

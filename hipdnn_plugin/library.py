@@ -18,7 +18,7 @@ from pathlib import Path
 from .. import __version__
 from ..graph_api.errors import NotSupportedError
 from ..graph_api.files import replace_file
-from ..jit.compiler.python import interpreter
+from ..jit.child_process import interpreter
 from ..jit.settings import foreign, settings
 
 __all__ = ["NAME", "build", "install", "library", "read_record", "record"]

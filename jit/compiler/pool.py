@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ...graph_api.errors import CompileError
+from ..child_process import interpreter
 from ..options import WorkerOptions
 from .process import WorkerProcess
-from .python import interpreter
 
 __all__ = ["WorkerPool", "closed_error"]
 

@@ -33,20 +33,21 @@ from .wire import IDLE_EXIT, Message, Unframer, frame
 __all__ = ["main"]
 
 
-def main(parent: int, scratch: str, idle_s: float, warm: bool) -> NoReturn:
-    """Serve jobs from stdin until the host ``parent`` is gone.
+def main(host: str, scratch: str, idle: str, start: str) -> NoReturn:
+    """Serve jobs from stdin until the host is gone.
 
     Parameters
     ----------
-    parent : int
-        Process id of the host.
+    host : str
+        Its process id.
     scratch : str
         Folder for temporary files; the host removes it, or this process when the host is gone.
-    idle_s : float
+    idle : str
         Seconds without a job after which to leave.
-    warm : bool
-        Whether to load the compiler before the first job.
+    start : str
+        ``"warm"``: the compiler is loaded before the first job.
     """
+    parent, idle_s, warm = int(host), float(idle), start == "warm"
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected; 200 MB are not
     # Inherited from the host: a linker that is run must be waited for, and signals must come.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

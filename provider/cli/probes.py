@@ -234,13 +234,7 @@ print(json.dumps({"runtime_version": version.value, "devices": count.value, "err
 
 def _ask(libraries: list[str]) -> dict[str, Any]:
     """Load the library where a crash or a hang does no harm."""
-    import json
-    import subprocess
+    from ...jit.child_process import question
 
-    words = [sys.executable, "-I", "-c", _QUESTION, libraries[0]]
-    answer = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
-    if answer.returncode:
-        last = answer.stderr.strip().splitlines()[-1:] or [""]
-        return {"error": f"it ended with status {answer.returncode}: {last[0]}"}
-    found: dict[str, Any] = json.loads(answer.stdout)
-    return found
+    found = question(_QUESTION, libraries[0], timeout_s=30)
+    return found if isinstance(found, dict) else {"error": found}

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 from hipdnn_iree.graph_api.errors import CompileError
+from hipdnn_iree.jit.child_process import interpreter
 from hipdnn_iree.jit.compiler.client import CompileRequest
 from hipdnn_iree.jit.compiler.process import WorkerEnded, WorkerProcess
-from hipdnn_iree.jit.compiler.python import interpreter
 from hipdnn_iree.jit.compiler.wire import IDLE_EXIT
 from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.target import Target

@@ -14,7 +14,6 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from base64 import b64encode
 from contextlib import suppress
@@ -25,7 +24,7 @@ from typing import Any
 
 from ....graph_api.errors import Problem
 from ....graph_api.files import replace_file
-from ....jit.compiler.python import import_folder, interpreter
+from ....jit.child_process import ChildProcess, interpreter
 from ....jit.settings import foreign
 from ....jit.settings_table import Settings
 from ...engine_ids import engine_id
@@ -38,14 +37,6 @@ log = logging.getLogger("hipdnn_iree.foreign")
 
 # Part of every key: to be raised when the meaning of what is remembered changes.
 _VERSION = 1
-_BOOT = """\
-import sys
-sys.path.insert(0, sys.argv[1])
-from hipdnn_iree.provider.engines.foreign.probe_child import main
-del sys.path[0]
-sys.path += [path for path in [sys.argv[1], *sys.argv[4:]] if path not in sys.path]
-main(int(sys.argv[2]), int(sys.argv[3]))
-"""
 _MOST_FILES = 4000  # answers that are kept
 _START_S = 30  # for Python itself, on a machine that is busy
 _TAIL = 2000  # bytes of what a plugin printed
@@ -176,52 +167,42 @@ def _converse(
     limit = settings.foreign_timeout_s
     log.info("asking %s in a process of its own", request["path"])
     ours, theirs = os.pipe()
-    with tempfile.TemporaryFile(prefix="hipdnn-iree-") as printed:
-        try:
-            python = interpreter(settings.compiler_python)
-            words = [import_folder(), str(theirs), str(os.getpid()), *filter(None, sys.path)]
-            # A session of its own, to end it with all that the plugin may start.  Without buffers
-            # (-u is for C's stdout too) what it prints comes in order, and before a crash.
-            process = subprocess.Popen(
-                [python, "-P", "-u", "-W", "ignore", "-c", _BOOT, *words],
-                stdin=subprocess.PIPE,
-                stdout=printed,
-                stderr=printed,
-                pass_fds=(theirs,),
-                start_new_session=True,
-            )
-        except BaseException:
-            os.close(ours)
-            raise
-        finally:
-            os.close(theirs)
-        try:
-            assert process.stdin is not None
-            with suppress(BrokenPipeError), process.stdin:
-                process.stdin.write(json.dumps(request).encode())
-            answer, step, ended = _listen(ours, process, limit)
-        finally:
-            os.close(ours)
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        size = printed.seek(0, os.SEEK_END)
-        printed.seek(max(0, size - _TAIL))
-        said = tuple(printed.read().decode(errors="backslashreplace").split("\n"))
-        said = tuple(line for line in said if line.strip())
+    try:
+        child = ChildProcess(
+            interpreter(settings.compiler_python),
+            f"{__package__}.probe_child",
+            (str(theirs), str(os.getpid())),
+            filter(None, sys.path),
+            stdin=subprocess.PIPE,
+            unbuffered=True,
+            pass_fds=(theirs,),
+        )
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    try:
+        child.write(json.dumps(request).encode())
+        answer, step, ended = _listen(ours, child, limit)
+    finally:
+        os.close(ours)
+        status = child.end()
+    said = tuple(line for line in child.printed(_TAIL).split("\n") if line.strip())
+    child.close()
     problems = []
     if not ended:
         got = f"no answer within {limit:g} s"
         wanted, hint = "an answer", "HIPDNN_IREE_FOREIGN_TIMEOUT_S gives it more time"
         problems.append(problem("FOREIGN-04", step, got, wanted, hint))
-    elif process.returncode or answer is None:
+    elif status or answer is None:
         last = f": {said[-1][:300]}" if said else ""
-        problems.append(problem("FOREIGN-04", step, _end(process.returncode) + last, "an answer"))
+        problems.append(problem("FOREIGN-04", step, _end(status) + last, "an answer"))
     return answer, problems, said
 
 
 def _listen(
-    pipe: int, process: subprocess.Popen[bytes], limit: float
+    pipe: int, child: ChildProcess, limit: float
 ) -> tuple[dict[str, Any] | None, str, bool]:
     """Return the answer, the step that was reached, and whether the process ended by itself."""
     answer, step, data = None, "start", b""
@@ -237,9 +218,7 @@ def _listen(
             found = json.loads(line)
             answer, step = found.get("done", answer), found.get("step", step)
             deadline = time.monotonic() + limit  # for the next call
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(max(deadline - time.monotonic(), 0.01))
-    return answer, step, process.poll() is not None
+    return answer, step, child.wait(deadline - time.monotonic())
 
 
 def _end(status: int) -> str:

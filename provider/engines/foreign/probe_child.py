@@ -27,8 +27,9 @@ _PR_SET_PDEATHSIG = 1
 _SMALL_ID = 1 << 32
 
 
-def main(pipe: int, parent: int) -> None:
-    """Answer the request on stdin."""
+def main(descriptor: str, host: str) -> None:
+    """Answer the request on stdin into a pipe."""
+    pipe, parent = int(descriptor), int(host)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before that took hold
         os._exit(1)
