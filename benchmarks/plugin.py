@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hipdnn_iree.hipdnn_plugin import library
+from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.provider.graph_files import loads
 from hipdnn_iree.provider.sweep.machine import machine
 from plugin_host import Host, build_host, write_job
@@ -73,7 +74,7 @@ def once(host: Host, case: Case, calls: int) -> dict[str, float]:
 
 def measure(rounds: int, calls: int, folder: Path) -> dict[str, dict[str, dict[str, float]]]:
     """Return best and median of each figure, by graph."""
-    host = Host(build_host(folder / "host"), library.library())
+    host = Host(build_host(folder / "host"), library.library(settings()))
     cases = {name: Case(name, folder / name) for name in GRAPHS}
     seen: dict[str, list[dict[str, float]]] = {name: [] for name in GRAPHS}
     for number in range(rounds + 1):

@@ -1,8 +1,8 @@
-"""Where a handle's graphs run: a GPU's stream, or the CPU with host pointers.
+"""The device of a handle's graphs: a GPU and a stream of it, or the CPU with host pointers.
 
-A GPU is looked for only on a machine that has AMD's kernel driver; nothing of ROCm is loaded
-elsewhere.  A GPU that is there but cannot be used never turns into the CPU silently, as the
-pointers of the host are then no host pointers.
+HIP is asked for GPUs only on a machine that has AMD's kernel driver; nothing of ROCm is loaded
+elsewhere.  If there is a GPU that cannot be used, the CPU never takes its place silently: the
+host's pointers may be device memory.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from functools import lru_cache, partial
 
 from ..graph_api.errors import DeviceError
 from ..jit.runtime.hip import KERNEL_DRIVER, call, target_of
-from ..jit.settings import settings
 from ..jit.target import Target
 
-__all__ = ["CPU", "Place", "place_of", "synchronize"]
+__all__ = ["CPU", "Place", "place_of"]
 
 log = logging.getLogger("hipdnn_iree.plugin")
 
@@ -44,32 +43,26 @@ class Place:
 CPU = Place(Target.parse("cpu"))
 
 
-def place_of(stream: int) -> Place:
-    """Return where work for a stream runs.
+def place_of(stream: int, chosen: str) -> Place:
+    """Return the device that work for a stream runs on; ``chosen`` is ``plugin.device``.
 
     Raises
     ------
     DeviceError
         If there is a GPU that cannot be used, or one was asked for and there is none.
     """
-    chosen = settings().plugin_device
-    if chosen == "cpu" or (chosen == "auto" and not _gpus()):
+    if chosen == "cpu" or (chosen == "auto" and not _gpus(chosen)):
         return CPU
-    if not _gpus():
+    if not _gpus(chosen):
         raise DeviceError("HIPDNN_IREE_PLUGIN_DEVICE is hip, and HIP finds no device here")
     number = _hip("hipStreamGetDevice", stream) if stream else _hip("hipGetDevice")
     return Place(_target(int(number)), int(number), stream)
 
 
-def synchronize(stream: int) -> None:
-    """Wait until a stream is done; see `Place.stream`."""
-    _hip("hipStreamSynchronize", stream or None)
-
-
-@lru_cache(maxsize=1)
-def _gpus() -> int:
+@lru_cache(maxsize=2)
+def _gpus(chosen: str) -> int:
     """Return the number of HIP devices; 0 without asking HIP where no AMD GPU can be."""
-    if settings().plugin_device == "auto" and not os.path.exists(KERNEL_DRIVER):
+    if chosen == "auto" and not os.path.exists(KERNEL_DRIVER):
         return 0
     count = int(_hip("hipGetDeviceCount"))
     log.info("HIP has %d devices", count)

@@ -13,12 +13,15 @@ from pathlib import Path
 from .. import __version__
 from ..graph_api.errors import HipdnnIreeError
 from ..jit.child_process import question
-from ..jit.settings import foreign, settings
+from ..jit.runtime.hip import KERNEL_DRIVER
+from ..jit.settings import foreign
+from ..jit.settings_table import Settings
 from ..provider.engines.foreign import discovery
 from ..provider.engines.foreign.discovery import BACKEND, backends
 from . import library as files
+from .devices import place_of
 
-__all__ = ["Finding", "examine", "folders"]
+__all__ = ["Finding", "examine"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,31 +80,26 @@ def _ask(library: Path, how: str = "look") -> dict[str, object] | str:
     return question(_LOAD, str(library), how)
 
 
-def folders() -> list[Path]:
-    """Return the folders that hipDNN would look into for engine plugins."""
-    return discovery.folders(settings(), every=True)
-
-
-def examine(folder: Path | None = None) -> list[Finding]:
-    """Look at everything that hipDNN needs; ``folder`` is the plugin folder, when it is known."""
-    checks: tuple[Callable[[], Iterator[Finding]], ...] = (
+def examine(settings: Settings, folder: Path | None = None) -> list[Finding]:
+    """Check everything that hipDNN needs; ``folder`` is the plugin folder, if it is known."""
+    checks: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
         _packages,
         _library,
         _libpython,
         _rocm,
         _backend,
-        lambda: _folders([folder] if folder else folders()),
+        lambda now: _folders([folder] if folder else discovery.folders(now, every=True)),
     )
     found: list[Finding] = []
     for check in checks:
         try:
-            found += check()
+            found += check(settings)
         except (OSError, HipdnnIreeError) as error:
             found.append(Finding(getattr(check, "__name__", "").strip("_"), "problem", str(error)))
     return found
 
 
-def _packages() -> Iterator[Finding]:
+def _packages(_: Settings) -> Iterator[Finding]:
     from importlib.metadata import PackageNotFoundError, version
 
     needed = ("iree-base-compiler", "iree-base-runtime", "torch-mlir", "numpy", "ml_dtypes")
@@ -118,8 +116,8 @@ def _packages() -> Iterator[Finding]:
         yield Finding("packages", "ok", f"all there for {sys.executable}")
 
 
-def _library() -> Iterator[Finding]:
-    path = files.library()
+def _library(settings: Settings) -> Iterator[Finding]:
+    path = files.library(settings)
     found = _ask(path, "start")
     if isinstance(found, str):
         yield Finding("library", "problem", f"{path} does not load: {found}")
@@ -129,7 +127,7 @@ def _library() -> Iterator[Finding]:
         yield Finding("library", "ok", f"{path} loads and starts in a program with Python")
 
 
-def _libpython() -> Iterator[Finding]:
+def _libpython(_: Settings) -> Iterator[Finding]:
     """Whether a program without Python can start it; the places are those of plugin.c."""
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     chosen = foreign("HIPDNN_IREE_LIBPYTHON")["HIPDNN_IREE_LIBPYTHON"]
@@ -157,22 +155,19 @@ def _opens(library: str) -> bool:
     return isinstance(question(code, library), dict)
 
 
-def _rocm() -> Iterator[Finding]:
-    from ..jit.runtime.hip import KERNEL_DRIVER
-    from ..jit.settings import settings
-    from .devices import place_of
-
-    if settings().plugin_device == "cpu":
+def _rocm(settings: Settings) -> Iterator[Finding]:
+    chosen = settings.plugin_device
+    if chosen == "cpu":
         yield Finding(
             "device", "note", "the CPU with host pointers, as HIPDNN_IREE_PLUGIN_DEVICE says"
         )
         return
-    if settings().plugin_device == "auto" and not Path(KERNEL_DRIVER).exists():
+    if chosen == "auto" and not Path(KERNEL_DRIVER).exists():
         text = f"no AMD GPU ({KERNEL_DRIVER} is missing): the CPU serves, with host pointers"
         yield Finding("device", "note", text)
         return
     try:
-        place = place_of(0)
+        place = place_of(0, chosen)
     except HipdnnIreeError as error:
         yield Finding("device", "problem", str(error))
     else:
@@ -180,8 +175,8 @@ def _rocm() -> Iterator[Finding]:
         yield Finding("device", state, f"graphs are compiled for {place.target}")
 
 
-def _backend() -> Iterator[Finding]:
-    found = backends(settings())
+def _backend(settings: Settings) -> Iterator[Finding]:
+    found = backends(settings)
     if not found:
         text = f"{BACKEND} not found (LD_LIBRARY_PATH, ROCM_PATH, /opt/rocm, torch): install hipDNN"
         yield Finding("backend", "problem", text)

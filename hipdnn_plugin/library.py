@@ -1,9 +1,9 @@
-"""The plugin library as a file: where it is, how it is built, how it gets into a hipDNN folder.
+"""The plugin library as a file: finding it, building it, and copying it into a hipDNN folder.
 
-An installed package has it ready in ``engines/``.  A checkout, or a package that was built
-without a C compiler, builds it when it is first wanted, into the cache folder.  A library that
-does not stand in the site-packages of its Python has a record beside it, ``<library>.python``,
-of which Python it belongs to; ``native/plugin.c`` reads it.
+An installed package contains it in ``engines/``.  A checkout, or a package that was built without
+a C compiler, builds it at the first use, in the cache folder.  A library outside of the
+site-packages of its Python has a record of that Python in a file next to it, ``<library>.python``,
+which ``native/plugin.c`` reads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from .. import __version__
 from ..graph_api.errors import NotSupportedError
 from ..graph_api.files import replace_file
 from ..jit.child_process import interpreter
-from ..jit.settings import foreign, settings
+from ..jit.settings import foreign
+from ..jit.settings_table import Settings
 
 __all__ = ["NAME", "build", "install", "library", "read_record", "record"]
 
@@ -36,8 +37,8 @@ FLAGS = (
 )
 
 
-def library() -> Path:
-    """Return the library, which is built first where it was not shipped.
+def library(settings: Settings) -> Path:
+    """Return the library, which is built first if it was not shipped.
 
     Raises
     ------
@@ -47,12 +48,12 @@ def library() -> Path:
         If the cache folder cannot be written.
     """
     shipped = _HERE / "engines" / NAME
-    return shipped if shipped.is_file() else build(settings().cache_dir / "plugin")
+    return shipped if shipped.is_file() else build(settings.cache_dir / "plugin", settings)
 
 
-def build(folder: Path) -> Path:
-    """Build the library in a folder of its own below this one, unless it is there already."""
-    source, note = SOURCE.read_bytes(), record()
+def build(folder: Path, settings: Settings) -> Path:
+    """Build the library in a subfolder of its own, unless it exists already."""
+    source, note = SOURCE.read_bytes(), record(settings)
     facts = (source, note.encode(), " ".join(FLAGS).encode(), __version__.encode())
     place = folder / sha256(b"\0".join(facts)).hexdigest()[:16]
     wanted = place / NAME
@@ -66,7 +67,7 @@ def build(folder: Path) -> Path:
     return wanted
 
 
-def install(folder: Path) -> Path:
+def install(folder: Path, settings: Settings) -> Path:
     """Copy the library into a hipDNN plugin folder, with its record, and return the copy.
 
     Raises
@@ -76,26 +77,26 @@ def install(folder: Path) -> Path:
     OSError
         If the folder cannot be written.
     """
-    source = library()
+    source = library(settings)
     folder.mkdir(parents=True, exist_ok=True)
     wanted = folder / NAME
-    _place(source, wanted, record())
+    _place(source, wanted, record(settings))
     return wanted
 
 
-def record() -> str:
-    """Return the record of the Python that runs this: lines of ``key = value``."""
+def record(settings: Settings) -> str:
+    """Return the record of the running Python: lines of ``key = value``."""
     package = Path(__file__).resolve().parent.parent
     path = package.parent
     if (package / "pyproject.toml").is_file():  # a checkout, whose folders have generic names
         path = package / "typings" if (package / "typings" / "hipdnn_iree").is_dir() else package
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    python = interpreter(settings().compiler_python)
+    python = interpreter(settings.compiler_python)
     return f"python = {python}\nversion = {version}\npath = {path}\n"
 
 
 def read_record(library: Path) -> dict[str, str]:
-    """Return the record beside a library; empty when there is none."""
+    """Return the record of a library; empty if there is none."""
     try:
         text = Path(f"{library}.python").read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -105,9 +106,9 @@ def read_record(library: Path) -> dict[str, str]:
 
 
 def _place(source: Path, wanted: Path, note: str) -> None:
-    """Put a library and its record in place, each at once; who sees the first has the second."""
+    """Write a library and its record, each atomically; the record comes first."""
     for path, data in ((Path(f"{wanted}.python"), note.encode()), (wanted, source.read_bytes())):
-        replace_file(path, data, mode=0o644)  # whoever starts the host may read it
+        replace_file(path, data, mode=0o644)  # any user of the host may read it
 
 
 def _compile(out: Path) -> None:

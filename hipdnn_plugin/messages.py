@@ -17,7 +17,7 @@ from ..graph_api.formats.flatbuffer.engine_messages import (
     encode_details,
 )
 from ..graph_api.frozen import FrozenGraph
-from ..jit.settings import settings
+from ..jit.settings_table import Settings, with_values
 from ..jit.strategies import AUTO, Choice, merged, tables
 from ..provider.graph_files import loads
 from .abi import BehaviorNote
@@ -101,7 +101,7 @@ SETTINGS = {
     "hipdnn_iree.compiler.data_tiling": "compiler_data_tiling",
     "hipdnn_iree.runtime.driver": "runtime_driver",
 }
-"""Knob -> the field of `jit.settings.Settings` that it overrides for one plan."""
+"""Knob -> the field of `Settings` that it overrides for one plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +111,17 @@ class Config:
     Attributes
     ----------
     engine_id : int
-    settings : mapping
-        Overrides for `jit.settings.scope`.
+    settings : Settings
+        Those of the process, with the knobs that the configuration sets.
+    knobs : mapping
+        The same knobs, by their names of the IREE engine.
     workspace_limit : int
         Bytes.
     """
 
     engine_id: int
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Settings
+    knobs: Mapping[str, str] = field(default_factory=dict)
     workspace_limit: int = _NO_LIMIT
 
 
@@ -137,15 +140,15 @@ def graph(data: bytes) -> FrozenGraph:
     return loads(data, source="operation graph").freeze()
 
 
-def read_config(data: bytes) -> Config:
-    """Read an engine configuration; knobs that are not known here change nothing.
+def read_config(data: bytes, settings: Settings) -> Config:
+    """Read an engine configuration; unknown knobs are ignored.
 
     Raises
     ------
     FormatError
         If the buffer is damaged or not understood.
     SettingError
-        If a knob has a value that is not allowed; with all such knobs.
+        With all knobs whose value is not allowed.
     """
     given = decode_config(data)
     by_op = strategy_knobs() if set(given.knobs) - set(KNOBS) else {}
@@ -157,10 +160,14 @@ def read_config(data: bytes) -> Config:
     chosen = {SETTINGS[name]: str(value) for name, value in known.items() if name in SETTINGS}
     asked = {name.split(".")[1]: str(known[name]) for name in known if name in by_op}
     if asked:
-        chosen["compiler_strategies"] = " ".join(merged(settings().compiler_strategies, asked))
+        chosen["compiler_strategies"] = " ".join(merged(settings.compiler_strategies, asked))
+    # The engine's names are without the section of the setting.
+    knobs = {name.rpartition(".")[2]: str(known[name]) for name in known if name in SETTINGS}
+    knobs |= {f"{op}.strategy": strategy for op, strategy in asked.items()}
     return Config(
         given.engine_id,
-        chosen,
+        with_values(settings, **chosen),
+        knobs,
         int(known.get(WORKSPACE_LIMIT, _NO_LIMIT)),
     )
 

@@ -14,20 +14,21 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from ctypes import c_int64, c_size_t, c_uint32, c_void_p
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..graph_api.errors import DeviceError, SettingError
+from ..jit.lru import LruCache
+from ..jit.settings import settings
 from ..provider.plugin_abi import ConstData, Status
 from .abi import PluginError, read_bytes
 from .devices import Place, place_of
 
 if TYPE_CHECKING:
+    from ..provider.engines.iree.iree_engine import IreePlan
+    from .execution import Execution
     from .overrides import Shapes
-    from .program import Program, Run
 
 __all__ = ["Plugin"]
 
@@ -73,55 +74,61 @@ class Handle(_Object):
         """
         place = self._place
         if place is None:
-            place = self._place = place_of(self.stream)
+            place = self._place = place_of(self.stream, settings().plugin_device)
         return place
 
 
 class Context(_Object):
-    """A compiled plan, loaded for each stream, and each set of shapes, that it has been run on."""
+    """A plan, loaded for each stream and each set of shapes that it has been executed on."""
 
-    __slots__ = ("_last", "_lock", "_runs", "handle", "program")
+    __slots__ = ("_last", "_loaded", "handle", "plan")
 
-    def __init__(self, handle: Handle, program: Program) -> None:
+    def __init__(self, handle: Handle, plan: IreePlan) -> None:
         super().__init__()
         self.handle = handle.address
-        self.program = program
-        self._runs: OrderedDict[tuple[Place, Shapes | None], Run] = OrderedDict()
-        self._lock = threading.Lock()
+        self.plan = plan
+        self._loaded: LruCache[Execution] = LruCache(_REMEMBERED)
         self._last = handle.stream, self._load(handle, None)
 
-    def on(self, handle: Handle) -> Run:
-        """Return the plan for the handle's stream of now."""
-        stream, run = self._last
-        if handle.stream != stream:
-            run = self._load(handle, None)
-            self._last = handle.stream, run
-        return run
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes of workspace that the host allocates, for the shapes of the graph."""
+        from .execution import workspace_bytes
 
-    def at(self, handle: Handle, shapes: Shapes) -> Run:
-        """Return the plan for other shapes; it is compiled when they are new."""
-        if self.program.overrides is None:
+        return workspace_bytes(self.plan.workspace_bytes)
+
+    def on(self, handle: Handle) -> Execution:
+        """Return the plan on the current stream of the handle."""
+        stream, loaded = self._last
+        if handle.stream != stream:
+            loaded = self._load(handle, None)
+            self._last = handle.stream, loaded
+        return loaded
+
+    def at(self, handle: Handle, shapes: Shapes) -> Execution:
+        """Return the plan for other shapes; new shapes are compiled."""
+        if not self.plan.graph.is_override_shape_enabled:
             raise PluginError(Status.NOT_APPLICABLE, "the graph was not built for override shapes")
         return self._load(handle, shapes)
 
-    def _load(self, handle: Handle, shapes: Shapes | None) -> Run:
+    def _load(self, handle: Handle, shapes: Shapes | None) -> Execution:
         place = handle.place
-        if place.target.backend != self.program.target.backend:
-            raise DeviceError(f"the plan is for {self.program.target}, the stream's {place.target}")
-        key = place, shapes
-        with self._lock:
-            run = self._runs.get(key)
-            if run is None:
-                program = self.program
-                if shapes is not None and program.overrides is not None:
-                    program = program.overrides.program(shapes)
-                # The host's workspace has the size for the graph's own shapes.
-                small = program.workspace_bytes > self.program.workspace_bytes
-                run = self._runs[key] = program.load(place, own_workspace=small)
-                while len(self._runs) > _REMEMBERED:
-                    self._runs.popitem(last=False)
-            self._runs.move_to_end(key)
-        return run
+        if place.target.backend != self.plan.target.backend:
+            raise DeviceError(f"the plan is for {self.plan.target}, the stream's {place.target}")
+
+        def load() -> Execution:
+            from ..provider.engines.iree.iree_engine import IreePlan
+            from .execution import Execution
+
+            plan = self.plan if shapes is None else self.plan.with_shapes(shapes.by_uid())
+            assert isinstance(plan, IreePlan), plan  # with fixed sizes, as the graph's own
+            # The host's workspace has the size for the graph's own shapes.
+            small = plan.workspace_bytes > self.plan.workspace_bytes
+            stream = None if place.target.is_cpu else place.stream
+            loaded = plan.on_device(place.device_id, stream)
+            return Execution(loaded, 0 if small else self.workspace_bytes)
+
+        return self._loaded.get((place, shapes), load)
 
 
 class Plugin:
@@ -165,7 +172,7 @@ class Plugin:
         from . import serving
 
         try:
-            reasons = serving.reasons(data, own.place.target)
+            reasons = serving.reasons(data, own.place.target, settings())
         except (DeviceError, SettingError) as error:  # not of the graph; others may serve it
             log.error("no graph can be served: %s", error)
             return
@@ -184,7 +191,8 @@ class Plugin:
 
         own = self._handle(handle)
         data = read_bytes(graph) if graph else b""
-        self._give(out, lambda: serving.details(id, data, own.place.target if data else None))
+        target = own.place.target if data else None
+        self._give(out, lambda: serving.details(id, settings(), data, target))
 
     def destroy_engine_details(self, handle: int | None, data: int | None) -> None:
         """``hipdnnEnginePluginDestroyEngineDetails``."""
@@ -195,11 +203,12 @@ class Plugin:
         self, handle: int | None, config: int | None, graph: int | None, out: int | None
     ) -> None:
         """``hipdnnEnginePluginGetWorkspaceSize``: exact for code in the cache, else a guess."""
-        from . import serving
+        from . import messages, serving
 
         own, size = self._handle(handle), _slot(out, c_size_t)
-        data = read_bytes(config), read_bytes(graph)
-        size.value = serving.workspace_guess(*data, own.place.target)
+        chosen, data = read_bytes(config), read_bytes(graph)
+        wanted = messages.read_config(chosen, settings())
+        size.value = serving.workspace_guess(wanted, data, own.place.target)
 
     # ------------------------------------------------------------------ plans
 
@@ -209,10 +218,12 @@ class Plugin:
         """``hipdnnEnginePluginCreateExecutionContext``: compiles, or finds the code cached."""
         own, slot = self._handle(handle), _slot(out, c_void_p)
         slot.value = None
-        data = read_bytes(config), read_bytes(graph)
-        from . import serving
+        chosen, data = read_bytes(config), read_bytes(graph)
+        from . import messages, serving
 
-        slot.value = self._open(own, serving.build(*data, own.place.target))
+        target = own.place.target
+        wanted = messages.read_config(chosen, settings())
+        slot.value = self._open(own, serving.build(wanted, data, target))
 
     def destroy_execution_context(self, handle: int | None, context: int | None) -> None:
         """``hipdnnEnginePluginDestroyExecutionContext``."""
@@ -224,7 +235,7 @@ class Plugin:
     ) -> None:
         """``hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext``."""
         self._handle(handle)
-        _slot(out, c_size_t).value = self._context(context).program.workspace_bytes
+        _slot(out, c_size_t).value = self._context(context).workspace_bytes
 
     def execute_op_graph(
         self,
@@ -282,8 +293,8 @@ class Plugin:
         from . import payload
 
         self._handle(handle)
-        program = self._context(context).program
-        self._give(out, lambda: payload.save(program))
+        plan = self._context(context).plan
+        self._give(out, lambda: payload.save(plan))
 
     def destroy_serialized_execution_context(self, handle: int | None, data: int | None) -> None:
         """``hipdnnEnginePluginDestroySerializedExecutionContext``."""
@@ -298,9 +309,9 @@ class Plugin:
 
         own, slot = self._handle(handle), _slot(out, c_void_p)
         slot.value = None
-        program = payload.load(read_bytes(data), own.place.target)
+        plan = payload.load(read_bytes(data), own.place.target)
         try:
-            slot.value = self._open(own, program)
+            slot.value = self._open(own, plan)
         except DeviceError as error:  # sound, but not for this device
             raise PluginError(Status.NOT_APPLICABLE, str(error)) from error
 
@@ -312,8 +323,8 @@ class Plugin:
     def _context(self, address: int | None) -> Context:
         return _known(self._contexts, address, "execution context")
 
-    def _open(self, handle: Handle, program: Program) -> int:
-        context = Context(handle, program)
+    def _open(self, handle: Handle, plan: IreePlan) -> int:
+        context = Context(handle, plan)
         self._contexts[context.address] = context
         if handle.address not in self._handles:
             self._contexts.pop(context.address, None)

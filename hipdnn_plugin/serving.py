@@ -1,4 +1,4 @@
-"""From hipDNN's bytes to answers and programs: what of the plugin needs graphs and engines."""
+"""From hipDNN's bytes to answers and plans: what of the plugin needs graphs and engines."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from ..graph_api.formats.flatbuffer.wire_rules import is_damage
 from ..graph_api.frozen import FrozenGraph
 from ..jit import support
 from ..jit.options import BuildOptions
-from ..jit.settings import scope, settings
-from ..jit.settings_table import with_values
+from ..jit.settings_table import Settings
 from ..jit.strategies import choices
 from ..jit.target import Target
 from ..provider.engine_ids import engine_id
-from ..provider.engines.iree.iree_engine import IreeEngine
+from ..provider.engines.iree.iree_engine import IreeEngine, IreePlan
 from ..provider.plugin_abi import Status
 from . import messages
 from .abi import PluginError
-from .program import ALIGNMENT, Program
+from .execution import ALIGNMENT, workspace_bytes
 
 __all__ = ["ENGINE_ID", "RULES", "build", "details", "own", "reasons", "workspace_guess"]
 
@@ -43,19 +42,19 @@ def own(id: int) -> int:
     return ENGINE_ID
 
 
-def details(id: int, graph: bytes = b"", target: Target | None = None) -> bytes:
+def details(id: int, settings: Settings, graph: bytes = b"", target: Target | None = None) -> bytes:
     """Return the description of the engine, an ``EngineDetails`` buffer.
 
-    With a graph that is served for the target the knobs of its ops' strategies are in it.
+    For a graph that is served for the target it includes the knobs of its ops' strategies.
     """
     strategies = None
     if graph and target is not None:
         frozen, why = _answer(graph, target)
         strategies = choices(frozen, target) if frozen is not None and not why else None
-    return messages.details(own(id), vars(settings()), strategies)
+    return messages.details(own(id), vars(settings), strategies)
 
 
-def reasons(graph: bytes, target: Target) -> tuple[Problem, ...]:
+def reasons(graph: bytes, target: Target, settings: Settings) -> tuple[Problem, ...]:
     """Return why a graph is not served; nothing when it is.
 
     Raises
@@ -64,49 +63,46 @@ def reasons(graph: bytes, target: Target) -> tuple[Problem, ...]:
         If the buffer is damaged, which hipDNN's never is.
     """
     frozen, why = _answer(graph, target)
-    now = settings()
-    if frozen is None or why or not now.cache_require_precompiled:
+    if frozen is None or why or not settings.cache_require_precompiled:
         return why
     from ..jit.pipeline import cache_key, store
 
-    options = BuildOptions.of(now)
+    options = BuildOptions.of(settings)
     key = cache_key(frozen, target, options.code)
     if store(options.cache).get(key) is not None:
         return ()
     missing = Problem(
         rule="PRECOMPILED-01",
-        got=f"no code {key.digest[:16]} for {target} in {now.cache_dir}",
+        got=f"no code {key.digest[:16]} for {target} in {settings.cache_dir}",
         wanted="code for the graph, as HIPDNN_IREE_REQUIRE_PRECOMPILED is on",
         hint=f"hipdnn-iree compile GRAPH --target {target}",
     )
     return (missing,)
 
 
-def workspace_guess(config: bytes, graph: bytes, target: Target) -> int:
+def workspace_guess(config: messages.Config, graph: bytes, target: Target) -> int:
     """Return the bytes of workspace of code that is cached, else those of all virtual tensors."""
     from ..jit.pipeline import cache_key, store
 
-    chosen = messages.read_config(config)
-    own(chosen.engine_id)
+    own(config.engine_id)
     frozen = _served(graph, target)
-    with scope(**chosen.settings) as now:
-        options = BuildOptions.of(now)
+    options = BuildOptions.of(config.settings)
     entry = store(options.cache).get(cache_key(frozen, target, options.code))
     if entry is not None:
-        wanted = int(entry.manifest["workspace_bytes"])
-    else:
-        sizes = [s.data_type.nbytes(prod(s.dims)) for s in frozen.tensors.values() if s.virtual]
-        wanted = sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)
-    return wanted + ALIGNMENT if wanted else 0
+        return workspace_bytes(int(entry.manifest["workspace_bytes"]))
+    sizes = [s.data_type.nbytes(prod(s.dims)) for s in frozen.tensors.values() if s.virtual]
+    return workspace_bytes(sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes))
 
 
-def build(config: bytes, graph: bytes, target: Target) -> Program:
-    """Return the compiled graph, from the cache or by compiling.
+def build(config: messages.Config, graph: bytes, target: Target) -> IreePlan:
+    """Return the plan of a graph; its code is from the cache, or compiled.
 
     Raises
     ------
-    FormatError, SettingError
-        If a buffer is damaged, or a knob has a value that is not allowed.
+    FormatError
+        If the buffer is damaged.
+    SettingError
+        If a form that was chosen does not fit the graph.
     NotSupportedError
         If the graph is not served.
     PluginError
@@ -114,18 +110,19 @@ def build(config: bytes, graph: bytes, target: Target) -> Program:
     CompileError
         If the compiler fails.
     """
-    chosen = messages.read_config(config)
-    own(chosen.engine_id)
+    own(config.engine_id)
     frozen = _served(graph, target)
-    engine = IreeEngine(with_values(settings(), **chosen.settings))
-    program = Program.of(engine.build(frozen, target), chosen.settings)
-    if program.workspace_bytes > chosen.workspace_limit:
+    plan = IreeEngine(config.settings).build(frozen, target)
+    assert isinstance(plan, IreePlan), plan  # hipDNN's graphs have fixed sizes
+    plan.knobs = dict(config.knobs)
+    needed = workspace_bytes(plan.workspace_bytes)
+    if needed > config.workspace_limit:
         raise PluginError(
             Status.NOT_APPLICABLE,
-            f"the plan needs {program.workspace_bytes} bytes of workspace; "
-            f"{messages.WORKSPACE_LIMIT} is {chosen.workspace_limit}",
+            f"the plan needs {needed} bytes of workspace; "
+            f"{messages.WORKSPACE_LIMIT} is {config.workspace_limit}",
         )
-    return program
+    return plan
 
 
 @lru_cache(maxsize=32)

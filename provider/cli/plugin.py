@@ -8,6 +8,7 @@ import click
 
 from ...hipdnn_plugin import doctor as diagnosis
 from ...hipdnn_plugin import library
+from ...jit.settings import settings
 from .exits import CHECK_FAILED
 from .options import Group, State
 from .output import emit, say, shown
@@ -40,7 +41,7 @@ def path(state: State) -> None:
     """Say where the library is; it is built first where none was shipped."""
     from ... import __version__
 
-    found = library.library()
+    found = library.library(settings())
     if state.json:
         emit({"library": str(found), "folder": str(found.parent), "version": __version__})
         return
@@ -56,7 +57,7 @@ def install(state: State, folder: Path) -> None:
     Beside it goes a record of the Python that it belongs to.  hipDNN's default folder is
     hipdnn_plugins/engines beside libhipdnn_backend.so.
     """
-    copy = library.install(folder)
+    copy = library.install(folder, settings())
     if state.json:
         emit({"library": str(copy), "record": f"{copy}.python"})
         return
@@ -72,7 +73,7 @@ def doctor(state: State, folder: Path | None) -> None:
     FOLDER is the plugin folder to look at; by default HIPDNN_PLUGIN_DIR, else the folders
     beside the hipDNN backends that can be found.
     """
-    findings = diagnosis.examine(folder)
+    findings = diagnosis.examine(settings(), folder)
     stopped = [f for f in findings if f.state == "problem"]
     if state.json:
         emit({"ok": not stopped, "findings": [f.as_dict() for f in findings]})

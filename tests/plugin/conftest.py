@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from hipdnn_iree.hipdnn_plugin import library as library_module
+from hipdnn_iree.jit.settings import settings
 from plugin_host import Host, Job, build_host, write_job
 
 HERE = Path(__file__).parent
@@ -23,7 +24,7 @@ def host_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def library() -> Path:
-    return library_module.library()
+    return library_module.library(settings())
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,8 @@ import pytest
 from hipdnn_iree.graph_api.errors import NotSupportedError
 from hipdnn_iree.hipdnn_plugin import doctor, library
 from hipdnn_iree.hipdnn_plugin.doctor import Finding
+from hipdnn_iree.jit.settings import settings
+from hipdnn_iree.provider.engines.foreign import discovery
 
 
 def command(*words: object, env: dict[str, str] | None = None) -> tuple[int, str, str]:
@@ -61,32 +63,32 @@ def test_install_and_run(host: Any, tmp_path: Path) -> None:
 
 def test_doctor_of_a_good_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROCM_PATH", raising=False)
-    copy = library.install(tmp_path)
-    findings = doctor.examine(tmp_path)
+    copy = library.install(tmp_path, settings())
+    findings = doctor.examine(settings(), tmp_path)
     assert list(states(findings, "file").values()) == ["ok"]
     assert set(states(findings, "library").values()) == {"ok"}
     assert set(states(findings, "packages").values()) == {"ok"}
     assert "folder" not in {f.check for f in findings}
     twin = Path(shutil.copy(copy, tmp_path / "zz.so"))
     shutil.copy(f"{copy}.python", f"{twin}.python")
-    (clash,) = states(doctor.examine(tmp_path), "engine id").items()
+    (clash,) = states(doctor.examine(settings(), tmp_path), "engine id").items()
     assert clash[1] == "problem"
     assert str(twin) in clash[0]
 
 
 def test_doctor_tells_what_is_wrong_with_a_folder(tmp_path: Path) -> None:
     def only(check: str) -> tuple[str, str]:
-        (found,) = states(doctor.examine(tmp_path), check).items()
+        (found,) = states(doctor.examine(settings(), tmp_path), check).items()
         return found
 
     assert "is not in" in only("folder")[0]
-    built = library.library()
+    built = library.library(settings())
     versioned = Path(shutil.copy(built, tmp_path / f"{library.NAME}.1"))
     text, state = only("file")
     assert (state, "does not load" in text) == ("problem", True)
     link = tmp_path / library.NAME
     link.symlink_to(versioned)
-    found = states(doctor.examine(tmp_path), "file")
+    found = states(doctor.examine(settings(), tmp_path), "file")
     assert any(str(link) in text and state == "problem" for text, state in found.items())
     link.unlink()
     versioned.unlink()
@@ -100,7 +102,9 @@ def test_doctor_tells_what_is_wrong_with_a_folder(tmp_path: Path) -> None:
     copy.write_bytes(b"no library at all")
     text, state = only("file")
     assert (state, "does not load" in text) == ("problem", True)
-    assert "does not exist" in next(iter(states(doctor.examine(tmp_path / "nowhere"), "folder")))
+    assert "does not exist" in next(
+        iter(states(doctor.examine(settings(), tmp_path / "nowhere"), "folder"))
+    )
 
 
 def test_doctor_command(tmp_path: Path) -> None:
@@ -120,27 +124,30 @@ def test_doctor_finds_backends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     backend.write_bytes(b"")
     monkeypatch.setenv("ROCM_PATH", str(tmp_path))
     monkeypatch.delenv("HIPDNN_PLUGIN_DIR", raising=False)
-    assert backend in doctor.backends()
-    assert tmp_path / "lib" / "hipdnn_plugins" / "engines" in doctor.folders()
+    assert backend in discovery.backends(settings())
+    assert tmp_path / "lib" / "hipdnn_plugins" / "engines" in discovery.folders(
+        settings(), every=True
+    )
 
 
 def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(NotSupportedError, match="no C compiler"):
-        library.build(tmp_path / "cache")
+        library.build(tmp_path / "cache", settings())
     cc = tmp_path / "cc"
     cc.write_text("#!/bin/sh\necho broken compiler >&2\nexit 3\n")
     cc.chmod(0o755)
     with pytest.raises(NotSupportedError, match="broken compiler"):
-        library.build(tmp_path / "cache")
+        library.build(tmp_path / "cache", settings())
     assert not list((tmp_path / "cache").rglob("*.so"))
 
 
 def test_built_once_for_all_processes(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from hipdnn_iree.hipdnn_plugin import library;"
-        "print(library.build(Path(sys.argv[1])))"
+        "from hipdnn_iree.jit.settings import settings;"
+        "print(library.build(Path(sys.argv[1]), settings()))"
     )
     words = [sys.executable, "-c", code, str(tmp_path / "cache")]
     running = [

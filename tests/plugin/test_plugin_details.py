@@ -15,8 +15,11 @@ from hipdnn_iree.graph_api.formats.flatbuffer.engine_messages import (
 )
 from hipdnn_iree.hipdnn_plugin import messages, serving
 from hipdnn_iree.hipdnn_plugin.abi import PluginError, status_of
+from hipdnn_iree.hipdnn_plugin.execution import workspace_bytes
 from hipdnn_iree.jit.settings import scope, settings
+from hipdnn_iree.jit.settings_table import with_values
 from hipdnn_iree.jit.target import Target
+from hipdnn_iree.provider.engines.iree.iree_engine import IreePlan
 from hipdnn_iree.provider.plugin_abi import Status
 
 GRAPHS = Path(__file__).parents[1] / "data" / "opgraphs"
@@ -28,12 +31,20 @@ def config(**knobs: Any) -> bytes:
     return encode_config(EngineConfig(engine_id=serving.ENGINE_ID, knobs=named))
 
 
+def read(config: bytes) -> messages.Config:
+    return messages.read_config(config, settings())
+
+
+def built(config: bytes, graph: bytes, target: Target) -> IreePlan:
+    return serving.build(read(config), graph, target)
+
+
 def data(name: str) -> bytes:
     return (GRAPHS / f"{name}.bin").read_bytes()
 
 
 def test_details() -> None:
-    found = decode_details(serving.details(serving.ENGINE_ID))
+    found = decode_details(serving.details(serving.ENGINE_ID, settings()))
     assert found.engine_id == serving.ENGINE_ID
     assert found.behavior_notes == (0, 3, 4)
     knobs = {knob.id: knob for knob in found.knobs}
@@ -41,7 +52,7 @@ def test_details() -> None:
     assert knobs["hipdnn_iree.compiler.opt_level"].range.values == ("O0", "O1", "O2", "O3")
     assert knobs[messages.WORKSPACE_LIMIT].default == 2**63 - 1
     with scope(compiler_opt_level="O1"):
-        again = decode_details(serving.details(0))
+        again = decode_details(serving.details(0, settings()))
     assert {k.id: k.default for k in again.knobs}["hipdnn_iree.compiler.opt_level"] == "O1"
 
 
@@ -57,9 +68,10 @@ def test_knobs_stand_for_settings() -> None:
 
 def test_config_of_any_era() -> None:
     recorded = (GRAPHS / "engine_config_4242001.cfg").read_bytes()
-    assert messages.read_config(recorded).engine_id == 4242001
-    found = messages.read_config(config(hipdnn_iree__compiler__opt_level="O1", other__knob=3))
-    assert found.settings == {"compiler_opt_level": "O1"}
+    assert read(recorded).engine_id == 4242001
+    found = read(config(hipdnn_iree__compiler__opt_level="O1", other__knob=3))
+    assert found.settings == with_values(settings(), compiler_opt_level="O1")
+    assert found.knobs == {"opt_level": "O1"}
 
 
 @pytest.mark.parametrize(
@@ -77,19 +89,19 @@ def test_config_of_any_era() -> None:
 )
 def test_bad_knob(knobs: dict[str, Any]) -> None:
     with pytest.raises(SettingError, match="allowed: ") as caught:
-        messages.read_config(config(**knobs))
+        read(config(**knobs))
     assert status_of(caught.value) is Status.INVALID_VALUE
 
 
 def test_strategies_of_a_graphs_ops_are_knobs() -> None:
     graph = data("fused_conv_bias_relu_f32_nchw")
-    knobs = {k.id: k for k in decode_details(serving.details(0, graph, CPU)).knobs}
+    knobs = {k.id: k for k in decode_details(serving.details(0, settings(), graph, CPU)).knobs}
     strategy = knobs["hipdnn_iree.conv_fprop.strategy"]
     assert strategy.range is not None
     assert {"auto", "direct", "plain", strategy.default} <= set(strategy.range.values)
     assert "shifted_sum" not in strategy.range.values  # which is for depthwise convolutions
     assert "hipdnn_iree.sdpa.strategy" not in knobs
-    gfx = decode_details(serving.details(0, graph, Target.parse("gfx942"))).knobs
+    gfx = decode_details(serving.details(0, settings(), graph, Target.parse("gfx942"))).knobs
     strategy = next(k for k in gfx if k.id == "hipdnn_iree.conv_fprop.strategy")
     assert strategy.range is not None
     assert strategy.range.values == ("auto", "direct", "plain")
@@ -97,49 +109,48 @@ def test_strategies_of_a_graphs_ops_are_knobs() -> None:
 
 def test_a_chosen_strategy_is_a_setting_beside_those_that_are_set() -> None:
     with scope(compiler_strategies="matmul=plain"):
-        found = messages.read_config(config(hipdnn_iree__conv_fprop__strategy="plain"))
-    with scope(**found.settings) as now:
-        assert now.compiler_strategies == ("conv_fprop=plain", "matmul=plain")
+        found = read(config(hipdnn_iree__conv_fprop__strategy="plain"))
+    assert found.settings.compiler_strategies == ("conv_fprop=plain", "matmul=plain")
+    assert found.knobs == {"conv_fprop.strategy": "plain"}
     graph = data("fused_conv_bias_relu_f32_nchw")
     with pytest.raises(SettingError, match="does not fit node"):
-        serving.build(config(hipdnn_iree__conv_fprop__strategy="shifted_sum"), graph, CPU)
+        built(config(hipdnn_iree__conv_fprop__strategy="shifted_sum"), graph, CPU)
     with pytest.raises(SettingError, match="allowed: auto, direct"):
-        messages.read_config(config(hipdnn_iree__conv_fprop__strategy="quick"))
+        read(config(hipdnn_iree__conv_fprop__strategy="quick"))
 
 
 def test_damaged_config() -> None:
     with pytest.raises(FormatError):
-        messages.read_config(b"no configuration")
+        read(b"no configuration")
 
 
 def test_workspace_guess_is_exact_once_compiled_and_can_be_limited() -> None:
     graph = data("bn_train_running_epsval_f32_nchw")
     with scope(compiler_opt_level="O2"):  # not compiled by any other test
-        before = serving.workspace_guess(config(), graph, CPU)
-        program = serving.build(config(), graph, CPU)
-        assert serving.workspace_guess(config(), graph, CPU) == program.workspace_bytes
+        before = serving.workspace_guess(read(config()), graph, CPU)
+        plan = built(config(), graph, CPU)
+        wanted = workspace_bytes(plan.workspace_bytes)
+        assert serving.workspace_guess(read(config()), graph, CPU) == wanted
     assert before >= 0
-    wanted = program.workspace_bytes
     if wanted:
         with pytest.raises(PluginError, match="bytes of workspace") as caught:
-            serving.build(config(global__workspace_size_limit=wanted - 1), graph, CPU)
+            built(config(global__workspace_size_limit=wanted - 1), graph, CPU)
         assert caught.value.status is Status.NOT_APPLICABLE
-    assert serving.build(config(global__workspace_size_limit=wanted), graph, CPU) is not None
+    assert built(config(global__workspace_size_limit=wanted), graph, CPU) is not None
 
 
 def test_knob_decides_how_it_is_compiled_and_run() -> None:
     from under_settings import cache_key, store
 
     graph = data("fused_conv_bias_relu_f32_nchw")
-    serving.build(config(hipdnn_iree__compiler__opt_level="O1"), graph, CPU)
+    built(config(hipdnn_iree__compiler__opt_level="O1"), graph, CPU)
     with scope(compiler_opt_level="O1"):
         assert store().get(cache_key(messages.graph(graph), CPU)) is not None
-    serving.build(config(hipdnn_iree__compiler__data_tiling="off"), graph, CPU)
+    built(config(hipdnn_iree__compiler__data_tiling="off"), graph, CPU)
     with scope(compiler_data_tiling="off"):
         assert store().get(cache_key(messages.graph(graph), CPU)) is not None
     for driver in ("local-sync", "local-task"):
-        program = serving.build(config(hipdnn_iree__runtime__driver=driver), graph, CPU)
-        assert program.driver == driver
+        assert built(config(hipdnn_iree__runtime__driver=driver), graph, CPU).driver == driver
 
 
 def test_a_graph_that_is_not_precompiled_is_left_to_others(
@@ -147,23 +158,23 @@ def test_a_graph_that_is_not_precompiled_is_left_to_others(
 ) -> None:
     graph = data("pw_relu_all")
     monkeypatch.setenv("HIPDNN_IREE_CACHE_DIR", str(tmp_path))
-    assert serving.reasons(graph, CPU) == ()
+    assert serving.reasons(graph, CPU, settings()) == ()
     monkeypatch.setenv("HIPDNN_IREE_REQUIRE_PRECOMPILED", "on")
-    (why,) = serving.reasons(graph, CPU)
+    (why,) = serving.reasons(graph, CPU, settings())
     assert why.rule == "PRECOMPILED-01"
     assert str(tmp_path) in why.got
     with pytest.raises(NotPrecompiledError) as caught:  # a host that asks all the same
-        serving.build(config(), graph, CPU)
+        built(config(), graph, CPU)
     assert status_of(caught.value) is Status.NOT_APPLICABLE
     precompile([messages.graph(graph)])
-    assert serving.reasons(graph, CPU) == ()
-    assert serving.build(config(), graph, CPU) is not None
+    assert serving.reasons(graph, CPU, settings()) == ()
+    assert built(config(), graph, CPU) is not None
 
 
 def test_foreign_engine() -> None:
     other = encode_config(EngineConfig(engine_id=1))
     with pytest.raises(PluginError, match="engine 1 is not of this plugin"):
-        serving.build(other, data("pw_relu_all"), CPU)
+        built(other, data("pw_relu_all"), CPU)
 
 
 def test_unsupported_graph_is_no_error() -> None:
@@ -174,6 +185,6 @@ def test_unsupported_graph_is_no_error() -> None:
     x = g.tensor(dims=(4, 4), name="x")
     x.ragged_offset_uid = g.tensor(dims=(5, 1, 1, 1), data_type="int32", name="rows").uid
     g.relu(x).set_output()
-    reasons = serving.reasons(encode(g.freeze()), CPU)
+    reasons = serving.reasons(encode(g.freeze()), CPU, settings())
     assert reasons
     assert all(reason.rule for reason in reasons)

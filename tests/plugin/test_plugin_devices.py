@@ -13,10 +13,16 @@ import pytest
 from hipdnn_iree.graph_api.errors import DeviceError
 from hipdnn_iree.graph_api.formats.flatbuffer.engine_messages import EngineConfig, encode_config
 from hipdnn_iree.hipdnn_plugin import devices
-from hipdnn_iree.hipdnn_plugin.devices import CPU, place_of
+from hipdnn_iree.hipdnn_plugin.devices import CPU, Place, place_of
 from hipdnn_iree.hipdnn_plugin.plugin import Plugin
 from hipdnn_iree.hipdnn_plugin.serving import ENGINE_ID
+from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.provider.plugin_abi import ConstData
+
+
+def place(stream: int) -> Place:
+    return place_of(stream, settings().plugin_device)
+
 
 GRAPH = (Path(__file__).parents[1] / "data" / "opgraphs" / "pw_relu_all.bin").read_bytes()
 
@@ -69,21 +75,21 @@ def test_no_kernel_driver_no_question(
 ) -> None:
     found = hip("gfx942")
     monkeypatch.setattr(devices, "KERNEL_DRIVER", str(tmp_path / "none"))
-    assert place_of(0) == place_of(0x1000) == CPU
+    assert place(0) == place(0x1000) == CPU
     assert found.asked == []
 
 
 def test_target_is_that_of_the_streams_device(hip: Any) -> None:
     hip("gfx90a:sramecc+:xnack-", "gfx942:sramecc+:xnack-")
-    first, second = place_of(0x1000), place_of(0x2001)
+    first, second = place(0x1000), place(0x2001)
     assert (str(first.target), first.device_id, first.stream) == ("gfx90a:sramecc+:xnack-", 0, 4096)
     assert (second.target.arch, second.device_id) == ("gfx942", 1)
-    assert (place_of(0).device_id, place_of(0).stream) == (0, 0)
+    assert (place(0).device_id, place(0).stream) == (0, 0)
 
 
 def test_driver_without_devices_is_the_cpu(hip: Any) -> None:
     hip()
-    assert place_of(0) == CPU
+    assert place(0) == CPU
 
 
 def test_a_gpu_that_cannot_be_used_is_not_the_cpu(
@@ -91,16 +97,16 @@ def test_a_gpu_that_cannot_be_used_is_not_the_cpu(
 ) -> None:
     hip("gfx1100")
     with pytest.raises(DeviceError, match="gfx1100; code is made for gfx908"):
-        place_of(0)
+        place(0)
     monkeypatch.setenv("HIPDNN_IREE_PLUGIN_DEVICE", "cpu")
-    assert place_of(0) == CPU
+    assert place(0) == CPU
 
 
 def test_hip_asked_for_and_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """With hip-python as it is: ROCm is not installed, or finds no device."""
     monkeypatch.setenv("HIPDNN_IREE_PLUGIN_DEVICE", "hip")
     with pytest.raises(DeviceError, match="HIP"):
-        place_of(0)
+        place(0)
 
 
 def test_errors_of_hip_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,14 +121,12 @@ def test_errors_of_hip_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     answers: dict[str, Any] = {
         "hipGetDeviceCount": (Status.hipErrorNoDevice, 0),
         "hipStreamGetDevice": (Status.hipErrorInvalidHandle, 0),
-        "hipStreamSynchronize": (Status.hipSuccess,),
         "hipGetDevice": (Status.hipSuccess, 3),
     }
     hip = SimpleNamespace(**{n: lambda *_, a=a: a for n, a in answers.items()})
     monkeypatch.setitem(sys.modules, "hip", SimpleNamespace(hip=hip))
     assert devices._hip("hipGetDeviceCount") == 0
     assert devices._hip("hipGetDevice") == 3
-    devices.synchronize(0)
     with pytest.raises(DeviceError, match="hipStreamGetDevice failed: hipErrorInvalidHandle"):
         devices._hip("hipStreamGetDevice", 5)
     with pytest.raises(DeviceError, match="HIPDNN_IREE_PLUGIN_DEVICE=cpu"):
@@ -132,10 +136,8 @@ def test_errors_of_hip_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_streams_device_lives_as_long_as_its_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     import gc
 
-    from hipdnn_iree.hipdnn_plugin import program
-    from hipdnn_iree.hipdnn_plugin.devices import Place
     from hipdnn_iree.jit.runtime.device import Device
-    from hipdnn_iree.jit.target import Target
+    from hipdnn_iree.provider.engines.iree.iree_engine import open_device
 
     opened: list[tuple[str, int, int]] = []
 
@@ -148,14 +150,13 @@ def test_a_streams_device_lives_as_long_as_its_plans(monkeypatch: pytest.MonkeyP
         return Opened()
 
     monkeypatch.setattr(Device, "open", stand_in)
-    one, two = (Place(Target.parse("gfx942"), 1, stream) for stream in (0x10, 0x20))
-    first = program._device("hip", one)
-    assert program._device("hip", one) is first
-    assert program._device("hip", two) is not first
+    first = open_device("hip", 0, 1, 0x10)
+    assert open_device("hip", 0, 1, 0x10) is first
+    assert open_device("hip", 0, 1, 0x20) is not first
     assert opened == [("hip", 1, 0x10), ("hip", 1, 0x20)]
     del first
     gc.collect()
-    program._device("hip", one)
+    open_device("hip", 0, 1, 0x10)
     assert len(opened) == 3
 
 

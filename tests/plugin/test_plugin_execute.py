@@ -51,18 +51,21 @@ def test_plan_as_bytes(host: Any, make_job: Any, tmp_path: Path) -> None:
 def test_plan_for_another_device_is_not_applicable(
     host: Any, make_job: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hipdnn_iree.hipdnn_plugin import payload, serving
+    from hipdnn_iree.hipdnn_plugin import messages, payload, serving
+    from hipdnn_iree.jit.settings import settings
     from hipdnn_iree.jit.target import Target
+    from hipdnn_iree.provider.artifacts import save
 
     job = make_job(data(SIMPLE))
-    program = serving.build(job.arguments[1].read_bytes(), data(SIMPLE), Target.parse("gfx942"))
-    (tmp_path / "gpu").write_bytes(payload.save(program))
+    config = messages.read_config(job.arguments[1].read_bytes(), settings())
+    plan = serving.build(config, data(SIMPLE), Target.parse("gfx942"))
+    (tmp_path / "gpu").write_bytes(payload.save(plan))
     facts = host.run("restore", tmp_path / "gpu", job.arguments[2])
     assert facts["status"] == "5"
-    assert "the plan is for gfx942; the device is cpu" in facts["error"]
-    monkeypatch.setattr(payload, "_runtime_version", lambda: "1.2.3")
-    program = serving.build(job.arguments[1].read_bytes(), data(SIMPLE), Target.parse("cpu"))
-    (tmp_path / "old").write_bytes(payload.save(program))
+    assert "the serialized context has no plan for cpu; it has: gfx942" in facts["error"]
+    monkeypatch.setattr(save, "made_with", lambda: {"iree-base-runtime": "1.2.3"})
+    plan = serving.build(config, data(SIMPLE), Target.parse("cpu"))
+    (tmp_path / "old").write_bytes(payload.save(plan))
     facts = host.run("restore", tmp_path / "old", job.arguments[2])
     assert (facts["status"], "IREE 1.2.3" in facts["error"]) == ("5", True)
 

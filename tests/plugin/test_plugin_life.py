@@ -152,10 +152,11 @@ def test_installed_in_the_site_packages_of_an_environment(
 ) -> None:
     """Without a record: the place says which Python it is, and pyvenv.cfg where that is from."""
     from hipdnn_iree.hipdnn_plugin.library import record
+    from hipdnn_iree.jit.settings import settings
 
     bare_environment(tmp_path)
     (site,) = (tmp_path / "bare").glob("lib/python*/site-packages")
-    package = dict(line.split(" = ") for line in record().splitlines())["path"]
+    package = dict(line.split(" = ") for line in record(settings()).splitlines())["path"]
     folders = [sysconfig.get_path("purelib"), package]
     (site / "borrowed.pth").write_text("\n".join(folders) + "\n")
     engines = site / "hipdnn_iree" / "hipdnn_plugin" / "engines"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import logging
 import sys
 from collections.abc import Callable
@@ -15,13 +14,18 @@ from unittest.mock import patch
 import pytest
 from hipdnn_iree.graph_api.errors import ArtifactError
 from hipdnn_iree.graph_api.formats.flatbuffer.engine_messages import EngineConfig, encode_config
-from hipdnn_iree.hipdnn_plugin import doctor, payload, serving
+from hipdnn_iree.hipdnn_plugin import doctor, messages, payload, serving
 from hipdnn_iree.hipdnn_plugin.abi import PluginError, read_bytes, status_of
+from hipdnn_iree.hipdnn_plugin.execution import Execution
 from hipdnn_iree.hipdnn_plugin.overrides import read_shapes
 from hipdnn_iree.hipdnn_plugin.plugin import Plugin
 from hipdnn_iree.jit.container import Container, pack
+from hipdnn_iree.jit.runtime.arrays import empty
+from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.target import Target
-from hipdnn_iree.provider.plugin_abi import ConstData, Status
+from hipdnn_iree.provider.engines.host_memory import arguments_of
+from hipdnn_iree.provider.engines.iree.iree_engine import IreePlan
+from hipdnn_iree.provider.plugin_abi import ConstData, DeviceBuffer, Status
 
 GRAPHS = Path(__file__).parents[1] / "data" / "opgraphs"
 SIMPLE = (GRAPHS / "pw_relu_all.bin").read_bytes()
@@ -151,78 +155,81 @@ def test_a_wrong_setting_leaves_graphs_to_other_engines(
     assert status(call, handle, config.address, graph.address, where) is Status.INVALID_VALUE
 
 
-def manifest_of(data: bytes) -> Any:
-    body = Container(data).body
-    del body["parts"]
-    return body
+def test_buffers_of_other_tensors_are_ignored() -> None:
+    """Even if they are null."""
+    plan = simple_plan()
+    memory = {uid: empty(spec) for uid, spec in arguments_of(plan.graph).items()}
+    for array in memory.values():
+        array[...] = 9
+    pairs = [(uid, array.ctypes.data) for uid, array in memory.items()]
+    buffers = (DeviceBuffer * 4)(*(DeviceBuffer(*pair) for pair in [*pairs, (987654, None)]))
+    run = Execution(plan, 0)
+    for count in (len(pairs) + 1, len(pairs)):
+        memory[plan.graph.outputs[0]][...] = 7
+        run(None, ctypes.addressof(buffers), count)
+        assert (memory[plan.graph.outputs[0]] == 2).all()  # its upper limit
 
 
-def rewritten(data: bytes, manifest: bytes) -> bytes:
-    """Return a plan with another manifest, and checksums that fit."""
-    code = {"module.vmfb": Container(data).part("module.vmfb")}
-    body = manifest.removeprefix(b"{")
-    sealed = b'{"seal": "%s",\n' % sha256(body).hexdigest().encode() + body
-    with patch("hipdnn_iree.jit.container.seal", lambda _: sealed):
-        return pack({}, code)
+def simple_plan() -> IreePlan:
+    config = messages.read_config(CONFIG, settings())
+    return serving.build(config, SIMPLE, Target.parse("cpu"))
+
+
+def opened() -> tuple[Any, dict[str, bytes]]:
+    """Return the manifest and the parts of a plan as bytes."""
+    container = Container(payload.save(simple_plan()))
+    manifest = container.body
+    del manifest["parts"]
+    return manifest, {name: container.part(name) for name in container.names}
 
 
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("sha256",), 5),
-        (("sha256",), None),
-        (("sha256",), "0" * 64),
-        (("target",), 5),
-        (("uids",), []),
-        (("uids", 0), 1.5),
-        (("uids", 0), 2**70),
-        (("names",), ["a"]),
-        (("names", 0), {}),
-        (("driver",), "gpu"),
-        (("driver",), 5),
-        (("signature", "args"), []),
-        (("signature", "args", 0, "dims"), ""),
-        (("signature", "args", 0, "dims"), [2**70]),
-        (("signature", "args", 0, "output"), "yes"),
-        (("signature", "workspace_bytes"), -1),
-        (("signature", "workspace_bytes"), 2**70),
-        ((), []),
-        ((), 5),
+        (("plans", 0, "code"), 5),
+        (("plans", 0, "code"), None),
+        (("plans", 0, "engine_id"), 5),
+        (("plans", 0, "target"), 5),
+        (("plans", 0, "signature", "args"), []),
+        (("plans", 0, "signature", "args", 0, "dims"), ""),
+        (("plans", 0, "signature", "args", 0, "dims"), [2**70]),
+        (("plans", 0, "signature", "args", 0, "output"), "yes"),
+        (("plans", 0, "workspace_bytes"), -1),
+        (("plans", 0, "workspace_bytes"), 2**70),
+        (("plans",), 5),
+        (("graph",), 5),
+        (("graph", "digest"), "0" * 64),
+        (("format",), "another"),
+        (("version",), 99),
     ],
 )
 def test_plan_whose_manifest_is_wrong(
     plugin: Plugin, path: tuple[str | int, ...], value: object
 ) -> None:
     """The checksum is right: somebody else has written it."""
-    data = payload.save(serving.build(CONFIG, SIMPLE, Target.parse("cpu")))
-    manifest = manifest_of(data)
+    manifest, parts = opened()
     slot = manifest
     for key in path[:-1]:
         slot = slot[key]
-    if path:
-        slot[path[-1]] = value
-    else:
-        manifest = value
-    if not isinstance(manifest, dict):
-        refused(plugin, rewritten(data, json.dumps(manifest).encode()))
-        return
-    refused(plugin, pack(manifest, {"module.vmfb": Container(data).part("module.vmfb")}))
+    slot[path[-1]] = value
+    refused(plugin, pack(manifest, parts))
 
 
-@pytest.mark.parametrize(
-    "more", [{"graph": 5, "settings": {}}, {"graph": "", "settings": {"a": 1}}, {"graph": ""}]
-)
-def test_plan_whose_manifest_has_a_wrong_graph(plugin: Plugin, more: dict[str, object]) -> None:
-    """It would be read by the first call with override shapes only."""
-    data = payload.save(serving.build(CONFIG, SIMPLE, Target.parse("cpu")))
-    manifest = manifest_of(data)
-    refused(plugin, pack({**manifest, **more}, {"module.vmfb": b""}))
+def test_plan_whose_parts_are_wrong(plugin: Plugin) -> None:
+    """Another graph, other code, a part less: each with checksums that fit."""
+    manifest, parts = opened()
+    for name in parts:
+        refused(plugin, pack(manifest, {**parts, name: b"{}"}))
+        refused(plugin, pack(manifest, {n: data for n, data in parts.items() if n != name}))
+    refused(plugin, b"no archive")
 
 
 def test_plan_whose_manifest_is_no_json(plugin: Plugin) -> None:
-    data = payload.save(serving.build(CONFIG, SIMPLE, Target.parse("cpu")))
-    for text in (b"{", b"\xff", b"[" * 100_000):
-        refused(plugin, rewritten(data, text))
+    _, parts = opened()
+    for text in (b"{", b"\xff", b"[" * 100_000, b"[]", b"5"):
+        sealed = b'{"seal": "%s",\n' % sha256(text).hexdigest().encode() + text
+        with patch("hipdnn_iree.jit.container.seal", lambda _, sealed=sealed: sealed):
+            refused(plugin, pack({}, parts))
 
 
 def refused(plugin: Plugin, data: bytes) -> None:
@@ -261,7 +268,7 @@ def test_doctor_asks_the_loader_for_libpython(
     """As the library does where the installation has no file of that name."""
     monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
     monkeypatch.setattr(doctor, "_opens", lambda name: there)
-    (found,) = doctor._libpython()
+    (found,) = doctor._libpython(settings())
     assert found.state == ("ok" if there else "problem")
 
 
@@ -269,6 +276,6 @@ def test_doctor_names_a_libpython_that_is_not_there(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HIPDNN_IREE_LIBPYTHON", str(tmp_path / "none.so"))
-    (found,) = doctor._libpython()
+    (found,) = doctor._libpython(settings())
     assert found.state == "problem"
     assert str(tmp_path / "none.so") in found.text

@@ -6,19 +6,16 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ....graph_api.frozen import FrozenGraph
 from ....graph_api.layout import strides_in_order
 from ....jit.pipeline import Compiled, signature_of
+from ....jit.runtime.executable import Executable
+from ....jit.runtime.loaded_module import LoadedModule
 from ....jit.signature import ArgSpec
 from ...dynamic_plan import DynamicPlan
 from ...plan import Plan
-from .iree_engine import IreePlan, driver_for, load
-
-if TYPE_CHECKING:
-    from ....jit.runtime.executable import Executable
-    from ....jit.runtime.loaded_module import LoadedModule
+from .iree_engine import IreePlan, driver_for, load, open_device
 
 __all__ = ["DynamicIreePlan", "SizedPlan"]
 
@@ -43,13 +40,8 @@ class DynamicIreePlan(DynamicPlan):
         """Return the code on a device; it is loaded once for each driver."""
         with self._loading:
             if driver not in self._modules:
-                self._modules[driver] = load(
-                    self.compiled,
-                    driver,
-                    self.target,
-                    self.maker.settings.runtime_threads,
-                    self.seconds,
-                )
+                device = open_device(driver, self.maker.settings.runtime_threads)
+                self._modules[driver] = load(self.compiled, device, self.target, self.seconds)
             return self._modules[driver]
 
     def _at(self, graph: FrozenGraph, sizes: Mapping[str, int]) -> Plan:
@@ -87,8 +79,6 @@ class SizedPlan(IreePlan):
     @cached_property
     def executable(self) -> Executable:
         """The code with the arguments of these sizes."""
-        from ....jit.runtime.executable import Executable
-
         uids = (*self.whole.graph.outputs, *self.whole.graph.inputs)
         names = [self.graph.tensors[u].name for u in uids]
         return Executable(self.whole.module(self.driver), self.compiled.signature, uids, names)

@@ -15,6 +15,9 @@ from ....graph_api.ops import OPS
 from ....jit import support
 from ....jit.options import BuildOptions, CompileOptions
 from ....jit.pipeline import Compiled, compile_source, made_with
+from ....jit.runtime.device import Device
+from ....jit.runtime.executable import Executable
+from ....jit.runtime.loaded_module import LoadedModule
 from ....jit.settings_table import DATA_TILING, KNOBS, OPT_LEVELS, Settings, with_values
 from ....jit.strategies import choices, merged
 from ....jit.target import Target
@@ -25,11 +28,9 @@ from ...plan import Plan
 if TYPE_CHECKING:
     import numpy as np
 
-    from ....jit.runtime.executable import Executable
-    from ....jit.runtime.loaded_module import LoadedModule
     from ....jit.runtime.pending import Pending
 
-__all__ = ["IreeEngine", "IreePlan", "driver_for", "load", "settings_with"]
+__all__ = ["IreeEngine", "IreePlan", "driver_for", "load", "open_device", "settings_with"]
 
 # Where an estimate on one core is shorter, worker threads cost more than they save: waking them
 # takes 6 to 30 microseconds.  Measured on two cores of a busy machine, 38 graphs: the fastest of
@@ -193,22 +194,10 @@ def driver_for(graph: FrozenGraph, target: Target, settings: Settings) -> str:
 
 
 def load(
-    compiled: Compiled,
-    driver: str,
-    target: Target,
-    threads: int,
-    seconds: dict[str, float],
-    stream: int | None = None,
+    compiled: Compiled, device: Device, target: Target, seconds: dict[str, float]
 ) -> LoadedModule:
-    """Return the code on a device of the driver, and note in ``seconds`` how long it took."""
-    from ....jit.runtime.device import Device
-    from ....jit.runtime.loaded_module import LoadedModule
-
+    """Return the code on a device; ``seconds`` takes the time that loading needed."""
     begin = time.perf_counter()
-    if stream is not None:
-        device = Device.on_stream(driver, stream)
-    else:
-        device = Device.open(driver, workers=(threads or None) if driver == "local-task" else None)
     module = LoadedModule.load(
         device,
         compiled.vmfb,
@@ -218,6 +207,14 @@ def load(
     )
     seconds["load"] = time.perf_counter() - begin
     return module
+
+
+def open_device(driver: str, threads: int, device_id: int = 0, stream: int | None = None) -> Device:
+    """Return the device of a driver; ``threads`` are the workers of ``local-task``, 0 all cores."""
+    if stream is not None:
+        return Device.on_stream(driver, stream, device_id=device_id)
+    workers = (threads or None) if driver == "local-task" else None
+    return Device.open(driver, device_id=device_id, workers=workers)
 
 
 @dataclass(kw_only=True, repr=False)
@@ -232,6 +229,8 @@ class IreePlan(Plan):
         IREE's driver that runs it.
     threads : int
         Worker threads of the driver ``local-task``; 0: one for each core.
+    device_id : int
+        The driver's number of the device.
     stream : int or None
         Stream that it runs on (`on_stream`).
     """
@@ -239,6 +238,7 @@ class IreePlan(Plan):
     compiled: Compiled
     driver: str = field(default="local-sync")
     threads: int = 0
+    device_id: int = 0
     stream: int | None = None
 
     @property
@@ -255,11 +255,8 @@ class IreePlan(Plan):
         DeviceError
             If there is no device for the target here.
         """
-        from ....jit.runtime.executable import Executable
-
-        module = load(
-            self.compiled, self.driver, self.target, self.threads, self.seconds, self.stream
-        )
+        device = open_device(self.driver, self.threads, self.device_id, self.stream)
+        module = load(self.compiled, device, self.target, self.seconds)
         uids = (*self.graph.outputs, *self.graph.inputs)
         names = [self.graph.tensors[u].name for u in uids]
         return Executable(module, self.compiled.signature, uids, names)
@@ -280,6 +277,10 @@ class IreePlan(Plan):
 
     def _many(self, sets: Sequence[Mapping[int, Any]], workspace: Any) -> None:
         self.executable.execute_many(sets, workspace)
+
+    def on_device(self, device_id: int, stream: int | None = None) -> IreePlan:
+        """Return this plan, not loaded yet, for a device of its driver and a stream of that."""
+        return replace(self, device_id=device_id, stream=stream)
 
     def _on(self, stream: int) -> Plan:
         return super()._on(stream) if self.target.is_cpu else replace(self, stream=stream)

@@ -1,0 +1,95 @@
+"""Execution of a plan of the provider on the buffers of a C host."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+from ..graph_api.errors import BindError
+from ..jit.lru import LruCache
+from ..jit.runtime.caller_memory import Pointer
+from ..provider.plugin_abi import DeviceBuffer, Status
+from .abi import MOST_ITEMS, PluginError
+
+if TYPE_CHECKING:
+    from ..jit.runtime.bound_plan import BoundPlan
+    from ..provider.engines.iree.iree_engine import IreePlan
+
+__all__ = ["ALIGNMENT", "Execution", "workspace_bytes"]
+
+ALIGNMENT = 64
+"""Of workspaces; hosts align them to less, so the size that is reported leaves room for it."""
+
+_REMEMBERED = 32  # sets of pointers per loaded plan
+_PAIR = ctypes.sizeof(DeviceBuffer)
+
+_Key = tuple[int | None, bytes]
+
+
+def workspace_bytes(wanted: int) -> int:
+    """Return the bytes that a host allocates for a workspace: the size, and room to align it."""
+    return wanted + ALIGNMENT if wanted else 0
+
+
+class Execution:
+    """A plan on its device, which remembers the bound plans of the last sets of pointers.
+
+    Only addresses are remembered: no memory is touched unless a call passes it again.
+
+    Parameters
+    ----------
+    plan : IreePlan
+    workspace_bytes : int
+        Bytes of the workspace that the host passes; 0 for a plan that uses none of the host's.
+
+    Raises
+    ------
+    DeviceError, ArtifactError
+        If the device of the plan does not exist, or cannot execute the code.
+    """
+
+    __slots__ = ("_bound", "_executable", "_last", "_workspace_bytes")
+
+    def __init__(self, plan: IreePlan, workspace_bytes: int) -> None:
+        self._executable = plan.executable
+        self._workspace_bytes = workspace_bytes
+        self._bound: LruCache[BoundPlan] = LruCache(_REMEMBERED)
+        self._last: tuple[_Key, BoundPlan] | None = None
+
+    def __call__(self, workspace: int | None, buffers: int | None, count: int) -> None:
+        """Execute on an array of ``hipdnnPluginDeviceBuffer_t`` at an address.
+
+        Raises
+        ------
+        BindError
+            If a tensor has no buffer, a buffer does not fit, or the workspace is missing.
+        DeviceError
+            If the device fails.
+        """
+        if not self._workspace_bytes:
+            workspace = None  # a host may pass one to a plan that needs none
+        if count > MOST_ITEMS:
+            raise PluginError(Status.BAD_PARAM, f"{count} buffers; allowed: up to {MOST_ITEMS}")
+        key = (workspace, ctypes.string_at(buffers, count * _PAIR) if buffers else b"")
+        last = self._last
+        if last is None or last[0] != key:
+            last = key, self._bound.get(key, lambda: self._bind(key, count))
+            self._last = last
+        last[1]()
+
+    def _bind(self, key: _Key, count: int) -> BoundPlan:
+        workspace, raw = key
+        if count and not raw:
+            raise PluginError(Status.BAD_PARAM, f"null pointer for {count} buffers")
+        if self._workspace_bytes and not workspace:
+            raise BindError(f"the workspace is null; {self._workspace_bytes} bytes are needed")
+        pairs = (DeviceBuffer * (len(raw) // _PAIR)).from_buffer_copy(raw)
+        given = {pair.uid: Pointer(pair.ptr or 0) for pair in pairs}
+        if len(given) < count:
+            uids = [pair.uid for pair in pairs]
+            twice = sorted({uid for uid in uids if uids.count(uid) > 1})
+            raise BindError(f"uid {', '.join(map(str, twice))} has two buffers")
+        # A host may pass buffers of tensors that the plan does not use.
+        used = {uid: given[uid] for uid in self._executable.uids if uid in given}
+        space = Pointer(workspace, self._workspace_bytes) if workspace else None
+        return self._executable.bind(used, space)
