@@ -5,19 +5,26 @@ All broken rules of a buffer set are reported at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import BindError, Problem
 from ..signature import ArgSpec
 from .arrays import ALIGNMENT
-from .caller_memory import HOST, CallerMemory, same_layout
+from .caller_memory import HOST, CallerMemory, broken, same_layout
 from .device import Device
 from .dlpack import row_major
 from .elements import is_packed
 
-__all__ = ["RULES", "judge", "judge_workspace", "missing", "overlaps", "refusal", "unknown"]
+__all__ = [
+    "RULES",
+    "judge",
+    "judge_workspace",
+    "missing",
+    "overlaps",
+    "refusal",
+    "unknown",
+]
 
 RULES = {
     "BIND-01": "every tensor of the graph's signature has a buffer",
@@ -46,28 +53,23 @@ def refusal(problems: Sequence[Problem]) -> BindError:
 
 def missing(spec: ArgSpec, uid: int, port: str) -> Problem:
     """Return the problem of an argument without a buffer (BIND-01)."""
-    wanted = f"{'a number' if spec.scalar else 'a buffer'} for uid {uid}"
-    return Problem(rule="BIND-01", port=port, got="none", wanted=wanted)
+    return broken(
+        "BIND-01", port, "none", f"{'a number' if spec.scalar else 'a buffer'} for uid {uid}"
+    )
 
 
 def unknown(uids: Iterable[object], hint: str = "") -> list[Problem]:
     """Return the problems of buffers without an argument (BIND-02)."""
+    wanted = "the uid of an input or output"
     return [
-        Problem(
-            rule="BIND-02",
-            port=f"uid {uid}",
-            got="a buffer",
-            wanted="the uid of an input or output",
-            hint=hint,
-        )
-        for uid in sorted(uids, key=str)
+        broken("BIND-02", f"uid {uid}", "a buffer", wanted, hint) for uid in sorted(uids, key=str)
     ]
 
 
 def judge(
     spec: ArgSpec, given: CallerMemory, port: str, device: Device, copy: bool
-) -> list[Problem]:
-    """Return every rule that a buffer breaks as an argument.
+) -> Iterator[Problem]:
+    """Yield every rule that a buffer breaks as an argument.
 
     Parameters
     ----------
@@ -82,80 +84,88 @@ def judge(
     copy : bool
         Whether a buffer in other strides may be copied.
     """
-    problems: list[Problem] = []
-
-    def wrong(rule: str, got: object, wanted: object, hint: str = "") -> None:
-        problems.append(Problem(rule=rule, port=port, got=str(got), wanted=str(wanted), hint=hint))
-
-    if spec.output and given.read_only:
-        wrong("BIND-07", "read-only memory", "memory that can be written", "np.empty or .copy()")
+    if spec.output:
+        yield from _judge_writable(given, port, "np.empty or .copy()")
     if given.address <= 0:
         if given.dims is None or 0 not in given.dims:
-            wrong("BIND-08", f"address {given.address:#x}", "an address of real memory")
+            yield _null_address(given, port)
     elif not device.on_host and given.address % ALIGNMENT and given.device != HOST:
-        wrong(
-            "BIND-13",
-            f"address {given.address:#x}, {given.address % ALIGNMENT} past a multiple",
-            f"a multiple of {ALIGNMENT}",
-            "allocate the tensor by itself rather than slice it out of another",
-        )
+        got = f"address {given.address:#x}, {given.address % ALIGNMENT} past a multiple"
+        hint = "allocate the tensor by itself rather than slice it out of another"
+        yield broken("BIND-13", port, got, f"a multiple of {ALIGNMENT}", hint)
     if not (copy and given.device == HOST):
-        problems += _judge_device(given, port, device)
+        yield from _judge_device(given, port, device)
     if given.dims is None:
         if given.nbytes is not None and given.nbytes < spec.nbytes:
-            wrong("BIND-09", f"{given.nbytes} bytes", f"at least {spec.nbytes} bytes")
-        return problems
+            wanted = f"at least {spec.nbytes} bytes"
+            yield broken("BIND-09", port, f"{given.nbytes} bytes", wanted)
+        return
     packed = is_packed(spec.data_type)
     if packed and given.type is not spec.data_type:
-        _judge_packed(spec, given, wrong)
-        return problems
+        yield from _judge_packed(spec, given, port)
+        return
     if given.type is not spec.data_type:
-        wrong("BIND-04", _name(given.type), _name(spec.data_type), _cast_hint(spec, given))
+        names = _name(given.type), _name(spec.data_type)
+        yield broken("BIND-04", port, *names, _cast_hint(spec, given))
     if not _same_shape(spec, given.dims):
-        wrong("BIND-05", f"shape {given.dims}", f"shape {spec.dims}")
+        yield broken("BIND-05", port, f"shape {given.dims}", f"shape {spec.dims}")
     elif not same_layout(spec, given) and not (
         (copy or packed) and _copies(spec, given, device)  # values are packed by a copy anyway
     ):
-        unit = " bytes" if given.uneven else ""
-        wrong(
-            "BIND-06",
-            f"strides {given.strides}{unit}",
-            f"strides {spec.strides}",
-            _stride_hint(spec, given, device),
-        )
-    return problems
+        got = f"strides {given.strides}{' bytes' if given.uneven else ''}"
+        hint = _stride_hint(spec, given, device)
+        yield broken("BIND-06", port, got, f"strides {spec.strides}", hint)
 
 
-def _judge_device(given: CallerMemory, port: str, device: Device) -> list[Problem]:
-    """Return the problem of memory on another device; raw addresses are trusted."""
+def judge_workspace(given: CallerMemory, nbytes: int, device: Device) -> Iterator[Problem]:
+    """Yield every rule that memory breaks as a workspace."""
+    port, size = "workspace", given.size
+    if given.address <= 0:
+        yield _null_address(given, port)
+    yield from _judge_writable(given, port)
+    if not given.contiguous:
+        yield broken("BIND-11", port, f"strides {given.strides}", "contiguous bytes")
+    elif size is not None and size < nbytes:
+        wanted, hint = f"at least {nbytes} bytes", "ask workspace_bytes how much"
+        yield broken("BIND-11", port, f"{size} bytes", wanted, hint)
+    yield from _judge_device(given, port, device)
+
+
+def _null_address(given: CallerMemory, port: str) -> Problem:
+    """Return the problem of a null or negative address (BIND-08)."""
+    return broken("BIND-08", port, f"address {given.address:#x}", "an address of real memory")
+
+
+def _judge_writable(given: CallerMemory, port: str, hint: str = "") -> Iterator[Problem]:
+    if given.read_only:
+        yield broken("BIND-07", port, "read-only memory", "memory that can be written", hint)
+
+
+def _judge_device(given: CallerMemory, port: str, device: Device) -> Iterator[Problem]:
+    """Yield the problem of memory on another device; raw addresses are trusted."""
     if given.device is None:
-        return []
+        return
     kind, number = given.device
     # Host, pinned and managed memory does not belong to one device.
     elsewhere = kind == device.memory[0] and not device.on_host and number != device.device_id
-    if kind in device.memory and not elsewhere:
-        return []
-    hint = "move the tensor to the plan's device first"
-    return [
-        Problem(
-            rule="BIND-12",
-            port=port,
-            got=f"memory of DLPack device {kind}:{number}",
-            wanted=f"memory of {device!r}, DLPack device {device.memory[0]}:{device.device_id}",
-            hint=f"{hint}, or bind with copy=True" if given.device == HOST else hint,
-        )
-    ]
+    if kind not in device.memory or elsewhere:
+        got = f"memory of DLPack device {kind}:{number}"
+        wanted = f"memory of {device!r}, DLPack device {device.memory[0]}:{device.device_id}"
+        hint = "move the tensor to the plan's device first"
+        more = ", or bind with copy=True" if given.device == HOST else ""
+        yield broken("BIND-12", port, got, wanted, hint + more)
 
 
-def _judge_packed(spec: ArgSpec, given: CallerMemory, wrong: Any) -> None:
+def _judge_packed(spec: ArgSpec, given: CallerMemory, port: str) -> Iterator[Problem]:
     per_byte = f"{spec.data_type.bits}-bit values are packed, low bits first; see arrays.pack"
     if given.type not in (DataType.UINT8, DataType.INT8):
         wanted = f"{_name(spec.data_type)} values or uint8 (packed bytes)"
-        wrong("BIND-04", _name(given.type), wanted, per_byte)
+        yield broken("BIND-04", port, _name(given.type), wanted, per_byte)
     if given.dims != (spec.nbytes,):
-        wrong("BIND-05", f"shape {given.dims}", f"shape ({spec.nbytes},)", per_byte)
+        yield broken("BIND-05", port, f"shape {given.dims}", f"shape ({spec.nbytes},)", per_byte)
     elif not given.contiguous:
-        wrong("BIND-06", f"strides {given.strides}", "strides (1,)", "np.ascontiguousarray(...)")
+        hint = "np.ascontiguousarray(...)"
+        yield broken("BIND-06", port, f"strides {given.strides}", "strides (1,)", hint)
 
 
 def _same_shape(spec: ArgSpec, dims: tuple[int, ...]) -> bool:
@@ -196,10 +206,8 @@ def _stride_hint(spec: ArgSpec, given: CallerMemory, device: Device) -> str:
     return f"{hint}, or bind with copy=True" if _copies(spec, given, device) else hint
 
 
-def overlaps(
-    ranges: Iterable[tuple[str, bool, int, int]],
-) -> list[Problem]:
-    """Return a problem for each written range that shares a byte with another range.
+def overlaps(ranges: Iterable[tuple[str, bool, int, int]]) -> Iterator[Problem]:
+    """Yield a problem for each written range that shares a byte with another range.
 
     Parameters
     ----------
@@ -207,57 +215,16 @@ def overlaps(
         Byte ranges.  Interleaved strided views that share a range but no element are refused
         too; a check for that is not worth its cost.
     """
-    ordered = sorted(ranges, key=lambda r: r[2])
-    problems: list[Problem] = []
+    hint = "kernels read inputs while they write outputs; give another array"
     open_ranges: list[tuple[str, bool, int, int]] = []
-    for port, written, first, end in ordered:
+    for port, written, first, end in sorted(ranges, key=lambda r: r[2]):
         open_ranges = [r for r in open_ranges if r[3] > first]
         for other, other_written, low, high in open_ranges:
             if not (written or other_written):
                 continue
-            names = (port, other) if written else (other, port)
-            problems.append(
-                Problem(
-                    rule="BIND-10",
-                    port=names[0],
-                    got=f"bytes {first:#x}..{min(end, high):#x} shared with {names[1]}"
-                    if (low, high) != (first, end)
-                    else f"the memory of {names[1]}",
-                    wanted="memory of its own",
-                    hint="kernels read inputs while they write outputs; give another array",
-                )
-            )
+            at_fault, partner = (port, other) if written else (other, port)
+            got = f"the memory of {partner}"
+            if (low, high) != (first, end):
+                got = f"bytes {first:#x}..{min(end, high):#x} shared with {partner}"
+            yield broken("BIND-10", at_fault, got, "memory of its own", hint)
         open_ranges.append((port, written, first, end))
-    return problems
-
-
-def judge_workspace(given: CallerMemory, nbytes: int, device: Device) -> list[Problem]:
-    """Return every rule that memory breaks as a workspace."""
-    port, size = "workspace", given.size
-    problems = []
-    if given.address <= 0:
-        got = f"address {given.address:#x}"
-        problems.append(
-            Problem(rule="BIND-08", port=port, got=got, wanted="an address of real memory")
-        )
-    if given.read_only:
-        wanted = "memory that can be written"
-        problems.append(Problem(rule="BIND-07", port=port, got="read-only memory", wanted=wanted))
-    if not given.contiguous:
-        problems.append(
-            Problem(
-                rule="BIND-11", port=port, got=f"strides {given.strides}", wanted="contiguous bytes"
-            )
-        )
-    elif size is not None and size < nbytes:
-        hint = "ask workspace_bytes how much"
-        problems.append(
-            Problem(
-                rule="BIND-11",
-                port=port,
-                got=f"{size} bytes",
-                wanted=f"at least {nbytes} bytes",
-                hint=hint,
-            )
-        )
-    return problems + _judge_device(given, port, device)

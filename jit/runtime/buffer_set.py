@@ -111,6 +111,6 @@ class BufferSet:
         if workspace is not None:
             problems += judge_workspace(workspace, workspace_bytes, device)
             ranges.append(("workspace", True, *workspace.bounds(workspace.size or workspace_bytes)))
-        problems = problems or overlaps(ranges)
+        problems = problems or list(overlaps(ranges))
         if problems:
             raise refusal(problems)

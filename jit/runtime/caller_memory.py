@@ -30,7 +30,7 @@ from .elements import data_type, from_dlpack, is_packed, value_dtype
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["HOST", "BufferLike", "CallerMemory", "Pointer", "describe", "same_layout"]
+__all__ = ["HOST", "BufferLike", "CallerMemory", "Pointer", "broken", "describe", "same_layout"]
 
 HOST = (1, 0)
 """DLPack's device type and id of ordinary CPU memory."""
@@ -132,6 +132,11 @@ class CallerMemory(NamedTuple):
         return True
 
 
+def broken(rule: str, port: str, got: object, wanted: object, hint: str = "") -> Problem:
+    """Return the problem of a rule that the buffer of a tensor breaks."""
+    return Problem(rule=rule, port=port, got=str(got), wanted=str(wanted), hint=hint)
+
+
 def describe(buffer: BufferLike, port: str) -> tuple[CallerMemory, object] | Problem:
     """Return the description of a buffer and the owner of its memory, or the broken rule.
 
@@ -156,13 +161,8 @@ def describe(buffer: BufferLike, port: str) -> tuple[CallerMemory, object] | Pro
     got = f"{kind.__module__}.{kind.__qualname__}"
     if isinstance(buffer, Pointer):
         got = f"a Pointer of a {type(buffer.address).__name__}"
-    return Problem(
-        rule="BIND-03",
-        port=port,
-        got=got,
-        wanted="a NumPy array, an object with __dlpack__, a Pointer or an int address",
-        hint="np.asarray(...) makes an array",
-    )
+    wanted = "a NumPy array, an object with __dlpack__, a Pointer or an int address"
+    return broken("BIND-03", port, got, wanted, "np.asarray(...) makes an array")
 
 
 def _describe_array(array: npt.NDArray[Any]) -> CallerMemory:
@@ -187,13 +187,10 @@ def _describe_dlpack(exporter: Any, port: str) -> tuple[CallerMemory, object] | 
     try:
         about, capsule = dlpack.read(exporter)
     except Exception as error:  # of whatever type the other library raises
-        return Problem(
-            rule="BIND-03",
-            port=port,
-            got=f"a {type(exporter).__name__} that does not export: {error}",
-            wanted="an object whose __dlpack__ gives a capsule",
-            hint="a torch tensor that requires grad needs .detach()",
-        )
+        got = f"a {type(exporter).__name__} that does not export: {error}"
+        wanted = "an object whose __dlpack__ gives a capsule"
+        hint = "a torch tensor that requires grad needs .detach()"
+        return broken("BIND-03", port, got, wanted, hint)
     found = from_dlpack(about.code, about.bits, about.lanes)
     given = CallerMemory(
         address=about.address,

@@ -9,7 +9,8 @@ queued there cannot see a later value.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.errors import Problem
 from ...graph_api.values import plain_number, stored
 from ..signature import ArgSpec
-from .caller_memory import HOST, BufferLike, CallerMemory, describe
+from .caller_memory import HOST, BufferLike, CallerMemory, broken, describe
 from .elements import numpy_dtype
 
 if TYPE_CHECKING:
@@ -47,9 +48,6 @@ def describe_scalar(
     """
     import numpy as np
 
-    def wrong(rule: str, got: object, wanted: object, hint: str = "") -> Problem:
-        return Problem(rule=rule, port=port, got=str(got), wanted=str(wanted), hint=hint)
-
     kind = spec.data_type
     number = None
     if not isinstance(buffer, np.ndarray) and not hasattr(buffer, "__dlpack__"):
@@ -59,42 +57,39 @@ def describe_scalar(
     if number is not None:
         held = stored(number, kind)
         if held is None:
-            return [wrong("BIND-14", repr(buffer), f"a number that {kind.json} can hold")]
+            wanted = f"a number that {kind.json} can hold"
+            return [broken("BIND-14", port, repr(buffer), wanted)]
         raw = np.asarray(held, np.float64 if kind.is_float else None)
         return partial(bytes, raw.astype(numpy_dtype(kind)).tobytes()), None
     found = describe(buffer, port)
     if isinstance(found, Problem):
-        return [wrong("BIND-03", found.got, f"a number, or {found.wanted}", found.hint)]
+        return [replace(found, wanted=f"a number, or {found.wanted}")]
     given, owner = found
-    problems = list(_misfits(given, spec, wrong))
+    problems = list(_misfits(given, spec, port))
     if problems:
         return problems
     return partial(ctypes.string_at, given.address, spec.nbytes), owner
 
 
-def _misfits(
-    given: CallerMemory, spec: ArgSpec, wrong: Callable[..., Problem]
-) -> Sequence[Problem]:
-    """Return the rules that memory breaks as a scalar."""
+def _misfits(given: CallerMemory, spec: ArgSpec, port: str) -> Iterator[Problem]:
+    """Yield the rules that memory breaks as a scalar."""
     if given.address <= 0:
-        return [wrong("BIND-08", f"address {given.address:#x}", "an address of real memory")]
-    problems = []
+        yield broken("BIND-08", port, f"address {given.address:#x}", "an address of real memory")
+        return
     if given.device is not None and given.device != HOST:
         kind, number = given.device
         got = f"memory of DLPack device {kind}:{number}"
         hint = "the host reads a scalar; copy it there first"
-        problems.append(wrong("BIND-12", got, "a number, or host memory", hint))
+        yield broken("BIND-12", port, got, "a number, or host memory", hint)
     if given.dims is None:
         if given.nbytes is not None and given.nbytes < spec.nbytes:
-            problems.append(wrong("BIND-09", f"{given.nbytes} bytes", f"{spec.nbytes} bytes"))
-        return problems
+            yield broken("BIND-09", port, f"{given.nbytes} bytes", f"{spec.nbytes} bytes")
+        return
     if given.type is not spec.data_type:
         got = given.type.json if isinstance(given.type, DataType) else str(given.type)
-        hint = "a plain number is converted"
-        problems.append(wrong("BIND-04", got, spec.data_type.json, hint))
+        yield broken("BIND-04", port, got, spec.data_type.json, "a plain number is converted")
     if prod(given.dims) != 1:
-        problems.append(wrong("BIND-05", f"shape {given.dims}", "a number, or one element"))
-    return problems
+        yield broken("BIND-05", port, f"shape {given.dims}", "a number, or one element")
 
 
 class ArgumentList:

@@ -228,7 +228,7 @@ def test_overlaps_finds_every_pair_and_lets_inputs_share() -> None:
     ranges = [("y", True, 0, 64), ("z", True, 32, 96), ("x", False, 90, 100), ("w", False, 90, 99)]
     found = {(p.port, p.got.rsplit(" ", 1)[-1]) for p in overlaps(ranges)}
     assert found == {("z", "y"), ("z", "x"), ("z", "w")}
-    assert overlaps([("x", False, 0, 64), ("w", False, 0, 64), ("y", True, 64, 128)]) == []
+    assert list(overlaps([("x", False, 0, 64), ("w", False, 0, 64), ("y", True, 64, 128)])) == []
 
 
 def spec(data_type: DataType, dims: tuple[int, ...], output: bool = False) -> ArgSpec:
@@ -305,7 +305,7 @@ def test_memory_of_another_device_is_refused(wrong: tuple[int, int]) -> None:
     assert [p.rule for p in judge(about, given, "t", Elsewhere(), True)] == expected
     for right in ((10, 1), (11, 0)):
         given = found[0]._replace(device=right)
-        assert judge(about, given, "t", Elsewhere(), False) == []
+        assert list(judge(about, given, "t", Elsewhere(), False)) == []
 
 
 def test_gpu_memory_in_other_strides_is_not_copied_by_the_host() -> None:
@@ -317,7 +317,7 @@ def test_gpu_memory_in_other_strides_is_not_copied_by_the_host() -> None:
         assert problem.rule == "BIND-06"
         assert "copy=True" not in problem.hint
     given = found[0]._replace(address=64)
-    assert judge(about, given, "t", Elsewhere(), True) == []
+    assert list(judge(about, given, "t", Elsewhere(), True)) == []
 
 
 def test_a_gpu_address_must_be_aligned() -> None:
