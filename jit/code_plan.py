@@ -123,31 +123,52 @@ class CodePlan:
         lines += [f"{plan.flag} {plan.reason}" for plan in self.flag_plans]
         return "\n".join(lines)
 
-    def as_dict(self, labels: Iterable[str]) -> dict[str, Any]:
-        """Return the plan as JSON-ready data, with a label for each node."""
-        nodes = [
-            {
-                "node": label,
-                "op": op,
-                "strategy": node.strategy or None,
-                "materialised": list(node.materialised),
-                "copied_results": node.copied_results,
-                "copied_outputs": [*node.copied_outputs, *node.settled_outputs],
-                "explicit_padding": node.explicit_padding,
-                "workarounds": list(node.workarounds),
-            }
-            for label, op, node in zip(labels, self.ops, self.nodes, strict=True)
-        ]
-        used = {number for node in self.nodes for number in node.workarounds}
-        used |= {plan.reason for plan in self.flag_plans if plan.reason.startswith("W-")}
+    @property
+    def workarounds(self) -> tuple[str, ...]:
+        """The defects that are avoided somewhere in the graph, by number."""
+        asked = {p.reason for p in self.flag_plans if p.reason.startswith("W-")}
+        return tuple(sorted(asked.union(*(node.workarounds for node in self.nodes))))
+
+    def as_dict(self, graph: FrozenGraph) -> dict[str, Any]:
+        """Return the plan of a graph as JSON-ready data, with the labels of its nodes."""
         return {
-            "nodes": nodes,
+            "nodes": [
+                {
+                    "node": frozen.label,
+                    "op": op,
+                    "strategy": node.strategy or None,
+                    "help": _help(op, node.strategy),
+                    "materialised": list(node.materialised),
+                    "results_materialised": node.copied_results,
+                    "outputs_copied": [*node.copied_outputs, *node.settled_outputs],
+                    "explicit_padding": node.explicit_padding,
+                    "workarounds": list(node.workarounds),
+                }
+                for frozen, op, node in zip(graph.nodes, self.ops, self.nodes, strict=True)
+            ],
             "flags": [{"flag": p.flag, "reason": p.reason} for p in self.flag_plans],
             "workarounds": [
                 {"id": one.id, "title": one.title, "instead": one.instead}
-                for one in map(workaround, sorted(used))
+                for one in map(workaround, self.workarounds)
             ],
         }
+
+    def lines(self, graph: FrozenGraph) -> Iterator[str]:
+        """Yield the plan of a graph in words."""
+        for frozen, op, node in zip(graph.nodes, self.ops, self.nodes, strict=True):
+            yield f"{frozen.label} ({op})"
+            for name, text in node.facts():
+                about = _help(op, text) if name == "strategy" else ""
+                yield f"  {name}: {text}{f' ({about})' if about else ''}"
+        yield from (f"flag {p.flag} (for {p.reason})" for p in self.flag_plans)
+        for one in map(workaround, self.workarounds):
+            yield f"{one.id}: {one.title}; {one.instead}"
+
+
+def _help(op: str, strategy: str) -> str:
+    """Return what a strategy of an op emits."""
+    known = info(op).strategies
+    return known.named(strategy).help if known and strategy else ""
 
 
 def plan_code(graph: FrozenGraph, target: Target, strategies: Iterable[str] = ()) -> CodePlan:

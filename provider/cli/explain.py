@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +25,7 @@ from .output import bold, emit, facts, number, say, shown
 
 if TYPE_CHECKING:
     from ...graph_api.frozen import FrozenGraph
+    from ...jit.code_plan import CodePlan
     from ...jit.target import Target
     from ..selection.candidate import Candidate
 
@@ -46,6 +47,8 @@ JSON: dict[str, str] = {
     "`engine_id`, `knobs`, `median_us`, `low_us`, `high_us`, `samples`, `when`)",
     "cache": "null unless the IREE engine is chosen: `state` (`hit`, `miss`, `off`), `key`, "
     "`root` and `miss`: null or `reason`, `nearest`, `differences`, `detail`, `text`",
+    "plan": "null unless the IREE engine is chosen: what is decided about the code, as `show "
+    "--format plan --json` prints it",
 }
 
 
@@ -94,6 +97,9 @@ def command(
         why = chosen.why
     except NotSupportedError as error:
         why = _why_not(found, engine, error)
+    by_iree = chosen is not None and chosen.engine.ALIAS == "iree"
+    then = settings_with(now, chosen.choice if chosen else {})
+    plan = _plan(frozen, target, then) if by_iree else None
     about = {
         "graph": {"name": frozen.name, "digest": frozen.digest},
         "target": str(target),
@@ -101,16 +107,21 @@ def command(
         "why": why,
         "policies": list(policies),
         "candidates": _candidates(frozen, target, found, now),
-        "cache": _cache(frozen, target, settings_with(now, chosen.choice))
-        if chosen and chosen.engine.ALIAS == "iree"
-        else None,
+        "cache": _cache(frozen, target, then) if by_iree else None,
+        "plan": plan.as_dict(frozen) if plan else None,
     }
     if state.json:
         emit(about)
     else:
-        _print(about)
+        _print(about, plan.lines(frozen) if plan else ())
     if chosen is None:
         raise click.exceptions.Exit(NOT_SUPPORTED)
+
+
+def _plan(frozen: FrozenGraph, target: Target, now: Settings) -> CodePlan:
+    from ...jit.code_plan import plan_code
+
+    return plan_code(frozen, target, now.compiler_strategies)
 
 
 def _chosen(candidate: Candidate) -> dict[str, Any]:
@@ -182,7 +193,7 @@ def _cache(frozen: FrozenGraph, target: Target, settings: Settings) -> dict[str,
     }
 
 
-def _print(about: dict[str, Any]) -> None:
+def _print(about: dict[str, Any], plan: Iterable[str]) -> None:
     graph, cache, chosen = about["graph"], about["cache"], about["chosen"]
     rows = [
         ("graph", f"{graph['name'] or '(no name)'}  {graph['digest'][:16]}"),
@@ -196,6 +207,8 @@ def _print(about: dict[str, Any]) -> None:
     if cache is not None and cache["miss"]:
         for line in cache["miss"]["text"].splitlines():
             say(f"  {shown(line)}")
+    for line in plan:
+        say(shown(line))
     for candidate in about["candidates"]:
         say()
         _print_candidate(candidate)

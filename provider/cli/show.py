@@ -14,14 +14,18 @@ from .options import Command, State, graph_argument, output_option, target_optio
 from .output import talk, working
 
 if TYPE_CHECKING:
+    from ...graph_api.frozen import FrozenGraph
     from ...jit.mlir_source import MlirSource
     from ...jit.target import Target
     from ..graph import Graph
 
 JSON: dict[str, str] = {
-    "nodes, tensors, ...": "the graph itself, in hipDNN's graph JSON with everything inferred"
+    "nodes, tensors, ...": "the graph itself, in hipDNN's graph JSON with everything inferred; "
+    "with `--format plan`: `nodes` (`node`, `op`, `strategy`, `help`, `materialised`, "
+    "`results_materialised`, `outputs_copied`, `explicit_padding`, `workarounds`), `flags` "
+    "(`flag`, `reason`) and `workarounds` (`id`, `title`, `instead`)"
 }
-FORMATS = ("text", "json", "bin", "dot", "mermaid", "torch", *DIALECTS, "digest")
+FORMATS = ("text", "json", "bin", "dot", "mermaid", "plan", "torch", *DIALECTS, "digest")
 ERAS = ("node", "n25")
 
 
@@ -32,9 +36,10 @@ ERAS = ("node", "n25")
     "kind",
     type=click.Choice(FORMATS),
     help="text (the default), json (hipDNN's graph JSON, the newest form), bin (the FlatBuffer "
-    "that hipDNN hands to plugins), dot (Graphviz), mermaid, torch (the MLIR that is compiled), "
-    "linalg, tosa or stablehlo (the same, converted by torch-mlir; outputs are results there), "
-    "digest (of what the graph computes).",
+    "that hipDNN hands to plugins), dot (Graphviz), mermaid, plan (what is decided about the code: "
+    "strategies, copies, compiler flags, compiler defects that are avoided), torch (the MLIR that "
+    "is compiled), linalg, tosa or stablehlo (the same, converted by torch-mlir; outputs are "
+    "results there), digest (of what the graph computes).",
 )
 @click.option(
     "--era",
@@ -60,9 +65,9 @@ def command(
     from ...jit.mlir_source import MlirSource
     from .files import read_graph, read_source, write
 
-    if state.json and kind not in (None, "json"):
+    if state.json and kind not in (None, "json", "plan"):
         raise click.UsageError(f"--json and --format {kind} exclude each other")
-    kind = "json" if state.json else kind or "text"
+    kind = kind or ("json" if state.json else "text")
     if era is not None and kind != "bin":
         raise click.UsageError("--era goes with --format bin")
     if kind == "bin":
@@ -71,7 +76,12 @@ def command(
             raise click.UsageError("--format bin is nothing for a terminal; name a file with -o")
     else:
         found, _ = read_source(graph)
-        text = _module(found, kind) if isinstance(found, MlirSource) else _text(found, kind, target)
+        if isinstance(found, MlirSource):
+            text = _module(found, kind)
+        elif kind == "plan":
+            text = _plan(found.freeze(), target, as_json=state.json)
+        else:
+            text = _text(found, kind, target)
         # A lone surrogate in a name comes out as \udxxx, which JSON reads back as the same name.
         data = f"{text.rstrip()}\n".encode("utf-8", "backslashreplace")
     if output is None:
@@ -112,6 +122,14 @@ def _binary(graph: Graph, era: str) -> bytes:
     from ...graph_api.formats.flatbuffer.schema_types import Era
 
     return encode(graph.freeze(), Era(era), inv_variance=settings().graph_inv_variance)
+
+
+def _plan(graph: FrozenGraph, target: Target, *, as_json: bool) -> str:
+    """Return what is decided about the code of a graph; nothing is lowered for it."""
+    from ...jit.code_plan import plan_code
+
+    plan = plan_code(graph, target, settings().compiler_strategies)
+    return json.dumps(plan.as_dict(graph), indent=2) if as_json else "\n".join(plan.lines(graph))
 
 
 def _text(graph: Graph, kind: str, target: Target) -> str:

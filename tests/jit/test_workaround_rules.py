@@ -1,0 +1,294 @@
+"""Each known defect of the compiler has a rule that holds where it strikes, and not beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hipdnn_iree import Graph, Target
+from hipdnn_iree.graph_api.dtypes import DataType
+from hipdnn_iree.graph_api.layout import channels_last_strides
+from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
+from hipdnn_iree.jit.code_plan import plan_code
+from hipdnn_iree.jit.ops.conv_geometry import Convolution
+from hipdnn_iree.jit.workarounds import planned, strikes, workaround, workarounds
+
+CPU, CUDA = Target.parse("cpu"), Target.parse("cuda:sm_80")
+GFX942, GFX950 = Target.parse("gfx942"), Target.parse("gfx950")
+HALF, FLOAT, DOUBLE, INT8 = DataType.HALF, DataType.FLOAT, DataType.DOUBLE, DataType.INT8
+
+
+def conv(x: tuple[int, ...], w: tuple[int, ...], padding: int = 1, **more: Any) -> Convolution:
+    rank = len(x) - 2
+    options = {"stride": (1,) * rank, "dilation": (1,) * rank, "pre_padding": (padding,) * rank}
+    given = {k: more.pop(k) for k in ("stride", "dilation", "pre_padding") if k in more}
+    options |= given
+    return Convolution(x, w, ConvFprop(**options, post_padding=options["pre_padding"]), **more)
+
+
+STRIDED = ConvFprop(pre_padding=(1, 1), post_padding=(1, 1), stride=(2, 2), dilation=(1, 1))
+GAPS = Graph(io_data_type="half").tensor(dims=(8, 4, 3, 3))
+
+# Of those that a lowering asks for: target, data that is struck, data beside it.
+ASKED: dict[str, tuple[Target, tuple[Any, ...], tuple[Any, ...]]] = {
+    "W-002": (CPU, (True,), (False,)),
+    "W-004": (GFX942, (5, 2, DataType.INT32), (4, 2, DataType.INT32)),
+    "W-006": (CPU, (True,), (False,)),
+    "W-008": (CPU, (DOUBLE,), (FLOAT,)),
+    "W-014": (CPU, (2, 3, 2, 1, 1, 1), (2, 3, 1, 1, 1, 1)),
+    "W-016": (CPU, (DOUBLE, HALF), (FLOAT, HALF)),
+    "W-017": (CPU, (1, 8, 8), (2, 8, 4)),
+    "W-018": (CPU, (INT8,), (HALF,)),
+    "W-019": (GFX942, (["torch.aten.topk"],), (["torch.aten.mul.Tensor"],)),
+    "W-028": (CUDA, (INT8,), (HALF,)),
+    "W-055": (GFX942, (conv((2, 4, 1, 1), (3, 4, 3, 3)),), (conv((2, 4, 2, 2), (3, 4, 3, 3)),)),
+    "W-056": (
+        GFX942,
+        (conv((2, 1, 8, 8), (3, 1, 3, 3), computed=True),),
+        (conv((2, 1, 8, 8), (3, 1, 3, 3)),),
+    ),
+    "W-057": (
+        GFX942,
+        (conv((2, 4, 8, 8), (3, 4, 1, 3), stride=(2, 1)),),
+        (conv((2, 4, 8, 8), (3, 4, 1, 3)),),
+    ),
+    "W-058": (
+        GFX942,
+        (conv((1, 1, 8, 8), (3, 1, 3, 3), dilation=(2, 2)),),
+        (conv((1, 2, 8, 8), (3, 2, 3, 3), dilation=(2, 2)),),
+    ),
+    "W-059": (GFX942, (1, (2, 1)), (2, (2, 1))),
+    "W-064": (GFX942, ((1, 3), STRIDED), ((3, 3), STRIDED)),
+    "W-065": (CPU, ((1, 3), STRIDED), ((3, 3), STRIDED)),
+    "W-066": (GFX942, (HALF, (32, 64, 3, 3), (2, 2)), (HALF, (64, 64, 3, 3), (2, 2))),
+    "W-067": (GFX942, ((),), ((0, 2, 3, 1),)),
+    "W-070": (GFX942, (2, 6, 12), (3, 6, 12)),
+    "W-071": (GFX942, (13, 17), (16, 17)),
+    "W-076": (GFX942, (65,), (128,)),
+    "W-078": (GFX942, (196,), (1024,)),
+    "W-079": (GFX942, (1024,), (196,)),
+    "W-082": (GFX942, (65,), (64,)),
+    "W-083": (GFX942, (300,), (320,)),
+}
+
+# These concern everything that is compiled for their targets: one of them, and another one.
+WHOLE: dict[str, tuple[Target, Target]] = {
+    "W-027": (CUDA, GFX942),
+    "W-054": (GFX942, CPU),
+    "W-072": (GFX942, CPU),
+    "W-080": (GFX942, CPU),
+}
+
+
+@pytest.mark.parametrize("number", ASKED)
+def test_a_rule_that_is_asked(number: str) -> None:
+    target, struck, beside = ASKED[number]
+    assert strikes(number, target, *struck)
+    assert not strikes(number, target, *beside)
+
+
+@pytest.mark.parametrize("number", WHOLE)
+def test_a_rule_for_a_target(number: str) -> None:
+    assert [strikes(number, target) for target in WHOLE[number]] == [True, False]
+
+
+def test_filters_with_gaps() -> None:
+    """W-063 asks for a tensor."""
+    for strides, struck in (((48, 12, 4, 1), True), ((36, 9, 3, 1), False)):
+        graph = Graph(io_data_type="half", compute_data_type="float")
+        w = graph.tensor(dims=(8, 4, 3, 3), strides=strides)
+        graph.conv_fprop(graph.tensor(dims=(2, 4, 8, 8)), w).set_output()
+        frozen = graph.freeze()
+        spec = frozen.tensors[frozen.nodes[0].inputs["w"]]
+        assert strikes("W-063", GFX942, spec) is struck
+
+
+# ------------------------------------------------------------------------ in graphs
+
+
+def moved(graph: Graph) -> None:
+    graph.reshape(graph.tensor(dims=(4, 6)), dim=(24,)).set_output()
+
+
+def computed(graph: Graph) -> None:
+    graph.relu(graph.tensor(dims=(4, 6), data_type="half")).set_output()
+
+
+def attention(heads: int, then_matmul: bool = False) -> Callable[[Graph], None]:
+    def build(graph: Graph) -> None:
+        q, k, v = (graph.tensor(dims=(8, heads, 8, 16)) for _ in range(3))
+        o = graph.sdpa(q, k, v, causal_mask=True).o
+        if then_matmul:
+            o = graph.matmul(o, graph.tensor(dims=(8, heads, 16, 16)))
+        o.set_output()
+
+    return build
+
+
+def batchnorm_gradient(strides: tuple[int, ...] | None) -> Callable[[Graph], None]:
+    def build(graph: Graph) -> None:
+        dims = (2, 4, 6, 6)
+        dy = graph.tensor(dims=dims, strides=strides)
+        scale, mean, inverse = (graph.tensor(dims=(1, 4, 1, 1)) for _ in range(3))
+        found = graph.batchnorm_backward(
+            dy, graph.tensor(dims=dims), scale, mean=mean, inv_variance=inverse
+        )
+        found.dx.set_output()
+
+    return build
+
+
+def convolution(
+    *,
+    x_strides: tuple[int, ...] | None = None,
+    w_last: bool = False,
+    y_strides: tuple[int, ...] | None = None,
+    io: str = "float",
+    size: int = 8,
+    k: int = 3,
+    **options: Any,
+) -> Callable[[Graph], None]:
+    def build(graph: Graph) -> None:
+        x_dims, w_dims = (1, 32, size, size), (32, 32, k, k)
+        x = graph.tensor(dims=x_dims, strides=x_strides, data_type=io)
+        w_strides = channels_last_strides(w_dims) if w_last else None
+        w = graph.tensor(dims=w_dims, strides=w_strides, data_type=io)
+        y = graph.conv_fprop(x, w, **{"padding": k // 2, **options}).set_output()
+        if y_strides:
+            y.strides = y_strides
+
+    return build
+
+
+def normalised(then_matmul: bool) -> Callable[[Graph], None]:
+    def build(graph: Graph) -> None:
+        x, scale, bias = (graph.tensor(dims=d) for d in ((8, 64), (1, 64), (1, 64)))
+        y = graph.layernorm(x, scale, bias).y if then_matmul else graph.relu(x)
+        graph.matmul(y, graph.tensor(dims=(64, 8))).set_output()
+
+    return build
+
+
+def projected(by_matmul: bool) -> Callable[[Graph], None]:
+    def build(graph: Graph) -> None:
+        x = graph.tensor(dims=(8, 64))
+        x = graph.matmul(x, graph.tensor(dims=(64, 64))) if by_matmul else graph.relu(x)
+        scale, bias = (graph.tensor(dims=(1, 64)) for _ in range(2))
+        graph.layernorm(x, scale, bias).y.set_output()
+
+    return build
+
+
+def two_convolutions(last: bool) -> Callable[[Graph], None]:
+    def build(graph: Graph) -> None:
+        dims, size = (1, 16, 8, 8), (16, 16, 3, 3)
+        strides = channels_last_strides(dims) if last else None
+        x = graph.tensor(dims=dims, strides=strides)
+        w1, w2 = (graph.tensor(dims=size, strides=channels_last_strides(size)) for _ in "ab")
+        graph.conv_fprop(graph.relu(graph.conv_fprop(x, w1)), w2).set_output()
+
+    return build
+
+
+def training_step(same: bool) -> Callable[[Graph], None]:
+    def build(graph: Graph) -> None:
+        x, w = graph.tensor(dims=(2, 8, 9, 9)), graph.tensor(dims=(4, 8, 3, 3))
+        y = graph.conv_fprop(x, w).set_output()
+        other = x if same else graph.tensor(dims=(2, 8, 9, 9))
+        dy = graph.tensor(dims=(2, 4, 7, 7))
+        del y
+        graph.conv_wgrad(dy, other, dw_dims=(4, 8, 3, 3)).set_output()
+
+    return build
+
+
+def widened(io: str) -> Callable[[Graph], None]:
+    def build(graph: Graph) -> None:
+        x = graph.tensor(dims=(2, 8, 9, 9), data_type=io)
+        x = graph.relu(x).set_data_type("float")
+        graph.conv_fprop(x, graph.tensor(dims=(4, 8, 3, 3))).set_output()
+
+    return build
+
+
+def concatenated(then_convolved: bool) -> Callable[[Graph], None]:
+    def build(graph: Graph) -> None:
+        x = graph.concatenate([graph.tensor(dims=(2, 4, 9, 9)) for _ in "ab"], axis=1)
+        if then_convolved:
+            x = graph.conv_fprop(x, graph.tensor(dims=(4, 8, 3, 3)))
+        x.set_output()
+
+    return build
+
+
+def heads(split: bool) -> Callable[[Graph], None]:
+    def build(graph: Graph) -> None:
+        y = graph.matmul(graph.tensor(dims=(16, 32)), graph.tensor(dims=(32, 48)))
+        (graph.reshape(y, dim=(16, 3, 16)) if split else graph.relu(y)).set_output()
+
+    return build
+
+
+def norm_gradient(length: int) -> Callable[[Graph], None]:
+    def build(graph: Graph) -> None:
+        dy, x = (graph.tensor(dims=(4, length)) for _ in "ab")
+        graph.layernorm_backward(
+            dy, x, graph.tensor(dims=(1, length)), epsilon=1e-5
+        ).dx.set_output()
+
+    return build
+
+
+Build = Callable[[Graph], None]
+# Of those that are planned: target, a graph that is struck, one beside it.
+PLANNED: dict[str, tuple[Target, Build, Build]] = {
+    "W-001": (CPU, moved, computed),
+    "W-005": (CPU, attention(8), attention(1, then_matmul=True)),
+    "W-006": (CPU, batchnorm_gradient((0, 36, 6, 1)), batchnorm_gradient(None)),
+    "W-010": (CPU, convolution(w_last=True), convolution()),
+    "W-011": (CPU, normalised(True), normalised(False)),
+    "W-012": (CPU, projected(True), projected(False)),
+    "W-013": (CPU, convolution(io="half"), convolution()),
+    "W-030": (CPU, convolution(size=32), convolution()),
+    "W-050": (GFX942, convolution(w_last=True, stride=2), convolution(stride=2)),
+    "W-051": (GFX942, two_convolutions(True), two_convolutions(False)),
+    "W-052": (
+        GFX942,
+        convolution(y_strides=(2048, 64, 1, 8)),
+        convolution(y_strides=(2048, 64, 8, 1)),
+    ),
+    "W-053": (GFX942, convolution(x_strides=(256, 8, 1, 256)), convolution()),
+    "W-061": (GFX942, training_step(True), training_step(False)),
+    "W-062": (GFX942, widened("half"), widened("float")),
+    "W-068": (GFX942, concatenated(True), concatenated(False)),
+    "W-073": (GFX950, heads(True), heads(False)),
+    "W-077": (GFX942, norm_gradient(100), norm_gradient(128)),
+}
+
+
+@pytest.mark.parametrize("number", PLANNED)
+def test_a_rule_that_is_planned(number: str) -> None:
+    target, *builds = PLANNED[number]
+    found = []
+    for build in builds:
+        graph = Graph(io_data_type="float")
+        build(graph)
+        found.append(number in plan_code(graph.freeze(), target).workarounds)
+    assert found == [True, False]
+
+
+def test_every_rule_is_tested_and_well_formed() -> None:
+    known = {one.id: one for one in workarounds()}
+    assert set(known) == {*ASKED, *WHOLE, *PLANNED, "W-063"}
+    for one in known.values():
+        assert one.title
+        assert one.instead
+        assert set(one.targets) <= {"cpu", "cuda", "gfx908", "gfx90a", "gfx942", "gfx950"}
+        assert workaround(one.id) is one
+
+
+@pytest.mark.parametrize("target", [CPU, CUDA, GFX942, GFX950], ids=str)
+def test_names_of_modules_say_the_target(target: Target) -> None:
+    here = {one.id for one in planned(target)}
+    assert here == {number for number in PLANNED if workaround(number).concerns(target)}
