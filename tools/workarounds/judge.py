@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from ctypes.util import find_library
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -160,6 +161,8 @@ def _judge_numbers(d: Defect, scratch: Path, emulator: Path | None) -> Found:
     c = d.check
     if c.kind == "emulate" and emulator is None:
         return UNKNOWN, "needs the emulator (--emulator)"
+    if d.targets[0] == "cuda" and not find_library("cuda"):
+        return UNKNOWN, "needs a CUDA GPU"
     sides = {"repro": Baseline()}
     if c.expected == "baseline":
         assert c.baseline is not None

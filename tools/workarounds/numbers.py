@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -87,8 +88,10 @@ def difference(got: Any, wanted: Any) -> float:
 
 def perform(folder: Path, module: Path, emulator: Path | None) -> None:
     """Run the module of a defect; write its results and the seconds of a call beside it."""
-    check = read(folder).check
-    results, seconds = _emulate(check, module, emulator) if emulator else _call(check, module)
+    defect = read(folder)
+    check, driver = defect.check, "cuda" if defect.targets[0] == "cuda" else "local-task"
+    call = partial(_emulate, emulator=emulator) if emulator else partial(_call, driver=driver)
+    results, seconds = call(check, module)
     np.savez(module.parent / "results.npz", *map(_wide, results))
     (module.parent / "seconds").write_text(str(seconds))
 
@@ -110,9 +113,9 @@ def _emulate(check: Check, module: Path, emulator: Path) -> tuple[list[Any], flo
     return list(results), time.monotonic() - begin
 
 
-def _call(check: Check, module: Path) -> tuple[list[Any], float]:
-    """Run a module on the CPU; functions with destinations get them first, a workspace last."""
-    config = rt.Config("local-task")
+def _call(check: Check, module: Path, driver: str) -> tuple[list[Any], float]:
+    """Run a module by a driver; functions with destinations get them first, a workspace last."""
+    config = rt.Config(driver)
     device = config.device
     loaded = rt.VmModule.copy_buffer(config.vm_instance, module.read_bytes())
     context = rt.VmContext(config.vm_instance, modules=[config.default_vm_modules[0], loaded])
