@@ -52,7 +52,7 @@ def _unknown(context: NodeContext) -> None:
     return None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class OpInfo:
     """Facts and rules about one op.
 

@@ -15,7 +15,7 @@ def always(context: NodeContext) -> bool:
     return True
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Strategy:
     """One way to express an op.
 
@@ -43,7 +43,7 @@ class Strategy:
     tried: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Strategies:
     """The strategies of one op.
 

@@ -1,6 +1,8 @@
 """Known defects of the compiler, one module each: what they do, where, and what avoids them.
 
-The modules are found by their names.  A compiler without a defect is told by
+The modules are found by their names, ``w<number>_<target>_<words>.py``; the target is ``any``,
+``cpu``, ``gpu``, ``cuda``, ``gfx9`` or an architecture, so that those of other targets are not
+imported.  A compiler without a defect is told by
 ``scripts/check_workarounds``; then its module goes, and the line in a lowering that asks for it.
 """
 
@@ -40,15 +42,22 @@ def workarounds() -> Iterator[Workaround]:
 
 
 @cache
+def _of(target: Target) -> dict[str, str]:
+    """Return the modules of the defects that concern a target, by their names alone."""
+    words = {"any", "cpu" if target.is_cpu else "gpu", target.arch}
+    words |= {"gfx9"} if target.is_gfx9 else {target.backend}
+    return {one: at for one, at in _modules().items() if at.split("_")[1] in words}
+
+
+@cache
 def planned(target: Target) -> tuple[Workaround, ...]:
     """Return those that concern a target and are decided in the code plan."""
-    words = {"any", "cpu" if target.is_cpu else "gpu", target.arch}
-    words |= {"gfx9"} if target.is_gfx9 else set()
-    here = (one for one, at in _modules().items() if at.startswith(".planned."))
-    return tuple(workaround(one) for one in here if _modules()[one].split("_")[1] in words)
+    return tuple(workaround(one) for one, at in _of(target).items() if ".planned." in at)
 
 
 def strikes(identity: str, target: Target, *facts: Any, **more: Any) -> bool:
     """Return whether a defect concerns a target and some data, such as shapes."""
-    one = workaround(identity)
-    return one.concerns(target) and (one.applies is None or one.applies(*facts, **more))
+    if identity not in _of(target):
+        return False
+    applies = workaround(identity).applies
+    return applies is None or applies(*facts, **more)

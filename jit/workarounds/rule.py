@@ -18,7 +18,7 @@ GPU = (*CUDA, *GFX9)
 ALL = (*CPU, *GPU)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Workaround:
     """One defect; ``docs/upstream/<id>`` has its reproducer.
 

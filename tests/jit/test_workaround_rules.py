@@ -292,3 +292,9 @@ def test_every_rule_is_tested_and_well_formed() -> None:
 def test_names_of_modules_say_the_target(target: Target) -> None:
     here = {one.id for one in planned(target)}
     assert here == {number for number in PLANNED if workaround(number).concerns(target)}
+    for one in workarounds():
+        if one.applies is None and one.id not in PLANNED:
+            assert strikes(one.id, target) is one.concerns(target)
+    for number, (_, struck, _) in ASKED.items():
+        concerned = workaround(number).concerns(target)
+        assert strikes(number, target, *struck) is concerned

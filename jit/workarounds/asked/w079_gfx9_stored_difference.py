@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..rule import GFX9, Workaround
-from .w078_short_channel_statistics import SPLIT
+from .w078_gfx9_short_channel_statistics import SPLIT
 
 __all__ = ["WORKAROUND"]
 
