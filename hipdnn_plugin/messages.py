@@ -17,7 +17,7 @@ from ..graph_api.formats.flatbuffer.engine_messages import (
     encode_details,
 )
 from ..graph_api.frozen import FrozenGraph
-from ..jit.settings_table import Settings, with_values
+from ..jit.settings_table import ENGINE_KNOBS, Settings, with_values
 from ..jit.strategies import AUTO, Choice, merged, tables
 from ..provider.graph_files import loads
 from .abi import BehaviorNote
@@ -41,6 +41,7 @@ NOTES = (
 
 WORKSPACE_LIMIT = "global.workspace_size_limit"
 _NO_LIMIT = 2**63 - 1
+_PREFIX = "hipdnn_iree."
 
 
 def _choice(id: str, description: str, default: str, *values: str) -> Knob:
@@ -63,20 +64,9 @@ KNOBS = {
             default=1,
             range=Range(low=0, high=1),
         ),
-        _choice(
-            "hipdnn_iree.compiler.opt_level",
-            "Optimisation level of the compiler",
-            *("O3", "O0", "O1", "O2", "O3"),
-        ),
-        _choice(
-            "hipdnn_iree.compiler.data_tiling",
-            "CPU: whether operands of products are repacked into tiles",
-            *("auto", "auto", "off"),
-        ),
-        _choice(
-            "hipdnn_iree.runtime.driver",
-            "How CPU code runs: in the calling thread, or on worker threads",
-            *("auto", "auto", "local-sync", "local-task"),
+        *(
+            _choice(_PREFIX + knob.name, knob.help.removesuffix("."), knob.default, *knob.choices)
+            for knob in ENGINE_KNOBS.values()
         ),
     )
 }
@@ -87,8 +77,8 @@ KNOBS = {
 def strategy_knobs() -> dict[str, Knob]:
     """Return those of graphs with some ops, by id; a graph's details say which values fit it."""
     return {
-        f"hipdnn_iree.{op}.strategy": _choice(
-            f"hipdnn_iree.{op}.strategy",
+        f"{_PREFIX}{op}.strategy": _choice(
+            f"{_PREFIX}{op}.strategy",
             f"How the nodes of {op} are expressed in IR",
             *(AUTO, AUTO, *(strategy.name for strategy in known.table)),
         )
@@ -96,11 +86,7 @@ def strategy_knobs() -> dict[str, Knob]:
     }
 
 
-SETTINGS = {
-    "hipdnn_iree.compiler.opt_level": "compiler_opt_level",
-    "hipdnn_iree.compiler.data_tiling": "compiler_data_tiling",
-    "hipdnn_iree.runtime.driver": "runtime_driver",
-}
+SETTINGS = {_PREFIX + knob.name: knob.field for knob in ENGINE_KNOBS.values()}
 """Knob -> the field of `Settings` that it overrides for one plan."""
 
 
@@ -203,7 +189,7 @@ def details(
         for name, knob in KNOBS.items()
     ]
     for op, choice in (strategies or {}).items():
-        offered = strategy_knobs()[f"hipdnn_iree.{op}.strategy"]
+        offered = strategy_knobs()[f"{_PREFIX}{op}.strategy"]
         values = tuple(dict.fromkeys((AUTO, *choice.names)))
         limits = Range(values=values, max_length=max(map(len, values)))
         knobs.append(replace(offered, default=choice.default, range=limits))

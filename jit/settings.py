@@ -1,7 +1,7 @@
 """The settings that hold here and now; no other module reads the environment.
 
 A value comes from, in this order, the innermost `scope`, the environment variable, the default.
-An empty variable counts as unset.  The settings themselves are listed in `knob_table`.
+An empty variable counts as unset.  The settings themselves are listed in `settings_table`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from typing import Any
 
 from ..graph_api.errors import SettingError
 from .settings_kinds import spell
-from .settings_table import DATA_TILING, HIPDNN_PREFIX, KNOBS, OPT_LEVELS, PREFIX, Knob, Settings
+from .settings_table import HIPDNN_PREFIX, KNOBS, PREFIX, Knob, Settings
 
 __all__ = [
-    "DATA_TILING",
     "HIPDNN_PREFIX",
     "KNOBS",
-    "OPT_LEVELS",
     "PREFIX",
     "Knob",
     "Settings",

@@ -149,21 +149,6 @@ def _logging(state: State) -> Iterator[None]:
 
 # ---------------------------------------------------------------- options of several commands
 
-# Option -> setting that it overrides.
-_KNOBS = {
-    "--cache": "cache_mode",
-    "--cache-dir": "cache_dir",
-    "--max-bytes": "cache_max_bytes",
-    "--opt-level": "compiler_opt_level",
-    "--extra-flags": "compiler_extra_flags",
-    "--tuning-spec": "compiler_tuning_spec",
-    "--tuning-dir": "compiler_tuning_dir",
-    "--jobs": "compiler_jobs",
-    "--require-precompiled": "cache_require_precompiled",
-    "--timeout": "compiler_timeout_s",
-    "--driver": "runtime_driver",
-    "--threads": "runtime_threads",
-}
 COMPILING = (
     *("--cache", "--cache-dir", "--opt-level", "--extra-flags", "--tuning-spec", "--tuning-dir"),
     "--timeout",
@@ -173,11 +158,11 @@ RUNNING = ("--driver", "--threads")
 
 def knob_options(*names: str) -> Callable[[F], F]:
     """Return a decorator that adds the options of some knobs to a command."""
-    by_field = {knob.field: knob for knob in knobs.KNOBS}
+    by_option = {knob.option: knob for knob in knobs.KNOBS}
 
     def add(function: F) -> F:
         for name in reversed(names):
-            function = _knob_option(name, by_field[_KNOBS[name]])(function)
+            function = _knob_option(name, by_option[name])(function)
         return function
 
     return add

@@ -18,7 +18,7 @@ from ....jit.pipeline import Compiled, compile_source, made_with
 from ....jit.runtime.device import Device
 from ....jit.runtime.executable import Executable
 from ....jit.runtime.loaded_module import LoadedModule
-from ....jit.settings_table import DATA_TILING, KNOBS, OPT_LEVELS, Settings, with_values
+from ....jit.settings_table import ENGINE_KNOBS, Settings, with_values
 from ....jit.strategies import choices, merged
 from ....jit.target import Target
 from ....jit.work import cpu_us
@@ -37,12 +37,6 @@ __all__ = ["IreeEngine", "IreePlan", "driver_for", "load", "open_device", "setti
 # 25 rounds was shorter with threads from 45 microseconds on, always from 70 on (to 1.8 times).
 _TASK_US = 60.0
 
-# Knob -> the setting that it overrides for one plan.
-_SETTINGS = {
-    "opt_level": "compiler_opt_level",
-    "data_tiling": "compiler_data_tiling",
-    "driver": "runtime_driver",
-}
 _STRATEGY = ".strategy"
 
 
@@ -68,35 +62,20 @@ class IreeEngine(Engine):
         return {**made_with(), **CompileOptions.of(now).key_ingredients(), **more}
 
     def knobs(self, graph: FrozenGraph, target: Target) -> tuple[EngineKnob, ...]:
-        now, field = self.settings, {k.field: k for k in KNOBS}
-        level = field["compiler_opt_level"]
-        found = [
-            EngineKnob(
-                name="opt_level",
-                choices=OPT_LEVELS,
-                default=now.compiler_opt_level,
-                help=level.help,
-                tried=(now.compiler_opt_level,),
-            )
-        ]
-        if target.is_cpu:
+        now, found = self.settings, _strategy_knobs(graph, target, self.settings)
+        for name, knob in ENGINE_KNOBS.items():
+            choices, default = knob.choices, getattr(now, knob.field)
+            tried: tuple[str, ...] = ()
+            if name == "driver":  # "auto" is decided by the graph
+                choices, default = target.drivers, driver_for(graph, target, now)
+            if name == "opt_level":
+                tried = (default,)
+            elif not target.is_cpu:
+                continue
             found.append(
-                EngineKnob(
-                    name="data_tiling",
-                    choices=DATA_TILING,
-                    default=now.compiler_data_tiling,
-                    help=field["compiler_data_tiling"].help,
-                )
+                EngineKnob(name=name, choices=choices, default=default, help=knob.help, tried=tried)
             )
-            found.append(
-                EngineKnob(
-                    name="driver",
-                    choices=target.drivers,
-                    default=driver_for(graph, target, now),
-                    help=field["runtime_driver"].help,
-                )
-            )
-        return (*_strategy_knobs(graph, target, now), *found)
+        return tuple(found)
 
     def build(
         self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
@@ -150,7 +129,7 @@ class IreeEngine(Engine):
 def settings_with(settings: Settings, knobs: Mapping[str, str]) -> Settings:
     """Return the settings with some choices of `IreeEngine.knobs` in their place."""
     overrides: dict[str, Any] = {
-        _SETTINGS[name]: choice for name, choice in knobs.items() if name in _SETTINGS
+        ENGINE_KNOBS[name].field: choice for name, choice in knobs.items() if name in ENGINE_KNOBS
     }
     strategies = {
         name.removesuffix(_STRATEGY): choice
