@@ -51,6 +51,8 @@ JSON: dict[str, str] = {
     "--format plan --json` prints it",
 }
 
+_MEASURED = ["engine", "engine_id", "knobs", "median_us", "low_us", "high_us", "samples", "when"]
+
 
 @click.command(cls=Command)
 @graph_argument
@@ -157,7 +159,11 @@ def _candidates(
             **c.as_dict(),
             "estimate": estimate(frozen, target, c.engine).as_dict() if c.served else None,
             "parts": _parts(frozen, c) if c.served and c.engine.ALIAS == "split" else None,
-            "measured": [entry.as_dict() for entry in known if entry.engine_id == c.engine.id],
+            "measured": [
+                {name: getattr(entry, name) for name in _MEASURED}
+                for entry in known
+                if entry.engine_id == c.engine.id
+            ],
         }
         for c in found
     ]

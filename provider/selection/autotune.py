@@ -26,7 +26,8 @@ from ..verify import compare, expect, poisoned_outputs, random_inputs
 from .candidate import Candidate
 from .cost import MODEL, estimate
 from .measure import Times, measure
-from .winners import Entry, ranked, remember
+from .winner_entry import Entry
+from .winners import ranked, remember
 
 __all__ = ["Row", "TuneResult", "tune", "variants"]
 

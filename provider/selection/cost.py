@@ -23,8 +23,8 @@ from ...graph_api.ops import OPS
 from ...jit.target import Target
 from ...jit.work import Work, graph_work, node_work
 from ..engine import Engine
-from .peaks import Peaks, peaks
-from .winners import machine_of, winners
+from .peaks import Peaks, machine_of, peaks
+from .winners import winners
 
 __all__ = ["ENGINES", "MODEL", "EngineModel", "Estimate", "estimate", "joined"]
 

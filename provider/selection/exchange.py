@@ -7,8 +7,9 @@ from typing import Any
 
 from ...graph_api.errors import FormatError, SettingError
 from ...graph_api.files import write_file
-from .config import Pattern, Rule, rules_text
-from .winners import Entry, read_entries, remember, winners, written
+from .engine_rules import EngineRule, TensorPattern, rules_text
+from .winner_entry import Entry
+from .winners import read_entries, remember, winners, written
 
 __all__ = ["export", "import_file"]
 
@@ -46,10 +47,11 @@ def export(path: Path, winners_file: Path, *, form: str = "winners") -> int:
         have = best.get(entry.place)
         if have is None or entry.median_us < have.median_us:
             best[entry.place] = entry
-    rules = {}
+    rules: dict[object, EngineRule] = {}
     for entry in sorted(best.values(), key=lambda e: e.when):
-        if (rule := _as_rule(entry)) is not None:
-            rules[rule] = (_named(rule, entry), _metadata(entry))
+        if (match := entry.rule).op:
+            key = (match.op, tuple(sorted(match.criteria.items())), match.tensors)
+            rules[key] = _rule(entry)
     _write(path, rules_text(list(rules.values())) + "\n")
     return len(rules)
 
@@ -76,33 +78,17 @@ def import_file(path: Path, winners_file: Path) -> int:
     return len(entries)
 
 
-def _as_rule(entry: Entry) -> Rule | None:
-    """Return what a rule matches, without engine; None where there is no rule for the op."""
-    if not entry.rule:
-        return None
-    try:
-        rule = Rule(
-            op=entry.rule["op"],
-            engine="",
-            criteria=tuple(sorted(entry.rule["criteria"].items())),
-            tensors=tuple(
-                Pattern(id=id, dims=tuple(dims), strides=tuple(strides))
-                for id, dims, strides in entry.rule["tensors"]
-            ),
-        )
-        hash(rule)
-    except (KeyError, TypeError, ValueError, AttributeError):  # a file that somebody edited
-        return None
-    return rule
-
-
-def _named(rule: Rule, entry: Entry) -> Rule:
-    return Rule(
-        op=rule.op,
-        engine=entry.engine,
-        criteria=rule.criteria,
-        tensors=rule.tensors,
-        knobs=entry.knobs,
+def _rule(entry: Entry) -> EngineRule:
+    knobs = [{"knob_id": k, "type": "string", "value": v} for k, v in entry.knobs.items()]
+    return EngineRule(
+        op=entry.rule.op,
+        engine_name=entry.engine,
+        criteria=entry.rule.criteria,
+        tensors=tuple(
+            TensorPattern(tensor_id=id, dim=dims, stride=strides)
+            for id, dims, strides in entry.rule.tensors
+        ),
+        autotune_metadata={**_metadata(entry), **({"knobs": knobs} if knobs else {})},
     )
 
 

@@ -1,4 +1,4 @@
-"""What a machine can do at best: the numbers that the cost model divides by."""
+"""What a machine can do at best, which the cost model divides by, and what tells it from others."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ...jit.target import Target
+from ...jit.target import Target, cpu_features
 
-__all__ = ["GPUS", "Peaks", "peaks"]
+__all__ = ["GPUS", "Peaks", "machine_of", "peaks"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,3 +104,11 @@ def _cpu() -> Peaks:
         launch_us=1.0,
         source=f"this CPU: {cores} cores, {width} operations a cycle, {mhz or 2500:.0f} MHz",
     )
+
+
+@lru_cache(maxsize=16)
+def machine_of(target: Target) -> str:
+    """Return what a time depends on besides the target: for a CPU its kind and how many."""
+    if target.is_cpu:
+        return f"cpu:{cpu_features()}:{len(os.sched_getaffinity(0))}"
+    return str(target)

@@ -11,159 +11,33 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from datetime import UTC, datetime
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...graph_api.files import write_file
 from ...graph_api.frozen import FrozenGraph
 from ...jit.cache.locks import key_lock
 from ...jit.settings_table import Settings
-from ...jit.target import Target, cpu_features
+from ...jit.target import Target
 from ..registry import engines
 from .candidate import Candidate, with_choice
 from .files import Watched
-from .match_key import match_keys
+from .peaks import machine_of
 
-__all__ = [
-    "Entry",
-    "Winners",
-    "machine_of",
-    "ranked",
-    "read_entries",
-    "remember",
-    "winners",
-    "written",
-]
+if TYPE_CHECKING:
+    from .winner_entry import Entry
+
+__all__ = ["Winners", "ranked", "read_entries", "remember", "winners", "written"]
 
 log = logging.getLogger("hipdnn_iree.selection")
 
-VERSION = 1
 _LOCK_S = 10.0
 _TIE = 1.02
 """Times this close whose quartiles overlap are the same."""
 _STEADY = 1.05
 """Upper quartiles further above that of the fastest are of something unsteady."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
-    """One measurement.
-
-    Attributes
-    ----------
-    graph : str
-        Digest of the graph.
-    target, machine : str
-        Canonical spelling of the target; what the time was measured on (`machine_of`).
-    engine : str
-        Name of the engine.
-    engine_id : int
-    knobs : mapping of str to str
-        Those that are not the engine's defaults.
-    versions : mapping of str to str
-        ``Engine.versions()`` at the time.
-    median_us, low_us, high_us : float
-        Median and quartiles of the time of one execution, in microseconds.
-    samples : int
-    estimated_us : float
-        What the cost model said, before calibration; 0 when it was not asked.
-    model : int
-        Version of that model.
-    when : str
-        Time of the measurement, ISO 8601 in UTC.
-    name : str
-        Name of the graph, for people.
-    rule : mapping
-        ``op``, ``criteria`` and ``tensors`` of hipDNN's rules; empty where they have no such op.
-    """
-
-    graph: str
-    target: str
-    machine: str
-    engine: str
-    engine_id: int
-    knobs: Mapping[str, str] = field(hash=False)
-    versions: Mapping[str, str] = field(hash=False)
-    median_us: float
-    low_us: float
-    high_us: float
-    samples: int
-    estimated_us: float = 0.0
-    model: int = 0
-    when: str = ""
-    name: str = ""
-    rule: Mapping[str, Any] = field(default_factory=dict, hash=False)
-
-    @classmethod
-    def of(
-        cls,
-        candidate: Candidate,
-        quartiles: tuple[float, float, float],
-        samples: int,
-        *,
-        estimated_us: float,
-        model: int,
-    ) -> Entry:
-        """Return the entry of a candidate that was measured; times in microseconds."""
-        graph, low, median, high = candidate.graph, *quartiles
-        return cls(
-            graph=graph.digest,
-            target=str(candidate.target),
-            machine=machine_of(candidate.target),
-            engine=candidate.name,
-            engine_id=candidate.engine.id,
-            knobs=dict(candidate.choice),
-            versions=candidate.engine.versions(),
-            median_us=median,
-            low_us=low,
-            high_us=high,
-            samples=samples,
-            estimated_us=estimated_us,
-            model=model,
-            when=datetime.now(UTC).isoformat(timespec="seconds"),
-            name=graph.name,
-            rule=_rule_of(graph),
-        )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the JSON form of what was measured."""
-        names = ("engine", "engine_id", "knobs", "median_us", "low_us", "high_us", "samples")
-        return {**{name: getattr(self, name) for name in names}, "when": self.when}
-
-    @property
-    def place(self) -> tuple[str, str, str]:
-        """What it was measured for and on."""
-        return self.graph, self.target, self.machine
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """What it is found by, but for the versions: a newer one takes its place."""
-        return (*self.place, self.engine_id, tuple(sorted(self.knobs.items())))
-
-
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("graph", "target", "machine", "engine", "when", "name"), str),
-    **dict.fromkeys(("engine_id", "samples", "model"), int),
-    **dict.fromkeys(("knobs", "versions", "rule"), dict),
-    **dict.fromkeys(("median_us", "low_us", "high_us", "estimated_us"), (int, float)),
-}
-_NEEDED = frozenset(f.name for f in fields(Entry)) - {
-    *("when", "name", "rule", "estimated_us", "model")
-}
-
-
-@lru_cache(maxsize=16)
-def machine_of(target: Target) -> str:
-    """Return what a time depends on besides the target: for a CPU its kind and how many."""
-    if target.is_cpu:
-        return f"cpu:{cpu_features()}:{len(os.sched_getaffinity(0))}"
-    return str(target)
 
 
 class Winners:
@@ -286,31 +160,29 @@ _watched = Watched(_read)
 
 def read_entries(text: str) -> tuple[list[Entry], str]:
     """Return the sound entries of a file, and what is wrong with the rest of it."""
+    from msgspec import ValidationError, convert  # imported where there is a file only
+
+    from .winner_entry import VERSION, Entry
+
+    def entry(item: Any) -> Entry | None:
+        try:
+            return convert(item, Entry)
+        except (ValidationError, RecursionError):
+            return None
+
     try:
+        # Not msgspec's reader: it refuses a whole file for one NaN, which costs one entry here.
         data = json.loads(text)
-    except ValueError as error:
+        if not isinstance(data, dict) or not isinstance(data.get("entries"), list):
+            return [], "the file is not one of measured times"
+        if data.get("version") != VERSION:
+            return [], f"the file is of version {data.get('version')!r}, not {VERSION}"
+    except (ValueError, RecursionError) as error:
         return [], f"the file is damaged ({error})"
-    if not isinstance(data, dict) or not isinstance(data.get("entries"), list):
-        return [], "the file is not one of measured times"
-    if data.get("version") != VERSION:
-        return [], f"the file is of version {data.get('version')!r}, not {VERSION}"
-    found = [_entry(item) for item in data["entries"]]
-    sound = [entry for entry in found if entry is not None]
+    found = [entry(item) for item in data["entries"]]
+    sound = [one for one in found if one is not None]
     bad = len(found) - len(sound)
     return sound, f"{bad} of {len(found)} entries are damaged" if bad else ""
-
-
-def _entry(item: Any) -> Entry | None:
-    if not isinstance(item, dict) or not item.keys() >= _NEEDED:
-        return None
-    kept = {name: item[name] for name in _TYPES if name in item}
-    sound = all(isinstance(v, _TYPES[n]) and not isinstance(v, bool) for n, v in kept.items())
-    if not sound or not 0 < kept["median_us"] < 1e12:
-        return None
-    for name in ("knobs", "versions"):
-        if not all(isinstance(v, str) for v in kept[name].values()):
-            return None
-    return Entry(**kept)
 
 
 def remember(entries: Sequence[Entry], path: Path) -> None:
@@ -330,16 +202,9 @@ def remember(entries: Sequence[Entry], path: Path) -> None:
 
 def written(entries: Sequence[Entry]) -> str:
     """Return the text of a file of some entries."""
-    rows = ",\n".join(json.dumps(asdict(entry), sort_keys=True) for entry in entries)
+    from msgspec import to_builtins
+
+    from .winner_entry import VERSION
+
+    rows = ",\n".join(json.dumps(to_builtins(entry), sort_keys=True) for entry in entries)
     return f'{{"version": {VERSION}, "entries": [\n{rows}\n]}}\n'
-
-
-def _rule_of(graph: FrozenGraph) -> dict[str, Any]:
-    keys = match_keys(graph)
-    if not keys:
-        return {}
-    return {
-        "op": keys[0].op,
-        "criteria": dict(keys[0].criteria),
-        "tensors": [[t.id, list(t.dims), list(t.strides)] for t in keys[0].tensors],
-    }

@@ -5,13 +5,10 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
-from inspect import cleandoc
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
-from msgspec.json import schema_components
 from msgspec.structs import fields
 
 from ...graph_api.dtypes import DataType
@@ -25,7 +22,6 @@ __all__ = [
     "SuiteEntry",
     "TensorEntry",
     "checked",
-    "json_schema",
     "keys",
     "resolved_type",
     "type_set",
@@ -265,33 +261,3 @@ def type_set(given: str | list[str]) -> tuple[DataType, ...]:
     words = given.split() if isinstance(given, str) else given
     found = [DTYPE_SETS.get(word) or (DataType.parse(word),) for word in words]
     return tuple(dict.fromkeys(kind for some in found for kind in some))
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of suite files.
-
-    A case and a node take further keys: the ports and parameters of an op.
-    """
-    kinds = (SuiteEntry, CaseEntry, NodeEntry, TensorEntry, ResultEntry)
-    _, found = schema_components(kinds, ref_template="#/$defs/{name}")
-    found["CaseEntry"]["properties"]["nodes"]["items"] = {"$ref": "#/$defs/NodeEntry"}
-    for holder in (found["CaseEntry"], found["SuiteEntry"]):
-        holder["properties"]["cases"] |= {"items": {"$ref": "#/$defs/CaseEntry"}, "minItems": 1}
-    for kind in kinds:
-        entry = found[kind.__name__]
-        entry["description"], about = _documented(kind)
-        for key, (attribute, _) in keys(kind).items():
-            entry["properties"][key]["description"] = about[attribute]
-    suite = found.pop("SuiteEntry")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **suite, "$defs": found}
-
-
-def _documented(kind: type[Struct]) -> tuple[str, dict[str, str]]:
-    """Return what the docstring says of an entry, and of each attribute (bases included)."""
-    about: dict[str, str] = {}
-    text = ""
-    for base in reversed(kind.__mro__[:-2]):
-        text, _, rest = cleandoc(base.__doc__ or "").partition("\n\nAttributes\n----------\n")
-        for names, meaning in re.findall(r"^(\w.*)\n((?:    .*\n?)+)", rest, re.MULTILINE):
-            about |= dict.fromkeys(names.split(", "), " ".join(meaning.split()))
-    return " ".join(text.split()), about

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from hipdnn_iree import DataType, Graph
 from hipdnn_iree.graph_api.errors import FormatError
-from hipdnn_iree.provider.sweep.schema import json_schema
 from hipdnn_iree.provider.sweep.suite import RULES, Suite, read
+
+from tools.json_schema import suite as suite_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -222,7 +223,7 @@ def test_a_mistake_tells_its_line_and_the_nearest_key() -> None:
 
 
 def test_the_schema_names_every_key() -> None:
-    schema = json_schema()
+    schema = suite_schema()
     about = {name: entry["properties"] for name, entry in schema["$defs"].items()}
     assert about.keys() == {"CaseEntry", "NodeEntry", "TensorEntry", "ResultEntry"}
     assert schema["properties"].keys() == {"title", "threads", "op", "dtypes", "cases"}

@@ -15,7 +15,14 @@ from hipdnn_iree.provider.engine import Engine
 from hipdnn_iree.provider.engines.foreign import backend_engine, discovery, places, probe
 from hipdnn_iree.provider.plan import Plan
 from hipdnn_iree.provider.registry import Entry
-from hipdnn_iree.provider.selection import autotune, exchange, policies, select, winners
+from hipdnn_iree.provider.selection import (
+    autotune,
+    exchange,
+    policies,
+    select,
+    winner_entry,
+    winners,
+)
 from hipdnn_iree.provider.selection.candidate import Candidate
 from hipdnn_iree.provider.sweep import contestants
 
@@ -60,7 +67,7 @@ def known_times() -> winners.Winners:
     return winners.winners(settings().engine_winners)
 
 
-def remember(entries: Sequence[winners.Entry]) -> None:
+def remember(entries: Sequence[winner_entry.Entry]) -> None:
     winners.remember(entries, settings().engine_winners)
 
 

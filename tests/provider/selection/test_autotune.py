@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from here_and_now import choose, export, import_file, remember, tune
 from here_and_now import known_times as winners
@@ -21,9 +22,9 @@ from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.provider.engine import EngineKnob
 from hipdnn_iree.provider.selection.autotune import variants
 from hipdnn_iree.provider.selection.candidate import Candidate
-from hipdnn_iree.provider.selection.config import read_rules
+from hipdnn_iree.provider.selection.engine_rules import read_rules
 from hipdnn_iree.provider.selection.measure import Times, measure
-from hipdnn_iree.provider.selection.winners import Entry
+from hipdnn_iree.provider.selection.winner_entry import Entry
 
 pytestmark = pytest.mark.usefixtures("own_winners")
 
@@ -225,6 +226,11 @@ def wide() -> Graph:
         ('{"version": 99, "entries": []}', "version 99"),
         ('{"version": 1, "entries": [1, {}]}', "2 of 2 entries are damaged"),
         ("\udcff", "ignored"),
+        ("[" * 100_000, "damaged"),
+        ('{"version": 1, "entries": ' + "[" * 100_000, "damaged"),
+        ('{"version": NaN, "entries": []}', "version nan"),
+        ('{"version": ' + "9" * 5000 + ', "entries": []}', "damaged"),
+        ('{"version": 1, "entries": {}}', "not one of measured times"),
     ],
 )
 def test_damaged_files_are_skipped_with_one_warning(
@@ -239,7 +245,9 @@ def test_damaged_files_are_skipped_with_one_warning(
     assert word in messages[0]
 
 
-def test_sound_entries_of_a_damaged_file_count(install: Any, own_winners: Path) -> None:
+def test_sound_entries_of_a_damaged_file_count(
+    install: Any, own_winners: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     a = install.Engine("A_ENGINE")
     install(a)
     remember([entry(a, 10)])
@@ -251,10 +259,36 @@ def test_sound_entries_of_a_damaged_file_count(install: Any, own_winners: Path) 
         {**good, "knobs": {"form": 3}},
         {k: v for k, v in good.items() if k != "graph"},
         {**good, "median_us": True},
+        {**good, "median_us": float("nan")},
+        {**good, "median_us": float("inf")},
+        {**good, "median_us": 10**400},
+        {**good, "low_us": 11.0},
+        {**good, "low_us": -1.0},
+        {**good, "high_us": 9.0},
+        {**good, "high_us": float("nan")},
+        {**good, "estimated_us": float("inf")},
+        {**good, "samples": 0},
+        {**good, "samples": 10**30},
+        {**good, "engine_id": 2**63},
+        {**good, "engine_id": 1.0},
+        {**good, "rule": {"op": "matmul", "tensors": [["a", [1, 2]]]}},
+        {**good, "rule": {"op": "matmul", "criteria": {"mode": 2**64}}},
+        {**good, "rule": {"op": deep(300)}},
+        None,
     ]
     data["entries"] = [*bad, {**good, "of": "the future"}]
     own_winners.write_text(json.dumps(data))
-    assert choose(product().freeze(), "cpu").measured_us == 10
+    with caplog.at_level(logging.WARNING, logger="hipdnn_iree"):
+        for _ in range(2):
+            assert choose(product().freeze(), "cpu").measured_us == 10
+    (message,) = [r.message for r in caplog.records]
+    assert f"{len(bad)} of {len(bad) + 1} entries are damaged" in message
+    remember([entry(a, 20, wide())])  # what is damaged goes when the file is written again
+    assert [e["median_us"] for e in json.loads(own_winners.read_text())["entries"]] == [10, 20]
+
+
+def deep(levels: int) -> Any:
+    return {"more": deep(levels - 1)} if levels else {}
 
 
 def test_close_times_go_to_the_simplest(install: Any) -> None:
@@ -266,12 +300,16 @@ def test_close_times_go_to_the_simplest(install: Any) -> None:
     assert dict(choose(product().freeze(), "cpu").choice) == {"form": "b"}
 
 
+def with_high(one: Entry, high_us: float) -> Entry:
+    return msgspec.structs.replace(one, high_us=high_us)
+
+
 def test_a_tie_is_not_won_by_what_is_unsteady(install: Any) -> None:
     a, b = install.Engine("A_ENGINE"), install.Engine("B_ENGINE")
     install(a, b)
-    remember([replace(entry(a, 10.1), high_us=17.0), replace(entry(b, 10.0), high_us=10.2)])
+    remember([with_high(entry(a, 10.1), 17.0), with_high(entry(b, 10.0), 10.2)])
     assert choose(product().freeze(), "cpu").engine.NAME == "B_ENGINE"
-    remember([replace(entry(a, 10.1), high_us=10.3), replace(entry(b, 10.0), high_us=10.2)])
+    remember([with_high(entry(a, 10.1), 10.3), with_high(entry(b, 10.0), 10.2)])
     assert choose(product().freeze(), "cpu").engine.NAME == "A_ENGINE"
 
 
@@ -316,7 +354,7 @@ def test_files_that_go_elsewhere(install: Any, tmp_path: Path, own_winners: Path
     rules = tmp_path / "rules.json"
     assert export(rules, form="hipdnn") == 2
     found = read_rules(rules.read_text())
-    assert {(r.op, r.engine, tuple(r.knobs.values())) for r in found} == {
+    assert {(r.op, r.engine_name, tuple(r.knobs.values())) for r in found.engine_overrides} == {
         ("matmul", "A_ENGINE", ("b",)),
         ("matmul", "A_ENGINE", ()),
     }
@@ -337,7 +375,8 @@ def test_files_that_go_elsewhere(install: Any, tmp_path: Path, own_winners: Path
 _WRITER = """
 import sys
 from pathlib import Path
-from hipdnn_iree.provider.selection.winners import Entry, remember
+from hipdnn_iree.provider.selection.winner_entry import Entry
+from hipdnn_iree.provider.selection.winners import remember
 path, who = sys.argv[1:]
 for i in range(20):
     one = Entry(graph=f"{who}{i}", target="cpu", machine="m", engine="E", engine_id=1,

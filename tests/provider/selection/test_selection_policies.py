@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,8 +18,8 @@ from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import CompileError, GraphError, NotSupportedError, SettingError
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.provider.engine_ids import engine_id
-from hipdnn_iree.provider.selection.config import read_rules
 from hipdnn_iree.provider.selection.cost import estimate
+from hipdnn_iree.provider.selection.engine_rules import read_rules
 from hipdnn_iree.provider.selection.match_key import match_keys
 from hipdnn_iree.provider.selection.policies import HIPDNN_NAMES, POLICIES
 
@@ -234,6 +235,15 @@ def test_rules_of_version_1_go_by_position(install: Any, tmp_path: Path) -> None
         json.dumps({"version": 2, "engine_overrides": [rule(tensors=[{"dim": [1]}])]}),
         json.dumps({"version": 2, "engine_overrides": [rule(tensors=rule()["tensors"][:1] * 2)]}),
         json.dumps({"engine_overrides": [rule(tensors=[{"dim": "x"}])]}),
+        json.dumps({"version": 2, "engine_overrides": [rule(criteria={"a": 2**63})]}),
+        json.dumps({"version": 2, "engine_overrides": [rule(criteria={"a": 1.0})]}),
+        json.dumps({"version": 10**30, "engine_overrides": []}),
+        json.dumps({"version": float("nan"), "engine_overrides": []}),
+        json.dumps({"version": 2, "engine_overrides": [rule(autotune_metadata=float("inf"))]}),
+        json.dumps({"version": 2, "engine_overrides": [rule(tensors=[{"dim": [-(10**400)]}])]}),
+        '{"version": 1' + "0" * 5000 + ', "engine_overrides": []}',
+        '{"version": 2, "engine_overrides": ' + "[" * 100_000,
+        '{"engine_overrides": [], "more": ' + '{"a":' * 100_000,
     ],
 )
 def test_damaged_rules_are_ignored_with_one_warning(
@@ -248,6 +258,35 @@ def test_damaged_rules_are_ignored_with_one_warning(
             assert choose(conv().freeze(), "cpu").policy == "order"
             assert choose(conv().freeze(), "cpu", prefer="nobody" * 0 or None).name == IREE
     assert len([r for r in caplog.records if "are ignored" in r.message]) == 1
+
+
+def test_knobs_that_are_not_understood_are_notes() -> None:
+    noted = [{"knob_id": "a", "value": 1}, {"knob_id": "b"}, 3, {"knob_id": "c", "value": [[]]}]
+    for notes, knobs in ((noted, {"a": "1"}), ({}, {}), (None, {})):
+        text = json.dumps({"engine_overrides": [rule(autotune_metadata={"knobs": notes})]})
+        assert read_rules(text).engine_overrides[0].knobs == knobs
+    (one,) = read_rules(
+        json.dumps({"engine_overrides": [rule(autotune_metadata=[])]})
+    ).engine_overrides
+    assert one.knobs == {}
+
+
+def test_files_that_are_not_there_cost_no_import(tmp_path: Path) -> None:
+    code = """
+import sys
+from hipdnn_iree import Graph
+g = Graph(io_data_type="float")
+g.relu(g.tensor(dims=(2, 3))).set_output()
+from hipdnn_iree.jit.settings import settings
+from hipdnn_iree.provider.selection.select import choose
+choose(g.freeze(), "cpu", settings())
+print("msgspec" in sys.modules)
+"""
+    path = str(tmp_path / "winners.json")
+    env = {**os.environ, "HIPDNN_IREE_WINNERS": path}
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=env)
+    assert done.stdout.strip() == "False"
 
 
 def test_criteria_are_hipdnns_numbers() -> None:

@@ -1,0 +1,77 @@
+"""JSON Schemas of files that people and other programs write, from the classes that read them.
+
+What the docstring of a class says of an attribute is the description of the key.
+"""
+
+from __future__ import annotations
+
+import re
+from inspect import cleandoc
+from typing import Any
+
+from hipdnn_iree.provider.selection.engine_rules import EngineRule, EngineRules, TensorPattern
+from hipdnn_iree.provider.selection.winner_entry import Entry, MatchNote, WinnersFile
+from hipdnn_iree.provider.sweep.schema import (
+    CaseEntry,
+    NodeEntry,
+    ResultEntry,
+    SuiteEntry,
+    TensorEntry,
+)
+from msgspec import Struct
+from msgspec.json import schema_components
+from msgspec.structs import fields
+
+__all__ = ["engine_rules", "suite", "winners"]
+
+Schema = dict[str, Any]
+
+
+def engine_rules() -> Schema:
+    """Return the JSON Schema of hipDNN's engine override rules."""
+    return _of_file(EngineRules, _described(EngineRules, EngineRule, TensorPattern))
+
+
+def winners() -> Schema:
+    """Return the JSON Schema of a file of measured times."""
+    return _of_file(WinnersFile, _described(WinnersFile, Entry, MatchNote))
+
+
+def suite() -> Schema:
+    """Return the JSON Schema of suite files.
+
+    A case and a node take further keys: the ports and parameters of an op.
+    """
+    found = _described(SuiteEntry, CaseEntry, NodeEntry, TensorEntry, ResultEntry)
+    found["CaseEntry"]["properties"]["nodes"]["items"] = {"$ref": "#/$defs/NodeEntry"}
+    for holder in (found["CaseEntry"], found["SuiteEntry"]):
+        holder["properties"]["cases"] |= {"items": {"$ref": "#/$defs/CaseEntry"}, "minItems": 1}
+    return _of_file(SuiteEntry, found)
+
+
+def _described(*kinds: type[Struct]) -> dict[str, Schema]:
+    """Return the schemas of some classes by name, with what their docstrings say."""
+    _, found = schema_components(kinds, ref_template="#/$defs/{name}")
+    for kind in kinds:
+        entry = found[kind.__name__]
+        entry["description"], about = _documented(kind)
+        for field in fields(kind):
+            entry["properties"][field.encode_name]["description"] = about[field.name]
+    return found
+
+
+def _of_file(kind: type[Struct], found: dict[str, Schema]) -> Schema:
+    """Return the schema of a file that holds one object of a class."""
+    root = found.pop(kind.__name__)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **root, "$defs": found}
+
+
+def _documented(kind: type[Struct]) -> tuple[str, dict[str, str]]:
+    """Return what the docstring says of an entry, and of each attribute (bases included)."""
+    about: dict[str, str] = {}
+    text = ""
+    for base in reversed(kind.__mro__[:-2]):
+        text, _, rest = cleandoc(base.__doc__ or "").partition("\n\nAttributes\n----------\n")
+        for names, meaning in re.findall(r"^(\w.*)\n((?:    .*\n?)+)", rest, re.MULTILINE):
+            about |= dict.fromkeys(names.split(", "), " ".join(meaning.split()))
+    return " ".join(text.split()), about
