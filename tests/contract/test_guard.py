@@ -113,9 +113,10 @@ def test_declines_strategies_and_graphs_are_compared(
         assert changed(adapter, "declines", other(position)) == {("declines", name)}
     assert changed(adapter, "declines", other(3)) == {("texts", name)}
     assert changed(adapter, "offered", lambda *_: {"matmul": (("a", "b"), "a", ())}) == {
-        ("offers", name),
-        ("variants", name),
+        ("offers", name)
     }
+    more = [adapter.Variant(), adapter.Variant("matmul=b", (("matmul", "b"),))]
+    assert changed(adapter, "variants", lambda *_: more) == {("variants", name)}
     assert changed(adapter, "digest", lambda _: "0" * 64) == {("graph", name)}
     missing = guard.read(guard.write(now))
     del missing.problems[name]

@@ -176,12 +176,12 @@ def offered(graph: Any, target: str) -> dict[str, tuple[tuple[str, ...], str, tu
 def variants(graph: Any, target: str, problem: str) -> Iterator[Variant]:
     """Yield the default, and one variant for each other strategy of each op of the graph."""
     yield Variant()
-    ops = offered(graph, target)
-    for op, (names, default, _) in ops.items():
-        now = STRATEGY_NAMES.get(op, {})
-        for name in names:
-            if name != default:
-                yield Variant(f"{op}={name}", ((op, now.get(name, name)),))
+    ops = choices(graph, _target(target))
+    for op, choice in ops.items():
+        first = _first_names(op)
+        for name in choice.names:
+            if name != choice.default:
+                yield Variant(f"{op}={first.get(name, name)}", ((op, name),))
     if len(ops) > 1:
         yield Variant("all=plain", (("all", "plain"),))
     if problem.startswith("size."):
