@@ -24,4 +24,4 @@ def _declines(context: NodeContext) -> Iterator[Problem]:
         yield problem(context.node, "IREE-BLOCK-01", "is_negative_scale", "true", "false", hint)
 
 
-INFO = OpInfo(work=per_element("y", 1), declines=_declines)
+INFO = OpInfo(work=per_element("y", 1), fuses=True, declines=_declines)

@@ -16,4 +16,4 @@ def _layout(context: NodeContext) -> Layout:
     return Layout((), any(part.broadcast for part in parts))
 
 
-INFO = OpInfo(work=no_arithmetic, layout=_layout)
+INFO = OpInfo(work=no_arithmetic, fuses=True, layout=_layout)

@@ -56,6 +56,7 @@ def _avoids(context: NodeContext) -> Iterator[str]:
 
 INFO = OpInfo(
     work=work("dy", "w"),
+    cpu_efficiency=0.65,
     matrix_rate=RATE,
     declines=declines,
     dynamic=batch_only("dy"),

@@ -124,6 +124,7 @@ def _avoids(context: NodeContext) -> Iterator[str]:
 
 INFO = OpInfo(
     work=work("y", "w"),
+    cpu_efficiency=0.85,
     matrix_rate=RATE,
     declines=declines,
     dynamic=batch_only("x"),

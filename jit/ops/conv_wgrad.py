@@ -27,6 +27,7 @@ def _rule(context: NodeContext) -> str:
 
 INFO = OpInfo(
     work=work("dy", "dw"),
+    cpu_efficiency=0.5,
     matrix_rate=RATE,
     declines=declines,
     strategies=Strategies(

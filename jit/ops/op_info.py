@@ -64,6 +64,11 @@ class OpInfo:
         Operations of matmuls or convolutions a microsecond on one core of a CPU.
     reads_part : bool
         Whether only as much of the input is read as is written.
+    fuses : bool
+        Whether the op becomes part of its neighbours' kernels.
+    cpu_efficiency : float
+        How much of the arithmetic rate of other ops it reaches on CPUs, fitted by hand to
+        docs/reference/benchmarks.md.
     strategies : Strategies or None
         None where the op has one strategy only.
     declines : callable
@@ -86,6 +91,8 @@ class OpInfo:
     work: Callable[[Any, Dims], tuple[int, int]]
     matrix_rate: float = 200e3
     reads_part: bool = False
+    fuses: bool = False
+    cpu_efficiency: float = 1.0
     strategies: Strategies | None = None
     declines: Callable[[NodeContext], Iterable[Problem]] = _none
     dynamic: DynamicAxes | None = None

@@ -26,4 +26,4 @@ def _flags(context: NodeContext) -> Iterator[str]:
         yield KEEP_EXPRESSIONS
 
 
-INFO = OpInfo(work=no_arithmetic, flags=_flags, layout=_layout)
+INFO = OpInfo(work=no_arithmetic, fuses=True, flags=_flags, layout=_layout)

@@ -38,4 +38,6 @@ def _layout(context: NodeContext) -> Layout | None:
     return context.operands["in_0"] if len(kinds) == 1 else None
 
 
-INFO = OpInfo(work=_work, dynamic=_dynamic, dynamic_gfx9=lambda context, marks: (), layout=_layout)
+INFO = OpInfo(
+    work=_work, fuses=True, dynamic=_dynamic, dynamic_gfx9=lambda context, marks: (), layout=_layout
+)

@@ -28,4 +28,4 @@ def _declines(context: NodeContext) -> Iterator[Problem]:
         yield problem(context.node, "IREE-POOL-01", "window", list(op.window), wanted, hint)
 
 
-INFO = OpInfo(work=work("y"), declines=_declines, flags=flags)
+INFO = OpInfo(work=work("y"), cpu_efficiency=0.02, declines=_declines, flags=flags)

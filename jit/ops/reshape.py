@@ -15,4 +15,4 @@ def _layout(context: NodeContext) -> Layout:
     return x if same else Layout((), x.broadcast)
 
 
-INFO = OpInfo(work=no_arithmetic, layout=_layout)
+INFO = OpInfo(work=no_arithmetic, fuses=True, layout=_layout)

@@ -14,4 +14,4 @@ def _layout(context: NodeContext) -> Layout:
     return Layout(x.order, x.broadcast, x.argument and x.channels_first and same)
 
 
-INFO = OpInfo(work=no_arithmetic, reads_part=True, layout=_layout)
+INFO = OpInfo(work=no_arithmetic, fuses=True, reads_part=True, layout=_layout)

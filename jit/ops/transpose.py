@@ -19,4 +19,4 @@ def _layout(context: NodeContext) -> Layout:
     return Layout(moved, x.broadcast, x.argument and as_it_is)
 
 
-INFO = OpInfo(work=no_arithmetic, layout=_layout)
+INFO = OpInfo(work=no_arithmetic, fuses=True, layout=_layout)

@@ -12,17 +12,19 @@ normal, and `hipdnn-iree tune` tells the truth.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import exp, log
 from statistics import median
 from typing import Any
 
 from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ...graph_api.ops import OPS
+from ...jit.ops import info
 from ...jit.target import Target
 from ...jit.work import Work, graph_work, node_work
 from ..engine import Engine
+from ..engines.torch import served_by
 from .peaks import Peaks, machine_of, peaks
 from .winners import winners
 
@@ -30,6 +32,19 @@ __all__ = ["ENGINES", "MODEL", "EngineModel", "Estimate", "estimate", "joined"]
 
 MODEL = 2
 """To be raised when estimates change: older ones no longer calibrate."""
+
+
+def _even(op: str) -> float:
+    return 1.0
+
+
+def _compiled(op: str) -> float:
+    return info(op).cpu_efficiency
+
+
+def _torch(op: str) -> float:
+    served = served_by(op)
+    return served.efficiency if served else 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,8 +59,8 @@ class EngineModel:
         Whether elementwise neighbours become one kernel.
     matrix, other, memory : float
         Fractions of the machine's peaks that are reached.
-    ops : mapping of str to float
-        Op -> factor on ``matrix`` and ``other`` where it is not 1.
+    factor : callable
+        From an op's name to a factor on ``matrix`` and ``other``.
     note : str
         What the numbers rest on.
     """
@@ -55,7 +70,7 @@ class EngineModel:
     matrix: float
     other: float
     memory: float
-    ops: Mapping[str, float] = field(default_factory=dict)
+    factor: Callable[[str], float] = _even
     note: str = ""
 
 
@@ -68,13 +83,7 @@ ENGINES: dict[tuple[str, bool], EngineModel] = {
         matrix=0.65,
         other=0.4,
         memory=0.6,
-        ops={
-            "conv_fprop": 0.85,
-            "conv_dgrad": 0.65,
-            "conv_wgrad": 0.5,
-            "resample_fwd": 0.02,
-            "resample_bwd": 0.02,
-        },
+        factor=_compiled,
         note="fitted to docs/reference/benchmarks.md",
     ),
     ("iree", False): EngineModel(
@@ -86,13 +95,7 @@ ENGINES: dict[tuple[str, bool], EngineModel] = {
         matrix=0.45,
         other=0.65,
         memory=1.1,
-        ops={
-            "conv_fprop": 2.2,
-            "conv_dgrad": 1.7,
-            "conv_wgrad": 1.9,
-            "resample_fwd": 0.006,
-            "resample_bwd": 0.006,
-        },
+        factor=_torch,
         note="fitted to docs/reference/benchmarks.md",
     ),
     ("reference", True): EngineModel(
@@ -163,7 +166,7 @@ class Estimate:
                 "matrix": self.model.matrix,
                 "other": self.model.other,
                 "memory": self.model.memory,
-                "ops": dict(self.model.ops),
+                "ops": {op: f for op in OPS if (f := self.model.factor(op)) != 1.0},
                 "note": self.model.note,
             },
             "peaks": {
@@ -189,7 +192,7 @@ def estimate(graph: FrozenGraph, target: Target, engine: Engine) -> Estimate:
     matrix = other = moved = longest = 0.0
     for node in graph.nodes:
         work = node_work(graph, node)
-        factor = model.ops.get(node.op.NAME, 1.0)
+        factor = model.factor(node.op.NAME)
         rate = peak.matrix16 if _is_narrow(graph, node) else peak.matrix32
         m = work.matrix_flops / (rate * model.matrix * factor)
         o = work.other_flops / (peak.other * model.other * factor)
@@ -253,24 +256,18 @@ def _is_narrow(graph: FrozenGraph, node: FrozenNode) -> bool:
     )
 
 
-# Ops that become kernels of their own; the others join their neighbours.
-_ANCHORS = frozenset(OPS) - {
-    *("pointwise", "reshape", "transpose", "slice", "pad", "concatenate", "block_scale_dequantize")
-}
-
-
 def _kernels(graph: FrozenGraph) -> int:
-    return max(1, sum(node.op.NAME in _ANCHORS for node in graph.nodes))
+    return max(1, sum(not info(node.op.NAME).fuses for node in graph.nodes))
 
 
 def _between(graph: FrozenGraph) -> int:
     """Return the bytes of virtual tensors that are written by one kernel and read by another."""
-    made = {uid for n in graph.nodes if n.op.NAME in _ANCHORS for uid in n.outputs.values()}
+    made = {uid for n in graph.nodes if not info(n.op.NAME).fuses for uid in n.outputs.values()}
     total = 0
     for uid in made:
         spec = graph.tensors[uid]
         if spec.virtual and any(
-            uid in n.inputs.values() and n.op.NAME in _ANCHORS for n in graph.nodes
+            uid in n.inputs.values() and not info(n.op.NAME).fuses for n in graph.nodes
         ):
             total += 2 * spec.data_type.nbytes(spec.layout.span)
     return total

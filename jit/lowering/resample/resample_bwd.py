@@ -17,7 +17,7 @@ from ....graph_api.enums import ResampleMode as Mode
 from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.resample_bwd import ResampleBwd
 from ...emit.builder import Builder, T, Value
-from ..movement.pad import framed
+from ..padding import pad_with
 from . import resize
 from .windows import Axis, Positions, axes, both, covered
 
@@ -72,7 +72,7 @@ def _repeated(b: Builder, x: Value, spatial: Sequence[Axis]) -> Value:
         stop, most = start + a.n + reach, x.shape[a.dim]
         x = b.slice(x, a.dim, max(start, 0), min(stop, most))
         frame[a.dim] = (max(-start, 0), max(stop - most, 0))
-    return framed(b, x, frame, 0)
+    return pad_with(b, x, frame, 0)
 
 
 def _term(

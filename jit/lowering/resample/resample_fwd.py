@@ -16,7 +16,7 @@ from ....graph_api.enums import PaddingMode
 from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.resample_fwd import ResampleFwd
 from ...emit.builder import Builder, T, Value, integer_range
-from ..movement.pad import framed
+from ..padding import pad_with
 from . import resize
 from .windows import Axis, Positions, axes, both, covered
 
@@ -66,7 +66,7 @@ class _View:
         for a in dims:
             frame[a.dim] = (a.before, a.behind)
         lowest = -inf if x.dtype.is_float else integer_range(x.dtype)[0]
-        return framed(self.b, x, frame, lowest if self.blind else 0)
+        return pad_with(self.b, x, frame, lowest if self.blind else 0)
 
     def at(self, image: Value, dims: Sequence[Axis], tap: Sequence[int]) -> Value:
         """Return what all windows see at a tap of a prepared image."""

@@ -140,6 +140,9 @@ class TorchOp:
     elementwise : bool
         Whether each element of the result comes from the operands' elements of its position, so
         that the memory of an operand may be reused for the result.
+    efficiency : float
+        How much of the arithmetic rate of other ops it reaches, fitted by hand to
+        docs/reference/benchmarks.md.
     bias_axis : callable
         From the dims of the result to the axis along which the kernel takes an operand ``bias``
         with a number for each index; None where it does not.
@@ -150,6 +153,7 @@ class TorchOp:
     knobs: tuple[EngineKnob, ...] = ()
     views: bool = False
     elementwise: bool = False
+    efficiency: float = 1.0
     bias_axis: Callable[[tuple[int, ...]], int | None] = _no_bias
 
 
