@@ -12,6 +12,7 @@ from .ops.concatenate import concatenate
 from .ops.conv_dgrad import conv_dgrad
 from .ops.conv_fprop import conv_fprop
 from .ops.conv_wgrad import conv_wgrad
+from .ops.cumsum import cumsum
 from .ops.custom_op import custom_op
 from .ops.layernorm import layernorm
 from .ops.layernorm_backward import layernorm_backward
@@ -48,6 +49,7 @@ class OpMethods(PointwiseMethods):
     conv_dgrad = conv_dgrad
     conv_fprop = conv_fprop
     conv_wgrad = conv_wgrad
+    cumsum = cumsum
     custom_op = custom_op
     layernorm = layernorm
     layernorm_backward = layernorm_backward

@@ -19,6 +19,7 @@ FAMILIES: dict[str, str] = {
     "conv_dgrad": "conv",
     "conv_fprop": "conv",
     "conv_wgrad": "conv",
+    "cumsum": "",
     "custom_op": "",
     "layernorm": "norm",
     "layernorm_backward": "norm",
