@@ -31,7 +31,7 @@ def test_folder_is_complete(folder: Path) -> None:
 
 
 # Defects that the code avoids and that have no folder yet.
-PENDING = {f"W-{number:03}" for number in (24, 30, 31, 32, 68, 69, 76, 77, 78, 79, 82, 83, 86, 87)}
+PENDING = {f"W-{number:03}" for number in (68, 69, 76, 77, 78, 79, 82, 83, 86, 87)}
 
 
 def test_ids_that_code_names_exist() -> None:
@@ -122,6 +122,11 @@ def test_time_limit(tmp_path: Path, message: str, verdict: str) -> None:
     found = judge(made(tmp_path, DOUBLED, check))
     assert found.verdict == verdict
     assert "time limit" in found.reason
+
+
+def test_memory_limit(tmp_path: Path) -> None:
+    check = f'kind = "compile"\nmessage = "signal 11"\nflags = {FLAGS}\nmemory_gb = 0.05'
+    assert judge(made(tmp_path, DOUBLED, check)).verdict == UNKNOWN
 
 
 def test_other_failures_are_not_the_defect(tmp_path: Path) -> None:

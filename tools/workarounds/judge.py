@@ -45,7 +45,7 @@ def _run(command: Sequence[str | Path], folder: Path, check: Check) -> Done:
     limited = [
         "sh",
         "-c",
-        f'ulimit -c 0 -v {int(check.memory_gb * 2**20)}; exec "$@"',
+        f'ulimit -c 0; ulimit -v {int(check.memory_gb * 2**20)}; exec "$@"',
         "sh",
         *command,
     ]
@@ -131,7 +131,8 @@ def _matched(d: Defect, done: Done) -> Found:
     """Return the verdict on a child that did not end well."""
     line = next((x for x in done.text.splitlines() if re.search(d.check.message, x)), "")
     if d.check.message and (line or re.search(d.check.message, done.text)):
-        return NEEDED, line or d.check.message
+        silent = f"exit status {done.code} without a message"
+        return NEEDED, line or (d.check.message if done.text.strip() else silent)
     first = next((x for x in done.text.splitlines() if re.search("error|signal|limit", x)), "")
     return UNKNOWN, f"fails in another way: {first or f'exit status {done.code}'}"
 

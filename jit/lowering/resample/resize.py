@@ -33,7 +33,7 @@ Ints = tuple[int, ...]
 
 # With more of them, taps are a dim that is summed over: two dispatches, and code that stays short.
 _UNROLLED = 36
-# On the CPU weights of the forward op are read from tables, of at most so many (W-031): where
+# On the CPU weights of the forward op are read from tables, of at most so many: where
 # nothing is read along single dims, one loop of all dims finds indices by division (measured: the
 # tables halve the time, channels-first and last; the gradient's time stays).
 _TABLE = 4096
