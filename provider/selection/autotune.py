@@ -22,10 +22,10 @@ from ...jit.target import Target
 from ..engine import Engine, checked_knobs
 from ..plan import Plan, TensorKey
 from ..registry import engine, engines
+from ..timing import TUNING, Times, measure
 from ..verify import compare, expect, poisoned_outputs, random_inputs
 from .candidate import Candidate
 from .cost import MODEL, estimate
-from .measure import Times, measure
 from .winner_entry import Entry
 from .winners import ranked, remember
 
@@ -207,10 +207,9 @@ def tune(
             runs.append((row, candidate, call))
     if runs:
         told(len(jobs), len(jobs), f"measuring {len(runs)} candidates")
-        for (row, _, _), times in zip(
-            runs, measure([call for *_, call in runs], budget_s=budget_s), strict=True
-        ):
-            row.times = times
+        samples = measure([call for *_, call in runs], TUNING, budget_s=budget_s)
+        for (row, _, _), found in zip(runs, samples, strict=True):
+            row.times = Times.of(found.rounds_us)
     measured = [(_entry(row, candidate), candidate) for row, candidate, _ in runs]
     if measured:
         best = ranked(measured, [c for _, c in measured])[0][0]

@@ -14,10 +14,10 @@ from ...graph_api.frozen import FrozenGraph
 from ...jit.settings_table import Settings
 from ...jit.target import Target
 from ..plan import Plan
+from ..timing import BENCHMARK, Samples, Times, measure, undisturbed
 from .contestants import Contestant
 from .machine import machine, versions
-from .measure import Times, measure, undisturbed
-from .statistics import geomean, paired_ratio, summary
+from .statistics import geomean, paired_ratio
 from .suite import Case, Suite
 
 __all__ = ["run"]
@@ -38,7 +38,7 @@ class _Entry:
     plan: Plan | None = None
     call: Callable[[], object] | None = None
     row: dict[str, Any] = field(default_factory=dict)
-    times: Times | None = None
+    samples: Samples | None = None
 
 
 def run(
@@ -72,7 +72,7 @@ def run(
         The contestant that the first one is held against; by default ``torch`` where it takes
         part, else the second one.
     realtime : bool
-        Whether the timed calls run before all other programs (`measure.undisturbed`).
+        Whether the timed calls run before all other programs (`timing.undisturbed`).
     progress : callable
         Called with each case's result.
 
@@ -201,9 +201,10 @@ def _case(
         if timed and realtime:
             stack.enter_context(undisturbed())
         calls = [entry.call for entry in timed if entry.call is not None]
-        for entry, times in zip(timed, measure(calls, seconds=seconds), strict=True):
-            entry.times = times
-            entry.row |= _timed(times)
+        found = measure(calls, BENCHMARK, budget_s=seconds * len(calls))
+        for entry, samples in zip(timed, found, strict=True):
+            entry.samples = samples
+            entry.row |= _timed(samples)
     return {
         "name": case.name,
         "tags": list(case.tags),
@@ -262,14 +263,14 @@ def _array(tensor: Any, dtype: Any) -> Any:
     return tensor.numpy()
 
 
-def _timed(times: Times) -> dict[str, Any]:
-    found = summary(times.calls_us)
+def _timed(samples: Samples) -> dict[str, Any]:
+    times = Times.of(samples.calls_us)
     return {
-        "median_us": round(found.median_us, 3),
-        "best_us": round(found.best_us, 3),
-        "spread": round(found.spread, 4),
-        "calls": found.calls,
-        "rounds_us": [round(value, 2) for value in times.rounds_us],
+        "median_us": round(times.median, 3),
+        "best_us": round(times.best, 3),
+        "spread": round(times.noise, 4),
+        "calls": times.samples,
+        "rounds_us": [round(value, 2) for value in samples.rounds_us],
     }
 
 
@@ -277,9 +278,9 @@ def _ratios(entries: Sequence[_Entry], against: str | None) -> dict[str, Any]:
     """Return how the first one compares: by rounds, and by the best of all calls."""
     ours = entries[0]
     theirs = next((e for e in entries if e.contestant.name == against), None)
-    if theirs is None or ours.times is None or theirs.times is None:
+    if theirs is None or ours.samples is None or theirs.samples is None:
         return {"ratio": None, "ratio_best": None}
     return {
-        "ratio": round(paired_ratio(ours.times.rounds_us, theirs.times.rounds_us), 4),
-        "ratio_best": round(min(ours.times.calls_us) / min(theirs.times.calls_us), 4),
+        "ratio": round(paired_ratio(ours.samples.rounds_us, theirs.samples.rounds_us), 4),
+        "ratio_best": round(min(ours.samples.calls_us) / min(theirs.samples.calls_us), 4),
     }

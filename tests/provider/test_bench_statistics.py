@@ -7,13 +7,14 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hipdnn_iree.graph_api.errors import SettingError
-from hipdnn_iree.provider.sweep.measure import measure, undisturbed
-from hipdnn_iree.provider.sweep.statistics import compare, geomean, paired_ratio, quantile, summary
+from hipdnn_iree.provider.sweep.statistics import compare, geomean, paired_ratio
+from hipdnn_iree.provider.timing import BENCHMARK, Times, measure, undisturbed
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "bench_compare"
 
@@ -27,11 +28,11 @@ def times(middle: float, seed: int, n: int = 20, noise: float = 0.1) -> list[flo
 
 
 def test_summaries() -> None:
-    found = summary([5.0, 1.0, 3.0, 2.0, 100.0])
-    assert (found.median_us, found.best_us, found.calls) == (3.0, 1.0, 5)
-    assert found.spread == pytest.approx(0.5)
-    assert summary([7.0]).spread == 0
-    assert quantile([1.0, 2.0, 3.0], 0.25) == 1.5
+    found = Times.of([5.0, 1.0, 3.0, 2.0, 100.0])
+    assert (found.median, found.best, found.samples) == (3.0, 1.0, 5)
+    assert found.noise == pytest.approx(0.5)
+    assert Times.of([7.0]).noise == 0
+    assert Times.of([1.0, 2.0, 3.0]).low == 1.5
     assert geomean([]) is None
     assert geomean([2.0, 8.0]) == pytest.approx(4)
 
@@ -64,13 +65,13 @@ def test_small_changes_and_few_rounds_say_nothing() -> None:
 def test_measuring_takes_turns() -> None:
     seen: list[str] = []
     calls = [lambda: seen.append("a"), lambda: seen.append("b")]
-    a, b = measure(calls, seconds=0.0, rounds=(2, 4), pause_s=0.0)
+    a, b = measure(calls, replace(BENCHMARK, rounds=(2, 4)), budget_s=0.0)
     # One call of each block is not counted; the order turns.
     assert "".join(seen) == "aaaabbbb" + "bbbbaaaa"
     assert [len(t.calls_us) for t in (a, b)] == [6, 6]
     assert [len(t.rounds_us) for t in (a, b)] == [2, 2]
     assert a.rounds_us[0] == min(a.calls_us[:3])
-    assert measure([], seconds=0.0, pause_s=0.0) == []
+    assert measure([], BENCHMARK, budget_s=0.0) == []
 
 
 def test_real_time_is_for_the_measurement_only(monkeypatch: pytest.MonkeyPatch) -> None:

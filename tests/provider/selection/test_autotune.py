@@ -23,8 +23,8 @@ from hipdnn_iree.provider.engine import EngineKnob
 from hipdnn_iree.provider.selection.autotune import variants
 from hipdnn_iree.provider.selection.candidate import Candidate
 from hipdnn_iree.provider.selection.engine_rules import read_rules
-from hipdnn_iree.provider.selection.measure import Times, measure
 from hipdnn_iree.provider.selection.winner_entry import Entry
+from hipdnn_iree.provider.timing import TUNING, Times, measure
 
 pytestmark = pytest.mark.usefixtures("own_winners")
 
@@ -61,12 +61,16 @@ class Clock:
         return call
 
 
+def timed(calls: list[Callable[[], None]], budget_s: float, clock: Clock) -> list[Times]:
+    found = measure(calls, TUNING, budget_s=budget_s, clock=clock)
+    return [Times.of(samples.rounds_us) for samples in found]
+
+
 def test_the_median_is_not_moved_by_a_disturbance() -> None:
     clock = Clock()
     disturbed = clock.takes(1e-3, 1e-3, 0.5, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 0.2, 1e-3)
-    fast, slow, hopeless = measure(
-        [disturbed, clock.takes(2e-3), clock.takes(1.0)], budget_s=10.0, clock=clock
-    )
+    calls = [disturbed, clock.takes(2e-3), clock.takes(1.0)]
+    fast, slow, hopeless = timed(calls, 10.0, clock)
     assert fast.median == pytest.approx(1000)
     assert slow.median == pytest.approx(2000)
     assert slow.noise == pytest.approx(0, abs=1e-9)
@@ -76,7 +80,7 @@ def test_the_median_is_not_moved_by_a_disturbance() -> None:
 
 def test_a_budget_of_time_is_kept() -> None:
     clock = Clock()
-    found = measure([clock.takes(1.0), clock.takes(1.1)], budget_s=0.5, clock=clock)
+    found = timed([clock.takes(1.0), clock.takes(1.1)], 0.5, clock)
     assert [t.samples for t in found] == [1, 1]
     assert clock.now < 6
 
@@ -84,13 +88,13 @@ def test_a_budget_of_time_is_kept() -> None:
 def test_what_disturbs_a_part_of_the_calls_is_left_out() -> None:
     clock = Clock()
     often = [2e-3 if k % 3 == 0 else 9e-3 for k in range(400)]
-    disturbed, steady = measure([clock.takes(*often), clock.takes(3e-3)], budget_s=9, clock=clock)
+    disturbed, steady = timed([clock.takes(*often), clock.takes(3e-3)], 9, clock)
     assert disturbed.median == pytest.approx(2000)
     assert steady.median == pytest.approx(3000)
 
 
 def test_one_sample_is_its_own_quartiles() -> None:
-    assert Times.of([3e-6]) == Times(3, 3, 3, 1)
+    assert Times.of([3]) == Times(low=3, median=3, high=3, best=3, samples=1)
 
 
 # ---------------------------------------------------------------------------- candidates
