@@ -13,7 +13,7 @@ from .abi import MOST_ITEMS, PluginError
 
 if TYPE_CHECKING:
     from ..jit.runtime.bound_plan import BoundPlan
-    from ..provider.engines.iree.iree_engine import IreePlan
+    from ..provider.engines.iree.iree_plan import IreePlan
 
 __all__ = ["ALIGNMENT", "Execution", "workspace_bytes"]
 

@@ -7,7 +7,7 @@ from ..jit.cache import versions
 from ..jit.target import Target
 from ..provider.artifacts.artifact import Artifact
 from ..provider.artifacts.save import packed
-from ..provider.engines.iree.iree_engine import IreePlan
+from ..provider.engines.iree.iree_plan import IreePlan
 
 __all__ = ["load", "save"]
 

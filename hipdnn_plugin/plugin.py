@@ -26,7 +26,7 @@ from .abi import PluginError, read_bytes
 from .devices import Place, place_of
 
 if TYPE_CHECKING:
-    from ..provider.engines.iree.iree_engine import IreePlan
+    from ..provider.engines.iree.iree_plan import IreePlan
     from .execution import Execution
     from .overrides import Shapes
 
@@ -117,7 +117,7 @@ class Context(_Object):
             raise DeviceError(f"the plan is for {self.plan.target}, the stream's {place.target}")
 
         def load() -> Execution:
-            from ..provider.engines.iree.iree_engine import IreePlan
+            from ..provider.engines.iree.iree_plan import IreePlan
             from .execution import Execution
 
             plan = self.plan if shapes is None else self.plan.with_shapes(shapes.by_uid())

@@ -14,7 +14,8 @@ from ..jit.settings_table import Settings
 from ..jit.strategies import choices
 from ..jit.target import Target
 from ..provider.engine_ids import engine_id
-from ..provider.engines.iree.iree_engine import IreeEngine, IreePlan
+from ..provider.engines.iree.iree_engine import IreeEngine
+from ..provider.engines.iree.iree_plan import IreePlan
 from ..provider.plugin_abi import Status
 from . import messages
 from .abi import PluginError

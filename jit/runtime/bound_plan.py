@@ -6,13 +6,13 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import ArtifactError, BindError, DeviceError, HipdnnIreeError
 from .device import Device, reason
-from .device_memory import Step
+from .device_memory import Step, end_of_queue
 from .loaded_module import LoadedModule
 from .pending import Pending, Point, collect
 from .scalars import ArgumentList, Reader, built
@@ -284,7 +284,7 @@ class BoundPlan:
             self._call(values)
             if not parts.enqueues:
                 return Pending.finished()
-            return Pending(device, held=(parts, keep), mark=device.mark)
+            return Pending(device, held=(parts, keep), mark=partial(end_of_queue, device))
         if device.follows:
             device.catch_up()
         if values is None:

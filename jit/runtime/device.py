@@ -25,8 +25,6 @@ from .streams import synchronize
 
 __all__ = ["DRIVERS", "Device", "Driver", "reason"]
 
-_MARK = 64  # bytes
-
 # DLPack's device types.
 _CPU, _CUDA, _CUDA_HOST, _ROCM, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 10, 11, 13
 
@@ -239,16 +237,6 @@ class Device:
         """
         assert self.stream is not None
         synchronize(self.driver, self.stream, self.device_id)
-
-    def mark(self) -> tuple[Any, int]:
-        """Return a semaphore and its value once all work that is enqueued now is done."""
-        from .device_memory import allocate
-
-        done = self.hal.create_semaphore(0)
-        # A copy of a few bytes, as IREE 3.13's queue_execute takes no list from Python.
-        source, target = (allocate(self, _MARK) for _ in range(2))
-        self.hal.queue_copy(source, target, [], [(done, 1)])
-        return done, 1
 
     def check(self) -> None:
         """Raise `DeviceError` if another process opened the device (this one was forked)."""

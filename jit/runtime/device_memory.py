@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Stage", "Step", "adopt", "allocate", "as_view", "copies", "transfer"]
+__all__ = ["Stage", "Step", "adopt", "allocate", "as_view", "copies", "end_of_queue", "transfer"]
 
 Step = Callable[[], Any]
 
@@ -182,6 +182,15 @@ def _pack(spec: ArgSpec, values: npt.NDArray[Any], memory: npt.NDArray[Any]) -> 
 
 def _unpack(spec: ArgSpec, memory: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
     values[...] = unpack(spec, memory)
+
+
+def end_of_queue(device: Device) -> tuple[Any, int]:
+    """Return a semaphore and its value once all work that is enqueued now is done."""
+    done = device.hal.create_semaphore(0)
+    # A copy of a few bytes, as IREE 3.13's queue_execute takes no list from Python.
+    source, target = (allocate(device, ALIGNMENT) for _ in range(2))
+    device.hal.queue_copy(source, target, [], [(done, 1)])
+    return done, 1
 
 
 def transfer(hal: Any, source: Any, target: Any) -> None:

@@ -15,7 +15,7 @@ from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import CompileError
 from hipdnn_iree.provider.cli import run as run_module
 from hipdnn_iree.provider.engine_ids import engine_id
-from hipdnn_iree.provider.engines.iree.iree_engine import IreePlan
+from hipdnn_iree.provider.engines.iree.iree_plan import IreePlan
 from hipdnn_iree.provider.engines.reference_engine import ReferencePlan
 
 Cli = Callable[..., Any]

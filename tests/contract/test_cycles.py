@@ -9,14 +9,6 @@ import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-# Modules that are in circles still; the list only gets shorter.
-PENDING = {
-    "jit.runtime.device",
-    "jit.runtime.device_memory",
-    "provider.engines.iree.iree_dynamic_plan",
-    "provider.engines.iree.iree_engine",
-}
-
 
 def is_type_checking(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
@@ -75,7 +67,6 @@ def test_no_circles(modules: dict[str, Path]) -> None:
     wrong = [
         f"{name}:{line} imports {to.removeprefix('hipdnn_iree.')}, which imports it"
         for name, edges in circles(graph).items()
-        if name.removeprefix("hipdnn_iree.") not in PENDING
         for to, line in edges.items()
     ]
     assert not wrong, "\n".join(wrong)

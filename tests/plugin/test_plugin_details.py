@@ -19,7 +19,7 @@ from hipdnn_iree.hipdnn_plugin.execution import workspace_bytes
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.settings_table import with_values
 from hipdnn_iree.jit.target import Target
-from hipdnn_iree.provider.engines.iree.iree_engine import IreePlan
+from hipdnn_iree.provider.engines.iree.iree_plan import IreePlan
 from hipdnn_iree.provider.plugin_abi import Status
 
 GRAPHS = Path(__file__).parents[1] / "data" / "opgraphs"

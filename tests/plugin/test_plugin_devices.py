@@ -137,7 +137,7 @@ def test_a_streams_device_lives_as_long_as_its_plans(monkeypatch: pytest.MonkeyP
     import gc
 
     from hipdnn_iree.jit.runtime.device import Device
-    from hipdnn_iree.provider.engines.iree.iree_engine import open_device
+    from hipdnn_iree.provider.engines.iree.iree_plan import open_device
 
     opened: list[tuple[str, int, int]] = []
 

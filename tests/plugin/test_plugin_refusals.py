@@ -24,7 +24,7 @@ from hipdnn_iree.jit.runtime.arrays import empty
 from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.engines.host_memory import arguments_of
-from hipdnn_iree.provider.engines.iree.iree_engine import IreePlan
+from hipdnn_iree.provider.engines.iree.iree_plan import IreePlan
 from hipdnn_iree.provider.plugin_abi import ConstData, DeviceBuffer, Status
 
 GRAPHS = Path(__file__).parents[1] / "data" / "opgraphs"

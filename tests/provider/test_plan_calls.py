@@ -14,7 +14,7 @@ from hipdnn_iree.jit.runtime import device as device_module
 from hipdnn_iree.jit.runtime.device import Device
 from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.work import cpu_us
-from hipdnn_iree.provider.engines.iree.iree_engine import driver_for
+from hipdnn_iree.provider.engines.iree.iree_plan import driver_for
 
 CPU = Target.parse("cpu")
 

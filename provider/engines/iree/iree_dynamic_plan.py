@@ -15,14 +15,14 @@ from ....jit.runtime.loaded_module import LoadedModule
 from ....jit.signature import ArgSpec
 from ...dynamic_plan import DynamicPlan
 from ...plan import Plan
-from .iree_engine import IreePlan, driver_for, load, open_device
+from .iree_plan import IreePlan, driver_for, load, open_device
 
 __all__ = ["DynamicIreePlan", "SizedPlan"]
 
 
 @dataclass(kw_only=True, repr=False)
 class DynamicIreePlan(DynamicPlan):
-    """Code that was compiled once and runs at every size."""
+    """Code that is compiled once and executed at every size."""
 
     compiled: Compiled
     _modules: dict[str, LoadedModule] = field(default_factory=dict, init=False, repr=False)
@@ -30,7 +30,7 @@ class DynamicIreePlan(DynamicPlan):
 
     @property
     def fingerprint(self) -> str:
-        """The digest of the code, and what runs it at the examples."""
+        """The digest of the code, and the driver at the example sizes."""
         driver = self.knobs.get("driver") or driver_for(
             self.graph, self.target, self.maker.settings
         )
@@ -49,7 +49,7 @@ class DynamicIreePlan(DynamicPlan):
         driver = self.knobs.get("driver") or driver_for(graph, self.target, self.maker.settings)
         workspace = 0
         if self.compiled.workspace_bytes is None:
-            # Only the code itself can tell, so a machine with the device is needed.
+            # Only the code itself can compute it, so the device is needed here.
             workspace = self.module(driver).measure(args)
         else:
             workspace = self.compiled.workspace_bytes
@@ -91,7 +91,7 @@ def _arguments(whole: FrozenGraph, graph: FrozenGraph) -> tuple[ArgSpec, ...]:
     for uid, arg in zip(uids, signature_of(whole).args, strict=True):
         spec = whole.tensors[uid]
         if spec.dynamic:
-            # Not the layout at these sizes: where an extent is 1 it does not know the order.
+            # The layout at these sizes does not determine the order of dims with extent 1.
             dims, order = graph.tensors[uid].dims, spec.layout.order
             shape = tuple(dims[axis] for axis in order)
             strides = strides_in_order(dims, order)
