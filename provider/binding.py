@@ -1,4 +1,4 @@
-"""Plans whose one way to execute is to bind: buffers become a call, which is made once."""
+"""Plans that execute only through binding: `Plan._bind` is all that they define."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = ["BindingPlan"]
 
 @dataclass(kw_only=True, repr=False)
 class BindingPlan(Plan):
-    """A plan that says how it binds, and leaves the rest to this class."""
+    """A plan that defines ``_bind``; this class derives the other ways to execute."""
 
     @property
     def on_host(self) -> bool:
-        """Whether it works on host memory; other plans copy what ``run`` is given and returns."""
+        """Whether it uses host memory; otherwise ``run`` copies its inputs and outputs."""
         return self.target.is_cpu
 
     @cached_property
     def arguments(self) -> dict[int, ArgSpec]:
-        """What each output and input is, by uid."""
+        """The argument of each output and input, by uid."""
         return arguments_of(self.graph)
 
     def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:

@@ -1,9 +1,9 @@
 """Plans of graphs with dynamic dims whose sizes are rounded up to a few buckets.
 
-Code is made for the sizes of a bucket.  For other sizes, operands with dynamic dims are copied
-into memory of the bucket's dims before each call, and results are cut to the sizes behind it.
-That the entries which are added change nothing is decided beforehand, by what each op does along
-the dim (``graph_api.independence``); other graphs are declined.
+Code is compiled for the sizes of a bucket.  For other sizes, operands with dynamic dims are copied
+into memory of the bucket's dims before each call, and results are cut to the sizes after it.
+``graph_api.independence`` decides in advance, by the behaviour of each op along the dim, that the
+padding does not change the results; other graphs are declined.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ RULES: dict[str, str] = {
     "PADDED-02": "on a GPU a dim that is padded is the outermost one in memory",
 }
 
-# Idle sets of padded memory of each code that are kept.
+# Number of idle sets of padded memory that are kept for each bucket.
 _KEPT_SETS = 4
 
 Sizes = tuple[tuple[str, int], ...]
 
 
 def problems(graph: FrozenGraph, target: Target) -> Iterator[Problem]:
-    """Yield why sizes of a graph cannot be rounded up."""
+    """Yield the reasons why sizes of a graph cannot be rounded up."""
     hint = "build(exact=True) compiles each size that is met"
     yield from mixing(graph)
     for uid in (*graph.inputs, *graph.outputs):
@@ -90,16 +90,16 @@ def must_be_paddable(graph: FrozenGraph, target: Target, engine: str) -> None:
 
 
 class BucketUse(NamedTuple):
-    """One bucket of a plan that was met, and what it served.
+    """One bucket of a plan that was used, and the sizes that it served.
 
     Attributes
     ----------
     bucket : dict of str to int
-        The sizes that its code is made for.
+        The sizes that its code is compiled for.
     sizes : list of dict
-        The sizes that it was asked to serve, in order.
+        The sizes that it served, in order.
     cache : str
-        ``"hit"``, ``"miss"`` or ``"off"``: where its code came from.
+        ``"hit"``, ``"miss"`` or ``"off"``: the source of its code.
     """
 
     bucket: dict[str, int]
@@ -109,7 +109,7 @@ class BucketUse(NamedTuple):
 
 @dataclass(kw_only=True, repr=False)
 class BucketPlan(DynamicPlan):
-    """A graph whose sizes are rounded up; ``with_sizes`` gives the plan for some sizes."""
+    """A graph whose sizes are rounded up; ``with_sizes`` returns the plan for given sizes."""
 
     buckets: Mapping[str, Buckets]
     _codes: LruCache[_Code] = field(default_factory=lambda: LruCache(MOST), init=False, repr=False)
@@ -117,7 +117,7 @@ class BucketPlan(DynamicPlan):
     _using: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def used(self) -> list[BucketUse]:
-        """Return the buckets that were met so far, with the sizes that each one served."""
+        """Return the buckets that were used so far, with the sizes that each one served."""
         with self._using:
             return [
                 BucketUse(
@@ -127,9 +127,9 @@ class BucketPlan(DynamicPlan):
             ]
 
     def every(self) -> list[tuple[dict[str, int], Plan]]:
-        """Return every bucket with the plan of its code; those not met so far are built now.
+        """Return every bucket with its plan; buckets that were not used so far are built now.
 
-        `hipdnn_iree.precompile` builds them several at once beforehand.
+        `hipdnn_iree.precompile` builds several of them in parallel in advance.
 
         Raises
         ------
@@ -183,7 +183,7 @@ class BucketPlan(DynamicPlan):
 
 
 class _Code:
-    """The plan of a bucket, and idle sets of memory of its dims."""
+    """The plan of a bucket, and idle sets of memory with its dims."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -191,19 +191,19 @@ class _Code:
 
 
 _Padded = dict[tuple[int, bool], Any]
-"""Stand-ins by uid, and whether they are host memory."""
+"""Padded memory by uid, and whether it is host memory."""
 
 
 @dataclass(kw_only=True, repr=False)
 class PaddedPlan(BindingPlan):
-    """The code of a bucket for smaller sizes.
+    """The code of a bucket, executed at smaller sizes.
 
     Attributes
     ----------
     bucket : dict of str to int
-        The sizes that the code is made for.
+        The sizes that the code is compiled for.
     code : _Code
-        Of the bucket, shared by the plans of all sizes in it.
+        The code of the bucket, shared by the plans of all its sizes.
     """
 
     bucket: dict[str, int]
@@ -211,14 +211,14 @@ class PaddedPlan(BindingPlan):
 
     @cached_property
     def widened(self) -> dict[int, tuple[ArgSpec, ArgSpec]]:
-        """Each argument that is padded, as the caller has it and as the code has it, by uid."""
+        """Each padded argument by uid: as the caller passes it, and as the code expects it."""
         whole = arguments_of(self.code.plan.graph)
         pairs = {uid: (spec, whole[uid]) for uid, spec in self.arguments.items()}
         return {uid: pair for uid, pair in pairs.items() if pair[0].dims != pair[1].dims}
 
     @property
     def driver(self) -> str | None:
-        """IREE's driver, where the engine has one."""
+        """IREE's driver, if the engine has one."""
         return getattr(self.code.plan, "driver", None)
 
     def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
@@ -234,7 +234,7 @@ class PaddedPlan(BindingPlan):
             self.code.plan._execute(given, workspace)
             for step in after:
                 step()
-            del owners  # until here they kept the memory alive
+            del owners  # they kept the memory alive until here
         finally:
             idle.append(padded)
 
@@ -243,7 +243,7 @@ class PaddedPlan(BindingPlan):
         run = self.code.plan._bind(given, workspace, copy)
         lock = threading.Lock()
 
-        # `owners` rides along as a default, so that the memory lives as long as the call.
+        # The default keeps the owners, and so the memory, alive for as long as the call exists.
         def call(owners: list[object] = owners) -> None:
             with lock:
                 for step in before:
@@ -257,9 +257,9 @@ class PaddedPlan(BindingPlan):
     def _stage(
         self, buffers: Mapping[int, Any], padded: _Padded, copy: bool
     ) -> tuple[dict[int, Any], list[Step], list[Step], list[object]]:
-        """Return what the code is bound to, the copies before and behind it, and owners.
+        """Return the buffers of the code, the copies before and after it, and the owners.
 
-        ``padded`` is filled with the memory that is missing in it.  Raises `BindError`.
+        Memory that ``padded`` lacks is added to it.  Raises `BindError`.
         """
         device = self._device()
         found = buffer_set(self.graph, self.arguments, buffers)

@@ -1,8 +1,8 @@
-"""Plans of graphs with dynamic dims: the sizes come with the buffers.
+"""Plans of graphs with dynamic dims: the buffers determine the sizes.
 
-For each combination of sizes there is a plan with fixed shapes, made when first met; the last few
-are kept.  What such a plan is made of is the engine's business: the IREE engine gives all of them
-one compiled module (``engines.iree_dynamic``), others build for the sizes exactly.
+For each combination of sizes there is a plan with fixed shapes, made at its first use; the last few
+are kept.  The plans of the IREE engine share one compiled module
+(``engines.iree.iree_dynamic_plan``); other engines build a plan for exactly these sizes.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = ["DynamicPlan", "ExactPlan"]
 class DynamicPlan(Plan):
     """A graph with dynamic dims; ``graph`` has the examples as dims.
 
-    Sizes are read from the shapes of the inputs (arrays and ``__dlpack__`` objects); where these
-    are addresses, ask for the sizes first: ``plan.with_sizes({"n": 17}).execute(...)``.
+    Sizes are read from the shapes of the inputs (arrays and ``__dlpack__`` objects).  If these are
+    addresses, give the sizes: ``plan.with_sizes({"n": 17}).execute(...)``.
     """
 
     def with_sizes(self, sizes: Mapping[str, int]) -> Plan:
@@ -40,7 +40,7 @@ class DynamicPlan(Plan):
         return self._others.get(key, lambda: self._at(at_sizes(self.graph, sizes), sizes))
 
     def with_shapes(self, shapes: Mapping[TensorKey, ShapeLike]) -> Plan:
-        """Return the plan for some dims; it is a code of its own if more than sizes differ."""
+        """Return the plan for some dims; it has code of its own if more than the sizes differ."""
         wanted = as_shapes(self.graph, self._by_uid(shapes))
         dims = {uid: d for uid, (d, _) in wanted.items() if uid in self.graph.inputs}
         examples = {dim.name: dim.example for dim in self.graph.symbols}
@@ -54,7 +54,7 @@ class DynamicPlan(Plan):
 
     @abstractmethod
     def _at(self, graph: FrozenGraph, sizes: Mapping[str, int]) -> Plan:
-        """Return the plan for a graph that is this one at some sizes."""
+        """Return the plan for the graph at given sizes."""
 
     def _for(self, buffers: Mapping[int, Any]) -> Plan:
         """Return the plan for the sizes of the buffers, or raise `BindError`."""
@@ -92,12 +92,12 @@ class DynamicPlan(Plan):
 
 @dataclass(kw_only=True, repr=False)
 class ExactPlan(DynamicPlan):
-    """Each combination of sizes is built by itself, as a graph with fixed dims.
+    """Each combination of sizes is built separately, as a graph with fixed dims.
 
     Attributes
     ----------
     stream : int or None
-        Stream that the plans run on (`on_stream`).
+        Stream that the plans execute on (`on_stream`).
     """
 
     stream: int | None = None

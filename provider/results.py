@@ -1,4 +1,4 @@
-"""What a plan returns: arrays by uid, which also answer to tensors and names."""
+"""The results of a plan: arrays by uid, tensor or name."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["Results"]
 
 
 class Results(dict[int, Any]):
-    """The outputs of one run: a dict by uid; ``results[y]`` and ``results["y"]`` work as well.
+    """The outputs of one execution by uid; ``results[y]`` and ``results["y"]`` work as well.
 
     Parameters
     ----------
     arrays : mapping of int to array
         By uid.
     graph : FrozenGraph
-        Whose names they have.
+        The graph with their names.
     """
 
     def __init__(self, arrays: Mapping[int, Any], graph: FrozenGraph) -> None:

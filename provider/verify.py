@@ -7,17 +7,17 @@
     plan.execute({**inputs, **outputs})
     report = compare(frozen, outputs, expect(frozen, inputs))
 
-How much an element may be off is not a number to tune.  ``reference.expect`` follows rounding
-errors through the graph, node by node, and says between which two values of the output's type
-each element of a correct result lies:
+The allowed error of an element is not a tunable number.  ``reference.expect`` follows rounding
+errors through the graph, node by node, and gives the two values of the output's type between which
+each element of a correct result must be:
 
-- a result that one correctly rounded operation gives must be its rounding or the neighbour at
-  the same distance; what is exact (maximum, conversions, sums of small whole numbers) is exact;
+- the result of one correctly rounded operation must be its rounding or the neighbour at the same
+  distance; exact operations (maximum, conversions, sums of small integers) must be exact;
 - a sum of n products may be off by ``min(n + 1, 8·√n)`` units of roundoff of the compute type,
-  relative to Σ|x·w| (``reference.analysis.growth`` says why);
-- transcendental functions have a few units each (``reference.pointwise.MODES``);
+  relative to Σ|x·w| (``reference.analysis.growth`` gives the reason);
+- transcendental functions may be off by a few units each (``reference.pointwise.MODES``);
 - intermediate floats may or may not have been rounded to their tensor's type;
-- the final conversion to the output's type is one rounding, which the reference does as well.
+- the final conversion to the output's type is one rounding, which the reference applies as well.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ class OutputReport:
     name : str
         The output's name or ``uid n``.
     ok : bool
-        Whether every element lies where a correct result may lie.
+        Whether every element is between the bounds of a correct result.
     elements, wrong : int
-        Number of elements, and of those that do not.
+        Number of elements, and of those that are not.
     max_abs_error : float
         Largest \\|got - expected\\|, infinite where only one of them is finite.
     max_rel_error : float
         The same relative to \\|expected\\|, or to the root mean square of the whole output where
-        that is larger: a sum that happens to cancel is no large error.
+        that is larger, so that a sum that cancels does not count as a large error.
     worst : tuple of int
-        Index of the element that is furthest out, in units of what is allowed.
+        Index of the element with the largest error in units of the allowed error.
     got, expected, allowed : float
         That element, and the error allowed there.
     nan_mismatches : int
@@ -80,8 +80,8 @@ class OutputReport:
     unwritten : int
         Wrong elements that still hold the poison of ``poisoned_outputs``.
     unbounded : int
-        Elements about which the reference can say nothing, because the graph is ill conditioned
-        there; they count as right unless NaN.
+        Elements without bounds, because the graph is ill conditioned there; they count as correct
+        unless NaN.
     """
 
     uid: int
@@ -124,7 +124,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether every output is right."""
+        """Whether every output is correct."""
         return all(o.ok for o in self.outputs)
 
     @property
@@ -165,7 +165,7 @@ def compare(frozen: FrozenGraph, outputs: Mapping[int, Array], expected: Expecte
     outputs : mapping of uid to ndarray
         Every output of the graph, in its data type, with its logical dims.
     expected : Expected
-        What ``expect`` returned for the same inputs.
+        The result of ``expect`` for the same inputs.
 
     Raises
     ------
@@ -207,7 +207,7 @@ def _compare_one(
 ) -> OutputReport:
     data_type = spec.data_type
     poison = untouched(got, data_type)
-    # A byte other than 0 and 1 is no truth value; NumPy would hide it.
+    # A byte other than 0 and 1 is not a valid boolean; NumPy would hide that.
     got = widen(got.view(np.uint8) if data_type.is_bool else got, data_type)
     with np.errstate(all="ignore"):
         rounded = widen(to_dtype(value, data_type), data_type)
@@ -223,7 +223,7 @@ def _compare_one(
         scale = math.sqrt(float(np.square(finite).mean())) if finite.size else 0.0
         relative = np.where(error > 0, error / np.maximum(np.abs(exact), scale), 0.0)
         relative = np.where(np.isnan(relative), np.inf, relative)
-    # Wrong elements before right ones, and the furthest out among them.
+    # Wrong elements before correct ones, and the largest excess among them.
     worst = np.unravel_index(np.argmax(np.where(right, np.fmin(excess, 1), 1 + excess)), got.shape)
     wrong = ~right
     return OutputReport(
@@ -245,7 +245,7 @@ def _compare_one(
 
 
 def _says_nothing(low: Array, high: Array, data_type: DataType) -> Array:
-    """Return where every value of the type would pass."""
+    """Return where every value of the type is allowed."""
     if data_type.is_float:
         return np.isinf(low) & np.isinf(high) & (low < high)
     least, most = int_range(data_type)

@@ -1,7 +1,7 @@
-"""The reference engine: float64 NumPy on the host; slow, for checking, never chosen silently.
+"""The reference engine: float64 NumPy on the host; slow, for verification, never a default.
 
-It says what a graph means (``provider.reference``), so that another engine's results can be held
-against it, and it serves as an engine like any other when somebody asks for it by name.
+It defines the meaning of a graph (``provider.reference``), against which the results of other
+engines are checked.  It serves graphs like any other engine if the user names it.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class ReferenceEngine(Engine):
 class ReferencePlan(BindingPlan):
     """A graph that is evaluated in float64 and rounded once to the type of each output.
 
-    It takes what the IREE engine takes (``jit.runtime.caller_memory``), by the same rules, in host
-    memory.  A workspace is not needed, and ignored.
+    It accepts the same buffers as the IREE engine (``jit.runtime.caller_memory``), in host memory.
+    It needs no workspace, and ignores one.
     """
 
     def _bind(self, buffers: Mapping[int, Any], workspace: Any, copy: bool) -> Callable[[], None]:
@@ -81,7 +81,7 @@ class ReferencePlan(BindingPlan):
         graph, arguments = self.graph, self.arguments
         memory = host_memory(graph, arguments, buffers, copy)
 
-        # What owns the memory rides along as a default, so that it lives as long as the call.
+        # The default keeps the memory alive for as long as the call exists.
         def call(memory: HostMemory = memory) -> None:
             arrays, readers = memory.arrays, memory.readers
             inputs = {
