@@ -92,9 +92,9 @@ def test_an_answer_is_remembered_until_the_file_changes(
     path, asked = fresh_naive("naive"), []
     converse = probe._converse
 
-    def counted(request: dict[str, Any]) -> Any:
+    def counted(request: dict[str, Any], *more: Any) -> Any:
         asked.append(request)
-        return converse(request)
+        return converse(request, *more)
 
     monkeypatch.setattr(probe, "_converse", counted)
     first = look(path)

@@ -19,6 +19,7 @@ from hipdnn_iree.graph_api.ops.pointwise import Pointwise
 from hipdnn_iree.graph_api.ops.reduction import Reduction
 from hipdnn_iree.graph_api.specialise import specialise
 from hipdnn_iree.provider import verify
+from hipdnn_iree.provider.engine import Engine
 from hipdnn_iree.provider.plan import Plan
 from hipdnn_iree.provider.sweep.samples import sample_problems
 from hipdnn_iree.provider.sweep.suite import Case
@@ -264,16 +265,16 @@ def test_both_engines_take_them() -> None:
 
 
 def test_many_threads_build_a_shape_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hipdnn_iree.provider.selection import select
+    from hipdnn_iree.provider import plan as plans
 
     plan = mlp().build("cpu")
-    real, built = select.build, []
+    real, built = plans.build_pinned, []
 
-    def build(graph: FrozenGraph, *rest: Any, **more: Any) -> Plan:
+    def build(maker: Engine, graph: FrozenGraph, *rest: Any) -> Plan:
         built.append(graph)
-        return real(graph, *rest, **more)
+        return real(maker, graph, *rest)
 
-    monkeypatch.setattr(select, "build", build)
+    monkeypatch.setattr(plans, "build_pinned", build)
     found: list[Plan] = []
     ready = threading.Barrier(8)
 

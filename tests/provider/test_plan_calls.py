@@ -12,7 +12,7 @@ from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import BindError, DeviceError
 from hipdnn_iree.jit.runtime import device as device_module
 from hipdnn_iree.jit.runtime.device import Device
-from hipdnn_iree.jit.settings import scope
+from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.work import cpu_us
 from hipdnn_iree.provider.engines.iree.iree_plan import driver_for
 
@@ -139,14 +139,14 @@ def test_threads_are_for_large_work(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     graph = product(extent).freeze()
-    assert driver_for(graph, CPU) == driver
+    assert driver_for(graph, CPU, settings()) == driver
     for chosen in ("local-sync", "local-task"):
         with scope(runtime_driver=chosen):
-            assert driver_for(graph, CPU) == chosen
+            assert driver_for(graph, CPU, settings()) == chosen
     with scope(runtime_threads=1):
-        assert driver_for(graph, CPU) == "local-sync"
+        assert driver_for(graph, CPU, settings()) == "local-sync"
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
-    assert driver_for(graph, CPU) == "local-sync"
+    assert driver_for(graph, CPU, settings()) == "local-sync"
 
 
 def test_the_estimate_grows_with_the_work() -> None:
@@ -159,7 +159,7 @@ def test_the_estimate_grows_with_the_work() -> None:
 
 def test_a_gpus_driver_does_not_depend_on_the_work() -> None:
     for target, driver in (("gfx942", "hip"), ("cuda:sm_80", "cuda")):
-        assert driver_for(product(4).freeze(), Target.parse(target)) == driver
+        assert driver_for(product(4).freeze(), Target.parse(target), settings()) == driver
 
 
 def test_the_driver_that_was_chosen_is_the_one_that_runs() -> None:
