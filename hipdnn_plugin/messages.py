@@ -147,8 +147,11 @@ def read_config(data: bytes, settings: Settings) -> Config:
     asked = {name.split(".")[1]: str(known[name]) for name in known if name in by_op}
     if asked:
         chosen["compiler_strategies"] = " ".join(merged(settings.compiler_strategies, asked))
-    # The engine's names are without the section of the setting.
-    knobs = {name.rpartition(".")[2]: str(known[name]) for name in known if name in SETTINGS}
+    knobs = {
+        engine_knob: str(known[_PREFIX + knob.name])
+        for engine_knob, knob in ENGINE_KNOBS.items()
+        if _PREFIX + knob.name in known
+    }
     knobs |= {f"{op}.strategy": strategy for op, strategy in asked.items()}
     return Config(
         given.engine_id,
