@@ -169,6 +169,16 @@ def test_an_op_has_its_homes(op: str, checkout: Path) -> None:
     assert everywhere == found
 
 
+def test_the_page_shows_all_files_of_an_op(checkout: Path) -> None:
+    text = (checkout / "docs" / "add-an-op.md").read_text(encoding="utf-8")
+    told = text.partition("```text\n")[2].partition("```")[0]
+    files = {line.split()[0] for line in told.splitlines()}
+    own = {path.relative_to(checkout).as_posix() for path in homes("cumsum", checkout)}
+    shared = {file for file in files if not file.startswith("docs/reference/")} - own
+    assert own <= files
+    assert shared == {"graph_api/ops/__init__.py", "graph_api/op_methods.py"}
+
+
 def test_no_other_module_names_an_op(outside: dict[str, dict[str, int]]) -> None:
     wrong = []
     for path, found in outside.items():
