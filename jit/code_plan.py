@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..graph_api.frozen import FrozenGraph
 from .node_context import GraphContext, Layout, NodeContext
@@ -25,7 +25,7 @@ from .workarounds.rule import OutputCheck, Workaround
 __all__ = ["CodePlan", "FlagPlan", "NodePlan", "plan_code"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class NodePlan:
     """What is decided about one node.
 
@@ -76,8 +76,7 @@ class NodePlan:
             yield "workarounds", ",".join(self.workarounds)
 
 
-@dataclass(frozen=True, slots=True)
-class FlagPlan:
+class FlagPlan(NamedTuple):
     """A compiler flag for the whole graph, and what asks for it.
 
     Attributes
@@ -91,7 +90,7 @@ class FlagPlan:
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CodePlan:
     """All decisions about the code of a graph for a target.
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import UnionType
+from typing import NamedTuple
 
 from ..graph_api.dtypes import DataType
 from ..graph_api.frozen import FrozenGraph, FrozenNode
@@ -19,8 +20,7 @@ __all__ = ["GraphContext", "Layout", "NodeContext"]
 Ints = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """What is known of the memory of a value.
 
     Attributes

@@ -6,8 +6,8 @@ Costs nothing to import beside `graph_api`: settings, cache keys and `Engine.kno
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from ..graph_api.errors import SettingError
 from ..graph_api.frozen import FrozenGraph
@@ -32,8 +32,7 @@ def tables() -> dict[str, Strategies]:
     return {op: found for op in OPS if (found := info(op).strategies)}
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """What the nodes of one op in a graph can be.
 
     Attributes

@@ -100,7 +100,7 @@ def cpu_us(graph: FrozenGraph) -> float:
     Notes
     -----
     Rates are those of one core of a Zen 4 EPYC with AVX-512 and of this project's code for it
-    (IREE 3.13, float32): of 38 graphs of 2 to 1,000 microseconds (matmuls, convolutions,
+    (float32): of 38 graphs of 2 to 1,000 microseconds (matmuls, convolutions,
     chains, functions, norms, attention, sums) the estimate was 0.42 to 1.67 times the time
     measured, 1.04 times in the median.  Data types, layouts and caches do not enter.
     """

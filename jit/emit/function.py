@@ -65,7 +65,7 @@ def perform(source: bytes, options: Mapping[str, Any]) -> tuple[Mapping[str, Any
 def _specialised(module: Any, arguments: Sequence[str]) -> Any:
     """Return the module with the extents that arguments leave open, and what follows from them.
 
-    IREE 3.13 compiles code for open extents worse, or (attention) not at all.
+    Code for open extents is compiled worse, or (attention, W-024) not at all.
     """
     from torch_mlir import ir
     from torch_mlir.passmanager import PassManager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...graph_api.ops.conv_fprop import ConvOp
 from ..target import Target
@@ -16,8 +16,7 @@ EXPLICIT_PADDING = ("W-055", "W-056", "W-057", "W-058")
 """The defects that are avoided by padding as a concatenation with zeros."""
 
 
-@dataclass(frozen=True, slots=True)
-class Convolution:
+class Convolution(NamedTuple):
     """A forward convolution: that of a node, or one that a gradient is made of.
 
     Attributes

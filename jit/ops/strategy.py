@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..node_context import NodeContext
 
@@ -43,8 +44,7 @@ class Strategy:
     tried: bool = True
 
 
-@dataclass(frozen=True, eq=False)
-class Strategies:
+class Strategies(NamedTuple):
     """The strategies of one op.
 
     Attributes

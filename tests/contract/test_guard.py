@@ -132,7 +132,7 @@ def test_what_is_renamed_keeps_its_name_in_the_record(
 
     def renamed(graph: Any, target: Any) -> Any:
         return {
-            op: replace(c, names=tuple(before.get(n, n) for n in c.names))
+            op: c._replace(names=tuple(before.get(n, n) for n in c.names))
             for op, c in choices(graph, target).items()
         }
 

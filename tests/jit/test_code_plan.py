@@ -80,7 +80,7 @@ def test_the_strategy_is_chosen_once_in_a_build(monkeypatch: pytest.MonkeyPatch)
         planned.append(plan_code(*args))
         return planned[-1]
 
-    counting = replace(known, strategies=replace(known.strategies, rule=counted))
+    counting = replace(known, strategies=known.strategies._replace(rule=counted))
     monkeypatch.setattr(sys.modules["hipdnn_iree.jit.ops.conv_fprop"], "INFO", counting)
     monkeypatch.setattr(stages, "plan_code", plans)
     info.cache_clear()
