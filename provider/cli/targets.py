@@ -15,25 +15,15 @@ JSON: dict[str, str] = {"targets": "of each one `target`, `arch`, `family`, `bac
 @click.pass_obj
 def command(state: State) -> None:
     """List the targets that code can be compiled for; no hardware is needed for that."""
-    targets = list(map(Target.parse, Target.known()))
+    names = ("target", "arch", "family", "backend", "drivers")
+    rows = [
+        (str(t), t.arch, t.family, t.backend, list(t.drivers))
+        for t in map(Target.parse, Target.known())
+    ]
     if state.json:
-        emit(
-            {
-                "targets": [
-                    {
-                        "target": str(t),
-                        "arch": t.arch,
-                        "family": t.family,
-                        "backend": t.backend,
-                        "drivers": list(t.drivers),
-                    }
-                    for t in targets
-                ]
-            }
-        )
+        emit({"targets": [dict(zip(names, row, strict=True)) for row in rows]})
         return
-    rows = [(str(t), t.arch, t.family, t.backend, ", ".join(t.drivers)) for t in targets]
-    table(["target", "arch", "family", "backend", "drivers"], rows)
+    table(names, [(*row[:-1], ", ".join(row[-1])) for row in rows])
     say()
     say(
         "cpu:NAME takes any CPU name of LLVM; gfx9 targets take modes, as in gfx942:sramecc+:xnack-"

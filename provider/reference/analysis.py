@@ -10,15 +10,17 @@ be off when its inputs are off by so much and its own arithmetic is that of the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ...graph_api.dtypes import DataType
-from .base import Context, Domain
+from .base import Arrays, Context, Domain, Reference
 from .convert import Array, smallest, to_dtype, unit_roundoff, widen
 
 __all__ = [
     "accumulated",
+    "bilinear",
     "bilinear_bound",
     "growth",
     "product",
@@ -124,3 +126,38 @@ def scaled_domain(n: int, port: str, whole: str, ctx: Context) -> Domain:
     """
     top = 1.0 if port == whole else min(1.0, 3.0 / n**0.5)
     return Domain(low=-top, high=top, ints=sum_range(n, ctx, port, factors=2))
+
+
+def bilinear(
+    compute: Callable[[Any, Array, Array, Context], Array],
+    operands: tuple[str, str],
+    result: str,
+    terms: Callable[[Any, Context], int],
+) -> Reference:
+    """Return the reference of an op whose result is linear in each of two operands.
+
+    Parameters
+    ----------
+    compute : callable
+        From (op, operand, operand, context) to the result in the operands' type.
+    operands : tuple of str
+        Their ports; results are about as large as the first one.
+    result : str
+        Port of the result.
+    terms : callable
+        How many products an element of the result is the sum of, at most, from (op, context).
+    """
+    first, second = operands
+
+    def evaluate(op: Any, inputs: Arrays, ctx: Context) -> Arrays:
+        return {result: ctx.finish(compute(op, inputs[first], inputs[second], ctx))}
+
+    def bound(op: Any, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Context) -> Arrays:
+        a, b = ((inputs[port], errors[port]) for port in operands)
+        found = bilinear_bound(lambda x, y: compute(op, x, y, ctx), a, b, terms(op, ctx), ctx)
+        return {result: found}
+
+    def domain(op: Any, port: str, ctx: Context) -> Domain:
+        return scaled_domain(terms(op, ctx), port, first, ctx)
+
+    return Reference(evaluate=evaluate, bound=bound, domain=domain)

@@ -61,8 +61,4 @@ def _one(x: Running) -> Running:
     return Running(one(x.value), one(x.error), x.ctx)
 
 
-REFERENCE = Reference(
-    evaluate=evaluate,
-    bound=bound,
-    domain=domain,
-)
+REFERENCE = Reference(evaluate=evaluate, bound=bound, domain=domain)

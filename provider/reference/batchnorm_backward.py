@@ -57,8 +57,4 @@ def bound(
     return {"dx": dx.error + more * size, "dscale": dscale.error, "dbias": dbias.error}
 
 
-REFERENCE = Reference(
-    evaluate=evaluate,
-    bound=bound,
-    domain=domain,
-)
+REFERENCE = Reference(evaluate=evaluate, bound=bound, domain=domain)

@@ -23,8 +23,4 @@ def bound(
     return {"y": y.error}
 
 
-REFERENCE = Reference(
-    evaluate=evaluate,
-    bound=bound,
-    domain=domain,
-)
+REFERENCE = Reference(evaluate=evaluate, bound=bound, domain=domain)

@@ -27,8 +27,4 @@ def bound(
     return {"y": normalised(v["x"] - v["mean"], inverse, v["scale"], v["bias"]).error}
 
 
-REFERENCE = Reference(
-    evaluate=evaluate,
-    bound=bound,
-    domain=domain,
-)
+REFERENCE = Reference(evaluate=evaluate, bound=bound, domain=domain)

@@ -102,8 +102,4 @@ def domain(op: BlockScaleQuantize, port: str, ctx: Context) -> Domain:
     return Domain(low=-6, high=6, zeros=0.1)
 
 
-REFERENCE = Reference(
-    evaluate=evaluate,
-    bound=bound,
-    domain=domain,
-)
+REFERENCE = Reference(evaluate=evaluate, bound=bound, domain=domain)

@@ -9,15 +9,16 @@ import numpy as np
 
 from ...graph_api.enums import ConvMode
 from ...graph_api.ops.conv_dgrad import ConvDgrad
-from .analysis import bilinear_bound, product, scaled_domain
-from .base import Arrays, Context, Domain, Reference
+from .analysis import bilinear, product
+from .base import Context
 from .convert import Array
 
 __all__ = ["REFERENCE"]
 
 
-def _scatter(op: ConvDgrad, dy: Array, w: Array, dims: tuple[int, ...]) -> Array:
+def _scatter(op: ConvDgrad, dy: Array, w: Array, ctx: Context) -> Array:
     """Return (N, C, spatial...) in the type of the operands (float64 or int64)."""
+    dims = ctx.outputs["dx"].dims
     if op.conv_mode is ConvMode.CONVOLUTION:
         w = np.flip(w, axis=tuple(range(2, w.ndim)))
     groups = dims[1] // w.shape[1]
@@ -45,24 +46,6 @@ def _scatter(op: ConvDgrad, dy: Array, w: Array, dims: tuple[int, ...]) -> Array
     return np.asarray(dx[whole])
 
 
-def evaluate(op: ConvDgrad, inputs: Arrays, ctx: Context) -> Arrays:
-    dims = ctx.outputs["dx"].dims
-    return {"dx": ctx.finish(_scatter(op, inputs["dy"], inputs["w"], dims))}
-
-
-def bound(op: ConvDgrad, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Context) -> Arrays:
-    dims = ctx.outputs["dx"].dims
-    return {
-        "dx": bilinear_bound(
-            lambda dy, w: _scatter(op, dy, w, dims),
-            (inputs["dy"], errors["dy"]),
-            (inputs["w"], errors["w"]),
-            _terms(op, ctx),
-            ctx,
-        )
-    }
-
-
 def _terms(op: ConvDgrad, ctx: Context) -> int:
     """Return how many products an element of dx is the sum of, at most.
 
@@ -75,12 +58,4 @@ def _terms(op: ConvDgrad, ctx: Context) -> int:
     return n
 
 
-def domain(op: ConvDgrad, port: str, ctx: Context) -> Domain:
-    return scaled_domain(_terms(op, ctx), port, "dy", ctx)
-
-
-REFERENCE = Reference(
-    evaluate=evaluate,
-    bound=bound,
-    domain=domain,
-)
+REFERENCE = bilinear(_scatter, ("dy", "w"), "dx", _terms)

@@ -8,15 +8,16 @@ import numpy as np
 
 from ...graph_api.enums import ConvMode
 from ...graph_api.ops.conv_fprop import ConvFprop
-from .analysis import bilinear_bound, product, scaled_domain
-from .base import Arrays, Context, Domain, Reference
+from .analysis import bilinear, product
+from .base import Context
 from .convert import Array
 
 __all__ = ["REFERENCE"]
 
 
-def _convolve(op: ConvFprop, x: Array, w: Array, extents: tuple[int, ...]) -> Array:
+def _convolve(op: ConvFprop, x: Array, w: Array, ctx: Context) -> Array:
     """Return (N, K, extents...) in the type of the operands (float64 or int64)."""
+    extents = ctx.outputs["y"].dims[2:]
     if op.conv_mode is ConvMode.CONVOLUTION:
         w = np.flip(w, axis=tuple(range(2, w.ndim)))
     groups = x.shape[1] // w.shape[1]
@@ -34,34 +35,8 @@ def _convolve(op: ConvFprop, x: Array, w: Array, extents: tuple[int, ...]) -> Ar
     return y.reshape(y.shape[0], -1, *extents)
 
 
-def evaluate(op: ConvFprop, inputs: Arrays, ctx: Context) -> Arrays:
-    extents = ctx.outputs["y"].dims[2:]
-    return {"y": ctx.finish(_convolve(op, inputs["x"], inputs["w"], extents))}
-
-
-def bound(op: ConvFprop, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Context) -> Arrays:
-    extents = ctx.outputs["y"].dims[2:]
-    return {
-        "y": bilinear_bound(
-            lambda x, w: _convolve(op, x, w, extents),
-            (inputs["x"], errors["x"]),
-            (inputs["w"], errors["w"]),
-            _terms(ctx),
-            ctx,
-        )
-    }
-
-
-def _terms(ctx: Context) -> int:
+def _terms(op: ConvFprop, ctx: Context) -> int:
     return int(np.prod(ctx.inputs["w"].dims[1:]))
 
 
-def domain(op: ConvFprop, port: str, ctx: Context) -> Domain:
-    return scaled_domain(_terms(ctx), port, "x", ctx)
-
-
-REFERENCE = Reference(
-    evaluate=evaluate,
-    bound=bound,
-    domain=domain,
-)
+REFERENCE = bilinear(_convolve, ("x", "w"), "y", _terms)

@@ -1,4 +1,4 @@
-"""Weight gradient of a convolution: one matrix product of dy with all patches of the image."""
+"""Weight gradient of a convolution: one matrix product of dy with all patches of the input."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import numpy as np
 
 from ...graph_api.enums import ConvMode
 from ...graph_api.ops.conv_wgrad import ConvWgrad
-from .analysis import bilinear_bound, product, scaled_domain
-from .base import Arrays, Context, Domain, Reference
+from .analysis import bilinear, product
+from .base import Context
 from .convert import Array
 
 __all__ = ["REFERENCE"]
 
 
-def _correlate(op: ConvWgrad, x: Array, dy: Array, dims: tuple[int, ...]) -> Array:
-    """Return (K, C/groups, taps...) in the type of the operands (float64 or int64)."""
+def _correlate(op: ConvWgrad, x: Array, dy: Array, ctx: Context) -> Array:
+    """Return (K, C/groups, filter size...) in the type of the operands (float64 or int64)."""
+    dims = ctx.outputs["dw"].dims
     filters, channels, *taps = dims
     batch, groups = x.shape[0], x.shape[1] // channels
     paddings = zip(op.pre_padding, op.post_padding, strict=True)
     x = np.ascontiguousarray(np.pad(x, [(0, 0), (0, 0), *paddings]))
-    # Every patch of every position, as a view: (N, G, C, taps..., positions...).
+    # Every patch of every position, as a view: (N, G, C, filter size..., positions...).
     image, inner = x.strides[:2], x.strides[2:]
     patches = np.lib.stride_tricks.as_strided(
         x,
@@ -42,35 +43,9 @@ def _correlate(op: ConvWgrad, x: Array, dy: Array, dims: tuple[int, ...]) -> Arr
     return dw
 
 
-def evaluate(op: ConvWgrad, inputs: Arrays, ctx: Context) -> Arrays:
-    dims = ctx.outputs["dw"].dims
-    return {"dw": ctx.finish(_correlate(op, inputs["x"], inputs["dy"], dims))}
-
-
-def bound(op: ConvWgrad, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Context) -> Arrays:
-    dims = ctx.outputs["dw"].dims
-    return {
-        "dw": bilinear_bound(
-            lambda x, dy: _correlate(op, x, dy, dims),
-            (inputs["x"], errors["x"]),
-            (inputs["dy"], errors["dy"]),
-            _terms(ctx),
-            ctx,
-        )
-    }
-
-
-def _terms(ctx: Context) -> int:
+def _terms(op: ConvWgrad, ctx: Context) -> int:
     dy = ctx.inputs["dy"].dims
     return int(np.prod((dy[0], *dy[2:])))
 
 
-def domain(op: ConvWgrad, port: str, ctx: Context) -> Domain:
-    return scaled_domain(_terms(ctx), port, "x", ctx)
-
-
-REFERENCE = Reference(
-    evaluate=evaluate,
-    bound=bound,
-    domain=domain,
-)
+REFERENCE = bilinear(_correlate, ("x", "dy"), "dw", _terms)

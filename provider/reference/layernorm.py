@@ -62,8 +62,4 @@ def domain(op: Layernorm, port: str, ctx: Context) -> Domain:
     return row_domain(port)
 
 
-REFERENCE = Reference(
-    evaluate=evaluate,
-    bound=bound,
-    domain=domain,
-)
+REFERENCE = Reference(evaluate=evaluate, bound=bound, domain=domain)

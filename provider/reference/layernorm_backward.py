@@ -56,8 +56,4 @@ def domain(op: LayernormBackward, port: str, ctx: Context) -> Domain:
     return row_domain(port)
 
 
-REFERENCE = Reference(
-    evaluate=evaluate,
-    bound=bound,
-    domain=domain,
-)
+REFERENCE = Reference(evaluate=evaluate, bound=bound, domain=domain)

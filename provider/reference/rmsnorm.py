@@ -49,8 +49,4 @@ def domain(op: Rmsnorm, port: str, ctx: Context) -> Domain:
     return row_domain(port)
 
 
-REFERENCE = Reference(
-    evaluate=evaluate,
-    bound=bound,
-    domain=domain,
-)
+REFERENCE = Reference(evaluate=evaluate, bound=bound, domain=domain)

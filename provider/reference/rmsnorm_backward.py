@@ -36,8 +36,4 @@ def domain(op: RmsnormBackward, port: str, ctx: Context) -> Domain:
     return row_domain(port)
 
 
-REFERENCE = Reference(
-    evaluate=evaluate,
-    bound=bound,
-    domain=domain,
-)
+REFERENCE = Reference(evaluate=evaluate, bound=bound, domain=domain)

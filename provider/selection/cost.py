@@ -13,7 +13,7 @@ normal, and `hipdnn-iree tune` tells the truth.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import exp, log
 from statistics import median
 from typing import Any
@@ -169,14 +169,7 @@ class Estimate:
                 "ops": {op: f for op in OPS if (f := self.model.factor(op)) != 1.0},
                 "note": self.model.note,
             },
-            "peaks": {
-                "matrix16": self.peaks.matrix16,
-                "matrix32": self.peaks.matrix32,
-                "other": self.peaks.other,
-                "nbytes": self.peaks.nbytes,
-                "launch_us": self.peaks.launch_us,
-                "source": self.peaks.source,
-            },
+            "peaks": asdict(self.peaks),
         }
 
 

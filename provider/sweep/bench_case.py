@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -142,30 +142,19 @@ def _totals(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return found
 
 
-class _pytorch_threads:  # noqa: N801  # a context manager, used like a function
-    """Sets PyTorch's number of threads once, not at each call."""
+def _pytorch_threads(
+    contestants: Sequence[Contestant], count: int, settings: Settings
+) -> AbstractContextManager[None]:
+    """Set PyTorch's number of threads once, not at each call."""
+    from ..engines.torch.torch_engine import TorchEngine
 
-    def __init__(self, contestants: Sequence[Contestant], count: int, settings: Settings) -> None:
-        from ..engines.torch.torch_engine import TorchEngine
+    names = (None, TorchEngine.NAME, TorchEngine.ALIAS)  # None: a policy may choose it as well
+    wanted = count and any(one.engine in names for one in contestants)
+    if not wanted or not TorchEngine(settings).version():
+        return nullcontext()
+    from ..engines.torch.torch_program import using_threads
 
-        names = (TorchEngine.NAME, TorchEngine.ALIAS)
-        # A policy may choose it as well.
-        wanted = any(one.engine is None or one.engine in names for one in contestants)
-        self._count = count if wanted and TorchEngine(settings).version() else 0
-        self._before = 0
-
-    def __enter__(self) -> None:
-        if self._count:
-            import torch
-
-            self._before = torch.get_num_threads()
-            torch.set_num_threads(self._count)
-
-    def __exit__(self, *about: object) -> None:
-        if self._before:
-            import torch
-
-            torch.set_num_threads(self._before)
+    return using_threads(count)
 
 
 def _case(

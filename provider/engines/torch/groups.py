@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ....graph_api.enums import PointwiseMode, ReductionMode
@@ -109,10 +109,8 @@ def _biased(
         if full != wanted or not same or not node.compute_data_type.is_float:
             continue
         near = around(graph, source)
-        surrounded = NodeContext(
-            op=near.op,
-            label=near.label,
-            compute=near.compute,
+        surrounded = replace(
+            near,
             inputs={**near.inputs, "bias": graph.tensors[bias]},
             outputs={next(iter(near.outputs)): graph.tensors[node.outputs["out_0"]]},
         )
@@ -156,13 +154,7 @@ def _softmax(
     axes = [reduced_axes(around(graph, n)) for n in (largest, total)]
     if not private or len(types) > 1 or axes[0] != axes[1] or len(axes[0]) != 1:
         return None
-    surrounded = NodeContext(
-        op=node.op,
-        label=node.label,
-        compute=node.compute_data_type,
-        inputs={"x": graph.tensors[x]},
-        outputs={"out_0": graph.tensors[node.outputs["out_0"]]},
-    )
+    surrounded = replace(around(graph, node), inputs={"x": graph.tensors[x]})
     axis = axes[0][0]
 
     def kernel(n: NodeContext, torch: Any) -> Kernel:
