@@ -14,12 +14,22 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from math import inf
-from statistics import quantiles
+from math import exp, inf, log
+from statistics import median, quantiles
 
 from ..graph_api.errors import SettingError
 
-__all__ = ["BENCHMARK", "TUNING", "Effort", "Samples", "Times", "measure", "undisturbed"]
+__all__ = [
+    "BENCHMARK",
+    "TUNING",
+    "Effort",
+    "Samples",
+    "Times",
+    "geomean",
+    "measure",
+    "paired_ratio",
+    "undisturbed",
+]
 
 _LEAST_RUNS = 3  # of a block
 _HOPELESS = 4.0  # this many times the fastest needs no further samples
@@ -88,13 +98,28 @@ class Times:
     def of(cls, times_us: Sequence[float]) -> Times:
         """Return what is typical of some times, of which there is at least one."""
         both = times_us if len(times_us) > 1 else [*times_us, *times_us]
-        low, median, high = quantiles(both, n=4, method="inclusive")
-        return cls(low=low, median=median, high=high, best=min(both), samples=len(times_us))
+        low, middle, high = quantiles(both, n=4, method="inclusive")
+        return cls(low=low, median=middle, high=high, best=min(both), samples=len(times_us))
 
     @property
     def noise(self) -> float:
         """Half the distance of the quartiles, relative to the median."""
         return (self.high - self.low) / 2 / self.median
+
+
+def geomean(values: Sequence[float]) -> float | None:
+    """Return the geometric mean, None of nothing."""
+    if not values:
+        return None
+    return exp(sum(map(log, values)) / len(values))
+
+
+def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """Return the median of the quotients of what was measured in the same round.
+
+    What slows a whole round down slows both alike, and does not count.
+    """
+    return median(a / b for a, b in zip(ours, theirs, strict=True))
 
 
 @contextmanager

@@ -14,10 +14,17 @@ from ...graph_api.frozen import FrozenGraph
 from ...jit.settings_table import Settings
 from ...jit.target import Target
 from ..plan import Plan
-from ..timing import BENCHMARK, Samples, Times, measure, undisturbed
+from ..timing import (
+    BENCHMARK,
+    Samples,
+    Times,
+    geomean,
+    measure,
+    paired_ratio,
+    undisturbed,
+)
 from .contestants import Contestant
 from .machine import machine, versions
-from .statistics import geomean, paired_ratio
 from .suite import Case, Suite
 
 __all__ = ["run"]

@@ -13,8 +13,16 @@ from typing import Any
 
 import pytest
 from hipdnn_iree.graph_api.errors import SettingError
-from hipdnn_iree.provider.sweep.statistics import compare, geomean, paired_ratio
-from hipdnn_iree.provider.timing import BENCHMARK, Times, measure, undisturbed
+from hipdnn_iree.provider.timing import (
+    BENCHMARK,
+    Times,
+    geomean,
+    measure,
+    paired_ratio,
+    undisturbed,
+)
+
+from tools.compare_times import compare
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "bench_compare"
 

@@ -1,4 +1,4 @@
-"""Numbers of repeated measurements: how they compare, and whether they differ.
+"""Whether two sets of measured times differ, beyond their noise.
 
 Standard library only, so that results can be compared where nothing is installed.
 """
@@ -11,25 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 
-__all__ = ["Change", "compare", "geomean", "paired_ratio"]
+__all__ = ["Change", "compare"]
 
 _DRAWS = 2000
 _SEED = 20261121
-
-
-def geomean(values: Sequence[float]) -> float | None:
-    """Return the geometric mean, None of nothing."""
-    if not values:
-        return None
-    return math.exp(sum(map(math.log, values)) / len(values))
-
-
-def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Return the median of the quotients of what was measured in the same round.
-
-    What slows a whole round down slows both alike, and does not count.
-    """
-    return median(a / b for a, b in zip(ours, theirs, strict=True))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
