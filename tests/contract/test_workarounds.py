@@ -30,12 +30,8 @@ def test_folder_is_complete(folder: Path) -> None:
         assert all(re.fullmatch(r"3\.13\.\d+|\d{8}", v) for v in found.versions)
 
 
-# Defects that the code avoids and that have no folder yet.
-PENDING = {f"W-{number:03}" for number in (68, 69, 76, 77, 78, 79, 82, 83, 86, 87)}
-
-
 def test_ids_that_code_names_exist() -> None:
-    known = {folder.name for folder in FOLDERS} | PENDING
+    known = {folder.name for folder in FOLDERS}
     named = {
         (str(path.relative_to(ROOT)), number)
         for package in PACKAGES
@@ -49,7 +45,7 @@ def test_rule_modules_have_a_defect() -> None:
     rules = (ROOT / "jit" / "workarounds").rglob("w[0-9]*.py")
     wanted = {path: f"W-{path.stem[1:4]}" for path in rules}
     lost = [p.name for p, number in wanted.items() if not (FOLDER / number).is_dir()]
-    assert [name for name in lost if f"W-{name[1:4]}" not in PENDING] == []
+    assert lost == []
 
 
 def test_places_of_rules_exist() -> None:

@@ -22,7 +22,7 @@ __all__ = ["WORKAROUND"]
 
 
 DIRECT = "--iree-codegen-llvmgpu-use-direct-convolution"
-"""Bound to a process, not to a session (W-086): the command line tool compiles such graphs."""
+"""Bound to a process, not to a session (W-049): the command line tool compiles such graphs."""
 
 
 class Remedy(Enum):
