@@ -67,6 +67,15 @@ def test_a_record_is_read_as_it_was_written(guard: Any, now: Any) -> None:
     assert guard.write(again) == guard.write(now)
 
 
+def test_new_problems_are_added_and_nothing_else_changes(guard: Any, now: Any) -> None:
+    whole, name = guard.read(guard.write(now)), "matmul.primes half"
+    del whole.problems[name]
+    more = guard.Record()
+    guard.record_one(name, import_module("adapter").problems()[name], more)
+    guard.merge(whole, more)
+    assert whole == now
+
+
 def test_changes_are_noticed(guard: Any, now: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     adapter, name = import_module("adapter"), "matmul.primes half"
     lower, problem = adapter.lower, adapter.problems()[name]

@@ -4,6 +4,7 @@
     tools/guard/record.py --compare              with the committed record, tools/guard/digests.txt
     tools/guard/record.py --compare --few        a part of it, in about half a minute
     tools/guard/record.py --compare -k conv_     problems with this in their names
+    tools/guard/record.py --add                  add new problems to the committed record
     tools/guard/record.py -o FILE                write a record
     tools/guard/record.py --compare A --read B   compare two records
     tools/guard/record.py --show "matmul.primes half" gfx942 [matmul=plain]
@@ -158,9 +159,7 @@ def record(
     start = {"initializer": _start, "initargs": (fresh,)}
     with ProcessPoolExecutor(jobs, get_context("spawn"), **start) as pool:
         for i, found in enumerate(pool.map(_record_some, parts), 1):
-            whole.problems |= found.problems
-            for table in TABLES:
-                whole.tables[table] |= found.tables[table]
+            merge(whole, found)
             if i % 20 == 0:
                 tell(f"{i * _CHUNK} of {len(names)}, {time.monotonic() - begin:.0f} s")
     return whole
@@ -364,6 +363,9 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--compare", type=Path, nargs="?", const=BASELINE, help="with a record; exit 1 if different"
     )
+    parser.add_argument(
+        "--add", type=Path, nargs="?", const=BASELINE, help="write what is new into a record"
+    )
     parser.add_argument("--read", type=Path, help="compare this record instead of making one")
     parser.add_argument(
         "--show", nargs="+", metavar=("PROBLEM", "TARGET"), help="print the IR; VARIANT may follow"
@@ -374,11 +376,29 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--fresh", action="store_true", help="an MLIR context for each lowering")
     parser.add_argument("--most", type=int, default=10, help="differences of a kind that are shown")
     args = parser.parse_args(argv)
-    if not (args.output or args.compare or args.show):
-        parser.error("nothing to do: --compare, -o FILE or --show")
+    if not (args.output or args.compare or args.show or args.add):
+        parser.error("nothing to do: --compare, --add, -o FILE or --show")
     if args.show and len(args.show) not in (2, 3):
         parser.error("--show takes PROBLEM TARGET [VARIANT]")
     return args
+
+
+def merge(whole: Record, more: Record) -> None:
+    """Add the problems of another record, and the texts that they share."""
+    whole.problems |= more.problems
+    for table in TABLES:
+        whole.tables[table] |= more.tables[table]
+
+
+def add(path: Path, jobs: int) -> int:
+    """Add the problems that a record lacks, and return their number."""
+    import adapter
+
+    whole = read(path.read_text(encoding="utf-8"))
+    new = [name for name in adapter.problems() if name not in whole.problems]
+    merge(whole, record(new, jobs, _tell))
+    path.write_text(write(whole), encoding="utf-8")
+    return len(new)
 
 
 def without_settings(environment: Mapping[str, str]) -> list[str]:
@@ -400,6 +420,9 @@ def main(argv: list[str] | None = None) -> int:
         del os.environ[variable]
     if args.show:
         print(show(*args.show, *[""] * (3 - len(args.show))))
+        return 0
+    if args.add:
+        print(f"{add(args.add, args.jobs)} problems added")
         return 0
     if args.read:
         now = read(args.read.read_text(encoding="utf-8"))
