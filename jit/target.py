@@ -41,7 +41,7 @@ CUDA_ARCHS = (
     *("sm_60", "sm_61", "sm_62", "sm_70", "sm_72", "sm_75"),
     *("sm_80", "sm_86", "sm_87", "sm_89", "sm_120", "sm_121"),
 )
-"""What IREE 3.13 compiles for; sm_90 and sm_100 give "missing GPU target"."""
+"""What IREE 3.13 compiles for; sm_90 and sm_100 give "missing GPU target" (W-047)."""
 
 _DRIVERS = {"llvm-cpu": ("local-sync", "local-task"), "rocm": ("hip",), "cuda": ("cuda",)}
 _FEATURE = re.compile(r"(sramecc|xnack)([+-])")

@@ -14,18 +14,18 @@ from ..target import Target
 
 __all__ = ["merge_flags", "target_flags"]
 
-# Every target.  f64 stays f64 (by default it is computed in f32 and f64 results hold garbage),
-# and scratch memory is an argument of the compiled function.
+# Every target.  f64 stays f64 (W-020: by default it is computed in f32 and f64 results hold
+# garbage), and scratch memory is an argument of the compiled function.
 _COMMON = ("--iree-input-demote-f64-to-f32=false", "--iree-torch-externalize-transients")
 
 _PER_BACKEND: dict[str, tuple[str, ...]] = {
     "llvm-cpu": (
         "--iree-dispatch-creation-data-tiling",
-        # With debug information a host pointer of the compiler gets into the object, so that
+        # W-021: with debug information a host pointer of the compiler gets into the object, so that
         # compiling again gives other bytes; without it the output is reproducible.
         "--iree-llvmcpu-debug-symbols=false",
-        # A layer norm fused with the product before it keeps rows of 80 KiB on the stack, and is
-        # refused at the default of 32 KiB; worker threads have 8 MiB.
+        # W-012: a layer norm fused with the matmul before it keeps rows of 80 KiB on the stack, and
+        # is refused at the default of 32 KiB; worker threads have 8 MiB.
         "--iree-llvmcpu-stack-allocation-limit=131072",
     ),
     "rocm": (

@@ -52,7 +52,7 @@ class WorkerTimeout(Exception):  # noqa: N818
 
 
 def _folder_without_blanks() -> str:
-    """Return the folder for temporary files; IREE does not quote its path to the linker."""
+    """Return the folder for temporary files; IREE does not quote its path to the linker (W-022)."""
     usual = tempfile.gettempdir()
     if not any(map(str.isspace, usual)):
         return usual

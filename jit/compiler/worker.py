@@ -172,7 +172,7 @@ def _compile(job: dict[str, Any], source: bytes, answers: _Answers) -> tuple[byt
 def _linker() -> tuple[str, ...]:
     """Return a flag that leads to IREE's linker by a path without blanks, where that is needed.
 
-    IREE does not quote the path when it starts the linker.
+    IREE does not quote the path when it starts the linker (W-022).
     """
     from iree.compiler import _mlir_libs
 
@@ -184,8 +184,8 @@ def _linker() -> tuple[str, ...]:
     return (f"--iree-llvmcpu-embedded-linker-path={link}",)
 
 
-# IREE takes these for one session, but they stay for those that follow in the same process: code
-# of other graphs would be made with a tuning spec that is not in their keys.
+# W-049: IREE takes these for one session, but they stay for those that follow in the same
+# process: code of other graphs would be made with a tuning spec that is not in their keys.
 STICKY = "--iree-codegen-"
 
 

@@ -1,8 +1,8 @@
 """Reading a function that somebody else wrote: parsed, verified, and only what is allowed.
 
-Runs in the worker (`jit.compiler.tasks`), as a text can be made that crashes MLIR's parser.  What
-it returns is the generic form of the same function, which it has read back itself: the host then
-parses a text that the same library has parsed before.
+Runs in the worker (`jit.compiler.tasks`), as a text can be made that crashes MLIR's parser
+(W-039).  What it returns is the generic form of the same function, which it has read back itself:
+the host then parses a text that the same library has parsed before.
 """
 
 from __future__ import annotations

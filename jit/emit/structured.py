@@ -23,7 +23,7 @@ DEPTHWISE = {1: "linalg.depthwise_conv_1d_nwc_wc", 2: "linalg.depthwise_conv_2d_
 def load_casts(context: ir.Context) -> None:
     """Make a context know the casts between Torch's tensors and MLIR's own.
 
-    The wheel registers their dialect only for the passes that need it, so one is run on nothing.
+    W-038: the wheel registers their dialect only for passes that need it, so one is run on nothing.
     """
     with context, ir.Location.unknown():
         empty = ir.Module.create().operation

@@ -1,7 +1,7 @@
 """Whether this machine's CPU has the instructions that a module uses.
 
-IREE does not check: code for AVX-512 or AMX loads on any CPU, and SIGILL ends the process when
-it runs.  The module contains the features that it was compiled for, as text in LLVM's spelling.
+W-041: IREE does not check. Code for AVX-512 or AMX loads on any CPU, and SIGILL ends the process
+when it runs.  The module contains the features that it was compiled for, in LLVM's spelling.
 """
 
 from __future__ import annotations

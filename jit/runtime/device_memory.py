@@ -49,9 +49,9 @@ def adopt(device: Device, address: int, nbytes: int) -> Any:
 def _adopt_host(device: Device, address: int, nbytes: int) -> Any:
     """Return a HAL buffer over host memory with all access rights.
 
-    A buffer imported through DLPack may only be read and written.  The compiler turns constant
-    and passed-through results into fills and copies of whole buffers, which also need the right
-    to discard.
+    A buffer imported through DLPack may only be read and written (W-043).  The compiler turns
+    constant and passed-through results into fills and copies of whole buffers, which also need
+    the right to discard.
     """
     from iree.runtime import BufferUsage, MemoryType
 
