@@ -187,7 +187,7 @@ def _unpack(spec: ArgSpec, memory: npt.NDArray[Any], values: npt.NDArray[Any]) -
 def end_of_queue(device: Device) -> tuple[Any, int]:
     """Return a semaphore and its value once all work that is enqueued now is done."""
     done = device.hal.create_semaphore(0)
-    # A copy of a few bytes, as IREE 3.13's queue_execute takes no list from Python.
+    # A copy of a few bytes, as queue_execute took no list from Python (W-042).
     source, target = (allocate(device, ALIGNMENT) for _ in range(2))
     device.hal.queue_copy(source, target, [], [(done, 1)])
     return done, 1
