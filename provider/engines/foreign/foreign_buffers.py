@@ -1,4 +1,4 @@
-"""From a caller's buffers to what plugins take: pairs of a uid and an address.
+"""From a caller's buffers to the arguments of plugins: pairs of a uid and an address.
 
 The rules are those of all engines (``jit.runtime.binding_rules``).  Memory that a plugin cannot use
 where it is (misaligned, in other strides, on the host for a GPU) is staged: copied at each call.
@@ -33,18 +33,18 @@ _SCALAR_BYTES = 16
 
 @dataclass
 class Binding:
-    """Buffers that have been checked.
+    """Checked buffers.
 
     Attributes
     ----------
     pairs : list of (uid, address)
         Outputs first, then inputs; scalars that are read at execution have a host address.
     before, after : list of callable
-        What to do before and after each execution, in order.
+        Copies before and after each execution, in order.
     workspace : int or None
-        Its address, where the caller gave one.
+        Its address, if the caller gave one.
     owners : list
-        What keeps all of the memory alive.
+        The objects that keep the memory alive.
     """
 
     pairs: list[tuple[int, int]] = field(default_factory=list)
@@ -57,12 +57,12 @@ class Binding:
 def bind(
     plan: BindingPlan, place: Place, buffers: Mapping[int, Any], workspace: Any, copy: bool
 ) -> Binding:
-    """Check a set of buffers for a plan and return what a plugin takes.
+    """Check the buffers of a plan and return the arguments of a plugin.
 
     Raises
     ------
     BindError
-        With all misfits at once.
+        With all broken rules.
     DeviceError
         If memory for staging runs out.
     """
@@ -87,7 +87,7 @@ def bind(
 
 
 def _scalar(binding: Binding, read: Callable[[], bytes]) -> int:
-    """Return the host address of a scalar, which is read anew before each execution."""
+    """Return the host address of a scalar, which is read before each execution."""
     memory = ctypes.create_string_buffer(_SCALAR_BYTES * 2)
     start = ctypes.addressof(memory)
     start += -start % _SCALAR_BYTES
@@ -108,7 +108,7 @@ def _address(
     given: CallerMemory,
     alignment: int,
 ) -> int:
-    """Return where a plugin finds a tensor: the caller's memory, or a stage of it."""
+    """Return the address of a tensor for a plugin: the caller's memory, or a copy of it."""
     usable = same_layout(spec, given) and given.address % max(alignment, 1) == 0
     if usable and (place.on_host or given.device != HOST):
         return given.address
@@ -116,7 +116,7 @@ def _address(
     fill, empty = copies(spec, given, memory)
     address = int(memory.ctypes.data)
     binding.owners.append(memory)
-    # An output with gaps is read as well, so that what lies in them stays as it was.
+    # An output with gaps is copied in as well, so that the gaps keep their content.
     before: list[Callable[[], Any]] = [] if spec.output and _dense(spec) else [fill]
     after: list[Callable[[], Any]] = [empty] if spec.output else []
     if not place.on_host:

@@ -1,4 +1,4 @@
-"""Plans that others have made: a session on a handle and a stream, and calls of it on buffers."""
+"""Plans of third-party engines: a session on a handle and a stream, and its calls on buffers."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["ForeignPlan", "Override", "Session", "release"]
 log = logging.getLogger("hipdnn_iree.foreign")
 
 Override = tuple[int, Sequence[int], Sequence[int]]
-"""Uid, dims and strides of a tensor that differ from the graph's."""
+"""Uid, dims and strides of a tensor in place of those of the graph."""
 
 
 class Session(ABC):
-    """What executes a plan; calls wait for one another.
+    """The object that executes a plan; its calls run one after another.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ class Session(ABC):
     Attributes
     ----------
     stream : int or None
-        Where work is enqueued.
+        The stream on which work is enqueued.
     workspace_bytes : int
-        What every execution needs.
+        Bytes of workspace that every execution needs.
     """
 
     def __init__(self, place: Place) -> None:
@@ -50,7 +50,7 @@ class Session(ABC):
         self._space: tuple[int, object] | None = None
 
     def workspace(self) -> int | None:
-        """Return the session's own workspace, made when first wanted."""
+        """Return the session's own workspace, which is allocated at its first use."""
         if not self.workspace_bytes:
             return None
         with self.lock:
@@ -67,30 +67,30 @@ class Session(ABC):
     ) -> Callable[[], None]:
         """Return a call that executes on buffers, pairs of uid and address.
 
-        The call may raise `MisfitError`; the session's lock is held meanwhile.
+        The call may raise `MisfitError`; the session's lock is held during the call.
         """
 
 
 def release(steps: Sequence[Callable[[], object]]) -> None:
-    """Let go of what others have made, in this order; troubles are only logged."""
+    """Release objects of a plugin in this order; errors are only logged."""
     for step in steps:
         try:
             step()
-        except Exception as error:  # one's trouble must not stop the others
+        except Exception as error:  # an error of one must not keep the others
             log.warning("a plugin does not let go: %s", error)
 
 
 @dataclass(kw_only=True, repr=False)
 class ForeignPlan(BindingPlan):
-    """A plan of others; it returns when the results are there.
+    """A plan of a third-party engine; a call returns when the results are complete.
 
     Attributes
     ----------
     session : Session
     made_by : int
-        hipDNN's id of the engine that runs it.
+        hipDNN's id of the engine that executes it.
     overrides : tuple of Override
-        Shapes that differ from those that it was built for.
+        Shapes in place of those that it was built for.
     """
 
     session: Session
@@ -135,7 +135,7 @@ class ForeignPlan(BindingPlan):
         lock, place, stream = session.lock, session.place, session.stream
         before, after = found.before, found.after
 
-        # The binding rides along as a default: it keeps the memory alive.
+        # The default keeps the binding, and so the memory, alive.
         def call(kept: Binding = found) -> None:
             with lock:
                 for step in before:

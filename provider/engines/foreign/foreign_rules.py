@@ -1,4 +1,4 @@
-"""What a plugin of others has to obey, from its file to its answers."""
+"""The rules for third-party plugins, from their files to their answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RULES: dict[str, str] = {
 
 
 class MisfitError(Exception):
-    """Something that a plugin does not obey, before it is told as an error of the project."""
+    """A rule that a plugin breaks, before it is reported as an error of the project."""
 
     def __init__(self, found: Problem) -> None:
         super().__init__(str(found))
@@ -31,5 +31,5 @@ class MisfitError(Exception):
 
 
 def problem(rule: str, where: str, got: object, wanted: str, hint: str = "") -> Problem:
-    """Return a problem of a plugin; ``where`` is the call or the part that is at fault."""
+    """Return a problem of a plugin; ``where`` is the call or the part at fault."""
     return Problem(rule=rule, port=where, got=str(got), wanted=wanted, hint=hint)

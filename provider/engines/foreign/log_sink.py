@@ -1,7 +1,7 @@
-"""From what plugins log to Python's loggers, and to the reasons for their answers.
+"""From the log messages of plugins to Python's loggers, and to the reasons for their answers.
 
-A plugin may call its sink on any thread, also while the process ends.  A Python function must not
-be called then, so at the end every plugin is given a C function that ignores what it hears.
+A plugin may call its sink on any thread, even at the end of the process.  No Python function may be
+called then, so at the end every plugin is given a C function that ignores the message.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _thread = _Thread()
 
 @contextmanager
 def listening() -> Iterator[list[str]]:
-    """Collect what plugins log on this thread inside the block; it is not logged then."""
+    """Collect the messages of plugins on this thread inside the block, without logging them."""
     before, _thread.heard = _thread.heard, []
     try:
         yield _thread.heard

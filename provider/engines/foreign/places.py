@@ -1,8 +1,8 @@
-"""Where plugins work: on host memory, or on the memory of this machine's GPU.
+"""The memory that plugins use: host memory, or that of this machine's GPU.
 
-The C interface does not say it, and a plugin for GPUs crashes on host pointers, so one answer
-holds for all plugins of a process: the GPU where AMD's kernel driver is and HIP finds one, else
-host memory; the setting ``foreign.device`` decides otherwise.
+The C interface does not define it, and a plugin for GPUs crashes on host pointers.  So one rule
+holds for all plugins of a process: with AMD's kernel driver and a HIP device they use the GPU,
+otherwise host memory; the setting ``foreign.device`` overrides this.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _TO_DEVICE, _TO_HOST = "hipMemcpyHostToDevice", "hipMemcpyDeviceToHost"
 
 
 class Place(ABC):
-    """Memory and a stream that plugins are given.
+    """The memory and the stream that plugins are given.
 
     Attributes
     ----------
     target : Target
-        What graphs must be built for to run here.
+        The target that graphs must be built for.
     driver : str
-        IREE's name of such a device, by whose rules buffers are judged.
+        IREE's name of such a device; its rules apply to buffers.
     device_id : int
     """
 
@@ -46,7 +46,7 @@ class Place(ABC):
 
     @abstractmethod
     def allocate(self, nbytes: int) -> tuple[int, object]:
-        """Return the address of new memory, 64-byte aligned, and what keeps it alive."""
+        """Return the address of new memory, 64-byte aligned, and the object that keeps it alive."""
 
     @abstractmethod
     def write(self, address: int, source: int, nbytes: int) -> None:
@@ -58,7 +58,7 @@ class Place(ABC):
 
     @abstractmethod
     def stream(self) -> tuple[int | None, Callable[[], None]]:
-        """Return a new stream, None for none, and what destroys it."""
+        """Return a new stream, or None, and the function that destroys it."""
 
     @abstractmethod
     def wait(self, stream: int | None) -> None:
@@ -66,7 +66,7 @@ class Place(ABC):
 
 
 class Host(Place):
-    """Host memory; executions return with their results."""
+    """Host memory; executions return when their results are complete."""
 
     target = Target.parse("cpu")
     driver = "local-sync"
@@ -170,7 +170,7 @@ def _gpu(device_id: int) -> Gpu:
 
 
 def _address(found: Any) -> int:
-    """Return the address that hip-python wraps."""
+    """Return the address inside an object of hip-python."""
     return int(found)
 
 

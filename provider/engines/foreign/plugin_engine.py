@@ -1,8 +1,8 @@
-"""An engine of a plugin of others, with the contract of every engine.
+"""An engine of a third-party plugin, with the contract of every engine.
 
-The plugin is loaded into this process at the first question about a graph, and only as the file
-that a probe process has found to behave.  How far it must show that for each graph as well is the
-setting ``foreign.isolate``.
+The plugin is loaded into this process at the first question about a graph, and only if a probe
+process has loaded the same file without a problem.  The setting ``foreign.isolate`` says what it
+must do successfully in a probe process for each graph as well.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class ForeignEngine(WireEngine):
         return []
 
     def _library(self) -> Library:
-        if self._mine is None:  # once it has one it keeps it, whatever becomes of the file
+        if self._mine is None:  # once loaded it is kept, even if the file changes
             self._mine = _loaded(Path(self.report.path), self.report, self.settings)
         return self._mine
 
@@ -139,7 +139,7 @@ def _sizes(graph: FrozenGraph) -> tuple[tuple[int, int, bool], ...]:
 
 
 def _with_words(found: Problem, said: tuple[str, ...] | list[str]) -> Problem:
-    """Return a problem with what the plugin logged, which often is the reason."""
+    """Return a problem with the plugin's log messages, which often give the reason."""
     words = "; ".join(said)[:1500]
     return replace(found, hint=f"the plugin said: {words}" if words else found.hint)
 

@@ -1,4 +1,4 @@
-"""What engines of others share: they are given graphs in hipDNN's wire format, and pointers."""
+"""The common part of third-party engines: graphs in hipDNN's wire format, and pointers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .probe_report import Report
 
 __all__ = ["Answer", "WireEngine", "wire_form"]
 
-_REMEMBERED = 256  # graphs of which an engine's answer is kept
+_REMEMBERED = 256  # number of graphs for which the answer of an engine is kept
 
 
 def wire_form(graph: FrozenGraph, era: Era, settings: Settings) -> bytes:
@@ -47,16 +47,16 @@ def wire_form(graph: FrozenGraph, era: Era, settings: Settings) -> bytes:
 
 @dataclass(frozen=True)
 class Answer:
-    """What an engine says to one graph.
+    """The answer of an engine for one graph.
 
     Attributes
     ----------
     reasons : tuple of Problem
-        Why it does not serve it; empty when it does.
+        Why it does not serve the graph; empty if it does.
     engine_id : int
-        hipDNN's id of the engine that would run it.
+        hipDNN's id of the engine that would execute it.
     details : EngineDetails or None
-        What a plugin says of that engine for the graph.
+        The details of that engine for the graph, from the plugin.
     """
 
     reasons: tuple[Problem, ...] = ()
@@ -65,14 +65,14 @@ class Answer:
 
 
 class WireEngine(Engine):
-    """An engine of others, known from a report.
+    """A third-party engine, known from a report.
 
     Parameters
     ----------
     report : Report
-        Of the file that it is from.
+        The report on its file.
     name, alias : str
-        What it is called here.
+        Its names in this project.
     settings : Settings
     """
 
@@ -87,7 +87,7 @@ class WireEngine(Engine):
 
     @property
     def era(self) -> Era:
-        """The wire format that graphs are written in."""
+        """The wire format of its graphs."""
         chosen = self.settings.foreign_era
         return Era(self.report.era if chosen == "auto" else chosen)
 
@@ -170,7 +170,7 @@ class WireEngine(Engine):
             return Answer((error.problem,))
 
     def _lacking(self, graph: FrozenGraph) -> list[Problem]:
-        """Return what the engine is known to lack for a graph, before it is asked."""
+        """Return what the engine lacks for a graph, before it is asked."""
         return []
 
     @abstractmethod
@@ -190,12 +190,12 @@ class WireEngine(Engine):
         """
 
     def _statistics(self, answer: Answer) -> dict[str, Any]:
-        """Return what is known of a plan."""
+        """Return the statistics of a plan."""
         return {}
 
 
 def _misplaced(target: Target, device: str) -> list[Problem]:
-    """Return a problem if the target is not where plugins work here."""
+    """Return a problem if the target is not the device of plugins here."""
     try:
         here = places.here(device).target
     except DeviceError as error:
