@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.ops import OPS
-from ...jit import support
+from ...jit import ops, support
 from ...jit.target import GFX9_ARCHS, Target
 from .samples import sample_problems
 
@@ -66,8 +66,6 @@ def serving(
 
 def rule_texts() -> dict[str, str]:
     """Return the sentence of every rule by which the IREE engine declines."""
-    names = [
-        support.__name__,
-        *(f"{support.__name__}.{m.name}" for m in iter_modules(support.__path__)),
-    ]
-    return {k: v for n in names for k, v in getattr(import_module(n), "RULES", {}).items()}
+    names = (f"{ops.__name__}.{module.name}" for module in iter_modules(ops.__path__))
+    tables = (getattr(import_module(name), "RULES", {}) for name in names)
+    return {**support.RULES, **{rule: text for table in tables for rule, text in table.items()}}

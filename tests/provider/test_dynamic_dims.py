@@ -37,6 +37,7 @@ from hipdnn_iree.graph_api.errors import (
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.jit import pipeline, support
 from hipdnn_iree.jit.runtime.caller_memory import Pointer
+from hipdnn_iree.jit.stages import Job
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.engines.iree.iree_dynamic_plan import DynamicIreePlan
@@ -50,13 +51,14 @@ SIZES = (1, 2, 7, 8, 15, 16, 17, 31, 33, 64)
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[FrozenGraph]:
     """Return the graphs that are compiled from here on; nothing comes from the cache."""
     done: list[FrozenGraph] = []
-    real = pipeline._compile
+    real = pipeline.run
 
-    def compile_(frozen: FrozenGraph, *rest: Any) -> Any:
-        done.append(frozen)
-        return real(frozen, *rest)
+    def run(job: Job, stages: Any) -> None:
+        assert isinstance(job.source, FrozenGraph)
+        done.append(job.source)
+        real(job, stages)
 
-    monkeypatch.setattr(pipeline, "_compile", compile_)
+    monkeypatch.setattr(pipeline, "run", run)
     monkeypatch.setenv("HIPDNN_IREE_CACHE", "off")
     return done
 

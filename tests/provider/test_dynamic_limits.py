@@ -253,7 +253,7 @@ def test_forms_that_were_emulated_are_served_on_gfx9(build: Build) -> None:
 
 def test_code_that_depends_on_the_example_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     # What the rules let slip is caught where the code is made: never a wrong number.
-    monkeypatch.setattr(support.dynamic, "problems", lambda *_: iter(()))
+    monkeypatch.setattr(support, "_dynamic_problems", lambda *_: iter(()))
     # A graph of its own: choices are remembered, and other tests want it declined.
     g = Graph(io_data_type="float")
     _statistics(g, g.dynamic("n", range=(1, 4096), example=8), channels=5)

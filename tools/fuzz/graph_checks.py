@@ -204,18 +204,22 @@ def _ways(graph: FrozenGraph, target: Target, rng: Random) -> Iterator[Way]:
         ):
             knobs = {knob.name: choice}
             what = f"{knob.name}={choice}"
-            yield what, graph, partial(build, graph, target, engine="iree", knobs=knobs)
+            yield what, graph, partial(build, graph, target, settings(), engine="iree", knobs=knobs)
     for name in ("split", "torch"):
         found = engine(name, settings())
         if found.declines(graph, target):
             continue
-        yield name, graph, partial(build, graph, target, engine=name)
+        yield name, graph, partial(build, graph, target, settings(), engine=name)
         for knob in found.knobs(graph, target):
             for choice in knob.choices:
                 if choice != knob.default:
                     knobs = {knob.name: choice}
                     what = f"{name} {knob.name}={choice}"
-                    yield what, graph, partial(build, graph, target, engine=name, knobs=knobs)
+                    yield (
+                        what,
+                        graph,
+                        partial(build, graph, target, settings(), engine=name, knobs=knobs),
+                    )
     yield from _dynamic(graph, target, rng)
 
 
