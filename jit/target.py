@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from ..graph_api.errors import SettingError
 
-__all__ = ["CUDA_ARCHS", "GFX9_ARCHS", "GFX9_SKUS", "Target", "cpu_features"]
+__all__ = ["CUDA_ARCHS", "GFX9_ARCHS", "GFX9_SKUS", "Target", "cpu_features", "cpuinfo"]
 
 GFX9_ARCHS = {"gfx908": "cdna1", "gfx90a": "cdna2", "gfx942": "cdna3", "gfx950": "cdna4"}
 """Arch -> family."""
@@ -170,6 +170,18 @@ def _unknown(text: str) -> SettingError:
 
 
 @lru_cache(maxsize=1)
+def cpuinfo() -> dict[str, str]:
+    """Return what Linux says of the first processor, nothing elsewhere."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            block = file.read().partition("\n\n")[0]
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in block.splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+@lru_cache(maxsize=1)
 def cpu_features() -> str:
     """Return a short digest of this machine's CPU, for the cache key of the target ``cpu``.
 
@@ -180,16 +192,7 @@ def cpu_features() -> str:
     import hashlib
     import os
 
-    machine = os.uname()
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            block = file.read().split("\n\n", 1)[0]
-    except OSError:
-        block = ""
-    fields: dict[str, str] = {}
-    for line in block.splitlines():
-        name, _, value = line.partition(":")
-        fields[name.strip()] = value.strip()
+    machine, fields = os.uname(), cpuinfo()
     wanted = ("vendor_id", "cpu family", "model", "model name", "stepping", "CPU implementer")
     facts = [machine.machine, *(fields.get(name, "") for name in (*wanted, "CPU part"))]
     facts += sorted(fields.get("flags", fields.get("Features", "")).split())

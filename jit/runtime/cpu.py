@@ -7,7 +7,8 @@ when it runs.  The module contains the features that it was compiled for, in LLV
 from __future__ import annotations
 
 import re
-from functools import cache
+
+from ..target import cpuinfo
 
 __all__ = ["missing_features"]
 
@@ -43,15 +44,6 @@ def _plain(name: str) -> str:
     return re.sub(r"[._-]", "", name)
 
 
-@cache
 def _features() -> frozenset[str]:
     """Return the x86 features that Linux reports, empty elsewhere."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for line in file:  # those of the first processor suffice
-                name, _, value = line.partition(":")
-                if name.strip() == "flags":
-                    return frozenset(value.split())
-    except OSError:
-        pass
-    return frozenset()
+    return frozenset(cpuinfo().get("flags", "").split())

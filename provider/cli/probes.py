@@ -137,17 +137,10 @@ def _cache() -> dict[str, Any]:
 
 
 def _cpu() -> dict[str, Any]:
-    from ...jit.target import cpu_features
+    from ...jit.target import cpu_features, cpuinfo
 
-    model = ""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-        named = (line for line in text.splitlines() if line.startswith("model name"))
-        model = next(named, "").partition(":")[2].strip()
-    except OSError:
-        pass
     return {
-        "model": model or None,
+        "model": cpuinfo().get("model name") or None,
         "processors": os.cpu_count(),
         "usable": len(os.sched_getaffinity(0)),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),

@@ -4,9 +4,6 @@ Errors are carried as elementwise bounds next to the values: each op says how fa
 be off when its inputs are off by so much and its own arithmetic is that of the compute type.
 """
 
-# mypy: disable-error-code="no-any-return"
-# (NumPy types arithmetic on arrays of any element type as Any.)
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,8 +1,5 @@
 """What the references of attention and of its gradient share, in float64, head by head."""
 
-# mypy: disable-error-code="no-any-return"
-# (NumPy types arithmetic on arrays of any element type as Any.)
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,8 +1,5 @@
 """Gradients of batch normalisation, by the chain rule through mean and variance."""
 
-# mypy: disable-error-code="no-any-return"
-# (NumPy types arithmetic on arrays of any element type as Any.)
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,8 +1,5 @@
 """Block-scaled numbers: each element times the scale of its block, found by its index."""
 
-# mypy: disable-error-code="no-any-return"
-# (NumPy types arithmetic on arrays of any element type as Any.)
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,8 +1,5 @@
 """Quantisation in blocks: each block is a row of a matrix, with one scale."""
 
-# mypy: disable-error-code="no-any-return"
-# (NumPy types arithmetic on arrays of any element type as Any.)
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,8 +1,5 @@
 """Statistics of channels: their meaning, their errors, and operands that suit them."""
 
-# mypy: disable-error-code="no-any-return"
-# (NumPy types arithmetic on arrays of any element type as Any.)
-
 from __future__ import annotations
 
 from typing import Any

@@ -16,9 +16,6 @@ These rules are the project's semantics; the lowering has to match them:
 Inside the reference, values of float types are float64 and those of all other types int64.
 """
 
-# mypy: disable-error-code="no-any-return"
-# (NumPy types arithmetic on arrays of any element type as Any.)
-
 from __future__ import annotations
 
 from functools import cache

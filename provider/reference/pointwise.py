@@ -1,8 +1,5 @@
 """Pointwise modes: one row each, with its meaning, its errors and the operands that suit it."""
 
-# mypy: disable-error-code="no-any-return"
-# (NumPy types arithmetic on arrays of any element type as Any.)
-
 from __future__ import annotations
 
 import math

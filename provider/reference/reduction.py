@@ -1,8 +1,5 @@
 """Reductions: every mode works on rows, the reduced elements lying side by side."""
 
-# mypy: disable-error-code="no-any-return"
-# (NumPy types arithmetic on arrays of any element type as Any.)
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,8 +1,5 @@
 """Gradient of pooling: every window's share is scattered into the (padded) image.  Of resizing."""
 
-# mypy: disable-error-code="no-any-return"
-# (NumPy types arithmetic on arrays of any element type as Any.)
-
 from __future__ import annotations
 
 import numpy as np

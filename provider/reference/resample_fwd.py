@@ -1,8 +1,5 @@
 """Pooling: all windows of the padded image side by side, as one more dim.  Resizing."""
 
-# mypy: disable-error-code="no-any-return"
-# (NumPy types arithmetic on arrays of any element type as Any.)
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,8 +1,5 @@
 """BILINEAR and NEAREST as one matrix for each dim, from the formulas in real numbers."""
 
-# mypy: disable-error-code="no-any-return"
-# (NumPy types arithmetic on arrays of any element type as Any.)
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

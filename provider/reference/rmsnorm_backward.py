@@ -1,16 +1,12 @@
 """Gradient of the normalisation by the root mean square."""
 
-# mypy: disable-error-code="no-any-return"
-# (NumPy types arithmetic on arrays of any element type as Any.)
-
 from __future__ import annotations
 
 import numpy as np
 
 from ...graph_api.ops.rmsnorm_backward import RmsnormBackward
-from .base import Arrays, Context, Domain, Reference
-from .row_norms import Row, gradient_bounds, gradient_sums, product, widened
-from .row_norms import domain as row_domain
+from .base import Arrays, Context, Reference
+from .row_norms import Row, domain, gradient_bounds, gradient_sums, product, widened
 
 __all__ = ["REFERENCE"]
 
@@ -30,10 +26,6 @@ def bound(
     eh = product(x, np.broadcast_to(errors["x"], x.shape), inv, einv)
     h = (x * inv, eh + row.unit * (np.abs(x * inv) + eh) + row.tiny)
     return gradient_bounds(inputs, errors, outputs, h, (inv, einv), ctx, row, centred=False)
-
-
-def domain(op: RmsnormBackward, port: str, ctx: Context) -> Domain:
-    return row_domain(port)
 
 
 REFERENCE = Reference(evaluate=evaluate, bound=bound, domain=domain)

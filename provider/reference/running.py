@@ -4,9 +4,6 @@ Each operation adds one rounding of the compute type to what its operands' error
 Accuracy and Stability of Numerical Algorithms, 3.3).  It suits ops that are short formulas.
 """
 
-# mypy: disable-error-code="no-any-return"
-# (NumPy types arithmetic on arrays of any element type as Any.)
-
 from __future__ import annotations
 
 from dataclasses import dataclass

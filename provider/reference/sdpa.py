@@ -1,8 +1,5 @@
 """Scaled dot-product attention, head by head and with the error of every step carried along."""
 
-# mypy: disable-error-code="no-any-return"
-# (NumPy types arithmetic on arrays of any element type as Any.)
-
 from __future__ import annotations
 
 import numpy as np

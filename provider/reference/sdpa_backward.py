@@ -1,8 +1,5 @@
 """Gradient of scaled dot-product attention, head by head and with every step's error."""
 
-# mypy: disable-error-code="no-any-return"
-# (NumPy types arithmetic on arrays of any element type as Any.)
-
 from __future__ import annotations
 
 from collections.abc import Iterator

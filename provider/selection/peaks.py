@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ...jit.target import Target, cpu_features
+from ...jit.target import Target, cpu_features, cpuinfo
 
 __all__ = ["GPUS", "Peaks", "machine_of", "peaks"]
 
@@ -77,18 +77,12 @@ _WIDTHS = (("avx512f", 64), ("fma", 32), ("avx", 16), ("asimd", 16))
 
 
 def _cpu() -> Peaks:
-    flags: set[str] = set()
-    mhz = 0.0
+    about = cpuinfo()
+    flags = set(about.get("flags", about.get("Features", "")).split())
     try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for line in file.read().split("\n\n", 1)[0].splitlines():
-                name, _, value = line.partition(":")
-                if name.strip() in ("flags", "Features"):
-                    flags = set(value.split())
-                elif name.strip() == "cpu MHz":
-                    mhz = float(value)
-    except (OSError, ValueError):
-        pass
+        mhz = float(about.get("cpu MHz", 0))
+    except ValueError:
+        mhz = 0.0
     cores = len(os.sched_getaffinity(0))
     width = next((n for flag, n in _WIDTHS if flag in flags), 8)
     rate = cores * width * (mhz or 2500.0) * 1e6

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
+
+from ...jit.target import cpuinfo
 
 __all__ = ["machine", "versions"]
 
@@ -16,7 +17,7 @@ _VECTOR = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int
 
 def machine() -> dict[str, Any]:
     """Return the processor, the memory, the system, and how busy it is."""
-    about = _cpuinfo()
+    about = cpuinfo()
     flags = set(about.get("flags", "").split())
     system = os.uname()
     return {
@@ -45,14 +46,3 @@ def versions() -> dict[str, str | None]:
         except PackageNotFoundError:
             found[name] = None
     return found
-
-
-def _cpuinfo() -> dict[str, str]:
-    """Return what Linux says of the first processor."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return {}
-    first = text.partition("\n\n")[0].splitlines()
-    pairs = (line.partition(":") for line in first)
-    return {key.strip(): value.strip() for key, _, value in pairs}
