@@ -43,7 +43,7 @@ class Value:
     """An SSA value with its static shape and element type.
 
     ``order`` is the memory order (outermost dim first) of a function argument seen with logical
-    dims; it is empty for every computed value, which lies as the compiler pleases.  ``repeated``
+    dims; it is empty for every computed value, whose layout the compiler chooses.  ``repeated``
     says that the argument is broadcast to its logical dims; ``argument`` that it is one, so that
     the order is a fact.
     """
@@ -304,7 +304,7 @@ class Builder:
         return self.call(T.AtenSliceTensorOp, shape, x.dtype, x, axis, start, stop, step)
 
     def concatenate(self, parts: Sequence[Value], axis: int) -> Value:
-        """Return the parts joined along an axis."""
+        """Return the parts concatenated along an axis."""
         if len(parts) == 1:
             return parts[0]
         shape = list(parts[0].shape)
@@ -358,7 +358,7 @@ class Builder:
         """Return a copy of x that the compiler lays out afresh.
 
         A transpose is normally folded into its consumer.  Where that spoils the consumer's code,
-        cutting x in two and joining the parts again keeps it out (measured: nothing lighter does).
+        slicing x in two and concatenating the parts keeps it out (measured: nothing lighter does).
         """
         # An extent that is known later cannot be halved.
         known = (axis for axis, d in enumerate(x.shape) if not isinstance(d, Dim))

@@ -1,4 +1,4 @@
-"""Between what lies in memory (function arguments) and logical dims (what lowerings see)."""
+"""Between memory (function arguments) and logical dims (what lowerings see)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def to_logical(b: Builder, given: Value, spec: TensorSpec) -> Value:
 
 
 def to_memory(b: Builder, value: Value, spec: TensorSpec) -> Value:
-    """Return a logical value in the order, or the bytes, in which an output lies in memory."""
+    """Return a logical value in the order, or the bytes, of an output's memory."""
     ordered = b.permute(value, spec.layout.order)
     return narrow.pack(b, ordered) if spec.data_type.bits < 8 else ordered
 

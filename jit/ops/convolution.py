@@ -38,8 +38,8 @@ __all__ = [
 Ints = tuple[int, ...]
 
 RULES: dict[str, str] = {
-    "IREE-CONV-01": "filters of convolutions for gfx9, of 16 bits or int8, lie without gaps",
-    "IREE-CONV-02": "strided weight gradients for gfx9 with some dims of one tap have no padding",
+    "IREE-CONV-01": "filters of convolutions for gfx9, of 16 bits or int8, have no gaps",
+    "IREE-CONV-02": "strided weight gradients for gfx9 with dims of filter size 1 have no padding",
 }
 
 # Beyond it the many small convolutions take longer to compile (6 s for 32) than they save.
@@ -169,5 +169,5 @@ def declines(context: NodeContext) -> Iterator[Problem]:
         yield problem(node, "IREE-CONV-01", "w", got, "strides without gaps", "copy the filter")
     size = context.dims("dw")[2:] if "dw" in node.outputs else ()
     if size and strikes("W-064", context.target, size, op):
-        got = f"{list(op.pre_padding)} with taps {list(size)} and stride {list(op.stride)}"
+        got = f"{list(op.pre_padding)} with filter size {list(size)} and stride {list(op.stride)}"
         yield problem(node, "IREE-CONV-02", "pre_padding", got, "no padding", "pad x beforehand")

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 RULES: dict[str, str] = {
-    "IREE-NORM-01": "norms for gfx9 whose long rows lie in one piece, or are a multiple of 64 long",
+    "IREE-NORM-01": "norms for gfx9 whose long rows are contiguous, or a multiple of 64 long",
 }
 
 # Rows of other lengths are unrolled by one thread (up to 64 in good time), or padded.

@@ -45,8 +45,6 @@ EXCEPTIONS = {
 
 # Modules that still name ops; the list only gets shorter.
 PENDING = {
-    "jit/lowering/resample/resample_bwd.py",
-    "jit/lowering/resample/resample_fwd.py",
     "provider/selection/cost.py",
 }
 

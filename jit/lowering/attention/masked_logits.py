@@ -1,4 +1,4 @@
-"""What attention and its gradient share: logits with all masks, and products per head.
+"""What attention and its gradient share: logits with all masks, and matmuls per head.
 
 Logits have dims (B, H, Sq, Skv) and the compute type; a masked one is -inf.  Rows in which all
 are masked are the callers' business (``may_be_empty``): exp(-inf - -inf) would be NaN.

@@ -13,7 +13,7 @@ __all__ = ["lower"]
 
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
-    """Emit y = the tensors x[0], x[1]... joined along the axis."""
+    """Emit y = the tensors x[0], x[1]... concatenated along the axis."""
     op = node.op
     assert isinstance(op, Concatenate)
     parts = [inputs[port] for port in op.INPUTS[0].connected(inputs)]

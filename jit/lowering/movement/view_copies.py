@@ -1,7 +1,7 @@
-"""What ops that only move elements share: working in the order in which the operand lies.
+"""What ops that only move elements share: working in the operand's memory order.
 
-Cut, joined or framed in memory order, a tensor stays as it lies, so that the permutes before and
-behind cancel; in logical order IREE makes a dispatch of its own for them.
+Sliced, concatenated or padded in memory order, a tensor keeps its layout, so that the permutes
+before and behind cancel; in logical order IREE makes a dispatch of its own for them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def in_memory_order(
     """Return ``move(values, order)`` as a logical value.
 
     ``move`` gets the values with their dims in memory order, ``order[i]`` being the logical dim
-    at place i, and returns a value in that order.  Values that lie differently stay logical.
+    at place i, and returns a value in that order.  Values with different orders stay logical.
     """
     orders = {value.order for value in values}
     order = orders.pop() if len(orders) == 1 else ()
