@@ -55,7 +55,7 @@ def growth(n: int) -> float:
 def accumulated(magnitude: Array, n: int, ctx: Context, *operands: Array) -> Array:
     """Return the error of sums of ``n`` products whose absolute values add up to ``magnitude``.
 
-    Sums of whole numbers below ``2^(mantissa + 1)`` are exact in every order.
+    Sums of integers below ``2^(mantissa + 1)`` are exact in every order.
     """
     error = ctx.roundoff * growth(n) * magnitude + np.where(magnitude > 0, ctx.tiny, 0.0)
     if all(np.array_equal(np.rint(a), a) for a in operands):
@@ -70,7 +70,7 @@ def bilinear_bound(
     n: int,
     ctx: Context,
 ) -> Array:
-    """Bound a sum of ``n`` products, as in a convolution or a matrix product.
+    """Bound a sum of ``n`` products, as in a convolution or a matmul.
 
     ``a`` and ``b`` are pairs of value and error; ``multiply`` computes the op in float64.
     """
@@ -89,7 +89,7 @@ def product(a: Array, b: Array) -> Array:
     """Return ``a @ b``; int64 operands exactly (modulo 2^64), by way of float64 where that is."""
     if a.dtype.kind != "i":
         return np.matmul(a, b)
-    # BLAS knows no integers, but below 2^53 float64 sums of whole numbers are exact.
+    # BLAS knows no integers, but below 2^53 float64 sums of integers are exact.
     largest = [max(abs(int(x.min())), abs(int(x.max()))) for x in (a, b)]
     if largest[0] * largest[1] * a.shape[-1] < 2**53:
         return np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Data gradient of a convolution: every tap scatters its products into the padded image."""
+"""Data gradient of a convolution: filter elements scatter their products into the padded input."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def _scatter(op: ConvDgrad, dy: Array, w: Array, ctx: Context) -> Array:
     paddings = list(zip(op.pre_padding, op.post_padding, strict=True))
     padded = [n + pre + post for n, (pre, post) in zip(dims[2:], paddings, strict=True)]
     dx = np.zeros((*dims[:2], *padded), dtype=dy.dtype)
-    for tap in np.ndindex(*w.shape[3:]):
+    for offset in np.ndindex(*w.shape[3:]):
         window: tuple[Any, ...] = (
             ...,
             *(
                 slice(t * d, t * d + (n - 1) * s + 1, s)
-                for t, n, s, d in zip(tap, extents, op.stride, op.dilation, strict=True)
+                for t, n, s, d in zip(offset, extents, op.stride, op.dilation, strict=True)
             ),
         )
-        at: tuple[Any, ...] = (..., *tap)
+        at: tuple[Any, ...] = (..., *offset)
         filter_ = np.swapaxes(w[at], 1, 2)
         dx[window] += product(filter_[None], dy).reshape(*dims[:2], *extents)
     inner: tuple[Any, ...] = tuple(
@@ -49,7 +49,8 @@ def _scatter(op: ConvDgrad, dy: Array, w: Array, ctx: Context) -> Array:
 def _terms(op: ConvDgrad, ctx: Context) -> int:
     """Return how many products an element of dx is the sum of, at most.
 
-    In each dim the taps that meet an element are ``stride / gcd(stride, dilation)`` apart.
+    In each dim the filter elements that meet an element of dx are
+    ``stride / gcd(stride, dilation)`` apart.
     """
     w, dy, dx = ctx.inputs["w"].dims, ctx.inputs["dy"].dims, ctx.outputs["dx"].dims
     n = w[0] * w[1] // dx[1]

@@ -1,4 +1,4 @@
-"""Forward convolution: one matrix product per tap of the filter."""
+"""Forward convolution: one matmul for each filter element."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def _convolve(op: ConvFprop, x: Array, w: Array, ctx: Context) -> Array:
     x = x.reshape(x.shape[0], groups, w.shape[1], *x.shape[2:])
     w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     y = np.zeros((x.shape[0], groups, w.shape[1], int(np.prod(extents))), dtype=x.dtype)
-    for tap in np.ndindex(*w.shape[3:]):
+    for offset in np.ndindex(*w.shape[3:]):
         window: tuple[Any, ...] = tuple(
             slice(t * d, t * d + (n - 1) * s + 1, s)
-            for t, n, s, d in zip(tap, extents, op.stride, op.dilation, strict=True)
+            for t, n, s, d in zip(offset, extents, op.stride, op.dilation, strict=True)
         )
         seen = x[(..., *window)].reshape(*x.shape[:3], -1)
-        y += product(w[(None, ..., *tap)], seen)
+        y += product(w[(None, ..., *offset)], seen)
     return y.reshape(y.shape[0], -1, *extents)
 
 

@@ -1,4 +1,4 @@
-"""Weight gradient of a convolution: one matrix product of dy with all patches of the input."""
+"""Weight gradient of a convolution: one matmul of dy with all patches of the input."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ __all__ = ["REFERENCE"]
 def _correlate(op: ConvWgrad, x: Array, dy: Array, ctx: Context) -> Array:
     """Return (K, C/groups, filter size...) in the type of the operands (float64 or int64)."""
     dims = ctx.outputs["dw"].dims
-    filters, channels, *taps = dims
+    filters, channels, *filter_size = dims
     batch, groups = x.shape[0], x.shape[1] // channels
     paddings = zip(op.pre_padding, op.post_padding, strict=True)
     x = np.ascontiguousarray(np.pad(x, [(0, 0), (0, 0), *paddings]))
     # Every patch of every position, as a view: (N, G, C, filter size..., positions...).
-    image, inner = x.strides[:2], x.strides[2:]
+    outer, inner = x.strides[:2], x.strides[2:]
     patches = np.lib.stride_tricks.as_strided(
         x,
-        (batch, groups, channels, *taps, *dy.shape[2:]),
+        (batch, groups, channels, *filter_size, *dy.shape[2:]),
         (
-            image[0],
-            channels * image[1],
-            image[1],
+            outer[0],
+            channels * outer[1],
+            outer[1],
             *(d * b for d, b in zip(op.dilation, inner, strict=True)),
             *(s * b for s, b in zip(op.stride, inner, strict=True)),
         ),
         writeable=False,
     )
-    patches = patches.reshape(batch, groups, channels * int(np.prod(taps)), -1)
+    patches = patches.reshape(batch, groups, channels * int(np.prod(filter_size)), -1)
     columns = patches.transpose(1, 0, 3, 2).reshape(groups, -1, patches.shape[2])
     rows = dy.reshape(batch, groups, filters // groups, -1).transpose(1, 2, 0, 3)
     dw = product(rows.reshape(groups, filters // groups, -1), columns).reshape(dims)

@@ -1,4 +1,4 @@
-"""Matrix product; of two batch dims the smaller one is repeated element by element."""
+"""Matmul; of two batch dims the smaller one is repeated element by element."""
 
 from __future__ import annotations
 

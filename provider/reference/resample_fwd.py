@@ -1,4 +1,4 @@
-"""Pooling: all windows of the padded image side by side, as one more dim.  Resizing."""
+"""Pooling: all windows of the padded input side by side, as one more dim.  Resizing."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def windows(op: ResampleOp, x: Array, fill: float) -> Array:
     return stepped.reshape(*stepped.shape[: 2 + rank], -1)
 
 
-def counts(op: ResampleOp, image: Dims) -> Array:
+def counts(op: ResampleOp, input_dims: Dims) -> Array:
     """Return what each window's sum is divided by, with dims (1, 1, windows...)."""
     if op.resample_mode is Mode.AVGPOOL_INCLUDE_PADDING:
-        return np.full((1,) * len(image), float(np.prod(op.window)))
-    return windows(op, np.ones((1, 1, *image[2:])), 0).sum(-1)
+        return np.full((1,) * len(input_dims), float(np.prod(op.window)))
+    return windows(op, np.ones((1, 1, *input_dims[2:])), 0).sum(-1)
 
 
-def _places(op: ResampleOp, image: Dims) -> Array:
+def _places(op: ResampleOp, input_dims: Dims) -> Array:
     """Return the positions that each window sees, counted row by row; -1 for padding."""
-    line = np.arange(np.prod(image[2:], dtype=np.int64)).reshape(1, 1, *image[2:])
+    line = np.arange(np.prod(input_dims[2:], dtype=np.int64)).reshape(1, 1, *input_dims[2:])
     return windows(op, line, -1)
 
 

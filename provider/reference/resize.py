@@ -24,7 +24,7 @@ Dims = tuple[int, ...]
 
 
 def _positions(coordinates: Coordinates | None, n: int, out: int) -> Array:
-    """Return the position in the image of each element of the result."""
+    """Return the position in the input of each element of the result."""
     o = np.arange(out)
     if coordinates is Coordinates.ALIGN_CORNERS:
         return o * (n - 1) / (out - 1) if out > 1 else np.zeros(out)
@@ -62,8 +62,8 @@ def _applied(x: Array, matrices: Sequence[Array]) -> Array:
     return x
 
 
-def _maps(op: ResampleOp, image: Dims, result: Dims, of: Callable[..., Array]) -> list[Array]:
-    return [of(op, n, out) for n, out in zip(image[2:], result[2:], strict=True)]
+def _maps(op: ResampleOp, input_dims: Dims, result: Dims, of: Callable[..., Array]) -> list[Array]:
+    return [of(op, n, out) for n, out in zip(input_dims[2:], result[2:], strict=True)]
 
 
 def _transposed(matrices: Sequence[Array]) -> list[Array]:
@@ -79,9 +79,9 @@ def resized(op: ResampleOp, x: Array, result: Dims) -> Array:
     return _applied(x, _maps(op, x.shape, result, _weights))
 
 
-def adjoint(op: ResampleOp, dy: Array, image: Dims) -> Array:
+def adjoint(op: ResampleOp, dy: Array, input_dims: Dims) -> Array:
     """Return the transposed map of dy."""
-    return _applied(dy, _transposed(_maps(op, image, dy.shape, _weights)))
+    return _applied(dy, _transposed(_maps(op, input_dims, dy.shape, _weights)))
 
 
 def _rounded(
@@ -90,7 +90,7 @@ def _rounded(
     """Return the error of weighted sums whose absolute values add up to ``size``.
 
     Weights may come from positions that were computed in the compute type: they are off by units
-    of the image's extent then, which counts by what lies around.
+    of the input's extent then, which counts by the values around it.
     """
     u, rank = ctx.roundoff, len(maps)
     error = u * (growth(terms) + 3 * rank) * size + ctx.tiny * (size > 0)
@@ -111,9 +111,9 @@ def resized_bound(op: ResampleOp, x: Array, error: Array, result: Dims, ctx: Con
     return carried + _rounded(_applied(size, maps), maps, around, size, 2 ** len(maps), ctx)
 
 
-def adjoint_bound(op: ResampleOp, dy: Array, error: Array, image: Dims, ctx: Context) -> Array:
+def adjoint_bound(op: ResampleOp, dy: Array, error: Array, input_dims: Dims, ctx: Context) -> Array:
     """Return how far ``adjoint`` may be off."""
-    maps = _transposed(_maps(op, image, dy.shape, _weights))
+    maps = _transposed(_maps(op, input_dims, dy.shape, _weights))
     size = np.abs(dy).astype(np.float64)
     carried, total = _applied(error, maps), _applied(size, maps)
     if not ctx.compute.is_float:
@@ -121,5 +121,5 @@ def adjoint_bound(op: ResampleOp, dy: Array, error: Array, image: Dims, ctx: Con
     terms = int(np.prod([(matrix > 0).sum(1).max() for matrix in maps]))
     if op.resample_mode is Mode.NEAREST:
         return carried + ctx.roundoff * growth(terms) * total + ctx.tiny * (total > 0)
-    around = _transposed(_maps(op, image, dy.shape, _around))
+    around = _transposed(_maps(op, input_dims, dy.shape, _around))
     return carried + _rounded(total, maps, around, size, terms, ctx)

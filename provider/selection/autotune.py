@@ -195,18 +195,18 @@ def tune(
         Device.open(where.drivers[0])
     result = TuneResult(graph=graph, target=where)
     jobs = _jobs(result, _engines(engines, settings), dict(knobs or {}))
-    told = progress or (lambda done, everything, what: None)
-    told(0, len(jobs), "computing the reference")
+    report = progress or (lambda done, everything, what: None)
+    report(0, len(jobs), "computing the reference")
     bench = _Bench(graph, seed)
     runs: list[tuple[Row, Candidate, Callable[[], None]]] = []
     seen: dict[tuple[str, str], Row] = {}
     for i, (row, candidate) in enumerate(jobs):
-        told(i, len(jobs), _title(row))
+        report(i, len(jobs), _title(row))
         call = _attempt(row, candidate, bench, seen)
         if call is not None:
             runs.append((row, candidate, call))
     if runs:
-        told(len(jobs), len(jobs), f"measuring {len(runs)} candidates")
+        report(len(jobs), len(jobs), f"measuring {len(runs)} candidates")
         samples = measure([call for *_, call in runs], TUNING, budget_s=budget_s)
         for (row, _, _), found in zip(runs, samples, strict=True):
             row.times = Times.of(found.rounds_us)

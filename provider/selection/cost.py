@@ -2,9 +2,9 @@
 
 A roofline with overheads.  Each node takes the longer of arithmetic and memory traffic, at a
 fraction of the machine's peaks that depends on the engine and the op; an engine that fuses moves
-only what is read and written by the graph, and starts one kernel for each product or reduction
-and its neighbours.  Where times were measured on this machine, their ratio to the estimates
-corrects the model.  Every number that goes in is on the `Estimate`.
+only what is read and written by the graph, and starts one kernel for each matmul, convolution
+or reduction and its neighbours.  Where times were measured on this machine, their ratio to the
+estimates corrects the model.  Every number that goes in is on the `Estimate`.
 
 It ranks engines for graphs that nobody has measured.  It is no prediction: factors of two are
 normal, and `hipdnn-iree tune` tells the truth.
@@ -193,7 +193,7 @@ def estimate(graph: FrozenGraph, target: Target, engine: Engine) -> Estimate:
         matrix, other, moved = matrix + m, other + o, moved + b
         longest += m + o if model.fuses else max(m + o, b)
     if model.fuses:
-        # Between two products something must be written, whatever is fused around them.
+        # Between two such kernels something must be written, whatever is fused around them.
         moved = (whole.nbytes + _between(graph)) / (peak.nbytes * model.memory)
         longest = max(longest, moved)
     kernels = _kernels(graph) if model.fuses else len(graph.nodes)

@@ -1,4 +1,4 @@
-"""What a machine can do at best, which the cost model divides by, and what tells it from others."""
+"""What a machine can do at best, which the cost model divides by, and what identifies it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Peaks:
     Attributes
     ----------
     matrix16, matrix32 : float
-        Operations per second of products of 16-bit (and narrower) and of 32-bit operands.
+        Operations per second of matmuls of 16-bit (and narrower) and of 32-bit operands.
     other : float
         Operations per second of everything else.
     nbytes : float
@@ -92,7 +92,7 @@ def _cpu() -> Peaks:
         matrix16=matrix16,
         matrix32=rate,
         other=rate / 2,
-        # Operands of megabytes lie in caches: a core moves some 24 GB/s (measured on an EPYC), a
+        # Operands of megabytes are in caches: a core moves some 24 GB/s (measured on an EPYC), a
         # socket seldom more than six of them.
         nbytes=24e9 * min(cores, 6),
         launch_us=1.0,

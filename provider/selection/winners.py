@@ -43,10 +43,10 @@ _STEADY = 1.05
 class Winners:
     """The entries of one state of the file."""
 
-    def __init__(self, entries: Iterable[Entry], source: str = "", *, told: bool = False) -> None:
+    def __init__(self, entries: Iterable[Entry], source: str = "", *, warned: bool = False) -> None:
         self.entries = tuple(entries)
         self._source = source
-        self._told = told
+        self._warned = warned
         self._at: dict[tuple[str, str, str], list[Entry]] = {}
         for entry in self.entries:
             self._at.setdefault(entry.place, []).append(entry)
@@ -96,8 +96,8 @@ class Winners:
                     skipped[f"{entry.engine} has no such knobs any more"] += 1
                 continue
             found.append((entry, candidate.chosen_by(candidate.policy, choice)))
-        if skipped and not self._told:
-            self._told = True
+        if skipped and not self._warned:
+            self._warned = True
             text = "; ".join(f"{n} because {why}" for why, n in skipped.items())
             log.warning("measured times in %s are skipped: %s", self._source or "a file", text)
         return ranked(found, candidates)
@@ -152,7 +152,7 @@ def _read(path: Path) -> Winners:
     entries, trouble = read_entries(text)
     if trouble:
         log.warning("measured times in %s are skipped: %s", path, trouble)
-    return Winners(entries, str(path), told=bool(trouble))
+    return Winners(entries, str(path), warned=bool(trouble))
 
 
 _watched = Watched(_read)

@@ -49,12 +49,12 @@ def like(torch: Any, spec: TensorSpec, dims: tuple[int, ...], kind: Any) -> Any:
     return torch.empty(dims, dtype=kind, memory_format=form)
 
 
-def gradients(n: NodeContext, torch: Any, image: tuple[int, ...], filters: int) -> Any:
+def gradients(n: NodeContext, torch: Any, input_dims: tuple[int, ...], filters: int) -> Any:
     """Return a function (dy, x, w, mask) of the forward convolution's gradients."""
-    op, rank = n.op, len(image) - 2
+    op, rank = n.op, len(input_dims) - 2
     even = op.pre_padding == op.post_padding
     padding = list(op.pre_padding) if even else [0] * rank
-    groups, zero = image[1] // filters, [0] * rank
+    groups, zero = input_dims[1] // filters, [0] * rank
     backward = torch.ops.aten.convolution_backward.default
 
     def gradient(dy: Any, x: Any, w: Any, mask: list[bool]) -> Any:
