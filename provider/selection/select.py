@@ -30,13 +30,10 @@ from ...jit.lru import LruCache
 from ...jit.settings_table import Settings
 from ...jit.target import Target
 from .. import registry
-from ..bucket_plan import BucketPlan, must_be_paddable
-from ..dynamic_plan import ExactPlan
 from ..engine import Engine, checked_knobs, must_serve
 from ..plan import Plan
 from ..registry import engine, engines
 from .candidate import Asked, Candidate
-from .cost import estimate
 from .files import stamp
 from .order import id_of, in_order
 from .policies import policy_names, rank
@@ -64,6 +61,8 @@ def candidates(
 
     That is its knobs, an estimated time, and the lowest time measured here earlier.
     """
+    from .cost import estimate
+
     where = Target.parse(target)
     names = list(engines(settings)) if engine_name is None else [engine_name]
     found = [Candidate.of(engine(name, settings), graph, where) for name in names]
@@ -338,7 +337,11 @@ def _for_each_size(
         "policy": chosen.policy,
     }
     if buckets is None:
+        from ..dynamic_plan import ExactPlan
+
         return ExactPlan(**about)
+    from ..bucket_plan import BucketPlan, must_be_paddable
+
     must_be_paddable(graph, chosen.target, chosen.name)
     return BucketPlan(**about, buckets=buckets)
 
