@@ -171,7 +171,7 @@ def _rocm(probe: bool) -> dict[str, Any]:
 
 
 def _hip_libraries() -> list[str]:
-    """Return where the HIP runtime lies, in the order in which it would be found."""
+    """Return where the HIP runtime is, in the order in which it would be found."""
     from ...jit.settings import foreign
 
     given = foreign("IREE_HIP_DYLIB_PATH", "LD_LIBRARY_PATH")

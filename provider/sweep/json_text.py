@@ -9,7 +9,7 @@ __all__ = ["json_lines"]
 
 
 def json_lines(data: Any, depth: int) -> str:
-    """Return JSON text in which what lies ``depth`` levels deep has a line each.
+    """Return JSON text in which what is ``depth`` levels deep has a line each.
 
     Examples
     --------

@@ -150,7 +150,7 @@ class CaseEntry(Struct, omit_defaults=True, kw_only=True, rename={"in_": "in"}):
     io
         Type of inputs and outputs; `dtype` by default.
     intermediate
-        Type of what lies between; the compute type by default.
+        Type of intermediate tensors; the compute type by default.
     compute
         Type to compute in.
     tensors

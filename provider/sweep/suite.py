@@ -8,7 +8,7 @@
       - name: conv3x3_relu_nhwc
         tags: [conv, fused]
         dtypes: [float, half]   # a case for each type; `io`, `intermediate` and `compute` give the
-        compute: float          # types of inputs and outputs, of what lies between, to compute in
+        compute: float          # types of inputs and outputs, of intermediates, to compute in
         tensors:
           x: {dims: [1, 64, 56, 56], layout: channels_last}
           w: {dims: [64, 64, 3, 3], layout: channels_last}

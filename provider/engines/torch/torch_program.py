@@ -159,7 +159,7 @@ class TorchProgram:
         return call
 
     def results(self, memory: HostMemory) -> Callable[[], list[Any]]:
-        """Return the call whose results lie in memory that PyTorch allocates, as its users do.
+        """Return the call whose results are in memory that PyTorch allocates, as its users do.
 
         That is what the engine costs in a program of PyTorch, without the copy into the caller's
         memory that functions without ``out=`` need; the outputs in ``memory`` are not touched.
