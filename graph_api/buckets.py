@@ -49,7 +49,7 @@ class Buckets:
     Attributes
     ----------
     dim : DynamicDim
-        Buckets lie within its range; where rounding up would leave the range, its end is one.
+        Buckets stay within its range; where rounding up would leave the range, its end is one.
     step : int
         Buckets are its multiples; 0 for powers of two.
     sizes : tuple of int
@@ -190,7 +190,7 @@ def in_words(bucket: Mapping[str, int]) -> str:
 
 
 def read_buckets(texts: Sequence[str]) -> BucketsLike | dict[str, BucketsLike]:
-    """Return what the command line says: ``powers``, ``16``, ``8,32``, or ``n=`` one of these.
+    """Return the command-line spelling: ``powers``, ``16``, ``8,32``, or ``n=`` one of these.
 
     ``8`` is the multiples of 8, and ``8,`` a single bucket.
 

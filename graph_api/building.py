@@ -27,7 +27,7 @@ S = TypeVar("S")
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """An op and the tensors around it, while the graph is built."""
+    """An op and its tensors, while the graph is built."""
 
     op: Op
     inputs: dict[str, Tensor]
@@ -313,7 +313,7 @@ class GraphBuilder(OpMethods):
 
     @preferred_engine_id.setter
     def preferred_engine_id(self, value: int | None) -> None:
-        self.must_be_open()  # later it would be a wish that nobody hears
+        self.must_be_open()  # later it would have no effect
         self._preferred_engine_id = value
 
     def must_be_open(self) -> None:

@@ -158,7 +158,7 @@ def at_sizes(graph: FrozenGraph, sizes: Mapping[str, int], *, partial: bool = Fa
 def other_examples(graph: FrozenGraph) -> Iterator[FrozenGraph]:
     """Yield the same graph with other examples, twice, in the order of nodes and ports it has."""
     for k in (0, 1):
-        # Two dims that share an example get different ones, so that they are told apart as well.
+        # Two dims that share an example get different ones, so that they can be distinguished too.
         sizes = {
             d.name: p[(k + i) % len(p)]
             for i, d in enumerate(graph.symbols)
@@ -185,12 +185,12 @@ def _misfit(known: Mapping[str, DynamicDim], name: str, size: object) -> Problem
     whole = isinstance(size, int) and not isinstance(size, bool)
     if whole and dim.low <= size <= dim.high:  # type: ignore[operator]
         return None
-    wanted = f"a whole number from {dim.low} to {dim.high}"
+    wanted = f"an integer from {dim.low} to {dim.high}"
     return Problem(rule="DYN-03", port=name, got=shown(size), wanted=wanted)
 
 
 def sizes_of(graph: FrozenGraph, dims: Mapping[int, Ints]) -> dict[str, int]:
-    """Return the sizes that the dims of some tensors say; further problems are not looked for.
+    """Return the sizes that the dims of some tensors give; further problems are not searched.
 
     Raises
     ------
@@ -210,7 +210,7 @@ def _read_sizes(
     for uid, extents in dims.items():
         spec = graph.tensors[uid]
         if len(extents) != len(spec.dims):
-            continue  # told when the buffer is looked at
+            continue  # reported when the buffer is checked
         for name, extent in zip(spec.dynamic, extents, strict=False):
             if name in ("", DERIVED):
                 continue

@@ -76,7 +76,7 @@ def make(
     try:
         size = index(example)  # type: ignore[arg-type]
     except TypeError:
-        raise refuse(example, "a whole number as the example") from None
+        raise refuse(example, "an integer as the example") from None
     # An extent of 1 hides the layout of its tensor and stands for broadcasting.
     if not max(low, 2) <= size <= high:
         raise refuse(size, f"an example from {max(low, 2)} to {high}")
@@ -84,7 +84,7 @@ def make(
 
 
 def split_dims(dims: object) -> tuple[object, Names]:
-    """Return dims with examples in place of dynamic ones, and the names; () without any."""
+    """Return dims with examples instead of dynamic ones, and the names; () without any."""
     if not isinstance(dims, Sequence) or not any(isinstance(d, DynamicDim) for d in dims):
         return dims, ()
     names = tuple(d.name if isinstance(d, DynamicDim) else "" for d in dims)

@@ -1,6 +1,6 @@
 """Modes of the operations, in hipDNN's names, JSON spellings and wire codes.
 
-Source: hipDNN's ``*.fbs`` schemas and JSON tables (``docs/architecture.md`` says which era).
+Source: hipDNN's ``*.fbs`` schemas and JSON tables (``docs/architecture.md`` names the era).
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class DiagonalAlignment(ModeEnum):
 
 
 class ResampleMode(ModeEnum):
-    """How an image is resampled."""
+    """How an input is resampled."""
 
     NOT_SET = Mode("not_set", 0)
     MAXPOOL = Mode("maxpool", 1)
@@ -144,9 +144,9 @@ class ResampleMode(ModeEnum):
 
 
 class ResizeCoordinates(ModeEnum):
-    """Where an element of a resized image lies in the image, by ONNX's names.
+    """Sampling positions of a resized input, by ONNX's names.
 
-    Of our own: hipDNN's format has no place for it, so that the codes are ours.
+    Of our own: hipDNN's format has no field for it, so the codes are ours.
     """
 
     HALF_PIXEL = Mode("half_pixel", 0)
@@ -155,7 +155,7 @@ class ResizeCoordinates(ModeEnum):
 
 
 class PaddingMode(ModeEnum):
-    """What a window sees outside of the image."""
+    """The value of padding: what a window reads outside of the input."""
 
     NOT_SET = Mode("padding_not_set", 0)
     NEG_INF_PAD = Mode("neg_inf_pad", 1)
@@ -164,7 +164,7 @@ class PaddingMode(ModeEnum):
 
 
 class MoeGroupedMatmulMode(ModeEnum):
-    """Where the rows of a mixture of experts' product come from and go to."""
+    """Which rows a mixture of experts' matmul reads and writes."""
 
     NONE = Mode("none", 0)
     GATHER = Mode("gather", 1)

@@ -1,4 +1,4 @@
-"""Every error of the project: one tree, stable codes, records that name the place and the rule.
+"""Every error of the project: one tree, stable codes, records that name the port and the rule.
 
 ::
 
@@ -14,7 +14,7 @@
     └── SettingError         (ValueError)   an option or environment variable has a bad value
 
 Each class has a ``code`` that never changes once released: the command line prints it and the
-plugin maps it to a hipDNN status.  ``docs/errors.md`` says what holds after each of them.
+plugin maps it to a hipDNN status.  ``docs/errors.md`` lists the guarantees after each error.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decline:
-    """Why an engine does not serve a graph: the engine's name and the rule that said no."""
+    """Why an engine does not serve a graph: the engine's name and the rule that declined."""
 
     engine: str
     problem: Problem

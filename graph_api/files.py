@@ -16,7 +16,7 @@ __all__ = ["replace_file", "write_file"]
 def replace_file(
     path: str | Path, data: bytes, *, mode: int | None = None, sync: bool = True
 ) -> None:
-    """Put a new file in the place of ``path``; on failure what was there stays.
+    """Replace ``path`` by a new file; on failure the old one stays.
 
     The new file is made in the same folder, which has to exist, and is renamed.  A link at
     ``path`` is replaced, not followed.  Threads and processes may write the same file at once:
@@ -39,7 +39,7 @@ def replace_file(
     """
     path = Path(path)
     # 40 characters are at most 160 bytes, and a name may have 255.  The random part keeps the
-    # name from ending as the file's does: nobody takes it for a plugin or a graph meanwhile.
+    # name from ending as the file's does: nothing takes it for a plugin or a graph meanwhile.
     made = path.with_name(f".{path.name[:40]}.{os.urandom(8).hex()}")
     try:
         with open(made, "xb") as file:
@@ -57,7 +57,7 @@ def replace_file(
 
 
 def write_file(path: str | Path, data: bytes, *, sync: bool = True) -> None:
-    """Write where a user said: `replace_file`, but through links, and straight into a device.
+    """Write to a user's path: `replace_file`, but through links, and straight into a device.
 
     Raises
     ------

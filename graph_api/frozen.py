@@ -183,9 +183,9 @@ def _plain_tensor(spec: TensorSpec) -> list[Any]:
     return [
         spec.data_type.json,
         list(spec.dims),
-        # Strides of extent-1 dims address nothing, so equal steps mean equal layouts; a virtual
-        # tensor lies nowhere.
-        None if spec.virtual else [list(layout.order), list(layout.steps)],
+        # Strides of extent-1 dims address nothing, so equal strides in memory order mean equal
+        # layouts; a virtual tensor is not laid out at all.
+        None if spec.virtual else [list(layout.order), list(layout.strides)],
         spec.virtual,
         None if spec.value is None else repr(spec.value),
         spec.runtime_scalar,
@@ -271,7 +271,7 @@ def _freeze_node(node: Node, found: Resolution) -> FrozenNode:
         label=found.labels[id(node)],
         name=node.name,
         op=op,
-        # The op's order of ports, in whatever order they were connected.
+        # The op's order of ports, whatever the order in which they were connected.
         inputs={n: node.inputs[n].uid for p in op.INPUTS for n in p.connected(node.inputs)},
         outputs={n: node.outputs[n].uid for p in op.OUTPUTS for n in p.connected(node.outputs)},
         compute_data_type=found.compute[id(node)],

@@ -2,9 +2,9 @@
 
 A size that is rounded up adds entries at the end of a dim.  They are harmless when each result
 entry comes from the operand entries of the same position alone: then whatever stands in the added
-entries stays there, through all nodes, and is cut off at the end.  Each op says for an axis of an
+entries stays there, through all nodes, and is cut off at the end.  Each op states for an axis of an
 operand which axis of its results follows it entry by entry, or what mixes it (``Op.follows``).  An
-op that does not say it is taken to mix.
+op that does not state it is taken to mix.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Layout algebra: pure functions on logical dims and strides, both counted in elements.
 
-Dims are always logical (N, C, spatial...); the strides alone say how a tensor lies in memory.
-An extent of 1 makes a stride meaningless, so such strides are never looked at.
+Dims are always logical (N, C, spatial...); the strides alone give the memory layout.  The stride
+of an extent of 1 is meaningless, so it is never read.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ Ints = tuple[int, ...]
 
 
 class LayoutError(ValueError):
-    """Strides that no tensor of ours can have; ``str()`` says why."""
+    """Strides that no tensor can have here; ``str()`` gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a tensor lies in memory.
+    """How a tensor is laid out in memory.
 
     Attributes
     ----------
     order : tuple of int
         Logical dims, outermost in memory first.  Dims without influence on addresses (extent 1
-        or stride 0) keep their own place, so that no transpose is made for their sake.
+        or stride 0) keep their own index, so that none is transposed needlessly.
     shape : tuple of int
         Extents in memory order; 1 where the tensor is broadcast.
     broadcast : tuple of int
         Logical dims with stride 0 and extent above 1.
     padded : bool
-        Whether gaps lie between the elements.
+        Whether there are gaps between the elements.
     span : int
         Elements from the first to the last one, both included.
-    steps : tuple of int
+    strides : tuple of int
         Stride of each dim in memory order (0 for the dims without influence).
     """
 
@@ -55,7 +55,7 @@ class Layout:
     broadcast: Ints
     padded: bool
     span: int
-    steps: Ints
+    strides: Ints
 
     @property
     def dense(self) -> bool:
@@ -79,10 +79,10 @@ def channels_last_strides(dims: Sequence[int]) -> Ints:
 def strides_in_order(dims: Sequence[int], order: Sequence[int]) -> Ints:
     """Return packed strides for ``dims`` when ``order`` lists dims from outermost to innermost."""
     strides = [0] * len(dims)
-    step = 1
+    stride = 1
     for axis in reversed(order):
-        strides[axis] = step
-        step *= dims[axis]
+        strides[axis] = stride
+        stride *= dims[axis]
     return tuple(strides)
 
 
@@ -115,13 +115,13 @@ def same_strides(dims: Sequence[int], a: Sequence[int], b: Sequence[int]) -> boo
 
 
 def analyse(dims: Sequence[int], strides: Sequence[int]) -> Layout:
-    """Describe how a tensor lies in memory.
+    """Describe how a tensor is laid out in memory.
 
     Raises
     ------
     LayoutError
         For negative strides, for elements that overlap or interleave, and for gaps that are
-        not a whole number of inner rows (such a tensor is no slice of a bigger one).
+        not a multiple of the inner row (such a tensor is no slice of a larger one).
     """
     if any(s < 0 for s, d in zip(strides, dims, strict=True) if d > 1):
         raise LayoutError(f"strides {tuple(strides)} are negative")
@@ -129,35 +129,35 @@ def analyse(dims: Sequence[int], strides: Sequence[int]) -> Layout:
         a for a, (d, s) in enumerate(zip(dims, strides, strict=True)) if d > 1 and s == 0
     )
     live = [a for a, (d, s) in enumerate(zip(dims, strides, strict=True)) if d > 1 and s != 0]
-    by_step = sorted(live, key=lambda a: (-strides[a], a))
+    by_stride = sorted(live, key=lambda a: (-strides[a], a))
     order = list(range(len(dims)))
-    for place, axis in zip(live, by_step, strict=True):
-        order[place] = axis
+    for index, axis in zip(live, by_stride, strict=True):
+        order[index] = axis
 
     # `reach` counts the elements spanned so far, `packed` is the stride that leaves no gap.
     padded, reach, packed, inner = False, 1, 1, 1
-    for axis in reversed(by_step):
-        step = strides[axis]
-        if step < reach:
+    for axis in reversed(by_stride):
+        stride = strides[axis]
+        if stride < reach:
             raise LayoutError(
                 f"strides {tuple(strides)} let elements of dims {tuple(dims)} "
                 f"overlap or interleave (dim {axis})"
             )
-        if step % inner:
+        if stride % inner:
             raise LayoutError(
-                f"stride {step} of dim {axis} is not a multiple of {inner}, the stride inside it"
+                f"stride {stride} of dim {axis} is not a multiple of {inner}, the stride inside it"
             )
-        padded |= step != packed
-        reach += (dims[axis] - 1) * step
-        packed = step * dims[axis]
-        inner = step
+        padded |= stride != packed
+        reach += (dims[axis] - 1) * stride
+        packed = stride * dims[axis]
+        inner = stride
     return Layout(
         order=tuple(order),
         shape=tuple(1 if a in broadcast else dims[a] for a in order),
         broadcast=broadcast,
         padded=padded,
         span=reach,
-        steps=tuple(strides[a] if a in live else 0 for a in order),
+        strides=tuple(strides[a] if a in live else 0 for a in order),
     )
 
 

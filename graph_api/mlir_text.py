@@ -45,7 +45,7 @@ def placeholders(text: str) -> list[tuple[str, str, int, str, int]]:
 
 
 def fill(text: str, value: Callable[[str, int, str, int], str]) -> str:
-    """Return the text with ``value(side, tensor, word, dim)`` in place of each placeholder.
+    """Return the text with ``value(side, tensor, word, dim)`` instead of each placeholder.
 
     ``{FUNC_NAME}`` has side ``""``; a dim has word ``""``.  Other braces are left as they are.
     """

@@ -67,7 +67,7 @@ def canonical_order(nodes: Sequence[Shape], tensors: Mapping[int, str]) -> list[
     nodes : sequence of Shape
         In any topological order.
     tensors : mapping of tensor key to str
-        What is to be told apart about each tensor.
+        What distinguishes each tensor.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def canonical_order(nodes: Sequence[Shape], tensors: Mapping[int, str]) -> list[
 
     Notes
     -----
-    Each node gets a colour, a hash of all that leads to it and follows from it (refinement as by
+    Each node gets a colour, a hash of its predecessors and successors (refinement as by
     Weisfeiler and Leman).  Nodes of one colour are interchangeable, except in contrived graphs;
     a walk along the edges, from the node of the least colour on, then numbers what belongs to
     the chosen one of them before what belongs to the others.  Where the exception strikes, two
@@ -108,12 +108,12 @@ def canonical_order(nodes: Sequence[Shape], tensors: Mapping[int, str]) -> list[
 
 
 def _colours(nodes: Sequence[Shape], tensors: Mapping[int, str]) -> list[str]:
-    """Return a colour for each node, equal for nodes that no neighbourhood tells apart."""
+    """Return a colour for each node, equal for nodes with equal neighbourhoods."""
     colour = [_hash(node.text) for node in nodes]
     tint = {key: _hash(text) for key, text in tensors.items()}
     produced = {key for node in nodes for key in node.outputs.values()}
     found = 0
-    # The first sweeps settle nearly every graph; each one tells more nodes apart, or is the last.
+    # The first sweeps settle nearly every graph; each one distinguishes more nodes, or is the last.
     while (classes := len(set(colour)) + len(set(tint.values()))) > found:
         found = classes
         for i, node in enumerate(nodes):

@@ -32,7 +32,7 @@ RULES: dict[str, str] = {
     "SHAPE-01": "other dims are given for an input or output that has a buffer",
     "SHAPE-02": "other dims and strides have the tensor's rank",
     "SHAPE-03": "other dims of a tensor with gaps come with strides",
-    "SHAPE-04": "a shape is dims, or dims with strides, as whole numbers",
+    "SHAPE-04": "a shape is dims, or dims with strides, as integers",
     "SHAPE-05": "dims of results that do not follow from the operands are given with them",
 }
 
@@ -54,7 +54,7 @@ def as_shapes(graph: FrozenGraph, shapes: Mapping[int, ShapeLike]) -> dict[int, 
             dims, strides = _as_shape(shapes[uid])
         except TypeError:
             port, got = spec.label if spec else f"uid {uid}", arguments.shown(shapes[uid])
-            wanted = "dims, or (dims, strides), as whole numbers"
+            wanted = "dims, or (dims, strides), as integers"
             problems.append(Problem(rule="SHAPE-04", port=port, got=got, wanted=wanted))
             continue
         found[uid] = (dims, strides)

@@ -61,7 +61,7 @@ class TensorSpec:
 
     @property
     def layout(self) -> Layout:
-        """How the tensor lies in memory."""
+        """How the tensor is laid out in memory."""
         return analyse(self.dims, self.strides)
 
     @property

@@ -172,7 +172,7 @@ def _source_view(graph: GraphBuilder, tensor: Tensor) -> PortView:
 
 
 def accumulation_type(types: list[DataType]) -> DataType:
-    """Return the compute type of a node when neither it nor the graph says one."""
+    """Return the compute type of a node when neither it nor the graph has one."""
     floats = [t for t in types if t.is_float or t is DataType.UNSET]
     if floats or not types:
         return DataType.DOUBLE if DataType.DOUBLE in floats else DataType.FLOAT

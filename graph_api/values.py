@@ -25,7 +25,7 @@ def plain_number(value: object) -> Scalar | None:
 def stored(value: Scalar, data_type: DataType) -> Scalar | None:
     """Return the number that an element of the type holds, or None for one out of range.
 
-    Floats are rounded to the nearest, ties to even; a float that is no whole number is out of
+    Floats are rounded to the nearest, ties to even; a float that is no integer is out of
     the range of an integer type.
     """
     if data_type.is_bool:

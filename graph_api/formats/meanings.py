@@ -1,7 +1,7 @@
-"""What graph files leave open in two ops, and settings say; `flatbuffer.inv_variance` has another.
+"""What graph files leave open in two ops; settings decide.  `flatbuffer.inv_variance` has a third.
 
 A pointwise backward mode has dy and x as its operands, which files order in two ways.  Files
-of older writers do not say where elements are for the resample modes that resize.
+of older writers lack the sampling positions of the resample modes that resize.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def read_as(graph: Graph, operands: str, coordinates: str) -> None:
     operands : str
         ``x_dy`` where in_0 of a backward mode is x in the file.
     coordinates : str
-        Where elements are for resize modes that do not say it.
+        Sampling positions for resize modes that do not give them.
     """
     for node in graph.nodes:
         if operands == "x_dy":

@@ -48,7 +48,7 @@ class AttentionOp(Op):
     Attributes
     ----------
     alibi_mask, padding_mask : bool
-        Add ALiBi's bias; mask what lies beyond ``seq_len_q`` and ``seq_len_kv``.
+        Add ALiBi's bias; mask what is beyond ``seq_len_q`` and ``seq_len_kv``.
     causal_mask, causal_mask_bottom_right : bool
         Deprecated spellings of ``right_bound = 0``; ``settle`` replaces them.
     dropout_probability, attn_scale_value : float or None

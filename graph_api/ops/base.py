@@ -67,7 +67,7 @@ class PortView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inferred:
-    """What an op says about one of its outputs; None leaves the framework's default.
+    """What an op infers for one of its outputs; None leaves the framework's default.
 
     The default strides are those of the memory order of ``like`` (a port), else contiguous; the
     default data type is the graph's intermediate or I/O type.  A type given for the tensor wins.
@@ -79,7 +79,7 @@ class Inferred:
 
 
 class Ports:
-    """The tensors around one node, by port; the argument of every rule and inference function."""
+    """The tensors of one node, by port; the argument of every rule and inference function."""
 
     __slots__ = ("_views", "compute", "node")
 
@@ -272,7 +272,7 @@ class Op:
 
 
 class OpSink:
-    """What the op functions need of a graph: a place to put the node.
+    """What the op functions need of a graph: a way to add a node.
 
     It keeps the op files free of an import of ``Graph``, which imports all of them.
     """

@@ -22,9 +22,9 @@ class BlockScaleDequantize(Op):
     ----------
     block_size : tuple of int or None
         Elements of a block in each dim; one number is the size along the one dim in which
-        scale is smaller than x; none says nothing.  ``resolve`` reads it off the dims.
+        scale is smaller than x; empty: ``resolve`` derives it from the dims.
     is_negative_scale : bool
-        hipDNN does not say what it means; it is kept, and no engine serves it.
+        hipDNN does not define it; it is kept, and no engine serves it.
     """
 
     block_size: tuple[int, ...] | None = None
@@ -36,7 +36,7 @@ class BlockScaleDequantize(Op):
     LIKE: ClassVar[Mapping[str, str]] = {"y": "x"}
     RULES: ClassVar[Mapping[str, str]] = {
         "BLOCKD-01": "scale has x's rank, and each of its dims divides x's",
-        "BLOCKD-02": "block sizes are those that the dims of x and scale say",
+        "BLOCKD-02": "block sizes are those that follow from the dims of x and scale",
         "BLOCKD-03": "scale holds floats, x holds numbers, and the compute type is a floating one",
     }
     TYPE_NAME: ClassVar[str] = "BlockScaleDequantizeAttributes"
@@ -110,7 +110,7 @@ def block_scale_dequantize(
         Elements of a block in each dim, or along the one dim that has blocks; the dims of x and
         scale say the same.
     is_negative_scale : bool
-        Part of hipDNN's form, which does not say what it means; no engine serves it.
+        A parameter that hipDNN does not define; no engine serves it.
     compute_data_type : DataType or str
         Floating type to compute in; the graph's when unset.
     name : str

@@ -17,14 +17,14 @@ from .fields import Absent, Field, Kind, inputs, outputs
 
 @dataclass(frozen=True, kw_only=True)
 class BlockScaleQuantize(Op):
-    """y = x / scale, one scale for each block of elements that lie side by side along a dim.
+    """y = x / scale, one scale for each block of consecutive elements along a dim.
 
     Attributes
     ----------
     block_size : int or None
         Elements of a block.
     axis : int or None
-        Dim along which blocks lie; the last one when None.
+        Dim that is divided into blocks; the last one when None.
     transpose : bool
         y and scale have that dim innermost in memory, unless strides are set.
     element, factor : DataType
@@ -142,9 +142,9 @@ def block_scale_quantize(
     block_size : int
         Elements of a block: 32 for the MX types, 16 for NVFP4.  Divides the extent.
     axis : int, optional
-        Dim along which blocks lie; the last one by default.
+        Dim that is divided into blocks; the last one by default.
     transpose : bool
-        Let y and scale lie in memory with that dim innermost, as matrix products want it.
+        Lay y and scale out in memory with that dim innermost, as a matmul wants it.
     compute_data_type : DataType or str
         Floating type to compute in; the graph's when unset.
     name : str

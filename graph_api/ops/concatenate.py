@@ -1,4 +1,4 @@
-"""Tensors joined along a dim."""
+"""Tensors concatenated along a dim."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Concatenate(Op):
     def computes(self) -> bool:
         return False
 
-    def joined(self, t: Ports) -> list[str]:
+    def ports(self, t: Ports) -> list[str]:
         """Return the input ports in order."""
         return self.INPUTS[0].connected(t)
 
     def check(self, t: Ports) -> Iterator[Problem]:
-        ports = self.joined(t)
+        ports = self.ports(t)
         if not ports:
             yield t.problem("CONCAT-01", "x", "no tensors", "at least one tensor")
             return
@@ -82,16 +82,16 @@ class Concatenate(Op):
     def infer(self, t: Ports) -> Mapping[str, Inferred]:
         first = t.dims("x[0]")
         axis = self.axis % len(first)
-        extent = sum(t.dims(port)[axis] for port in self.joined(t))
+        extent = sum(t.dims(port)[axis] for port in self.ports(t))
         dims = (*first[:axis], extent, *first[axis + 1 :])
         return {"y": Inferred(dims=dims, data_type=t["x[0]"].data_type)}
 
     def follows(self, at: Axis) -> Follows:
-        return "tensors are joined along it" if at.axis == self.axis % at.rank else at.to()
+        return "tensors are concatenated along it" if at.axis == self.axis % at.rank else at.to()
 
 
 def concatenate(graph: OpSink, x: Sequence[Tensor], *, axis: int, name: str = "") -> Tensor:
-    """Join tensors along a dim.
+    """Concatenate tensors along a dim.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Gradient of a convolution with respect to its image."""
+"""Gradient of a convolution with respect to its input."""
 
 from __future__ import annotations
 
@@ -65,21 +65,21 @@ class ConvDgrad(ConvOp):
                 "DGRAD-01",
                 "dx",
                 f"no dims, and stride {list(self.stride)}",
-                "dims: several images have this result",
+                "dims: inputs of several sizes have this result",
                 "give dx_dims, or set_dim on the result",
             )
         elif broken := [*self.check_parameters(t, len(dy) - 2)]:
             yield from broken
         else:
-            yield from self.check_gradient(t, "dx", "w", self.image_dims(dy, w), w)
+            yield from self.check_gradient(t, "dx", "w", self.input_dims(dy, w), w)
 
-    def least_image(self, extents: Ints, taps: Ints) -> Ints:
-        """Return the smallest image that has a result of these extents."""
+    def least_input(self, extents: Ints, filter_size: Ints) -> Ints:
+        """Return the smallest input size that has a result of these extents."""
         return tuple(
             (o - 1) * s + d * (k - 1) + 1 - pre - post
             for o, k, s, d, pre, post in zip(
                 extents,
-                taps,
+                filter_size,
                 self.stride,
                 self.dilation,
                 self.pre_padding,
@@ -88,8 +88,8 @@ class ConvDgrad(ConvOp):
             )
         )
 
-    def image_dims(self, dy: Ints, w: Ints) -> Ints:
-        """Return the image's dims for unit strides and, as dims do not tell, one group."""
+    def input_dims(self, dy: Ints, w: Ints) -> Ints:
+        """Return the input's dims for unit strides and one group (dims do not determine either)."""
         spatial = (
             o + d * (k - 1) - pre - post
             for o, k, d, pre, post in zip(
@@ -106,18 +106,18 @@ class ConvDgrad(ConvOp):
     ) -> tuple[Self, Mapping[str, Ints]]:
         dx, dy, w = before["dx"], after["dy"], after["w"]
         op = self.with_spatial_rank(len(dx) - 2)
-        # Of the images that have this result, the one that is as much longer than the smallest.
-        least = op.least_image(before["dy"][2:], before["w"][2:])
+        # Several input sizes have this result: keep the distance from the smallest one.
+        least = op.least_input(before["dy"][2:], before["w"][2:])
         spatial = (
             new + have - old
-            for new, have, old in zip(op.least_image(dy[2:], w[2:]), dx[2:], least, strict=True)
+            for new, have, old in zip(op.least_input(dy[2:], w[2:]), dx[2:], least, strict=True)
         )
         channels = w[1] * (dx[1] // before["w"][1])
         dims = (dy[0], channels, *spatial)
         return replace(self, dx_dims=dims if self.dx_dims else ()), {"dx": dims}
 
     def infer(self, t: Ports) -> Mapping[str, Inferred]:
-        return {"dx": Inferred(dims=t.given("dx") or self.image_dims(t.dims("dy"), t.dims("w")))}
+        return {"dx": Inferred(dims=t.given("dx") or self.input_dims(t.dims("dy"), t.dims("w")))}
 
     def follows(self, at: Axis) -> Follows:
         batch = (at.port, at.axis) == ("dy", 0)
@@ -139,11 +139,11 @@ def conv_dgrad(
     compute_data_type: DataType | str = DataType.UNSET,
     name: str = "",
 ) -> Tensor:
-    """Return the gradient of a convolution's image: what ``conv_fprop`` was given as ``x``.
+    """Return the gradient of a convolution's input: what ``conv_fprop`` was given as ``x``.
 
-    ``dx[n, c, i] = Σ dy[n, k, o] · w[k, c, t]`` over all filters k of the channel's group, taps
-    t and positions o with ``o · stride + t · dilation - pre_padding = i`` in each spatial dim
-    (t counted from the end in CONVOLUTION mode).  The formula is the transpose of hipDNN's
+    ``dx[n, c, i] = Σ dy[n, k, o] · w[k, c, t]`` over all filters k of the channel's group, filter
+    elements t and positions o with ``o · stride + t · dilation - pre_padding = i`` in each spatial
+    dim (t counted from the end in CONVOLUTION mode).  The formula is the transpose of hipDNN's
     forward convolution as a linear map of x.
 
     Parameters
@@ -153,7 +153,7 @@ def conv_dgrad(
     w : Tensor
         Filter, dims (K, C/groups, spatial...), any dense layout.
     dx_dims : sequence of int, optional
-        The image's dims (N, C, spatial...); ``set_dim`` on the result does the same.  They decide
+        The input's dims (N, C, spatial...); ``set_dim`` on the result does the same.  They decide
         the group count, C / w.dims[1].  Without them one group is assumed, and all strides
         must be 1.
     padding, pre_padding, post_padding, stride, dilation, conv_mode

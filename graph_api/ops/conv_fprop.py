@@ -39,14 +39,14 @@ and the mode of machine learning (``post_padding`` follows ``pre_padding``).
 """
 
 CONV_RULES = {
-    "CONV-01": "the image has rank 3 to 5 (N, C, one to three spatial dims)",
-    "CONV-02": "image, filter and result have the same rank",
+    "CONV-01": "the input has rank 3 to 5 (N, C, one to three spatial dims)",
+    "CONV-02": "input, filter and result have the same rank",
     "CONV-03": "pre_padding and post_padding have one value per spatial dim, none negative",
     "CONV-04": "stride has one value per spatial dim, each at least 1",
     "CONV-05": "dilation has one value per spatial dim, each at least 1",
-    "CONV-06": "the image's channels are a multiple of the filter's (the ratio is the group count)",
+    "CONV-06": "the input's channels are a multiple of the filter's (the ratio is the group count)",
     "CONV-07": "the filter's output channels are a multiple of the group count",
-    "CONV-08": "the dilated filter fits into the padded image in every spatial dim",
+    "CONV-08": "the dilated filter fits into the padded input in every spatial dim",
     "CONV-09": "conv_mode is CROSS_CORRELATION or CONVOLUTION",
     "CONV-10": "padding is not given together with pre_padding or post_padding",
     "CONV-11": "the gradient dy has the dims of the forward convolution's result",
@@ -62,7 +62,7 @@ class ConvOp(Op):
     pre_padding, post_padding : tuple of int
         Zeros before and after each spatial dim; empty means none (``post_padding``: as before).
     stride, dilation : tuple of int
-        Step of the filter, and distance of its taps; empty means 1.
+        Stride of the windows, and distance of the filter's elements; empty means 1.
     conv_mode : ConvMode
         CROSS_CORRELATION applies the filter as it is, CONVOLUTION flips its spatial dims.
     """
@@ -96,13 +96,13 @@ class ConvOp(Op):
             wanted = "CROSS_CORRELATION or CONVOLUTION"
             yield t.problem("CONV-09", "conv_mode", "UNSET", wanted)
 
-    def output_extents(self, image: Ints, taps: Ints) -> Ints:
+    def output_extents(self, input_size: Ints, filter_size: Ints) -> Ints:
         """Return the result's spatial extents (hipDNN: floor division, plus one)."""
         return tuple(
             (x + pre + post - d * (k - 1) - 1) // s + 1
             for x, k, pre, post, s, d in zip(
-                image,
-                taps,
+                input_size,
+                filter_size,
                 self.pre_padding,
                 self.post_padding,
                 self.stride,
@@ -112,14 +112,14 @@ class ConvOp(Op):
         )
 
     def check_geometry(
-        self, t: Ports, image: str, filter: str, x: Ints, w: Ints
+        self, t: Ports, x_port: str, w_port: str, x: Ints, w: Ints
     ) -> Iterator[Problem]:
-        """Yield the problems of the image's dims x, the filter's dims w, and the parameters."""
+        """Yield the problems of the input's dims x, the filter's dims w and the parameters."""
         if not 3 <= len(x) <= 5:
-            yield t.problem("CONV-01", image, f"rank {len(x)}", "rank 3, 4 or 5")
+            yield t.problem("CONV-01", x_port, f"rank {len(x)}", "rank 3, 4 or 5")
             return
         if len(w) != len(x):
-            yield t.problem("CONV-02", filter, f"rank {len(w)}", f"rank {len(x)}, as {image}")
+            yield t.problem("CONV-02", w_port, f"rank {len(w)}", f"rank {len(x)}, as {x_port}")
             return
         broken = list(self.check_parameters(t, len(x) - 2))
         yield from broken
@@ -127,15 +127,15 @@ class ConvOp(Op):
         if rest:
             yield t.problem(
                 "CONV-06",
-                filter,
+                w_port,
                 f"dims[1] = {w[1]}",
-                f"a divisor of {image}'s {x[1]} channels",
+                f"a divisor of {x_port}'s {x[1]} channels",
                 "dims are (N, C, spatial...), the filter's (K, C/groups, spatial...), for NHWC "
-                "data too: strides tell the layout",
+                "data too: the layout follows from the strides",
             )
         elif w[0] % groups:
             yield t.problem(
-                "CONV-07", filter, f"dims[0] = {w[0]}", f"a multiple of {groups} groups"
+                "CONV-07", w_port, f"dims[0] = {w[0]}", f"a multiple of {groups} groups"
             )
         if broken:
             return
@@ -143,21 +143,21 @@ class ConvOp(Op):
         if any(e < 1 for e in extents):
             yield t.problem(
                 "CONV-08",
-                filter,
+                w_port,
                 f"spatial dims {list(w[2:])}, result would be {list(extents)}",
-                f"a filter that fits into {image}'s {list(x[2:])} with its padding",
+                f"a filter that fits into {x_port}'s {list(x[2:])} with its padding",
                 "pad more, or dilate less",
             )
 
     def check_gradient(
-        self, t: Ports, image: str, filter: str, x: Ints, w: Ints
+        self, t: Ports, x_port: str, w_port: str, x: Ints, w: Ints
     ) -> Iterator[Problem]:
         """Yield the problems of a backward convolution, whose dy is the forward one's result."""
         if len(t.dims("dy")) != len(x):
             rank = len(t.dims("dy"))
-            yield t.problem("CONV-02", "dy", f"rank {rank}", f"rank {len(x)}, as {image}")
+            yield t.problem("CONV-02", "dy", f"rank {rank}", f"rank {len(x)}, as {x_port}")
             return
-        broken = list(self.check_geometry(t, image, filter, x, w))
+        broken = list(self.check_geometry(t, x_port, w_port, x, w))
         yield from broken
         if broken:
             return
@@ -167,7 +167,7 @@ class ConvOp(Op):
                 "CONV-11",
                 "dy",
                 f"dims {list(t.dims('dy'))}",
-                f"dims {list(wanted)}, as {image} {list(x)} and {filter} {list(w)} give",
+                f"dims {list(wanted)}, as {x_port} {list(x)} and {w_port} {list(w)} give",
             )
 
 
@@ -211,11 +211,11 @@ class ConvFprop(ConvOp):
             return at.to() if window == (1, 1, 0, 0) else "a window of several positions"
         if at.axis == 0 and x[1] == w[1]:
             return at.to(1)
-        return "which channels a filter takes depends on the number of filters, or they are summed"
+        return "the channels that a filter reads depend on the number of filters, or are summed"
 
 
 def conv_arguments(node: str, **given: Sequence[int] | int) -> dict[str, Ints]:
-    """Return a convolution's integer parameters, with ``padding`` spread over both sides.
+    """Return a convolution's integer parameters, ``padding`` as pre_padding and post_padding.
 
     Raises
     ------
@@ -252,12 +252,12 @@ def conv_fprop(
     compute_data_type: DataType | str = DataType.UNSET,
     name: str = "",
 ) -> Tensor:
-    """Convolve an image with a filter.
+    """Convolve an input (activation) with a filter.
 
     Parameters
     ----------
     x : Tensor
-        Image, dims (N, C, spatial...), one to three spatial dims, any dense layout.
+        Input, dims (N, C, spatial...), one to three spatial dims, any dense layout.
     w : Tensor
         Filter, dims (K, C/groups, spatial...), any dense layout.
     padding : int or sequence of int
@@ -265,7 +265,7 @@ def conv_fprop(
     pre_padding, post_padding : int or sequence of int
         Zeros before and after, where they differ; not together with ``padding``.
     stride, dilation : int or sequence of int
-        Step of the filter and distance of its taps.
+        Stride of the windows, and distance of the filter's elements.
     conv_mode : ConvMode or str
         CROSS_CORRELATION (default) or CONVOLUTION, which flips the filter's spatial dims.
     compute_data_type : DataType or str
@@ -276,7 +276,7 @@ def conv_fprop(
     Returns
     -------
     Tensor
-        y, dims (N, K, ...) with ``(in + pre + post - dilation * (taps - 1) - 1) // stride + 1``
+        y, dims (N, K, ...) with ``(in + pre + post - dilation * (size - 1) - 1) // stride + 1``
         in each spatial dim, in the layout of ``x`` unless strides are set.
 
     Raises

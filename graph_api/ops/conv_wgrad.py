@@ -18,7 +18,7 @@ from .fields import Field, inputs, outputs
 Ints = tuple[int, ...]
 
 WGRAD_RULES = {
-    "WGRAD-01": "dw's dims are given, as they decide the group count and the taps",
+    "WGRAD-01": "dw's dims are given, as they decide the group count and the filter size",
 }
 
 
@@ -59,7 +59,7 @@ class ConvWgrad(ConvOp):
                 "WGRAD-01",
                 "dw",
                 "no dims",
-                "dims (K, C/groups, taps...)",
+                "dims (K, C/groups, spatial...)",
                 "give dw_dims, or set_dim on the result",
             )
         else:
@@ -100,7 +100,7 @@ def conv_wgrad(
     """Return the gradient of a convolution's filter: what ``conv_fprop`` was given as ``w``.
 
     ``dw[k, c, t] = Σ dy[n, k, o] · x[n, c, o · stride + t · dilation - pre_padding]`` over all
-    images n and positions o (x is 0 outside; t counted from the end in CONVOLUTION mode).  The
+    samples n and positions o (x is 0 outside; t counted from the end in CONVOLUTION mode).  The
     formula is the transpose of hipDNN's forward convolution as a linear map of w.
 
     Parameters
@@ -108,9 +108,9 @@ def conv_wgrad(
     dy : Tensor
         Gradient of the result, dims (N, K, ...) of the forward result, any dense layout.
     x : Tensor
-        Image, dims (N, C, spatial...), any dense layout.
+        Input, dims (N, C, spatial...), any dense layout.
     dw_dims : sequence of int
-        The filter's dims (K, C/groups, taps...); ``set_dim`` on the result does the same.
+        The filter's dims (K, C/groups, spatial...); ``set_dim`` on the result does the same.
     padding, pre_padding, post_padding, stride, dilation, conv_mode
         Those of the forward convolution; see ``conv_fprop``.
     compute_data_type : DataType or str

@@ -27,7 +27,7 @@ Output = tuple[Sequence[int], DataType | str]
 
 @dataclass(frozen=True, kw_only=True)
 class CustomOp(Op):
-    """outputs = f(inputs), where ``data`` says what f is.
+    """outputs = f(inputs), where ``data`` defines f.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class CustomOp(Op):
     results : tuple of (dims, data type)
         What the outputs are.  JSON has it in the tensors; ``settle`` puts it here.
     reference : callable or None
-        The meaning of f for checks: from an array per input (float64, or int64 for whole numbers
+        The meaning of f for checks: from an array per input (float64, or int64 for integers
         and BOOLEAN) to one per output, alone or in a tuple.  It is neither stored in files, nor
         pickled, nor part of the digest.
     """
@@ -74,7 +74,7 @@ class CustomOp(Op):
         return {**vars(self), "reference": None}  # a function of somebody's script
 
     def computes(self) -> bool:
-        return False  # the code itself says in which types it computes
+        return False  # the code itself chooses its compute types
 
     def at(
         self, before: Mapping[str, Ints], after: Mapping[str, Ints]
@@ -180,9 +180,9 @@ def custom_op(
 
     The function takes one ``!torch.vtensor`` per input and returns one per output, with logical
     dims (N, C, ...) whatever the layouts are.  ``{FUNC_NAME}``, ``{IN0_TYPE}``, ``{IN0_DTYPE}``,
-    ``{IN0_DIM1}`` and the same for ``OUT`` stand for what the tensors say, so that one text serves
+    ``{IN0_DIM1}`` and the same for ``OUT`` stand for the tensors' values, so that one text serves
     many sizes and types.  The text is part of the graph's digest.  It is read when the graph is
-    built for a target, in a process of its own; docs/custom-ops.md says what it may contain.
+    built for a target, in a process of its own; docs/custom-ops.md lists what it may contain.
 
     Parameters
     ----------
@@ -198,10 +198,10 @@ def custom_op(
         Who understands the data; other engines know other ids.
     reference : callable, optional
         What the function means, for checks (``--verify``, ``provider.verify``): takes a NumPy
-        array per input, float64 or (whole numbers, BOOLEAN) int64, with logical dims, and returns
+        array per input, float64 or (integers, BOOLEAN) int64, with logical dims, and returns
         one per output, alone or in a tuple.  It stays in this process: a file does not hold it.
     compute_data_type : DataType or str
-        Type of numbers given as inputs; the function computes in the types it says.
+        Type of numbers given as inputs; the function chooses its compute types.
     name : str
         Label of the node.
 

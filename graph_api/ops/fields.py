@@ -59,7 +59,7 @@ class Field:
     enum : type, optional
         The enum of ``Kind.ENUM``.
     as_code : bool
-        Whether JSON has the enum's wire code instead of its spelling (hipDNN does so in places).
+        Whether JSON has the enum's wire code, not its spelling (so in some fields of hipDNN).
     bits : int
         Size of an integer in FlatBuffers.
     assumed : object

@@ -34,7 +34,7 @@ class Layernorm(Op):
     Attributes
     ----------
     forward_phase : NormFwdPhase
-        TRAINING also writes the statistics; ``resolve`` tells NOT_SET from the outputs.
+        TRAINING also writes the statistics; ``resolve`` derives NOT_SET from the outputs.
     normalized_dim_count : int
         How many trailing dims are normalised; 0: those that scale spans.
     """

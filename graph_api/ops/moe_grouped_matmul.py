@@ -1,4 +1,4 @@
-"""Matrix products of rows with the weights of the expert that each row is routed to."""
+"""Matmuls of rows with the weights of the expert that each row is routed to."""
 
 from __future__ import annotations
 
@@ -146,9 +146,9 @@ def moe_grouped_matmul(
     """Multiply each row with the weights of its expert, as in a mixture of experts.
 
     Rows are sorted by group: group g starts at row ``first_token_offset[g]``, ends where the next
-    one starts, and belongs to expert ``g mod experts``.  Row r of the product is
-    ``token[0, src(r)] · weight[expert(r)]`` and goes to row dst(r) of the result; what is not
-    written is zero.  The definition is that of hipDNN's CPU reference.
+    one starts, and belongs to expert ``g mod experts``.  Row r of the result is
+    ``token[0, src(r)] · weight[expert(r)]`` and is written to row dst(r) of the output; rows that
+    are not written are zero.  The definition is that of hipDNN's CPU reference.
 
     Parameters
     ----------
@@ -186,10 +186,9 @@ def moe_grouped_matmul(
 
     Notes
     -----
-    Tables that hipDNN forbids have a meaning all the same, so that no table reads outside of a
-    tensor: the number of groups that start at or before a row tells its group, indices of tokens
-    are clamped, results outside of the output are dropped, and of two for one place the first
-    stays.
+    Index tensors that hipDNN forbids have a meaning too, so that none reads outside of a tensor:
+    a row's group follows from the number of groups that start at or before it, indices of tokens
+    are clamped, results outside of the output are dropped, and of two for one row the first stays.
     """
     node = arguments.label(name, MoeGroupedMatmul.NAME)
     op = MoeGroupedMatmul(

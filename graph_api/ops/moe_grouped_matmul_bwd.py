@@ -1,4 +1,4 @@
-"""Gradient of a mixture of experts' products with respect to the weights."""
+"""Gradient of a mixture of experts' matmuls with respect to the weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .moe_grouped_matmul import MOE_RULES, check_groups, check_rows
 __all__ = ["MoeGroupedMatmulBwd", "moe_grouped_matmul_bwd"]
 
 MOEBWD_RULES = {
-    "MOEBWD-01": "dweight's dims are given, as no operand tells the number of experts",
+    "MOEBWD-01": "dweight's dims are given, as no operand determines the number of experts",
 }
 
 

@@ -1,4 +1,4 @@
-"""A tensor with a frame of one value around it, or with its edges cut off."""
+"""A tensor padded with a constant, or with its edges cropped."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def pad(
     value: float = 0.0,
     name: str = "",
 ) -> Tensor:
-    """Put a frame of one value around a tensor, or cut its edges off.
+    """Pad a tensor with a constant, or crop its edges.
 
     Parameters
     ----------

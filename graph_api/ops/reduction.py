@@ -65,8 +65,7 @@ class Reduction(Op):
         return tuple(i for i, n in enumerate(y) if n == 1)
 
     def settle(self, t: Ports) -> Self:
-        # Once y's dims are known they say everything, and graphs that differ only in how the
-        # axes were told are the same graph.
+        # y's dims determine the axes, so graphs that give either of them are the same graph.
         return replace(self, axes=tuple(i for i, n in enumerate(t.dims("y")) if n == 1))
 
     def check(self, t: Ports) -> Iterator[Problem]:

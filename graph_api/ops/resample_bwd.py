@@ -19,7 +19,7 @@ Ints = tuple[int, ...]
 
 BACKWARD_RULES: dict[str, str] = {
     "POOLBWD-01": "MAXPOOL has the index of the forward op, with dy's dims",
-    "POOLBWD-02": "pooling an image of dx's dims gives dy's dims",
+    "POOLBWD-02": "pooling an input of dx's dims gives dy's dims",
 }
 
 
@@ -50,8 +50,8 @@ class ResampleBwd(ResampleOp):
     def resolve(self, t: Ports) -> Self:
         return self.with_spatial_rank(max(len(t.dims("dy")) - 2, 0))
 
-    def image_dims(self, t: Ports) -> Ints:
-        """Return dx's dims: those given, else of the smallest image that has so many windows."""
+    def input_dims(self, t: Ports) -> Ints:
+        """Return dx's dims: those given, else those of the smallest input with so many windows."""
         if (given := t.given("dx")) is not None:
             return given
         dy = t.dims("dy")
@@ -76,7 +76,7 @@ class ResampleBwd(ResampleOp):
         yield from self.check_windows(t, "dy", dy)
         if dx is None:
             hint = "give dx_dims, or set_dim on the result"
-            yield t.problem("RESAMPLE-11", "dx", "no dims", "the image's dims", hint)
+            yield t.problem("RESAMPLE-11", "dx", "no dims", "the input's dims", hint)
         elif len(dx) != len(dy) or dx[:2] != dy[:2]:
             wanted = f"rank {len(dy)} and [N, C] = {list(dy[:2])}, as dy"
             yield t.problem("RESAMPLE-11", "dx", f"dims {list(dx)}", wanted)
@@ -95,7 +95,7 @@ class ResampleBwd(ResampleOp):
             # Without dx's dims, and with a wrong number of values, there is nothing to go by.
             yield from self.check_windows(t, "dy", dy)
             return
-        dx = self.image_dims(t)
+        dx = self.input_dims(t)
         broken = list(self.check_windows(t, "dx", dx))
         yield from broken
         if broken:
@@ -121,7 +121,7 @@ class ResampleBwd(ResampleOp):
         return replace(self.canonical(), dx_dims=t.dims("dx"))
 
     def infer(self, t: Ports) -> Mapping[str, Inferred]:
-        return {"dx": Inferred(dims=self.image_dims(t))}
+        return {"dx": Inferred(dims=self.input_dims(t))}
 
 
 def resample_bwd(
@@ -140,14 +140,14 @@ def resample_bwd(
     compute_data_type: DataType | str = DataType.UNSET,
     name: str = "",
 ) -> Tensor:
-    """Return the gradient of the image that ``resample_fwd`` pooled or resized.
+    """Return the gradient of the input that ``resample_fwd`` pooled or resized.
 
     MAXPOOL gives each element of dy to the element of dx that the index names (to none for -1,
-    and none outside of its window); averages spread it evenly over the window, over all of it
-    (INCLUDE) or over the part inside the image (EXCLUDE).  Contributions add up where windows
+    and none outside of its window); averages distribute it evenly over the window, over all of
+    it (INCLUDE) or over the part inside the input (EXCLUDE).  Contributions add up where windows
     overlap.  The formulas are those of hipDNN's CPU reference.
 
-    BILINEAR and NEAREST are linear maps of the image; their gradient is the transposed map.
+    BILINEAR and NEAREST are linear maps of the input; their gradient is the transposed map.
 
     Parameters
     ----------
@@ -158,8 +158,8 @@ def resample_bwd(
     index : Tensor, optional
         What ``resample_fwd`` chose; MAXPOOL needs it.
     dx_dims : sequence of int, optional
-        The image's dims; ``set_dim`` on the result does the same.  Without them, the smallest
-        image that has so many windows: ``(out - 1) · stride + window - pre - post`` in each dim.
+        The input's dims; ``set_dim`` on the result does the same.  Without them, the smallest
+        input that has so many windows: ``(out - 1) · stride + window - pre - post`` in each dim.
         BILINEAR and NEAREST need them.
     compute_data_type : DataType or str
         Type to add in; the graph's when unset.

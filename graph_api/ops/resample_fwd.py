@@ -1,4 +1,4 @@
-"""Pooling and resizing: an image with other spatial dims."""
+"""Pooling and resizing: an input with other spatial dims."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ POOLING = (ResampleMode.MAXPOOL, *AVERAGES)
 RESIZES = (ResampleMode.BILINEAR, ResampleMode.NEAREST)
 
 RESAMPLE_RULES: dict[str, str] = {
-    "RESAMPLE-01": "the image has rank 3, 4 or 5: (N, C, spatial...)",
+    "RESAMPLE-01": "the input has rank 3, 4 or 5: (N, C, spatial...)",
     "RESAMPLE-02": "window and stride have one value of at least 1 per spatial dim",
     "RESAMPLE-03": "paddings have one value of at least 0 per spatial dim",
     "RESAMPLE-04": "paddings are smaller than the window, so that each window holds an element",
-    "RESAMPLE-05": "the window fits into the padded image",
+    "RESAMPLE-05": "the window fits into the padded input",
     "RESAMPLE-06": "the mode is MAXPOOL, one of the averages, BILINEAR or NEAREST",
     "RESAMPLE-07": "padding is NEG_INF_PAD or ZERO_PAD for MAXPOOL, ZERO_PAD for averages",
     "RESAMPLE-08": "averages and BILINEAR have a floating compute type",
     "RESAMPLE-09": "an index belongs to MAXPOOL and is an integer that holds all positions",
     "RESAMPLE-10": "BILINEAR and NEAREST have windows and strides of 1 and no padding "
     "(hipDNN publishes no formula for others)",
-    "RESAMPLE-11": "the dims of both images of BILINEAR and NEAREST are known, "
+    "RESAMPLE-11": "the dims of input and result of BILINEAR and NEAREST are known, "
     "with one N, one C and one rank",
     "RESAMPLE-12": "coordinates and size belong to BILINEAR and NEAREST",
 }
@@ -62,7 +62,7 @@ class ResampleOp(Op):
     Attributes
     ----------
     coordinates : ResizeCoordinates, optional
-        Where elements lie, for BILINEAR and NEAREST; None means HALF_PIXEL, which ``resolve``
+        Sampling positions of BILINEAR and NEAREST; None means HALF_PIXEL, which ``resolve``
         writes out.
     """
 
@@ -76,7 +76,7 @@ class ResampleOp(Op):
 
     @property
     def resizes(self) -> bool:
-        """Whether the image is resized, to any size, rather than pooled by windows."""
+        """Whether the input is resized, to any size, rather than pooled by windows."""
         return self.resample_mode in RESIZES
 
     @property
@@ -90,7 +90,7 @@ class ResampleOp(Op):
         return any(self.pre_padding) or any(self.post_padding)
 
     def with_spatial_rank(self, rank: int) -> Self:
-        """Return the op with shorthands written out, and what padding is without meaning."""
+        """Return the op with shorthands written out."""
         coordinates = self.coordinates
         if self.resizes and coordinates is None:
             coordinates = ResizeCoordinates.HALF_PIXEL
@@ -105,17 +105,17 @@ class ResampleOp(Op):
             post_padding=filled(self.post_padding, rank, 0),
         )
 
-    def extents(self, image: Ints) -> Ints:
+    def extents(self, size: Ints) -> Ints:
         """Return the result's spatial dims: ⌊(in + pre + post - window) / stride⌋ + 1."""
         return tuple(
             (n + pre + post - w) // s + 1
             for n, pre, post, w, s in zip(
-                image, self.pre_padding, self.post_padding, self.window, self.stride, strict=True
+                size, self.pre_padding, self.post_padding, self.window, self.stride, strict=True
             )
         )
 
     def check_windows(self, t: Ports, port: str, dims: Ints) -> Iterator[Problem]:
-        """Yield the problems of the parameters for an image's dims."""
+        """Yield the problems of the parameters for an input's dims."""
         if not 3 <= len(dims) <= 5:
             yield t.problem("RESAMPLE-01", port, f"rank {len(dims)}", "rank 3, 4 or 5")
             return
@@ -159,7 +159,7 @@ class ResampleOp(Op):
         ):
             values = getattr(self, name)
             if any(v != neutral for v in values):
-                wanted = f"{neutral} in each dim: the dims of the images alone say what is done"
+                wanted = f"{neutral} in each dim: the dims of input and result decide"
                 yield t.problem("RESAMPLE-10", name, list(values), wanted, "leave it out")
 
     def _check_modes(self, t: Ports) -> Iterator[Problem]:
@@ -173,10 +173,10 @@ class ResampleOp(Op):
                 yield from self._check_compute(t)
             return
         if self.coordinates is not None:
-            wanted = "none: windows tell which elements are pooled"
+            wanted = "none: the windows determine which elements are pooled"
             yield t.problem("RESAMPLE-12", "coordinates", self.coordinates.json, wanted)
         suits = [PaddingMode.ZERO_PAD] + [PaddingMode.NEG_INF_PAD] * (not self.averages)
-        # An average that leaves padding out does not see what it would be.
+        # An average that excludes padding does not read its value.
         blind = mode is ResampleMode.AVGPOOL_EXCLUDE_PADDING
         if self.padded and padding not in suits and not blind:
             wanted = "one of " + ", ".join(m.json for m in suits)
@@ -194,14 +194,14 @@ class ResampleOp(Op):
                 'pass compute_data_type="float"',
             )
 
-    def check_index(self, t: Ports, image: Ints) -> Iterator[Problem]:
+    def check_index(self, t: Ports, dims: Ints) -> Iterator[Problem]:
         """Yield the problems of the index, if there is one."""
         if "index" not in t:
             return
         if self.resample_mode is not ResampleMode.MAXPOOL:
-            yield t.problem("RESAMPLE-09", "index", "a tensor", "none: only MAXPOOL chooses")
+            yield t.problem("RESAMPLE-09", "index", "a tensor", "none: only MAXPOOL has one")
             return
-        kind, last = t["index"].data_type, prod(image[2:]) - 1
+        kind, last = t["index"].data_type, prod(dims[2:]) - 1
         if kind.value.kind != "int" or last >= 2 ** (kind.bits - 1):
             wanted = f"a signed integer type that holds {last}"
             yield t.problem("RESAMPLE-09", "index", kind.json, wanted, 'for example "int32"')
@@ -217,7 +217,7 @@ class ResampleOp(Op):
 
 @dataclass(frozen=True, kw_only=True)
 class ResampleFwd(ResampleOp):
-    """y = the largest or the average element of each window, or the image resized.
+    """y = the largest or the average element of each window, or the input resized.
 
     Attributes
     ----------
@@ -272,7 +272,7 @@ class ResampleFwd(ResampleOp):
         yield from self.check_windows(t, "x", x)
         if not self.resizes:
             if self.size:
-                wanted = "none: windows and strides tell the result's dims"
+                wanted = "none: windows and strides determine the result's dims"
                 yield t.problem("RESAMPLE-12", "size", list(self.size), wanted)
         elif len(x) < 3:
             return
@@ -328,14 +328,14 @@ def resample_fwd(
     compute_data_type: DataType | str = DataType.UNSET,
     name: str = "",
 ) -> Resampled:
-    """Pool an image, reducing each window to one element, or resize it.
+    """Pool an input, reducing each window to one element, or resize it.
 
     Window o of a spatial dim covers the positions ``o · stride - pre_padding`` and the
     ``window - 1`` after it.  The formulas are those of hipDNN's CPU reference.
 
-    BILINEAR and NEAREST have neither windows nor padding: the image's and the result's dims tell
-    which elements they take.  hipDNN and cuDNN name these modes and publish no formula.  Here
-    element o of a result's dim of ``out`` elements lies at position p of the image's ``n``:
+    BILINEAR and NEAREST have neither windows nor padding: the dims of input and result determine
+    which elements are read.  hipDNN and cuDNN name these modes and publish no formula.  Here
+    element o of a result's dim of ``out`` elements is sampled at position p of the input's ``n``:
 
     =============  ==================================  ==============  ==========================
     coordinates    p                                   NEAREST takes   as PyTorch's
@@ -348,27 +348,27 @@ def resample_fwd(
     =============  ==================================  ==============  ==========================
 
     BILINEAR (linear in one dim, trilinear in three) weighs the elements on both sides of p, the
-    nearer one more, after p was moved into the image.  Nothing is smoothed where images shrink.
+    nearer one more, after p was clamped to the input.  There is no antialiasing when shrinking.
 
     Parameters
     ----------
     x : Tensor
-        Image, dims (N, C, spatial...), one to three spatial dims, any layout.
+        Input, dims (N, C, spatial...), one to three spatial dims, any layout.
     resample_mode : ResampleMode or str
         MAXPOOL; AVGPOOL_INCLUDE_PADDING, the sum over the window divided by its size; or
         AVGPOOL_EXCLUDE_PADDING, divided by how many elements of x it covers; BILINEAR; NEAREST.
     window, stride : int or sequence of int
-        Extent and step of the windows; one value counts for all spatial dims, strides are 1
-        when not given.  To be left out (or 1) for BILINEAR and NEAREST.
+        Size and stride of the windows; one value counts for all spatial dims, strides are 1
+        when not given.  Leave them out (or 1) for BILINEAR and NEAREST.
     size : int or sequence of int
         The result's spatial dims for BILINEAR and NEAREST; one value counts for all.  ``set_dim``
         on the result does the same.
     pre_padding, post_padding : int or sequence of int
-        Positions before and behind the image that windows may cover; less than the window.
+        Positions before and after the input that windows may cover; less than the window.
     padding_mode : PaddingMode or str
-        What is seen there: ZERO_PAD, or for MAXPOOL also NEG_INF_PAD, so that it is never chosen.
+        The value of padding: ZERO_PAD or, for MAXPOOL, NEG_INF_PAD, which is never chosen.
     coordinates : ResizeCoordinates or str, optional
-        Where elements lie, for BILINEAR and NEAREST: HALF_PIXEL when not given.
+        Sampling positions of BILINEAR and NEAREST: HALF_PIXEL when not given.
     generate_index : bool
         Whether to return which element MAXPOOL chose.
     compute_data_type : DataType or str

@@ -62,17 +62,17 @@ class Reshape(Op):
         x, y, new = before["x"], list(before["y"]), after["x"]
         i = j = 0
         while i < len(x) and j < len(y):
-            first, start, have, seen = i, j, x[i], y[j]
-            while have != seen:
-                if have < seen:
+            first, start, have, found = i, j, x[i], y[j]
+            while have != found:
+                if have < found:
                     i += 1
                     have *= x[i]
                 else:
                     j += 1
-                    seen *= y[j]
+                    found *= y[j]
             y[start] = y[start] * prod(new[first : i + 1]) // have
             i, j = i + 1, j + 1
-        # Dims of 1 at the end belong to nobody; where they have grown, RESHAPE-03 tells.
+        # Trailing dims of 1 belong to no group; RESHAPE-03 reports them where they are larger.
         dims = tuple(y)
         return replace(self, dim=dims if self.dim else ()), {"y": dims}
 
@@ -106,7 +106,7 @@ class Reshape(Op):
             same = at.mark("y", axis) == name and not any(at.mark("y", i) for i in range(axis))
             if same and prod(y[:axis]) == prod(x[: at.axis]):
                 return at.to(axis)
-        return "it is joined with other dims"
+        return "it is merged with other dims"
 
 
 def reshape(graph: OpSink, x: Tensor, *, dim: Sequence[int] | int = (), name: str = "") -> Tensor:
@@ -125,7 +125,7 @@ def reshape(graph: OpSink, x: Tensor, *, dim: Sequence[int] | int = (), name: st
     -------
     Tensor
         y: element i of x is element i of y, counted row by row through the logical dims (the
-        last one fastest), however either lies in memory.  In x's data type unless another one is
+        last one fastest), whatever the layouts.  In x's data type unless another one is
         set, then converted; contiguous unless strides are set.
 
     Raises

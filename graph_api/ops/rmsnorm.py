@@ -33,7 +33,7 @@ class Rmsnorm(Op):
     Attributes
     ----------
     forward_phase : NormFwdPhase
-        TRAINING also writes inv_rms; ``resolve`` tells NOT_SET from the outputs.
+        TRAINING also writes inv_rms; ``resolve`` derives NOT_SET from the outputs.
     """
 
     forward_phase: NormFwdPhase = NormFwdPhase.NOT_SET

@@ -57,7 +57,7 @@ def rows_follow(at: Axis, count: int = 0) -> Follows:
 
 
 def shortest_count(x: Ints, scale: Ints, count: int) -> int:
-    """Return 0 where scale's dims alone say what is normalised, else ``count``."""
+    """Return 0 where scale's dims alone determine what is normalised, else ``count``."""
     long = [i for i in normalised_dims(x, scale, count) if x[i] != 1]
     return 0 if long == list(normalised_dims(x, scale)) else count
 
@@ -80,7 +80,7 @@ def check_parameters(
 ) -> Iterator[Problem]:
     """Yield the problems of compute type, normalised dims, scale, bias, statistics, epsilon.
 
-    ``bias`` says whether there is one, ``saved`` which statistics are inputs.
+    ``bias``: whether there is one; ``saved``: which statistics are inputs.
     """
     x, scale = t.dims("x"), t.dims("scale")
     if not t.compute.is_float:

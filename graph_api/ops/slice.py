@@ -53,29 +53,29 @@ class Slice(Op):
             yield t.problem("SLICE-01", port, list(values), f"{len(x)} values, one per dim of x")
         if wrong:
             return
-        for axis, (n, start, limit, step) in enumerate(zip(x, *given.values(), strict=True)):
-            if not 0 <= start < limit <= n or step < 1:
+        for axis, (n, start, limit, stride) in enumerate(zip(x, *given.values(), strict=True)):
+            if not 0 <= start < limit <= n or stride < 1:
                 yield t.problem(
                     "SLICE-02",
                     "starts",
-                    f"start {start}, limit {limit}, stride {step} in dim {axis}",
+                    f"start {start}, limit {limit}, stride {stride} in dim {axis}",
                     f"0 <= start < limit <= {n} and a stride of at least 1",
                     "negative positions do not count from the end",
                 )
 
     def settle(self, t: Ports) -> Self:
-        # Limits beyond the last element taken say nothing, so that equal slices are equal.
+        # A limit beyond the last element taken has no effect: equal slices get equal limits.
         ends = (
-            start + (n - 1) * step + 1
-            for start, n, step in zip(self.starts, t.dims("y"), self.strides, strict=True)
+            start + (n - 1) * stride + 1
+            for start, n, stride in zip(self.starts, t.dims("y"), self.strides, strict=True)
         )
         strides = tuple(s if n > 1 else 1 for s, n in zip(self.strides, t.dims("y"), strict=True))
         return replace(self, limits=tuple(ends), strides=strides)
 
     def infer(self, t: Ports) -> Mapping[str, Inferred]:
         dims = tuple(
-            -(-(limit - start) // step)
-            for start, limit, step in zip(self.starts, self.limits, self.strides, strict=True)
+            -(-(limit - start) // stride)
+            for start, limit, stride in zip(self.starts, self.limits, self.strides, strict=True)
         )
         return {"y": Inferred(dims=dims, data_type=t["x"].data_type)}
 

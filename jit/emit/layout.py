@@ -57,7 +57,7 @@ def _without_gaps(b: Builder, flat: Value, layout: Layout) -> Value:
     The flat range is completed to whole outer rows, seen as a block with one dim per stride, and
     the wanted part is sliced out; IREE turns this into loads with the right strides.
     """
-    live = [(d, s) for d, s in zip(layout.shape, layout.steps, strict=True) if s and d > 1]
+    live = [(d, s) for d, s in zip(layout.shape, layout.strides, strict=True) if s and d > 1]
     if not live:
         return b.reshape(flat, layout.shape)
     block = [live[0][0]]

@@ -40,10 +40,10 @@ def element_strides(view: np.ndarray) -> Ints:
 
 
 def rebuild(layout: Layout, dims: Ints) -> Ints:
-    """The strides that order and steps stand for (0 for dims without influence)."""
+    """The strides that order and strides stand for (0 for dims without influence)."""
     strides = [0] * len(dims)
-    for axis, step in zip(layout.order, layout.steps, strict=True):
-        strides[axis] = step
+    for axis, stride in zip(layout.order, layout.strides, strict=True):
+        strides[axis] = stride
     return tuple(strides)
 
 
@@ -92,7 +92,7 @@ def test_a_slice_of_something_bigger_is_padded(
     assert layout.dense != layout.padded
     assert same_strides(dims, rebuild(layout, dims), strides)
     # The steps go down in memory order: it is a slice of a bigger dense tensor.
-    live = [s for s, d in zip(layout.steps, layout.shape, strict=True) if d > 1]
+    live = [s for s, d in zip(layout.strides, layout.shape, strict=True) if d > 1]
     assert live == sorted(live, reverse=True)
 
 

@@ -443,7 +443,7 @@ def _experts(g: Graph, n: DynamicDim) -> None:
         (_bottom, "q", "diagonal"),
         (_mask_gradient, "q", "dbias"),
         (_pooled, "x", "window"),
-        (_joined, "x[0]", "joined"),
+        (_joined, "x[0]", "concatenated"),
         (_shifted, "x", "varies with"),
         (_scaled, "x", "blocks"),
         (_derived, "in_0", "varies with"),

@@ -2,7 +2,7 @@
 
 Every offset, size and count is checked against the buffer before it is followed.  What is read
 is counted, so that a small buffer whose parts share each other cannot become much work: time and
-memory are linear in the buffer's length.  Offsets only lead forward, and the schema has no table
+memory are linear in the buffer's length.  Offsets only point forward, and the schema has no table
 that contains itself, so that depth is bounded by the schema.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["MAX_BYTES", "MAX_PROBLEMS", "MAX_TABLES", "Reader"]
 MAX_BYTES = 64 << 20
 MAX_TABLES = 100_000
 MAX_PROBLEMS = 100
-"""Problems of a sound buffer that are kept; nobody reads more."""
+"""At most so many problems of a well-formed buffer are kept."""
 
 # Honest buffers share vtables, which count once, and sometimes short strings.
 _SHARING = 2
@@ -110,10 +110,10 @@ class Reader:
             else:
                 if offset + step.size > size:
                     raise self._outside(where, step.name, offset, size)
-                place = position + offset
-                if place % step.align:
-                    raise self._misplaced(where, step.name, "a field", place)
-                record[step.name] = self._value(step, place, where)
+                at = position + offset
+                if at % step.align:
+                    raise self._misplaced(where, step.name, "a field", at)
+                record[step.name] = self._value(step, at, where)
         if count > table.known and self.strict:
             self._unknown(table, offsets, where)
         return record
@@ -151,16 +151,16 @@ class Reader:
 
     # ------------------------------------------------------------------------ values
 
-    def _value(self, step: Step, place: int, where: str) -> Any:
+    def _value(self, step: Step, at: int, where: str) -> Any:
         kind = step.kind
         if kind is Kind.SCALAR:
-            (value,) = step.unpack(self.data, place)
+            (value,) = step.unpack(self.data, at)
             if step.slot.enum:
                 return self._member(step.slot, value, where)
             return bool(value) if step.slot.is_bool else value
         if kind is Kind.INLINE:
-            return self._struct(step.slot.type, place)
-        start = self._follow(place, where, step.name)
+            return self._struct(step.slot.type, at)
+        start = self._follow(at, where, step.name)
         if kind is Kind.STRING:
             return self._string(start, where, step.name)
         if kind is Kind.BYTES:
@@ -172,15 +172,15 @@ class Reader:
             length = self._vector(start, item.size, item.size, where, step.name)
             return struct.unpack_from(f"<{length}{item.format[1]}", self.data, start + 4)
         length = self._vector(start, 4, 4, where, step.name)
-        places = range(start + 4, start + 4 + 4 * length, 4)
+        positions = range(start + 4, start + 4 + 4 * length, 4)
         if kind is Kind.STRINGS:
             self._tables += length
             return tuple(
-                self._string(self._follow(p, where, step.name), where, step.name) for p in places
+                self._string(self._follow(p, where, step.name), where, step.name) for p in positions
             )
         return tuple(
             self._table(step.slot.table, self._follow(p, where, step.name), f"{step.name}[{i}]")
-            for i, p in enumerate(places)
+            for i, p in enumerate(positions)
         )
 
     def _member(self, slot: Slot, code: int, where: str) -> Any:
@@ -218,10 +218,10 @@ class Reader:
             return
         if offset + 4 > size:
             raise self._outside(where, step.name, offset, size)
-        place = position + offset
-        if place % 4:
-            raise self._misplaced(where, step.name, "a field", place)
-        start = self._follow(place, where, step.name)
+        at = position + offset
+        if at % 4:
+            raise self._misplaced(where, step.name, "a field", at)
+        start = self._follow(at, where, step.name)
         member = step.slot.members.get(code)
         if isinstance(member, Struct):
             if start % member.align or start + member.size > self.size:
@@ -231,8 +231,8 @@ class Reader:
         elif member is not None:
             record[step.name] = self._table(member, start, where)
 
-    def _struct(self, kind: Any, place: int) -> Any:
-        values = struct.unpack_from(kind.format, self.data, place)
+    def _struct(self, kind: Any, at: int) -> Any:
+        values = struct.unpack_from(kind.format, self.data, at)
         return values[0] if kind.fields == ("",) else dict(zip(kind.fields, values, strict=True))
 
     def _string(self, start: int, where: str, name: str) -> str:
@@ -257,12 +257,12 @@ class Reader:
         self._spend(4 + length * size, where)
         return int(length)
 
-    def _follow(self, place: int, where: str, name: str) -> int:
-        (offset,) = _U32(self.data, place)
-        if offset < 4 or place + offset + 4 > self.size:
-            got = f"an offset of {offset} at {place}"
-            raise refuse("WIRE-02", where, name, got, f"a place within {self.size} bytes")
-        return place + int(offset)
+    def _follow(self, at: int, where: str, name: str) -> int:
+        (offset,) = _U32(self.data, at)
+        if offset < 4 or at + offset + 4 > self.size:
+            got = f"an offset of {offset} at {at}"
+            raise refuse("WIRE-02", where, name, got, f"an offset within {self.size} bytes")
+        return at + int(offset)
 
     def _spend(self, nbytes: int, where: str) -> None:
         self._budget -= nbytes
@@ -270,9 +270,9 @@ class Reader:
             got = f"parts of more than {_SHARING} times the buffer's {self.size} bytes"
             raise refuse("WIRE-05", where, "", got, "parts that are not shared again and again")
 
-    def _misplaced(self, where: str, name: str, what: str, place: int) -> Exception:
+    def _misplaced(self, where: str, name: str, what: str, at: int) -> Exception:
         wanted = f"a multiple of its alignment, and all within {self.size} bytes"
-        return refuse("WIRE-02", where, name, f"{what} at {place}", wanted)
+        return refuse("WIRE-02", where, name, f"{what} at {at}", wanted)
 
     def _outside(self, where: str, name: str, offset: int, size: int) -> Exception:
         wanted = f"a field within the table's {size} bytes"

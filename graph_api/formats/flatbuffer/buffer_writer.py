@@ -1,7 +1,7 @@
 """From records to bytes: one forward pass, in which what a table refers to follows it.
 
-FlatBuffers' own builders write backwards, children first; a reader cannot tell, as offsets to
-children lead forward either way.  Equal vtables are written once.
+FlatBuffers' own builders write backwards, children first; a reader sees no difference, as offsets
+to children point forward either way.  Equal vtables are written once.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class _Writer:
         self._vtables: dict[bytes, int] = {}
 
     def align(self, alignment: int, ahead: int = 0) -> None:
-        """Pad until the place ``ahead`` bytes from the end is aligned."""
+        """Pad until the offset ``ahead`` bytes from the end is aligned."""
         self.out += bytes(-(len(self.out) + ahead) % alignment)
 
     # ------------------------------------------------------------------------ tables
 
     def table(self, record: Record, where: str) -> int:
-        """Write a table and all that belongs to it; return its position."""
+        """Write a table and what it refers to; return its position."""
         # (slot id, size, alignment, packed bytes or None for an offset, slot, value)
         parts: list[tuple[int, int, int, bytes | None, Slot, Any]] = []
         for slot in record.table.slots:
@@ -71,24 +71,24 @@ class _Writer:
                 packed = self._packed(slot, value, where) if slot.inline else None
                 parts.append((slot.id, slot.size, slot.align, packed, slot, value))
         parts.sort(key=lambda part: (-part[2], part[0]))
-        position, places = self._frame([(p[0], p[1], p[2]) for p in parts])
+        position, slots = self._empty_table([(p[0], p[1], p[2]) for p in parts])
         for number, _, _, packed, slot, value in parts:
-            place = places[number]
+            at = slots[number]
             if packed is not None:
-                self.out[place : place + len(packed)] = packed
+                self.out[at : at + len(packed)] = packed
             else:
                 start = self._child(slot, value, where)
-                struct.pack_into("<I", self.out, place, start - place)
+                struct.pack_into("<I", self.out, at, start - at)
         return position
 
-    def _frame(self, parts: list[tuple[int, int, int]]) -> tuple[int, dict[int, int]]:
+    def _empty_table(self, parts: list[tuple[int, int, int]]) -> tuple[int, dict[int, int]]:
         """Write vtable and empty table; return the table's position and those of its slots."""
         largest = parts[0][2] if parts else 4
         offsets: dict[int, int] = {}
         size = 4
         for number, nbytes, alignment in parts:
-            # After the head of four bytes, largest first: a place that is a multiple of eight
-            # less four makes everything fall into its place.
+            # After the head of four bytes, largest first: an offset that is a multiple of
+            # eight less four keeps every field aligned.
             size += -(size - 4) % alignment
             offsets[number] = size
             size += nbytes
@@ -115,7 +115,7 @@ class _Writer:
         return _number(slot.type, getattr(value, "wire", value), where, slot.name)
 
     def _child(self, slot: Slot, value: Any, where: str) -> int:
-        """Write what an offset leads to; return its position."""
+        """Write what an offset points to; return its position."""
         kind = slot.kind
         if kind is Kind.UNION:
             code, member = value
@@ -138,13 +138,13 @@ class _Writer:
             return self._vector(len(value), item.size, packed)
         start = self._vector(len(value), 4, bytes(4 * len(value)))
         for i, item in enumerate(value):
-            place = start + 4 + 4 * i
+            at = start + 4 + 4 * i
             child = (
                 self._string(item)
                 if kind is Kind.STRINGS
                 else self.table(item, f"{slot.name}[{i}]")
             )
-            struct.pack_into("<I", self.out, place, child - place)
+            struct.pack_into("<I", self.out, at, child - at)
         return start
 
     def _string(self, text: str) -> int:

@@ -31,7 +31,7 @@ G = TypeVar("G", bound=Graph)
 ENGINE_API = (1, 4)
 """Newest engine API whose graphs are read here; each version's additions stand in the schema."""
 
-# Kind of value -> the data type of a tensor that says none.
+# Kind of value -> the data type of a tensor that has none.
 _HELD = {
     1: DataType.FLOAT,
     2: DataType.HALF,
@@ -47,7 +47,7 @@ _FLOAT8 = frozenset(t for t in DataType if t.is_float and t.bits == 8)
 
 @dataclass(frozen=True, slots=True)
 class Decoded(Generic[G]):
-    """A graph, and what the buffer says besides.
+    """A graph, and what else the buffer contains.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ def _era(nodes: tuple[Record, ...]) -> Era:
 
 
 def _problems(record: Record) -> list[Problem]:
-    """Return what the records say that is not served, or makes no sense."""
+    """Return the problems of records that are not served or are inconsistent."""
     found = []
     version = record["min_required_engine_api_version"]
     if version and not (1, 0) <= (version["major"], version["minor"]) <= ENGINE_API:

@@ -58,7 +58,7 @@ def encode(
     Raises
     ------
     FormatError
-        If the era cannot hold the graph (WIRE-13), or a number has no place in its field
+        If the era cannot hold the graph (WIRE-13), or a number does not fit its field
         (WIRE-14).
     """
     record = encode_record(graph, era, inv_variance=inv_variance)
@@ -154,7 +154,7 @@ def _value(spec: TensorSpec) -> tuple[int, Any]:
     if value is None:
         return 0, None
     if data_type.is_float and data_type.bits == 8:
-        wanted = repr(value)  # tells -0.0 and NaN from the others
+        wanted = repr(value)  # distinguishes -0.0 and NaN
         return 4, next(b for b in range(256) if repr(from_byte(b, data_type)) == wanted)
     return _VALUE_CODES.get(data_type, 5 if data_type.is_integer else 1), value
 

@@ -1,4 +1,4 @@
-"""What hipDNN asks of engines and tells them: details, knobs, and the chosen configuration."""
+"""The records between hipDNN and engines: details, knobs, and the chosen configuration."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Knob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EngineDetails:
-    """What an engine says of itself for a graph; notes are codes, as newer ones may occur."""
+    """An engine's description for a graph; notes are codes, as newer ones may occur."""
 
     engine_id: int
     knobs: tuple[Knob, ...] = ()
@@ -99,7 +99,7 @@ class EngineConfig:
 
 
 def decode_details(data: bytes) -> EngineDetails:
-    """Read what an engine says of itself; fields of newer hipDNN are left aside.
+    """Read an engine's description; fields of newer hipDNN are ignored.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def decode_details(data: bytes) -> EngineDetails:
 
 
 def encode_details(details: EngineDetails) -> bytes:
-    """Write what an engine says of itself; readers of November 2025 see the engine id only.
+    """Write an engine's description; readers of November 2025 see the engine id only.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """hipDNN's schemas other than those of the operations.
 
-Names, ids and defaults are those of hipDNN's ``*.fbs`` files; ``since`` tells what came after
+Names, ids and defaults are those of hipDNN's ``*.fbs`` files; ``since`` marks what came after
 November 2025.  Tables of the operations are made in `node_tables`.
 """
 

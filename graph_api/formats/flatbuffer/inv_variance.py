@@ -67,7 +67,7 @@ def _reinterpret(node: Node, epsilon: Tensor) -> None:
 
 
 def holds_inverse(op: type[Op]) -> bool:
-    """Whether the op takes what the field's name says, an inverse standard deviation."""
+    """Whether the op takes what the field's name means, an inverse standard deviation."""
     return op is BatchnormInference
 
 

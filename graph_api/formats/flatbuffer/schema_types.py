@@ -27,7 +27,7 @@ class Era(Enum):
 
 
 class Kind(Enum):
-    """What lies in a slot, or where the offset in it leads."""
+    """What a slot holds, or what its offset points to."""
 
     SCALAR = "scalar"
     INLINE = "struct"
@@ -60,7 +60,7 @@ DOUBLE = Type("<d", 8, "double")
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """A struct: fields of known place, always all there.
+    """A struct: fields at fixed offsets, all present.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class Slot:
 
     @property
     def inline(self) -> bool:
-        """Whether the value itself lies in the table, and not an offset."""
+        """Whether the table holds the value itself, not an offset."""
         return self.kind in (Kind.SCALAR, Kind.INLINE)
 
 

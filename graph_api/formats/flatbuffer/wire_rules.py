@@ -10,8 +10,8 @@ __all__ = ["RULES", "is_damage", "problem", "refuse"]
 
 RULES: dict[str, str] = {
     "WIRE-01": "a buffer has a root table, and between 8 bytes and 64 MiB",
-    "WIRE-02": "tables, vectors and strings lie inside the buffer, at their natural alignment",
-    "WIRE-03": "a vtable lies inside the buffer and describes a table that holds its fields",
+    "WIRE-02": "tables, vectors and strings are inside the buffer, at their natural alignment",
+    "WIRE-03": "a vtable is inside the buffer and describes a table that holds its fields",
     "WIRE-04": "a string ends with a NUL character",
     "WIRE-05": "a buffer is not a maze: at most 100000 tables, and parts are hardly shared",
     "WIRE-06": "a union has both a type and a value, and a field that must be there is there",

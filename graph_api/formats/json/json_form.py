@@ -362,13 +362,13 @@ def _read_node(
 
 
 def _tensors_first(fields: Sequence[Field]) -> list[Field]:
-    """Return the fields as files mostly have them, which is the order of problems."""
+    """Return the fields in the usual order of files, in which problems are reported."""
     return sorted(fields, key=lambda field: field.kind not in (Kind.TENSOR, Kind.TENSORS))
 
 
 def _find(item: Mapping[str, Any], spec: Field) -> Any:
-    places = (item.get(spec.section) if spec.section else item, item.get(spec.older))
-    found = (place for place in places if isinstance(place, dict) and spec.key in place)
+    sections = (item.get(spec.section) if spec.section else item, item.get(spec.older))
+    found = (s for s in sections if isinstance(s, dict) and spec.key in s)
     return next(found, {}).get(spec.key)
 
 
