@@ -65,9 +65,11 @@ def engines(settings: Settings) -> Mapping[str, Entry]:
 
     An engine that was discovered does not replace one that has its name or alias already.
     """
+    own = own_engines(settings)
     if not DISCOVERERS:
-        return own_engines(settings)
-    return _table(settings, tuple(_discovered(*where, settings) for where in DISCOVERERS))
+        return own
+    found = tuple(_discovered(*where, settings) for where in DISCOVERERS)
+    return _table(tuple(own.items()), found)
 
 
 def engine(name: str, settings: Settings) -> Engine:
@@ -121,8 +123,11 @@ def _discovered(module: str, function: str, settings: Settings) -> tuple[Engine,
 
 
 @lru_cache(maxsize=_KEPT)
-def _table(settings: Settings, found: tuple[tuple[Engine, ...], ...]) -> Mapping[str, Entry]:
-    table = dict(own_engines(settings))
+def _table(
+    own: tuple[tuple[str, Entry], ...], found: tuple[tuple[Engine, ...], ...]
+) -> Mapping[str, Entry]:
+    # By the engines themselves, not by their settings: it must not outlive them.
+    table = dict(own)
     for one in (e for group in found for e in group):
         if one.ALIAS not in table and one.NAME not in {e.name for e in table.values()}:
             table[one.ALIAS] = Entry(one.NAME, partial(_same, one), one.BY_DEFAULT)
