@@ -95,7 +95,7 @@ class Builder:
         return self.node_plan.strategy
 
     def avoids(self, defect: str) -> bool:
-        """Return whether the node's code avoids a defect of the compiler, as its plan says."""
+        """Return whether the node's plan avoids a defect of the compiler."""
         return defect in self.node_plan.workarounds
 
     def strikes(self, defect: str, *facts: Any, **more: Any) -> bool:
@@ -324,9 +324,9 @@ class Builder:
     def pad(
         self, x: Value, before: Sequence[int], after: Sequence[int], *, fused: bool = False
     ) -> Value:
-        """Return x with zeros around its last ``len(before)`` dims.
+        """Return x with its last ``len(before)`` dims padded with zeros.
 
-        ``fused`` says that a convolution of a filter larger than 1 takes the result.  Otherwise
+        ``fused``: a convolution of a filter larger than 1 takes the result.  Otherwise
         W-054 asks for a concatenation with zeros.
         """
         if not any(before) and not any(after):
@@ -443,7 +443,7 @@ class Builder:
         over = self.call(T.AtenGeScalarOp, x.shape, BOOL, x, exact)
         return self.where(over, self.literal(high, dtype, ()), inside)
 
-    # ---------------------------------------------------------------- places
+    # ---------------------------------------------------------------- locations
 
     @contextmanager
     def at(self, location: str) -> Iterator[None]:

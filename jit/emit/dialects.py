@@ -39,10 +39,10 @@ def perform(source: bytes, options: Mapping[str, Any]) -> tuple[Mapping[str, Any
         torch.register_dialect(context)
         # Some passes report an error and go on as if nothing had been.
         context.emit_error_diagnostics = True
-        said: list[str] = []
+        messages: list[str] = []
 
         def hear(diagnostic: Any) -> bool:
-            said.append(f"{diagnostic.location}: {diagnostic.message}")
+            messages.append(f"{diagnostic.location}: {diagnostic.message}")
             return True
 
         context.attach_diagnostic_handler(hear)
@@ -54,7 +54,7 @@ def perform(source: bytes, options: Mapping[str, Any]) -> tuple[Mapping[str, Any
                 PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
             except ir.MLIRError as error:
                 texts = [f"{d.location}: {d.message}" for d in error.error_diagnostics]
-                raise Refused("compile", pipeline, log="\n".join([*said, *texts])) from None
+                raise Refused("compile", pipeline, log="\n".join([*messages, *texts])) from None
         return {}, str(module).encode()
 
 
@@ -67,9 +67,9 @@ def _return_results(module: Any) -> None:
     block = function.regions[0].blocks[0]
     operations = [op.operation for op in block.operations]
     stores = [op for op in operations if op.name == "torch.overwrite.tensor.contents"]
-    places = {op.operands[1]: op.operands[0] for op in stores}
-    slots = [argument for argument in block.arguments if argument in places]
-    values = [places[slot] for slot in slots]
+    stored = {op.operands[1]: op.operands[0] for op in stores}
+    slots = [argument for argument in block.arguments if argument in stored]
+    values = [stored[slot] for slot in slots]
     with ir.InsertionPoint(operations[-1]), ir.Location.unknown():
         func.ReturnOp(values)
     for op in (*stores, operations[-1]):

@@ -32,7 +32,7 @@ class Dim(int):
 
     @property
     def key(self) -> object:
-        """What tells it from other extents, its number aside."""
+        """What distinguishes it from other extents, apart from its number."""
         return (self.factors, self.scale)
 
     def __mul__(self, other: int) -> int:

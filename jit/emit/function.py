@@ -74,7 +74,7 @@ def _specialised(module: Any, arguments: Sequence[str]) -> Any:
     if spelled == list(arguments) or len(spelled) != len(arguments):
         return module
     if not all(fits(one, other) for one, other in zip(spelled, arguments, strict=True)):
-        return module  # the host says what does not fit
+        return module  # the host reports what does not fit
     made = ir.Module.parse(str(module))
     function = made.body.operations[0]
     types = [ir.Type.parse(text) for text in arguments]
@@ -82,7 +82,7 @@ def _specialised(module: Any, arguments: Sequence[str]) -> Any:
         argument.set_type(known)
     results = ir.FunctionType(function.attributes["function_type"].value).results
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, results))
-    # Else the passes take it for a function that nobody calls.
+    # Otherwise the passes remove it as a function without callers.
     function.attributes["sym_visibility"] = ir.StringAttr.get("public")
     try:
         PassManager.parse(f"builtin.module({_REFINE})").run(made.operation)
@@ -122,9 +122,9 @@ def _problem(rule: str, got: str, wanted: str, hint: str = "") -> dict[str, str]
 
 def _unreadable(diagnostic: Any) -> dict[str, str]:
     where = re.search(r":(\d+):(\d+)", str(diagnostic.location))
-    place = f"line {where[1]}, column {where[2]}: " if where else ""
-    hint = "placeholders such as {IN0_TYPE} stand for what the tensors say"
-    return _problem("FUNCTION-01", f"{place}{diagnostic.message}", _MLIR, hint)
+    position = f"line {where[1]}, column {where[2]}: " if where else ""
+    hint = "placeholders such as {IN0_TYPE} stand for the tensors' values"
+    return _problem("FUNCTION-01", f"{position}{diagnostic.message}", _MLIR, hint)
 
 
 def _problems(module: Any) -> Iterator[dict[str, str]]:

@@ -38,7 +38,7 @@ def _is_part(value: Any) -> bool:
         made_by = value.owner.operation
         if made_by.name == "torch.aten.slice.Tensor":
             _, axis, start, _, step = made_by.operands
-            # The first of its outermost entries lie as they did.
+            # A prefix of the outermost dim keeps its layout.
             if [_constant(v) for v in (axis, start, step)] != [0, 0, 1]:
                 return True
         elif made_by.name not in _VIEWS:

@@ -54,7 +54,7 @@ def to_memory(b: Builder, value: Value, spec: TensorSpec) -> Value:
 def _without_gaps(b: Builder, flat: Value, layout: Layout) -> Value:
     """Return the elements of a padded tensor, which spans a flat argument, in memory order.
 
-    The flat range is completed to whole outer rows, seen as a block with one dim per stride, and
+    The flat range is extended to full outer rows, seen as a block with one dim per stride, and
     the wanted part is sliced out; IREE turns this into loads with the right strides.
     """
     live = [(d, s) for d, s in zip(layout.shape, layout.strides, strict=True) if s and d > 1]

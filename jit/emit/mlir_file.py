@@ -44,7 +44,7 @@ Problems = list[dict[str, str]]
 
 
 def perform(source: bytes, options: Mapping[str, Any]) -> tuple[Mapping[str, Any], bytes]:
-    """Return problems, form, arguments and digest of a file, and its text as we would write it."""
+    """Return problems, form, arguments and digest of a file, and its canonical text."""
     from torch_mlir import ir
     from torch_mlir.dialects import torch
 
@@ -79,8 +79,8 @@ def _problem(rule: str, got: str, wanted: str, hint: str = "") -> dict[str, str]
 
 def _unreadable(diagnostic: Any) -> dict[str, str]:
     where = re.search(r":(\d+):(\d+)", str(diagnostic.location))
-    place = f"line {where[1]}, column {where[2]}: " if where else ""
-    return _problem("MLIR-01", f"{place}{diagnostic.message}", _MLIR)
+    position = f"line {where[1]}, column {where[2]}: " if where else ""
+    return _problem("MLIR-01", f"{position}{diagnostic.message}", _MLIR)
 
 
 def _entry(module: Any, wanted: str) -> tuple[Any, str, Problems]:

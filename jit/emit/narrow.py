@@ -1,7 +1,7 @@
 """Types of 8 bits and less as bytes: decoded and encoded by integer arithmetic in the IR.
 
 The compiler has these types for some targets only (8-bit floats: FNUZ on gfx942, OCP on gfx950)
-or not at all (FP4, FP6), and says little of rounding and overflow.  So they enter and leave a
+or not at all (FP4, FP6), and specifies little of rounding and overflow.  So they enter and leave a
 function as raw bytes, and become float32 (INT4: int8) by integer and exact float arithmetic, the
 same on every target.  Inside a function one element of a narrow float takes a ``ui8`` that
 holds its code; a 4-bit integer takes an ``si8`` with its value.  Only in memory are types below
@@ -155,8 +155,8 @@ def _filled(b: Builder, flat: Value, count: int) -> Value:
 def _fields(b: Builder, word: Value, count: int, bits: int) -> Value:
     """Return the first ``count`` bit fields of words (n, 1) as (n, count)."""
     end, code = count * bits, I32.value.torch_code
-    places = b.call(T.AtenArangeStartStepOp, (count,), I32, 0, end, bits, code, None, None, None)
-    return _and(b, b.binary(T.AtenBitwiseRightShiftTensorOp, word, places), 2**bits - 1)
+    shifts = b.call(T.AtenArangeStartStepOp, (count,), I32, 0, end, bits, code, None, None, None)
+    return _and(b, b.binary(T.AtenBitwiseRightShiftTensorOp, word, shifts), 2**bits - 1)
 
 
 # ------------------------------------------------------------------------ values
@@ -170,7 +170,7 @@ def decode(b: Builder, x: Value) -> Value:
     f = _FORMATS[x.dtype]
     magnitude = _and(b, codes, f.sign - 1)
     exponent = _right(b, magnitude, f.mantissa)
-    # Significand and exponent as one whole number of smallest steps; a large shift in two parts.
+    # Significand and exponent as an integer multiple of the smallest number; large shifts in two.
     implied = b.where(
         _is(b, T.AtenGtScalarOp, exponent, 0), _like(b, 1 << f.mantissa, codes), _like(b, 0, codes)
     )
@@ -293,7 +293,7 @@ def _encode_scale(b: Builder, x: Value) -> Value:
 
 
 def native(b: Builder, x: Value) -> Value:
-    """Return codes in the compiler's own type, for a matrix product; other values as they are."""
+    """Return codes in the compiler's own type, for a matmul; other values as they are."""
     if not is_code(x.dtype):
         return x
     shape, info = ",".join(map(str, x.shape)), x.dtype.value
@@ -322,9 +322,9 @@ def _add(b: Builder, x: Value, number: int) -> Value:
     return b.unary(T.AtenAddScalarOp, x, number, 1)
 
 
-def _left(b: Builder, x: Value, places: int) -> Value:
-    return b.binary(T.AtenBitwiseLeftShiftTensorOp, x, _like(b, places, x))
+def _left(b: Builder, x: Value, bits: int) -> Value:
+    return b.binary(T.AtenBitwiseLeftShiftTensorOp, x, _like(b, bits, x))
 
 
-def _right(b: Builder, x: Value, places: int) -> Value:
-    return b.binary(T.AtenBitwiseRightShiftTensorOp, x, _like(b, places, x))
+def _right(b: Builder, x: Value, bits: int) -> Value:
+    return b.binary(T.AtenBitwiseRightShiftTensorOp, x, _like(b, bits, x))

@@ -1,4 +1,4 @@
-"""Ops of MLIR's linalg dialect, for what the Torch dialect cannot say.
+"""Ops of MLIR's linalg dialect, for what the Torch dialect cannot express.
 
 A tensor leaves Torch's types for such an op and comes back after it, by the casts that torch-mlir's
 own conversion makes; IREE takes such modules as it takes all others.
@@ -38,9 +38,9 @@ def depthwise(
     Parameters
     ----------
     x : Value
-        Image, dims (N, spatial..., C).
+        Input, dims (N, spatial..., C).
     w : Value
-        Filters, dims (taps..., C), of x's floating type.
+        Filters, dims (spatial..., C), of x's floating type.
     stride, dilation : sequence of int
         One value per spatial dim, of which there are one or two.
 
@@ -72,8 +72,8 @@ def depthwise(
     )
     block = op.regions[0].blocks.append(element, element, element)
     with ir.InsertionPoint(block):
-        image, filter_, total = block.arguments
-        term = ir.Operation.create("arith.mulf", [element], [image, filter_]).result
+        left, right, total = block.arguments
+        term = ir.Operation.create("arith.mulf", [element], [left, right]).result
         total = ir.Operation.create("arith.addf", [element], [total, term]).result
         ir.Operation.create("linalg.yield", operands=[total])
     result = ir.Operation.create(

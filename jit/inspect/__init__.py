@@ -1,6 +1,6 @@
 """What the compiler made of a graph: kernels, tiles, registers, traffic, and what to expect.
 
-Nothing is run.  ``inspect_graph`` (module ``report``) puts together what four sources say:
+Nothing is run.  ``inspect_graph`` (module ``report``) combines four sources:
 
 - `flow`: which graph nodes each dispatch serves and what it reads and writes (compiler IR),
 - `config`: pipeline, tiles and workgroup that the compiler chose (compiler IR),

@@ -23,7 +23,7 @@ class Config:
     Attributes
     ----------
     pipeline : str
-        IREE's name of the way of code generation, such as ``"TileAndFuse"``; ``""``: not said.
+        IREE's name of the way of code generation, such as ``"TileAndFuse"``; ``""``: unknown.
     workgroup_size : tuple of int
         Threads in x, y, z; empty on a CPU.
     subgroup_size : int or None
@@ -52,9 +52,9 @@ def read_configs(dump_dir: Path) -> dict[str, Config]:
 def parse_config(text: str) -> Config:
     """Return the choices that stand in the IR of a configured dispatch."""
     _, found, rest = text.partition("translation_info = #iree_codegen.translation_info<")
-    told = _inside(rest, "<", ">") if found else ""
-    pipeline = _PIPELINE.search(told)
-    sizes, subgroup = _SIZES.search(told), _SUBGROUP.search(told)
+    options = _inside(rest, "<", ">") if found else ""
+    pipeline = _PIPELINE.search(options)
+    sizes, subgroup = _SIZES.search(options), _SUBGROUP.search(options)
     return Config(
         pipeline=(pipeline["new"] or pipeline["old"]) if pipeline else "",
         workgroup_size=tuple(map(int, sizes["sizes"].split(","))) if sizes else (),

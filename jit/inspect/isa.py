@@ -54,7 +54,7 @@ class Kernel:
     loads, stores : dict of int to int
         Instructions that read or write device memory, by the bytes that each moves per lane.
     threads : int
-        Threads of a workgroup; 0: not said.
+        Threads of a workgroup; 0: unknown.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Kernel:
 
 
 def read_kernels(dump_dir: Path) -> list[Kernel]:
-    """Return the kernels whose assembly (``*.rocmasm``) lies in a dump folder, by name."""
+    """Return the kernels whose assembly (``*.rocmasm``) is in a dump folder, by name."""
     paths = sorted(dump_dir.rglob("*.rocmasm"))
     found = [kernel for path in paths for kernel in _read(path)]
     return sorted(found, key=lambda kernel: kernel.name)

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "Notice", "notices"]
 
 RULES: dict[str, str] = {
-    "INSPECT-01": "products, convolutions and attention are done by matrix instructions (gfx9)",
+    "INSPECT-01": "matmuls, convolutions and attention are done by matrix instructions (gfx9)",
     "INSPECT-02": "a kernel's values fit into registers: none is spilled (gfx9)",
     "INSPECT-03": "a kernel needs no scratch memory (gfx9)",
-    "INSPECT-04": "a node without a product is fused with what makes its operands",
+    "INSPECT-04": "a node without a matmul is fused with the nodes that compute its operands",
     "INSPECT-05": "a node takes one dispatch",
     "INSPECT-06": "a graph takes no fills and no copies beside its dispatches",
 }
@@ -26,7 +26,7 @@ RULES: dict[str, str] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Notice:
-    """One thing that costs time.
+    """One finding that costs time.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ def _without_room(dispatches: Sequence[Dispatch]) -> Iterator[Notice]:
 
 
 def _unfused(graph: FrozenGraph, dispatches: Sequence[Dispatch]) -> Iterator[Notice]:
-    """Yield dispatches without a product that read what another dispatch has just written."""
+    """Yield dispatches without a matmul that read what another dispatch has just written."""
     nodes = {node.label: node for node in graph.nodes}
     makers = {uid: node for node in graph.nodes for uid in node.outputs.values()}
     for d in dispatches:

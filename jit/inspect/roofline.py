@@ -17,7 +17,7 @@ class Roofline:
     Attributes
     ----------
     memory_s, matrix_s, vector_s : float
-        Time for the bytes, for products (by matrix instructions; by vector arithmetic where the
+        Time for the bytes, for matmuls (by matrix instructions; by vector arithmetic where the
         code has none) and for all other arithmetic, each at its peak.
     bound : str
         What takes longest: ``"memory"``, ``"matrix"`` or ``"vector"``.
@@ -26,7 +26,7 @@ class Roofline:
     intensity : float
         Operations per byte.
     ridge : float
-        Operations per byte above which this product would be bound by arithmetic.
+        Operations per byte above which this GPU would be bound by arithmetic.
     """
 
     memory_s: float
@@ -53,16 +53,16 @@ def roofline(work: Work, sheet: Sheet, kind: str, *, matrix: bool = True) -> Roo
     """
     peak = sheet.matrix_flops(kind) if matrix else 0.0
     memory = work.nbytes / sheet.bytes_per_s
-    products = work.matrix_flops / (peak or sheet.vector_flops)
+    matmuls = work.matrix_flops / (peak or sheet.vector_flops)
     others = work.other_flops / sheet.vector_flops
-    times = {"memory": memory, "matrix": products, "vector": others}
+    times = {"memory": memory, "matrix": matmuls, "vector": others}
     if not peak:
-        times = {"memory": memory, "vector": products + others}
+        times = {"memory": memory, "vector": matmuls + others}
     bound = max(times, key=lambda name: times[name])
     top = peak if work.matrix_flops and peak else sheet.vector_flops
     return Roofline(
         memory_s=memory,
-        matrix_s=products,
+        matrix_s=matmuls,
         vector_s=others,
         bound=bound,
         seconds=times[bound],

@@ -21,7 +21,7 @@ def operands(
 ) -> tuple[Value, Value, DataType]:
     """Return both operands in one type (`multiply_type`), and the type to accumulate in.
 
-    ``fuse`` says that the op takes types of 8 bits and less all the same.
+    ``fuse``: the op takes types of 8 bits and less nevertheless.
     """
     dtype = multiply_type(b.target, compute, a.dtype, w.dtype, widen=widen, codes=codes)
     return _prepared(b, a, dtype, fuse=fuse), _prepared(b, w, dtype, fuse=fuse), compute

@@ -14,7 +14,7 @@ def batched_matmul(
 ) -> Value:
     """Return left · right of rank 3, accumulated in ``dtype``.
 
-    ``transposed`` says that the left operand may be a transpose, which the compiler would fold
+    ``transposed``: the left operand may be a transpose, which the compiler would fold
     into the matmul.  Operands of 8-bit floats stay such where ``operands`` left them.
     """
     (count, m, k), n = left.shape, right.shape[-1]

@@ -12,7 +12,7 @@ __all__ = ["lower"]
 
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
-    """Emit y = sums of x along the axis, from the end that the op says."""
+    """Emit y = sums of x along the axis, from the end that the op names."""
     op = node.op
     assert isinstance(op, Cumsum)
     x = b.convert(inputs["x"], node.compute_data_type)

@@ -33,7 +33,7 @@ Type = tuple[tuple[int, ...], DataType]
 
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
-    """Return the function's results; a GraphError tells what is wrong with it."""
+    """Return the function's results; a GraphError reports what is wrong with it."""
     op = node.op
     assert isinstance(op, CustomOp)
     operands = list(inputs.values())
@@ -114,10 +114,10 @@ def _inline(
     for argument, operand in zip(block.arguments, operands, strict=True):
         argument.replace_all_uses_with(_cast(operand.ssa, argument.type))
     *body, end = [op.operation for op in block.operations]
-    place, here = ir.InsertionPoint.current, ir.Location.current
+    point, here = ir.InsertionPoint.current, ir.Location.current
     for op in body:
         op.detach_from_parent()
-        place.insert(op)
+        point.insert(op)
         _locate(op, here)
     values = []
     for ssa, (dims, data_type) in zip(end.operands, results, strict=True):
@@ -149,7 +149,7 @@ def _names(block: Any) -> Iterator[str]:
 
 
 def _locate(op: Any, here: Any) -> None:
-    """Give an op, and those inside it, the location that diagnostics are told by."""
+    """Give an op, and those inside it, the location that diagnostics name."""
     op.location = here
     for region in op.regions:
         for block in region.blocks:

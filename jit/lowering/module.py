@@ -2,7 +2,7 @@
 
 ``main`` takes the outputs (mutable tensors, overwritten), then the inputs, in the graph's
 canonical order.  Every op carries the location ``n<k>`` of the node it came from, so that a
-compiler diagnostic can be told in terms of the graph; user names never enter the IR.
+compiler diagnostic can name the graph's nodes; user names never enter the IR.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def lower_graph(
 ) -> str:
     """Return the module as text, with locations.
 
-    ``plan`` says how; by default it is the one without any choice of the user's.  ``compiler``
+    ``plan`` decides how; by default it is the one without any choice of the user.  ``compiler``
     checks the functions of custom ops.
 
     Raises

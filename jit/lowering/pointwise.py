@@ -24,7 +24,7 @@ def _op(op: Any, *operands: object) -> Rule:
 
 
 def _double(op: Any, double: Callable[[Builder, Value], Value]) -> Rule:
-    """Row of a function that needs a form of its own for doubles on the CPU."""
+    """Row of a function that needs separate code for doubles on the CPU."""
     return lambda b, p, x: double(b, x) if double_math.needed(b, x) else b.unary(op, x)
 
 

@@ -1,7 +1,7 @@
 """What attention and its gradient share: logits with all masks, and matmuls per head.
 
-Logits have dims (B, H, Sq, Skv) and the compute type; a masked one is -inf.  Rows in which all
-are masked are the callers' business (``may_be_empty``): exp(-inf - -inf) would be NaN.
+Logits have dims (B, H, Sq, Skv) and the compute type; a masked one is -inf.  Callers
+handle rows in which all are masked (``may_be_empty``): exp(-inf - -inf) would be NaN.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = [
     "factor",
     "grouped",
     "logits",
+    "matmul",
     "matrices",
     "may_be_empty",
     "narrowed",
-    "product",
     "swapped",
 ]
 
@@ -61,7 +61,7 @@ def matrices(b: Builder, x: Value) -> Value:
 
 
 def narrowed(b: Builder, weights: Value, other: Value) -> Value:
-    """Return computed weights in the type of what they are multiplied with, if 16 bits wide.
+    """Return computed weights in the type of the other operand, if that has 16 bits.
 
     On gfx9, for matrix instructions, as fused kernels do.
     """
@@ -69,7 +69,7 @@ def narrowed(b: Builder, weights: Value, other: Value) -> Value:
     return b.convert(weights, other.dtype) if narrow else weights
 
 
-def product(
+def matmul(
     b: Builder, left: Value, right: Value, compute: DataType, *, transposed: bool = False
 ) -> Value:
     """Return left · right of rank 3, accumulated in the compute type."""
@@ -102,17 +102,17 @@ def logits(
 ) -> Value:
     """Return scale · q·kᵀ + bias, and -inf where a key is masked.
 
-    ``turned`` takes the product from (k·qᵀ)ᵀ, so that the compiler sees another value.
+    ``turned`` computes q·kᵀ as (k·qᵀ)ᵀ, so that the compiler does not see equal values.
     """
     q = inputs["q"]
     batch, heads, queries, depth = q.shape
     keys, key_heads = k.shape[2], k.shape[1]
     if turned:
-        s = product(b, matrices(b, k), swapped(b, grouped(b, q, key_heads)), compute)
+        s = matmul(b, matrices(b, k), swapped(b, grouped(b, q, key_heads)), compute)
         s = swapped(b, s)
     else:
         transposed = grouped(b, swapped(b, k), key_heads)
-        s = product(b, grouped(b, q, key_heads), transposed, compute)
+        s = matmul(b, grouped(b, q, key_heads), transposed, compute)
     s = factor(b, b.reshape(s, (batch, heads, queries, keys)), op, inputs, depth)
     masks = _masks(b, op, inputs, (batch, heads, queries, keys), compute)
     for bias in masks.bias:

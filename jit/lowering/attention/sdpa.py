@@ -11,7 +11,7 @@ from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.sdpa import Sdpa
 from ...emit.builder import Builder, T, Value
 from ...emit.gather import gather
-from .masked_logits import grouped, logits, matrices, may_be_empty, narrowed, product
+from .masked_logits import grouped, logits, matmul, matrices, may_be_empty, narrowed
 
 __all__ = ["lower"]
 
@@ -63,7 +63,7 @@ def _composite(
         mask = b.convert(inputs["dropout_mask"], compute)
         weights = b.mul(weights, b.reshape(mask, (1,) * (4 - mask.rank) + mask.shape))
     weights = grouped(b, narrowed(b, weights, v), v.shape[1])
-    o = product(b, weights, matrices(b, v), compute, transposed=long)
+    o = matmul(b, weights, matrices(b, v), compute, transposed=long)
     o = b.reshape(o, (batch, heads, queries, v.shape[3]))
     # Dividing the result costs less than dividing the weights, and those stay in [0, 1]; the other
     # order does not always compile for the CPU (W-023).

@@ -1,4 +1,4 @@
-"""Gradient of scaled dot-product attention, as its parts: two products of Sq by Skv, three back."""
+"""Gradient of scaled dot-product attention, as its parts: two matmuls to Sq by Skv, three back."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .masked_logits import (
     factor,
     grouped,
     logits,
+    matmul,
     matrices,
     may_be_empty,
     narrowed,
-    product,
     swapped,
 )
 
@@ -35,7 +35,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Inputs) -> Mapping[str, Value]:
     full = (batch, heads, queries, keys)
 
     p = _weights(b, op, inputs, compute)
-    dp = product(b, grouped(b, do, v.shape[1]), swapped(b, matrices(b, v)), compute)
+    dp = matmul(b, grouped(b, do, v.shape[1]), swapped(b, matrices(b, v)), compute)
     dp = b.reshape(dp, full)
     kept = p
     if "dropout_mask" in inputs:
@@ -53,7 +53,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Inputs) -> Mapping[str, Value]:
     results["dv"] = dv
     dk = _shared(b, ds, q, k.shape[1], compute)
     results["dk"] = factor(b, dk, op, inputs, depth)
-    dq = product(b, grouped(b, narrowed(b, ds, k), k.shape[1]), matrices(b, k), compute)
+    dq = matmul(b, grouped(b, narrowed(b, ds, k), k.shape[1]), matrices(b, k), compute)
     results["dq"] = factor(b, b.reshape(dq, q.shape), op, inputs, depth)
     if "dbias" in node.outputs:
         results["dbias"] = _summed(b, ds, inputs["attn_mask"].shape)
@@ -89,7 +89,7 @@ def _number(b: Builder, inputs: Inputs, port: str, compute: DataType) -> Value:
 def _shared(b: Builder, weights: Value, x: Value, heads: int, compute: DataType) -> Value:
     """Return weightsᵀ · x, summed over the query heads that share one of ``heads``."""
     weights = swapped(b, grouped(b, narrowed(b, weights, x), heads))
-    result = product(b, weights, grouped(b, x, heads), compute, transposed=True)
+    result = matmul(b, weights, grouped(b, x, heads), compute, transposed=True)
     return b.reshape(result, (x.shape[0], heads, *result.shape[1:]))
 
 

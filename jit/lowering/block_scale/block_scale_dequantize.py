@@ -1,4 +1,4 @@
-"""Block-scaled numbers: one product, in which the compiler repeats the scales."""
+"""Block-scaled numbers: one multiplication, in which the compiler broadcasts the scales."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     for blocks, size in zip(scale.shape, op.block_size, strict=True):
         split += [blocks, size] if size > 1 else [blocks]
         kept += [blocks, 1] if size > 1 else [blocks]
-    product = b.mul(b.reshape(x, split), b.reshape(scale, kept))
-    return {"y": b.reshape(product, x.shape)}
+    scaled = b.mul(b.reshape(x, split), b.reshape(scale, kept))
+    return {"y": b.reshape(scaled, x.shape)}

@@ -1,4 +1,4 @@
-"""Forward convolution: as ``torch.aten.convolution``, or as what its strategy says."""
+"""Forward convolution: as ``torch.aten.convolution``, or as its strategy."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["convolve", "doubled", "lower", "padded"]
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
     """Emit y = conv(x, w)."""
-    op, image = node.op, inputs["x"]
+    op, given = node.op, inputs["x"]
     assert isinstance(op, ConvFprop)
     if b.strategy == "plain":
         return {"y": _plain(b, node, op, inputs)}
     if b.avoids("W-053"):
-        image = b.materialise(image)
+        given = b.materialise(given)
     widen = b.avoids("W-013")
-    x, w, accumulate = operands(b, image, inputs["w"], node.compute_data_type, widen=widen)
+    x, w, accumulate = operands(b, given, inputs["w"], node.compute_data_type, widen=widen)
     if b.avoids("W-010") or b.avoids("W-050"):
         w = b.materialise(w)
     if op.conv_mode is ConvMode.CONVOLUTION:
@@ -37,7 +37,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         x, op = padded(b, x, op)
     if b.avoids("W-059"):
         x, w = doubled(b, x, 1), doubled(b, w, 1)
-    last = image.order == (0, *range(2, image.rank), 1)
+    last = given.order == (0, *range(2, given.rank), 1)
     y = convolve(b, x, w, op, accumulate, strategy=b.strategy, last=last)
     if b.avoids("W-030"):
         y = b.reshape(b.materialise(b.reshape(y, y.shape[1:])), y.shape)
@@ -94,7 +94,7 @@ def convolve(
 ) -> Value:
     """Return the cross-correlation of logical x and w, accumulated in a type.
 
-    Without a strategy the rules choose one; ``last`` says that x is laid out channels-last.
+    Without a strategy the rules choose one; ``last``: x is laid out channels-last.
     """
     strategy = strategy or forward_strategy(b.target, x.shape, w.shape, op, accumulate, last=last)
     if strategy in GEMM:
@@ -129,9 +129,9 @@ def _per_group(
     inner = replace(op, pre_padding=tuple(padding), post_padding=tuple(padding))
     parts = []
     for g in range(groups):
-        image = b.slice(x, 1, g * channels, (g + 1) * channels)
+        given = b.slice(x, 1, g * channels, (g + 1) * channels)
         own = b.slice(w, 0, g * filters, (g + 1) * filters)
-        parts.append(convolve(b, image, own, inner, accumulate))
+        parts.append(convolve(b, given, own, inner, accumulate))
     return b.concatenate(parts, 1)
 
 

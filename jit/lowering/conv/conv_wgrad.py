@@ -35,9 +35,9 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
             return {"dw": b.literal(0, accumulate, op.dw_dims)}
         x, dy, op = cropped
     if b.strikes("W-059", x.shape[0], op.stride):
-        # Strides become dilation, images what is summed over.
+        # Strides become dilation, the batch dim is summed over.
         x, dy = (doubled(b, v, 0) for v in (x, dy))
-    x, dy = (_settled(b, v, op) for v in (x, dy))
+    x, dy = (_compilable(b, v, op) for v in (x, dy))
     if b.strategy == "gemm" or (prod(op.dw_dims[2:]) == 1 and _bare(op)):
         dw = _per_position(b, x, dy, op, accumulate)
     else:
@@ -82,15 +82,15 @@ def _cropped(
     return x, dy, replace(op, pre_padding=tuple(pre_padding), post_padding=tuple(post_padding))
 
 
-def _settled(b: Builder, v: Value, op: ConvWgrad) -> Value:
-    """Return an operand that compiles: with a memory order that is known, or in float32."""
+def _compilable(b: Builder, v: Value, op: ConvWgrad) -> Value:
+    """Return an operand that compiles: with a known memory order, or in float32."""
     if b.strikes("W-066", v.dtype, op.dw_dims, op.stride):
         return b.materialise(b.convert(v, DataType.FLOAT))
     return b.materialise(v) if b.strikes("W-067", v.order) else v
 
 
 def _per_position(b: Builder, x: Value, dy: Value, op: ConvWgrad, accumulate: DataType) -> Value:
-    """Return dw by filter position: dy (K, N · places) times the shifted x (N · places, C)."""
+    """Return dw by filter position: dy (K, positions) times the shifted x (positions, C)."""
     filters, channels, *size = op.dw_dims
     groups = x.shape[1] // channels
     extents, rank = dy.shape[2:], len(size)
@@ -147,9 +147,9 @@ def _correlated(b: Builder, x: Value, dy: Value, op: ConvWgrad, accumulate: Data
         missing = reach - op.pre_padding[i] - x.shape[2 + i]
         post.append(max(missing, 0))
         x = b.slice(x, 2 + i, 0, x.shape[2 + i] + min(missing, 0))
-    image = b.reshape(x, (batch, groups, channels, *x.shape[2:]))
-    image = b.permute(image, (2, 1, 0, *range(3, 3 + rank)))
-    image = b.reshape(image, (channels, groups * batch, *x.shape[2:]))
+    activation = b.reshape(x, (batch, groups, channels, *x.shape[2:]))
+    activation = b.permute(activation, (2, 1, 0, *range(3, 3 + rank)))
+    activation = b.reshape(activation, (channels, groups * batch, *x.shape[2:]))
     turned = b.permute(dy, (1, 0, *range(2, 2 + rank)))
     forward = ConvFprop(
         pre_padding=op.pre_padding,
@@ -157,5 +157,5 @@ def _correlated(b: Builder, x: Value, dy: Value, op: ConvWgrad, accumulate: Data
         stride=op.dilation,
         dilation=op.stride,
     )
-    dw = convolve(b, image, turned, forward, accumulate)
+    dw = convolve(b, activation, turned, forward, accumulate)
     return b.permute(dw, (1, 0, *range(2, 2 + rank)))

@@ -26,7 +26,7 @@ def flipped(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataType
     strided = prod(op.stride) > 1
     reverses = op.conv_mode is not ConvMode.CONVOLUTION  # which reverses the filter too
     if b.target.is_gfx9 and groups == 1 and not strided and reverses and max(w.shape[2:]) > 1:
-        # Reversing is a kernel of its own, through which nothing folds: its result is laid out as
+        # Reversing is a separate kernel, through which nothing folds: its result is laid out as
         # it is written here.
         filter = b.flip(b.permute(w, (1, 0, *spatial)), spatial)
         return _convolved(b, dy, filter, op, accumulate)
@@ -42,15 +42,15 @@ def flipped(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataType
 
 
 def _exchanged(b: Builder, w: Value, groups: int) -> Value:
-    """Return the filter (groups · K, C, taps...) as (groups · C, K, taps...)."""
-    filters, channels, *taps = w.shape
-    split = b.reshape(w, (groups, filters // groups, channels, *taps))
+    """Return the filter (groups · K, C, spatial...) as (groups · C, K, spatial...)."""
+    filters, channels, *size = w.shape
+    split = b.reshape(w, (groups, filters // groups, channels, *size))
     swapped = b.permute(split, (0, 2, 1, *range(3, split.rank)))
-    return b.reshape(swapped, (groups * channels, filters // groups, *taps))
+    return b.reshape(swapped, (groups * channels, filters // groups, *size))
 
 
 def _convolved(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataType) -> Value:
-    """Return dy, cut to what some position of dx meets and padded, convolved with the filter."""
+    """Return dy, cropped to the positions that dx needs and padded, convolved with the filter."""
     dims, before, after = op.dx_dims, [], []
     for axis, (pre, dilation) in enumerate(zip(op.pre_padding, op.dilation, strict=True), 2):
         reach = (w.shape[axis] - 1) * dilation

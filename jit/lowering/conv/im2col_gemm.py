@@ -20,8 +20,8 @@ __all__ = ["GEMM", "im2col_gemm", "row_im2col", "seen", "winograd"]
 Ints = Sequence[int]
 Strategy = Callable[[Builder, Value, Value, ConvOp, DataType], Value]
 
-# Images are computed one by one when the patches of all are larger than this: then those of one are
-# still in the cache when they are multiplied (8x64x56x56, 3x3: 12.2 ms instead of 14.9).
+# Samples are computed one by one when the patches of all are larger than this: then those of one
+# are still in the cache when they are multiplied (8x64x56x56, 3x3: 12.2 ms instead of 14.9).
 _CACHE = 4 << 20
 
 
@@ -77,14 +77,14 @@ def _concatenated(b: Builder, x: Value, w: Value, op: ConvOp, dims: Sequence[int
     """Return the padded input, channels-last, with the positions of some dims as channels."""
     extents = op.output_extents(x.shape[2:], w.shape[2:])
     padded = b.pad(x, op.pre_padding, op.post_padding)
-    image = b.permute(padded, (0, *range(2, x.rank), 1))
+    activation = b.permute(padded, (0, *range(2, x.rank), 1))
     for i in dims:
         parts = [
-            seen(b, image, 1 + i, at, extents[i], op.stride[i], op.dilation[i])
+            seen(b, activation, 1 + i, at, extents[i], op.stride[i], op.dilation[i])
             for at in range(w.shape[2 + i])
         ]
-        image = b.concatenate(parts, image.rank - 1)
-    return image
+        activation = b.concatenate(parts, activation.rank - 1)
+    return activation
 
 
 def _channels_second(b: Builder, y: Value, shape: Ints) -> Value:
@@ -99,9 +99,9 @@ def _matmul(b: Builder, left: Value, right: Value, dtype: DataType) -> Value:
 # ---------------------------------------------------------------------------- Winograd
 
 # F(2, 3) of Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015): two
-# results of three filter positions by four products.  With d the four inputs and g the filter the
-# factors are (d0 - d2, d1 + d2, d2 - d1, d1 - d3) and (g0, (g0 + g1 + g2)/2, (g0 - g1 + g2)/2, g2),
-# and the results m0 + m1 + m2 and m1 - m2 - m3.
+# results of three filter positions by four multiplications.  With d the four inputs and g the
+# filter the factors are (d0 - d2, d1 + d2, d2 - d1, d1 - d3) and
+# (g0, (g0 + g1 + g2)/2, (g0 - g1 + g2)/2, g2), the results m0 + m1 + m2 and m1 - m2 - m3.
 
 
 def winograd(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -> Value:
@@ -114,14 +114,16 @@ def winograd(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -
         2 * t + 2 - size - pre
         for t, size, pre in zip(tiles, x.shape[2:], op.pre_padding, strict=True)
     ]
-    image = b.permute(b.pad(x, op.pre_padding, after), (0, 2, 3, 1))
+    activation = b.permute(b.pad(x, op.pre_padding, after), (0, 2, 3, 1))
     rows, depth = n * prod(tiles), (n * prod(tiles), channels)
-    left = _transformed(image, (1, 2), lambda v, axis: _input_factors(b, v, axis, tiles[axis - 1]))
+    left = _transformed(
+        activation, (1, 2), lambda v, axis: _input_factors(b, v, axis, tiles[axis - 1])
+    )
     right = _transformed(w, (2, 3), partial(_filter_factors, b))
     many = b.concatenate([b.reshape(v, (1, *depth)) for v in left], 0)
     turned = [b.permute(b.reshape(v, (1, filters, channels)), (0, 2, 1)) for v in right]
-    products = b.call(T.AtenBmmOp, (16, rows, filters), accumulate, many, b.concatenate(turned, 0))
-    each = [b.reshape(b.slice(products, 0, i, i + 1), (n, *tiles, filters)) for i in range(16)]
+    matmuls = b.call(T.AtenBmmOp, (16, rows, filters), accumulate, many, b.concatenate(turned, 0))
+    each = [b.reshape(b.slice(matmuls, 0, i, i + 1), (n, *tiles, filters)) for i in range(16)]
     columns = [_results(b, each[j::4]) for j in range(4)]
     lines = []
     for row in range(2):
@@ -157,13 +159,13 @@ def _results(b: Builder, m: Sequence[Value]) -> tuple[Value, Value]:
     return b.add(m[0], b.add(m[1], m[2])), b.sub(both, m[3])
 
 
-# ---------------------------------------------------------------------------- images one by one
+# ---------------------------------------------------------------------------- samples one by one
 
 
-def _by_image(
+def _by_sample(
     strategy: Strategy, b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType
 ) -> Value:
-    """Return the convolution of all images, one by one where that keeps them in the cache."""
+    """Return the convolution of all samples, one by one where that keeps them in the cache."""
     positions = prod(op.output_extents(x.shape[2:], w.shape[2:]))
     needed = x.shape[0] * x.shape[1] * prod(w.shape[2:]) * positions * accumulate.bits // 8
     if needed <= _CACHE or positions * w.shape[0] * prod(w.shape[1:]) < 1 << 22:
@@ -173,8 +175,8 @@ def _by_image(
 
 
 GEMM: dict[str, Strategy] = {
-    "row_im2col": partial(_by_image, row_im2col),
-    "im2col_gemm": partial(_by_image, im2col_gemm),
-    "winograd": partial(_by_image, winograd),
+    "row_im2col": partial(_by_sample, row_im2col),
+    "im2col_gemm": partial(_by_sample, im2col_gemm),
+    "winograd": partial(_by_sample, winograd),
 }
-"""What emits each of these strategies."""
+"""The function that emits each strategy."""

@@ -1,9 +1,9 @@
 """Rows times the weights of their experts, all of them at once or in blocks of one expert.
 
 Shapes are fixed before the groups are known.  With the strategy ``plain`` each expert multiplies
-all rows: E times the work of a grouped kernel, but in plain matmuls, whose epilogue takes what is
-wanted.  With ``blocks`` rows and weights are gathered into blocks for one batch of matmuls.  (Rows
-sliced at run time, a matmul per expert, do not compile: W-035.)
+all rows: E times the work of a grouped kernel, but in plain matmuls, whose epilogue selects the
+rows of the expert.  With ``blocks`` rows and weights are gathered into blocks for one batch of
+matmuls.  (Rows sliced at run time, a matmul per expert, do not compile: W-035.)
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ...emit.gather import gather
 from ...ops.experts import BLOCKS, block_rows
 from ..accumulate import operands
 from ..batched_matmul import batched_matmul
-from .moe_blocks import gathered, share_out
-from .moe_rows import experts_of_rows, line, taken
+from .moe_blocks import assign_blocks, gather_rows
+from .moe_rows import clamped_rows, experts_of_rows, iota
 
 __all__ = ["lower"]
 
@@ -41,7 +41,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     if op.mode is Mode.GATHER:
         index = inputs["token_index"]
         rows = index.shape[1]
-        token = taken(b, token, b.reshape(index, (rows,)))
+        token = clamped_rows(b, token, b.reshape(index, (rows,)))
     expert = experts_of_rows(b, inputs["first_token_offset"], token.shape[1], count)
     if op.mode is Mode.SCATTER:
         source, found = _sources(b, op, inputs, tokens)
@@ -53,8 +53,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     result = b.literal(0, accumulate, (1, rows, n))
     for e in range(count):
         own = b.compare(T.AtenEqTensorOp, owner, b.literal(e, I32, ()))
-        product = batched_matmul(b, token, b.slice(weight, 0, e, e + 1), accumulate)
-        result = b.where(own, product, result)
+        y = batched_matmul(b, token, b.slice(weight, 0, e, e + 1), accumulate)
+        result = b.where(own, y, result)
     return {"output": result}
 
 
@@ -71,36 +71,36 @@ def _in_blocks(
     offsets = inputs["first_token_offset"]
     rows = inputs["token_index"].shape[1] if op.mode is Mode.GATHER else tokens
     size = block_rows(rows, offsets.shape[0], k, n)
-    at = share_out(b, offsets, rows, experts, size)
+    at = assign_blocks(b, offsets, rows, experts, size)
     source = at.row
     if op.mode is Mode.GATHER:
         index = b.reshape(inputs["token_index"], (rows,))
         index = b.call(T.AtenIndexSelectOp, source.shape, I32, index, 0, source)
         source = b.cast(b.unary(T.AtenClampOp, index, 0, tokens - 1), I64)
-    # Places that are not used hold the row of another expert, whose result nobody takes.
-    x = gathered(b, b.reshape(token, (tokens, k)), source)
+    # Unused slots hold the row of another expert; their results are not read.
+    x = gather_rows(b, b.reshape(token, (tokens, k)), source)
     blocks = at.expert.shape[0]
     y = batched_matmul(
         b, b.reshape(x, (blocks, size, k)), _matrices(b, weight, at.expert), accumulate
     )
-    place, owned = at.place, at.owned
+    slot, owned = at.slot, at.owned
     if op.mode is Mode.SCATTER:
         row, found = _sources(b, op, inputs, tokens)
-        place = b.call(T.AtenIndexSelectOp, (tokens,), I64, place, 0, row)
+        slot = b.call(T.AtenIndexSelectOp, (tokens,), I64, slot, 0, row)
         marks = b.call(T.AtenIndexSelectOp, (tokens,), I32, b.cast(owned, I32), 0, row)
         owned = b.compare(T.AtenLogicalAndOp, found, b.truth(marks))
     y = b.reshape(y, (1, blocks * size, n))
-    count = place.shape[0]
-    y = b.call(T.AtenIndexSelectOp, (1, count, n), accumulate, y, 1, place)
+    count = slot.shape[0]
+    y = b.call(T.AtenIndexSelectOp, (1, count, n), accumulate, y, 1, slot)
     return b.where(b.reshape(owned, (1, count, 1)), y, b.literal(0, accumulate, ()))
 
 
 def _matrices(b: Builder, weight: Value, expert: Value) -> Value:
-    """Return the weights of each block, gathered as they lie, a matrix at a time."""
+    """Return the weights of each block, gathered in memory order, a matrix at a time."""
     columns = weight.order == (0, 2, 1)
-    lying = b.permute(weight, (0, 2, 1)) if columns else weight
-    experts, outer, inner = lying.shape
-    found = gathered(b, b.reshape(lying, (experts, outer * inner)), expert)
+    stored = b.permute(weight, (0, 2, 1)) if columns else weight
+    experts, outer, inner = stored.shape
+    found = gather_rows(b, b.reshape(stored, (experts, outer * inner)), expert)
     found = b.reshape(found, (expert.shape[0], outer, inner))
     return b.permute(found, (0, 2, 1)) if columns else found
 
@@ -119,8 +119,8 @@ def _sources(
     target = b.add(b.unary(T.AtenMulScalarOp, index, op.top_k), ks)
     target = b.cast(b.unary(T.AtenClampOp, target, -1, tokens), I32)
     first = b.call(T.AtenAminOp, (1, 1), I32, b.reshape(offsets, (1, offsets.shape[0])), [1], True)
-    numbers = b.reshape(line(b, routed), (1, routed))
-    here = b.compare(T.AtenEqTensorOp, target, b.reshape(line(b, tokens), (tokens, 1)))
+    numbers = b.reshape(iota(b, routed), (1, routed))
+    here = b.compare(T.AtenEqTensorOp, target, b.reshape(iota(b, tokens), (tokens, 1)))
     grouped = b.compare(T.AtenLeTensorOp, first, numbers)
     here = b.compare(T.AtenLogicalAndOp, here, grouped)
     marks = b.cast(here, I32)

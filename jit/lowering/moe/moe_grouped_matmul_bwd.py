@@ -13,7 +13,7 @@ from ...emit.builder import Builder, T, Value
 from ...ops.experts import BLOCKS, block_rows
 from ..accumulate import operands
 from ..batched_matmul import batched_matmul
-from .moe_blocks import gathered, share_out
+from .moe_blocks import assign_blocks, gather_rows
 from .moe_rows import experts_of_rows
 
 __all__ = ["lower"]
@@ -35,7 +35,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     parts = []
     for e in range(experts):
         own = b.compare(T.AtenEqTensorOp, owner, b.literal(e, DataType.INT32, ()))
-        # Both, as the product of a zero and what is not finite would be NaN.
+        # Both, because zero times an infinity or a NaN would be NaN.
         left, right = (b.where(own, x, b.literal(0, x.dtype, ())) for x in (token, doutput))
         parts.append(
             batched_matmul(b, b.permute(left, (0, 2, 1)), right, accumulate, transposed=True)
@@ -49,18 +49,18 @@ def _in_blocks(
     """Return the matmuls of blocks of rows, each added to its expert's."""
     (_, rows, k), n = token.shape, doutput.shape[2]
     size = block_rows(rows, offsets.shape[0], k, n)
-    at = share_out(b, offsets, rows, experts, size)
+    at = assign_blocks(b, offsets, rows, experts, size)
     blocks = at.expert.shape[0]
     left, right = (
         b.reshape(
-            gathered(b, b.reshape(x, (rows, x.shape[2])), at.row, at.used),
+            gather_rows(b, b.reshape(x, (rows, x.shape[2])), at.row, at.used),
             (blocks, size, x.shape[2]),
         )
         for x in (token, doutput)
     )
     parts = batched_matmul(b, b.permute(left, (0, 2, 1)), right, accumulate, transposed=True)
-    # A product with a table of zeros and ones would let what is not finite spread to all experts,
-    # and reads every part for every expert; so do sums of chosen parts.
+    # A matmul with a one-hot matrix would propagate infinities and NaN to all experts, and reads
+    # every part for every expert; so do sums of selected parts.
     index = T.PrimListConstructOp(
         ir.Type.parse(f"!torch.list<vtensor<[{blocks}],si64>>"), [at.expert.ssa]
     ).result

@@ -1,4 +1,4 @@
-"""Concatenate: the parts are written side by side, each by what computes it where that fuses."""
+"""Concatenate: where it fuses, each part is written by the kernel that computes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pad: what is cut off by slices, then frames of one value."""
+"""Pad: slices crop the edges, then constants are added."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["lower"]
 
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
-    """Emit y = x within frames of ``value``, or without its edges where a padding is negative."""
+    """Emit y = x padded with ``value``, or cropped where a padding is negative."""
     op, x = node.op, inputs["x"]
     assert isinstance(op, Pad)
     amounts = tuple(zip(op.pre_padding, op.post_padding, strict=True))
 
-    def moved(values: list[Value], order: tuple[int, ...]) -> Value:
+    def padded(values: list[Value], order: tuple[int, ...]) -> Value:
         (y,) = values
-        for place, axis in enumerate(order):
+        for dim, axis in enumerate(order):
             pre, post = amounts[axis]
-            y = b.slice(y, place, max(-pre, 0), y.shape[place] - max(-post, 0))
-        frame = [tuple(max(n, 0) for n in amounts[axis]) for axis in order]
-        return pad_with(b, y, frame, op.value)
+            y = b.slice(y, dim, max(-pre, 0), y.shape[dim] - max(-post, 0))
+        padding = [tuple(max(n, 0) for n in amounts[axis]) for axis in order]
+        return pad_with(b, y, padding, op.value)
 
-    return {"y": in_memory_order(b, [x], moved)}
+    return {"y": in_memory_order(b, [x], padded)}

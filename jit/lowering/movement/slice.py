@@ -1,4 +1,4 @@
-"""Slice: one strided slice per dim that is cut; the compiler makes offsets of loads of them."""
+"""Slice: one strided slice per dim, which the compiler turns into offsets of loads."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     assert isinstance(op, Slice)
     bounds = tuple(zip(op.starts, op.limits, op.strides, strict=True))
 
-    def cut(values: list[Value], order: tuple[int, ...]) -> Value:
+    def sliced(values: list[Value], order: tuple[int, ...]) -> Value:
         (y,) = values
-        for place, axis in enumerate(order):
-            y = b.slice(y, place, *bounds[axis])
+        for dim, axis in enumerate(order):
+            y = b.slice(y, dim, *bounds[axis])
         return y
 
-    return {"y": in_memory_order(b, [x], cut)}
+    return {"y": in_memory_order(b, [x], sliced)}

@@ -1,4 +1,4 @@
-"""Transpose: a permute, which the compiler fuses into what computes with the result."""
+"""Transpose: a permute, which the compiler fuses into the consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics of channels, shared by the forms of batch normalisation."""
+"""Statistics of channels, shared by the ops of batch normalisation."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def average(b: Builder, x: Value) -> Value:
 def statistics(b: Builder, x: Value) -> Statistics:
     """Return the statistics of x; the variance is the mean square of x - mean, never a difference.
 
-    The CPU adds the elements of a channel one after the other (in a channels-last image at
+    The CPU adds the elements of a channel one after the other (in a channels-last input at
     least), which makes the mean wrong by thousands of roundings where it is large beside the
     deviation: 50,176 floats around 1000 with deviation 1 came out 8e-3 off.  The mean of what is
     left after subtracting the first mean corrects it (3e-5, its own rounding), and x - mean is

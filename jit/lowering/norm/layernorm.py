@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.layernorm import Layernorm
 from ...emit.builder import Builder, Value
-from .row_norms import Rows, inverse_root, spread
+from .row_norms import Rows, aligned_operand, inverse_root
 
 __all__ = ["lower"]
 
@@ -31,7 +31,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         y = b.mul(there, rows.store_statistic(inverse))
     else:
         y = rows.store(b.mul(centred, inverse))
-    scale, bias = (spread(b, inputs[port], y.rank, node) for port in ("scale", "bias"))
+    scale, bias = (aligned_operand(b, inputs[port], y.rank, node) for port in ("scale", "bias"))
     return {
         "y": b.add(b.mul(y, scale), bias),
         "mean": rows.store_statistic(mean),

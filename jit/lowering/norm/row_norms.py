@@ -12,14 +12,14 @@ from ....graph_api.ops.row_norms import aligned, normalised_dims
 from ...emit.builder import Builder, T, Value
 from ...emit.gather import gather
 
-__all__ = ["Rows", "gradients", "inverse_root", "spread", "total", "whole"]
+__all__ = ["Rows", "aligned_operand", "gradients", "inverse_root", "total", "whole"]
 
 Axes = Sequence[int]
 WAVE = 64
 
 
 def whole(b: Builder, x: Value) -> Value:
-    """Return an operand whose product with another one is summed, copied where it is broadcast."""
+    """Return an operand of a dot product, copied where it is broadcast."""
     return b.materialise(x) if b.target.is_cpu and b.strikes("W-006", x.repeated) else x
 
 
@@ -88,9 +88,9 @@ class Rows:
             return self.load(x, dtype)
         b, rows, long = self.b, prod(self.shape) // self.n, self.n + -self.n % WAVE
         line = self._line(long)
-        place = b.call(T.AtenClampOp, (long,), DataType.INT64, line, 0, self.n - 1)
+        index = b.call(T.AtenClampOp, (long,), DataType.INT64, line, 0, self.n - 1)
         x = b.reshape(x, (rows, self.n))
-        x = gather(b, x, 1, place)
+        x = gather(b, x, 1, index)
         # Types of 8 bits are no numbers before they are converted.
         return b.where(self._inside(line), b.convert(x, dtype), b.literal(0, dtype, ()))
 
@@ -140,14 +140,14 @@ class Rows:
         return self.b.call(T.AtenLtScalarOp, line.shape, DataType.BOOLEAN, line, self.n)
 
 
-def spread(b: Builder, x: Value, rank: int, node: FrozenNode) -> Value:
+def aligned_operand(b: Builder, x: Value, rank: int, node: FrozenNode) -> Value:
     """Return scale, bias or epsilon in the compute type, with leading ones up to a rank."""
     return b.convert(b.reshape(x, aligned(x.shape, rank)), node.compute_data_type)
 
 
 def inverse_root(b: Builder, square: Value, epsilon: Value, node: FrozenNode) -> Value:
     """Return 1 / √(square + epsilon)."""
-    return b.unary(T.AtenRsqrtOp, b.add(square, spread(b, epsilon, square.rank, node)))
+    return b.unary(T.AtenRsqrtOp, b.add(square, aligned_operand(b, epsilon, square.rank, node)))
 
 
 def gradients(
@@ -167,7 +167,7 @@ def gradients(
     """
     rank = len(rows.shape)
     dy = b.convert(whole(b, inputs["dy"]), node.compute_data_type)
-    scale = spread(b, inputs["scale"], rank, node)
+    scale = aligned_operand(b, inputs["scale"], rank, node)
     g = b.mul(dy, scale)
     g = rows.load(g, g.dtype)
     rest = b.mul(normalised, rows.average(b.mul(g, normalised)))

@@ -1,8 +1,8 @@
 """Gradient of pooling: each element of dx gathers from the windows that cover it.
 
 With windows of extent w and step s, at most ⌈w / s⌉ windows cover a position in each dim.  Each
-element of dy (and of the index) is repeated s times, so that those windows lie s elements apart;
-each is then counted where it really covers the position.  All in the order in which dy lies.
+element of dy (and of the index) is repeated s times, so that those windows are s elements apart;
+each is then counted where it really covers the position.  All in the memory order of dy.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def windows_over(a: Axis) -> int:
 def _repeated(b: Builder, x: Value, spatial: Sequence[Axis]) -> Value:
     """Return the windows at all positions of dx, and before it as far as windows reach.
 
-    Each stands ``stride`` times; what is beyond the first and last is counted nowhere.
+    Each is repeated ``stride`` times; positions beyond the first and the last count nowhere.
     """
-    frame = [(0, 0)] * x.rank
+    padding = [(0, 0)] * x.rank
     for a in spatial:
         times = a.n if a.count == 1 else a.stride
         before, behind = x.shape[: a.dim + 1], x.shape[a.dim + 1 :]
@@ -71,8 +71,8 @@ def _repeated(b: Builder, x: Value, spatial: Sequence[Axis]) -> Value:
         start = 0 if a.count == 1 else a.before - reach
         stop, most = start + a.n + reach, x.shape[a.dim]
         x = b.slice(x, a.dim, max(start, 0), min(stop, most))
-        frame[a.dim] = (max(-start, 0), max(stop - most, 0))
-    return pad_with(b, x, frame, 0)
+        padding[a.dim] = (max(-start, 0), max(stop - most, 0))
+    return pad_with(b, x, padding, 0)
 
 
 def _term(
@@ -94,7 +94,7 @@ def _term(
     if op.resample_mode is Mode.MAXPOOL:
         index = seen["index"]
         wide = DataType.INT64 if index.dtype is DataType.INT64 else DataType.INT32
-        here = _places(b, spatial, wide)
+        here = _indices(b, spatial, wide)
         conditions.append(b.compare(T.AtenEqTensorOp, b.convert(index, wide), here))
     dy = b.convert(seen["dy"], compute)
     known = both(b, conditions)
@@ -120,12 +120,12 @@ def _valid(b: Builder, numbers: Positions, a: Axis, steps: int) -> Value:
     )
 
 
-def _places(b: Builder, spatial: Sequence[Axis], kind: DataType) -> Value:
-    """Return each position of the image, counted row by row."""
-    numbers, place = Positions(b, len(spatial) + 2, kind), None
+def _indices(b: Builder, spatial: Sequence[Axis], kind: DataType) -> Value:
+    """Return the index of each element of the input, counted row by row."""
+    numbers, index = Positions(b, len(spatial) + 2, kind), None
     for i, a in enumerate(spatial):
         part = numbers.every(a.n, a.dim)
         part = numbers.scaled(part, prod(c.n for c in spatial[i + 1 :]))
-        place = part if place is None else b.add(place, part)
-    assert place is not None
-    return place
+        index = part if index is None else b.add(index, part)
+    assert index is not None
+    return index

@@ -1,7 +1,7 @@
-"""Pooling as shifted views of the padded image, one per tap of the window, combined in one loop.
+"""Pooling as strided slices of the padded input, one per window position, combined in one loop.
 
-The taps are taken in row-major order and compared strictly, so that the index is that of the
-first of several largest elements.  All is done in the order in which the image lies.
+Window positions are taken in row-major order and compared strictly, so that the index is that of
+the first of several largest elements.  Everything is computed in the input's memory order.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .windows import Axis, Positions, axes, both, covered
 
 __all__ = ["lower"]
 
-# Beyond it one dim after the other is pooled: more dispatches, far fewer taps.
-_JOINT_TAPS = 36
+# With larger windows one dim after the other is pooled: more dispatches, far fewer positions.
+_JOINT_POSITIONS = 36
 
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
@@ -35,16 +35,16 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     order = x.order or tuple(range(x.rank))
     spatial = axes(op, x.shape, order)
     view = _View(b, op, node.compute_data_type)
-    image = b.permute(view.typed(x), order)
+    given = b.permute(view.typed(x), order)
     inverse = [order.index(axis) for axis in range(x.rank)]
     if op.generate_index:
-        y, index = view.chosen(image, spatial)
+        y, index = view.chosen(given, spatial)
         return {"y": b.permute(y, inverse), "index": b.permute(index, inverse)}
-    return {"y": b.permute(view.all_pooled(image, spatial), inverse)}
+    return {"y": b.permute(view.all_pooled(given, spatial), inverse)}
 
 
 class _View:
-    """How windows see an image at each of their taps."""
+    """Slices of an input, one per position in the windows."""
 
     def __init__(self, b: Builder, op: ResampleFwd, compute: DataType) -> None:
         self.b, self.op, self.compute = b, op, compute
@@ -52,8 +52,8 @@ class _View:
         self.blind = not op.averages and op.padding_mode is not PaddingMode.ZERO_PAD
 
     def typed(self, x: Value) -> Value:
-        """Return the image in the type in which it is padded and compared."""
-        # Comparing 16-bit floats is exact as they are; only sums need the compute type.
+        """Return the input in the type in which it is padded and compared."""
+        # 16-bit floats compare exactly; only sums need the compute type.
         fits = x.dtype.is_float and x.dtype.bits >= 16 and self.compute.holds(x.dtype)
         if fits:
             return x
@@ -61,18 +61,18 @@ class _View:
         return self.b.materialise(wide) if self.b.strikes("W-028", x.dtype) else wide
 
     def prepared(self, x: Value, dims: Sequence[Axis]) -> Value:
-        """Return the image with its padding."""
-        frame = [(0, 0)] * x.rank
+        """Return the input with its padding."""
+        padding = [(0, 0)] * x.rank
         for a in dims:
-            frame[a.dim] = (a.before, a.behind)
+            padding[a.dim] = (a.before, a.behind)
         lowest = -inf if x.dtype.is_float else integer_range(x.dtype)[0]
-        return pad_with(self.b, x, frame, lowest if self.blind else 0)
+        return pad_with(self.b, x, padding, lowest if self.blind else 0)
 
-    def at(self, image: Value, dims: Sequence[Axis], tap: Sequence[int]) -> Value:
-        """Return what all windows see at a tap of a prepared image."""
-        for a, t in zip(dims, tap, strict=True):
-            image = self.b.slice(image, a.dim, t, t + (a.count - 1) * a.stride + 1, a.stride)
-        return image
+    def at(self, padded: Value, dims: Sequence[Axis], offset: Sequence[int]) -> Value:
+        """Return the elements of a padded input at one position of all windows."""
+        for a, t in zip(dims, offset, strict=True):
+            padded = self.b.slice(padded, a.dim, t, t + (a.count - 1) * a.stride + 1, a.stride)
+        return padded
 
     def all_pooled(self, x: Value, spatial: Sequence[Axis]) -> Value:
         """Return the largest elements, or the averages."""
@@ -80,7 +80,7 @@ class _View:
         whole = [a for a in spatial if a.count == 1 and not op.padded]
         y = self.whole(x, whole) if whole else x
         rest = [a for a in spatial if a not in whole and (a.window, a.stride) != (1, 1)]
-        joint = prod(a.window for a in rest) <= _JOINT_TAPS
+        joint = prod(a.window for a in rest) <= _JOINT_POSITIONS
         for group in ([rest] if joint else [[a] for a in rest]) if rest else []:
             y = self.pooled(y, group)
         if prod(op.window) == 1:
@@ -107,9 +107,9 @@ class _View:
     def pooled(self, x: Value, dims: Sequence[Axis]) -> Value:
         """Return the largest elements, or the sums, of windows over some dims."""
         b, result = self.b, None
-        image = self.prepared(x, dims)
-        for tap in np.ndindex(*(a.window for a in dims)):
-            seen = self.at(image, dims, tap)
+        padded = self.prepared(x, dims)
+        for offset in np.ndindex(*(a.window for a in dims)):
+            seen = self.at(padded, dims, offset)
             if self.op.averages:
                 seen = b.convert(seen, self.compute)
                 result = seen if result is None else b.add(result, seen)
@@ -121,31 +121,31 @@ class _View:
     def chosen(self, x: Value, spatial: Sequence[Axis]) -> tuple[Value, Value]:
         """Return the largest elements and their positions."""
         b, best, index = self.b, None, None
-        image = self.prepared(x, spatial)
-        for tap in np.ndindex(*(a.window for a in spatial)):
-            seen, place = self.at(image, spatial, tap), self.place(spatial, tap, x.rank)
+        padded = self.prepared(x, spatial)
+        for offset in np.ndindex(*(a.window for a in spatial)):
+            seen, position = self.at(padded, spatial, offset), self.index(spatial, offset, x.rank)
             if best is None or index is None:
-                best, index = seen, b.expand(place, seen.shape)
+                best, index = seen, b.expand(position, seen.shape)
                 continue
             better = b.compare(T.AtenGtTensorOp, seen, best)
-            best, index = b.where(better, seen, best), b.where(better, place, index)
+            best, index = b.where(better, seen, best), b.where(better, position, index)
         assert best is not None
         assert index is not None
         return b.copy(best) if prod(self.op.window) == 1 else best, index
 
-    def place(self, spatial: Sequence[Axis], tap: Sequence[int], rank: int) -> Value:
-        """Return the position that each window sees at a tap, counted row by row."""
-        b, place, valid = self.b, None, []
+    def index(self, spatial: Sequence[Axis], offset: Sequence[int], rank: int) -> Value:
+        """Return the index, counted row by row, of one position of each window."""
+        b, position, valid = self.b, None, []
         kind = DataType.INT32 if prod(a.n for a in spatial) < 2**31 else DataType.INT64
         numbers = Positions(b, rank, kind)
-        for i, (a, t) in enumerate(zip(spatial, tap, strict=True)):
+        for i, (a, t) in enumerate(zip(spatial, offset, strict=True)):
             part = numbers.every(a.count, a.dim, t - a.before, a.stride)
             if a.before or a.behind:
                 if not self.blind:
                     valid.append(numbers.within(part, a.n))
                 part = numbers.clamped(part, 0, a.n - 1)
             part = numbers.scaled(part, prod(c.n for c in spatial[i + 1 :]))
-            place = part if place is None else b.add(place, part)
-        assert place is not None
+            position = part if position is None else b.add(position, part)
+        assert position is not None
         inside = both(b, valid)
-        return place if inside is None else b.where(inside, place, b.literal(-1, kind, ()))
+        return position if inside is None else b.where(inside, position, b.literal(-1, kind, ()))

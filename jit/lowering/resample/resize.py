@@ -1,10 +1,10 @@
 """Resizing by BILINEAR and NEAREST, and its gradient.
 
-Every element of the result is a weighted sum of a few elements, its taps, that lie next to each
-other: those around its position, or for the gradient those that it had a weight in.  Which they
-are, and their weights, follows from whole numbers that are computed where they are used
-(``resize_lines``).  All dims are read at once, by position, so that one dispatch does it
-whatever the layout and the factors.  NEAREST by whole factors repeats or leaves out elements.
+Every element of the result is a weighted sum of a few neighbouring elements: those around its
+position, or for the gradient those that it had a weight in.  Their indices and weights follow
+from integers that are computed where they are used (``resize_lines``).  All dims are gathered at
+once, so that one dispatch is enough for every layout and factor.  NEAREST by integer factors
+repeats or skips elements.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ....graph_api.ops.resample_fwd import ResampleFwd
 from ...emit.builder import Builder, T, Value
 from ...emit.dims import broadcast
 from ...emit.gather import standing_alone
-from .resize_lines import Line, Numbers, Table, Taps, ends, lines, users
+from .resize_lines import Line, Neighbours, Numbers, Table, ends, lines, users
 from .windows import Positions
 
 __all__ = ["lower_backward", "lower_forward"]
 
 Ints = tuple[int, ...]
 
-# With more of them, taps are a dim that is summed over: two dispatches, and code that stays short.
+# More neighbours become a dim that is summed over: two dispatches, and code that stays short.
 _UNROLLED = 36
 # On the CPU weights of the forward op are read from tables, of at most so many: where
 # nothing is read along single dims, one loop of all dims finds indices by division (measured: the
@@ -44,14 +44,14 @@ def lower_forward(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> 
     op, x = node.op, inputs["x"]
     assert isinstance(op, ResampleFwd)
     order = _order(x)
-    image = b.permute(x, order)
+    given = b.permute(x, order)
     changed = lines(op, x.shape, (*x.shape[:2], *op.size), order)
     if op.resample_mode is ResampleMode.NEAREST and all(a.whole for a in changed):
-        y = image if changed else b.copy(image)
+        y = given if changed else b.copy(given)
         for a in changed:
             y = _by_whole_factor(b, y, a)
     else:
-        y = _resized(b, image, changed, node.compute_data_type)
+        y = _resized(b, given, changed, node.compute_data_type)
     return {"y": b.permute(y, [order.index(axis) for axis in range(x.rank)])}
 
 
@@ -70,7 +70,7 @@ def lower_backward(
     if not changed:
         dx = b.copy(b.convert(given, compute))
     elif repeats:
-        dx = _joined(b, b.convert(given, compute), changed)
+        dx = _summed_copies(b, b.convert(given, compute), changed)
     elif prod(a.users for a in changed) > _UNROLLED:
         dx = _summed(b, standing_alone(b, given), changed, compute)
     else:
@@ -81,9 +81,9 @@ def lower_backward(
 
 
 def _order(x: Value) -> Ints:
-    """Return the order of dims to work in: that in memory, if spatial dims are one run there."""
-    places = [i for i, dim in enumerate(x.order) if dim >= 2]
-    run = bool(places) and places[-1] - places[0] == len(places) - 1
+    """Return the order of dims to work in: memory order, if spatial dims are adjacent there."""
+    positions = [i for i, dim in enumerate(x.order) if dim >= 2]
+    run = bool(positions) and positions[-1] - positions[0] == len(positions) - 1
     return x.order if run else tuple(range(x.rank))
 
 
@@ -95,7 +95,7 @@ def _resized(b: Builder, x: Value, changed: Sequence[Line], compute: DataType) -
         outs = [a.out for a in read]
         if read[0].nearest:
             run = _Run.of(x, read)
-            x = run.gathered(b, x, [ends(run.numbers(b, a), run.at(a), 0)[0] for a in read])
+            x = run.gather(b, x, [ends(run.numbers(b, a), run.at(a), 0)[0] for a in read])
         else:
             x = _added(b, x, read, outs, [2] * len(read), ends, compute)
     else:
@@ -114,7 +114,7 @@ def _by_whole_factor(b: Builder, x: Value, a: Line) -> Value:
     return b.reshape(x, (*before[:-1], a.out, *behind))
 
 
-def _joined(b: Builder, dy: Value, changed: Sequence[Line]) -> Value:
+def _summed_copies(b: Builder, dy: Value, changed: Sequence[Line]) -> Value:
     """Return the sums of elements that are copies of one."""
     shape, copies = list(dy.shape), []
     for i, a in enumerate(sorted(changed, key=lambda a: a.dim)):
@@ -127,9 +127,9 @@ def _joined(b: Builder, dy: Value, changed: Sequence[Line]) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Neighbouring dims that are read by position: some lines, and what lies between them.
+    """Adjacent dims that are gathered by index: some lines, and the dims between them.
 
-    ``own`` says how many dims the places of a line have: one, or two with all its taps.
+    ``own`` is the number of dims of a line's indices: one, or two with all its neighbours.
     """
 
     first: int
@@ -145,7 +145,7 @@ class _Run:
 
     @property
     def rank(self) -> int:
-        """How many dims places have."""
+        """The rank of the indices."""
         return len(self.extents) + len(self.lines) * (self.own - 1)
 
     def at(self, a: Line) -> int:
@@ -154,12 +154,12 @@ class _Run:
         return a.dim - self.first + before * (self.own - 1)
 
     def numbers(self, b: Builder, a: Line) -> Numbers:
-        """Return the numbers of a line, shaped as places are."""
+        """Return the numbers of a line, shaped as the indices."""
         return Numbers(b, self.rank, a)
 
-    def gathered(self, b: Builder, x: Value, places: Sequence[Value]) -> Value:
-        """Return x at places of the lines' dims, the others as they are."""
-        by_dim = {a.dim: place for a, place in zip(self.lines, places, strict=True)}
+    def gather(self, b: Builder, x: Value, positions: Sequence[Value]) -> Value:
+        """Return x at indices of the lines' dims, the others as they are."""
+        by_dim = {a.dim: position for a, position in zip(self.lines, positions, strict=True)}
         indices = []
         for dim, extent in enumerate(self.extents, self.first):
             if dim not in by_dim:
@@ -182,15 +182,21 @@ def _added(
     read: Sequence[Line],
     extents: Sequence[int],
     counts: Sequence[int],
-    find: Taps,
+    find: Neighbours,
     compute: DataType,
 ) -> Value:
-    """Return the weighted sums, with a term for each tap."""
+    """Return the weighted sums, with a term for each neighbour."""
     run, total = _Run.of(x, read), None
-    for taps in np.ndindex(*counts):
-        found = [find(run.numbers(b, a), run.at(a), tap) for a, tap in zip(read, taps, strict=True)]
-        shares = [_share(b, x.rank, a, find, tap) for a, tap in zip(read, taps, strict=True)]
-        term = b.convert(run.gathered(b, x, [place for place, _ in found]), compute)
+    for neighbours in np.ndindex(*counts):
+        found = [
+            find(run.numbers(b, a), run.at(a), neighbour)
+            for a, neighbour in zip(read, neighbours, strict=True)
+        ]
+        shares = [
+            _share(b, x.rank, a, find, neighbour)
+            for a, neighbour in zip(read, neighbours, strict=True)
+        ]
+        term = b.convert(run.gather(b, x, [position for position, _ in found]), compute)
         term = _weighted(b, term, read, shares, masked=find is users)
         total = term if total is None else b.add(total, term)
     assert total is not None
@@ -198,27 +204,27 @@ def _added(
 
 
 def _summed(b: Builder, dy: Value, changed: Sequence[Line], compute: DataType) -> Value:
-    """Return the gradient's sums, over a dim of taps behind each dim that is read."""
+    """Return the gradient's sums, over a dim of neighbours after each dim that is read."""
     read = sorted(changed, key=lambda a: a.dim)
     run, extents = _Run.of(dy, read, own=2), list(dy.shape)
     at = [a.dim + i for i, a in enumerate(read)]
-    for a, place in zip(read, at, strict=True):
-        extents[place : place + 1] = [a.n, a.users]
-    places = [users(run.numbers(b, a), run.at(a), None)[0] for a in read]
+    for a, position in zip(read, at, strict=True):
+        extents[position : position + 1] = [a.n, a.users]
+    positions = [users(run.numbers(b, a), run.at(a), None)[0] for a in read]
     rank = len(extents)
     shares = [users(Numbers(b, rank, a), i, None)[1] for a, i in zip(read, at, strict=True)]
-    seen = b.convert(run.gathered(b, dy, places), compute)
+    seen = b.convert(run.gather(b, dy, positions), compute)
     parts = _weighted(b, seen, read, shares, masked=True)
-    taps = [place + 1 for place in at]
-    left = [d for i, d in enumerate(extents) if i not in taps]
-    return b.call(T.AtenSumDimIntListOp, left, compute, parts, taps, False, None)
+    neighbours = [position + 1 for position in at]
+    left = [d for i, d in enumerate(extents) if i not in neighbours]
+    return b.call(T.AtenSumDimIntListOp, left, compute, parts, neighbours, False, None)
 
 
-def _share(b: Builder, rank: int, a: Line, find: Taps, tap: int) -> Value | Table:
-    """Return the weights of a tap: in units, or as a table for the code."""
+def _share(b: Builder, rank: int, a: Line, find: Neighbours, neighbour: int) -> Value | Table:
+    """Return the weights of a neighbour: in units, or as a constant table."""
     if find is users or not b.target.is_cpu or a.out > _TABLE:
-        return find(Numbers(b, rank, a), a.dim, tap)[1]
-    table = a.end_weights(tap)
+        return find(Numbers(b, rank, a), a.dim, neighbour)[1]
+    table = a.end_weights(neighbour)
     return table.reshape([table.size if i == a.dim else 1 for i in range(rank)])
 
 

@@ -1,7 +1,7 @@
-"""Where the elements of a resized dim lie, in whole numbers.
+"""Sampling positions of a resized dim, in integer arithmetic.
 
-Element o of the result lies at ``(step · o + start) / unit`` of the image.  Nothing is rounded, so
-that neither ties nor long dims go wrong, and weights are counted in units: ``unit`` is all.
+Element o of the result is sampled at ``(step · o + start) / unit`` of the input.  Nothing is
+rounded, so that ties and long dims are exact; weights are counted in units, ``unit`` being 1.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ....graph_api.ops.resample_fwd import ResampleOp
 from ...emit.builder import Builder, T, Value
 from .windows import Positions
 
-__all__ = ["Line", "Numbers", "Table", "Taps", "ends", "lines", "users"]
+__all__ = ["Line", "Neighbours", "Numbers", "Table", "ends", "lines", "users"]
 
 Ints = tuple[int, ...]
-Whole = np.ndarray[tuple[int], np.dtype[np.int64]]
+Integers = np.ndarray[tuple[int], np.dtype[np.int64]]
 Table = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
@@ -30,7 +30,7 @@ Table = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 class Line:
     """One dim: ``out`` elements of the result, at ``(step · o + start) / unit`` of ``n`` elements.
 
-    ``dim`` is its place in memory order.  For NEAREST the position, rounded down, is the element.
+    ``dim`` is its index in memory order.  For NEAREST the position, rounded down, is the element.
     """
 
     dim: int
@@ -43,12 +43,12 @@ class Line:
 
     @property
     def top(self) -> int:
-        """The position of the image's last element, in units."""
+        """The position of the input's last element, in units."""
         return (self.n - 1) * self.unit
 
     @cached_property
-    def _positions(self) -> Whole:
-        """Where the result's elements are taken, in units."""
+    def _positions(self) -> Integers:
+        """Where the result's elements are sampled, in units."""
         at = np.arange(self.out, dtype=np.int64) * self.step + self.start
         return at // self.unit * self.unit if self.nearest else at.clip(0, self.top)
 
@@ -68,26 +68,26 @@ class Line:
 
     @cached_property
     def users(self) -> int:
-        """How many elements of the result use an element of the image, at most."""
+        """How many elements of the result use an element of the input, at most."""
         here = np.arange(self.n, dtype=np.int64) * self.unit
         first = np.searchsorted(self._positions, here - self.unit, side="right")
         behind = np.searchsorted(self._positions, here + self.unit, side="left")
         return int((behind - first).max())
 
-    def end_weights(self, tap: int) -> Table:
+    def end_weights(self, neighbour: int) -> Table:
         """Return the weights of ``ends`` of BILINEAR, for each element of the result."""
         low = np.minimum(self._positions // self.unit, self.n - 2)
         beyond = self._positions - low * self.unit
-        weights: Table = (beyond if tap else self.unit - beyond) / self.unit
+        weights: Table = (beyond if neighbour else self.unit - beyond) / self.unit
         return weights
 
 
-def lines(op: ResampleOp, image: Sequence[int], result: Sequence[int], order: Ints) -> list[Line]:
-    """Return the dims whose extents change, of images whose dims are seen in ``order``."""
+def lines(op: ResampleOp, x: Sequence[int], result: Sequence[int], order: Ints) -> list[Line]:
+    """Return the dims whose extents change, of inputs whose dims are permuted to ``order``."""
     return [
-        _line(op, order.index(dim), image[dim], result[dim])
-        for dim in range(2, len(image))
-        if image[dim] != result[dim]
+        _line(op, order.index(dim), x[dim], result[dim])
+        for dim in range(2, len(x))
+        if x[dim] != result[dim]
     ]
 
 
@@ -106,7 +106,7 @@ def _line(op: ResampleOp, dim: int, n: int, out: int) -> Line:
 
 
 class Numbers:
-    """Whole numbers of one dim, in a frame of ``rank`` dims."""
+    """Integers along one of ``rank`` dims."""
 
     def __init__(self, b: Builder, rank: int, line: Line) -> None:
         extent = max((line.out + line.users) * line.step, (line.n + 1) * line.unit + line.step)
@@ -134,13 +134,13 @@ class Numbers:
         return self.b.convert(share, compute)
 
 
-Taps = Callable[[Numbers, int, int | None], tuple[Value, Value]]
-"""From numbers, the dim that is the line's, and which tap (None: all, in the dim behind it) to
-the places of the elements that are read, and their weights in units."""
+Neighbours = Callable[[Numbers, int, int | None], tuple[Value, Value]]
+"""From numbers, the line's dim, and which neighbour (None: all, in the dim after it) to the
+indices of the elements that are read, and their weights in units."""
 
 
-def ends(of: Numbers, at: int, tap: int | None) -> tuple[Value, Value]:
-    """Return the lower (tap 0) or upper (1) element around the result's positions; the nearest."""
+def ends(of: Numbers, at: int, neighbour: int | None) -> tuple[Value, Value]:
+    """Return the lower (0) or upper (1) element around the result's positions; or the nearest."""
     b, a, numbers = of.b, of.line, of.positions
     position = of.run(a.out, at, a.start, a.step)
     if a.nearest:
@@ -148,18 +148,18 @@ def ends(of: Numbers, at: int, tap: int | None) -> tuple[Value, Value]:
     position = numbers.clamped(position, 0, a.top)
     low = numbers.clamped(numbers.divided(position, a.unit), 0, a.n - 2)
     beyond = b.sub(position, numbers.scaled(low, a.unit))
-    if tap:
+    if neighbour:
         return b.add(low, of.literal(1)), beyond
     return low, b.sub(of.literal(a.unit), beyond)
 
 
-def users(of: Numbers, at: int, tap: int | None) -> tuple[Value, Value]:
-    """Return the elements of the result that use each element of the image.
+def users(of: Numbers, at: int, neighbour: int | None) -> tuple[Value, Value]:
+    """Return the elements of the result that use each element of the input.
 
-    They follow each other from the first one that may; what is behind the last one has no weight.
+    They are consecutive from the first candidate on; those after the last one have no weight.
     """
     b, a, numbers = of.b, of.line, of.positions
-    place = of.run(a.users, at + 1, 0, 1) if tap is None else of.literal(tap)
+    index = of.run(a.users, at + 1, 0, 1) if neighbour is None else of.literal(neighbour)
     first = of.run(a.n, at, 0, 0)
     if a.step:
         # The least o with step · o + start > unit · (i - 1), or for NEAREST ≥ unit · i.
@@ -167,11 +167,11 @@ def users(of: Numbers, at: int, tap: int | None) -> tuple[Value, Value]:
         bound = of.run(a.n, at, ahead - a.start, a.unit)
         bound = numbers.clamped(bound, 0, a.n * a.unit + a.step + abs(a.start))
         first = numbers.divided(bound, a.step)
-    place = b.add(first, place)
-    inside = numbers.clamped(place, 0, a.out - 1)
+    index = b.add(first, index)
+    inside = numbers.clamped(index, 0, a.out - 1)
     position = b.unary(T.AtenMulScalarOp, inside, a.step)
     position = b.add(position, of.literal(a.start)) if a.start else position
-    used = numbers.within(place, a.out)
+    used = numbers.within(index, a.out)
     if a.nearest:
         taken = numbers.divided(position, a.unit)
         used = b.compare(

@@ -1,7 +1,7 @@
 """Windows of pooling: which positions they cover.
 
-Positions are computed where they are used, from the number of the element: a table of them would
-be read from memory.
+Positions are computed where they are used, from the element's index: a table of them would be
+read from memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Ints = tuple[int, ...]
 class Axis:
     """A spatial dim of ``n`` elements: ``count`` windows of extent ``window``, ``stride`` apart.
 
-    The first window begins ``before`` positions in front of the image; ``dim`` is the dim's place.
+    The first window begins ``before`` positions before the input; ``dim`` counts in memory order.
     """
 
     dim: int
@@ -36,21 +36,21 @@ class Axis:
 
     @property
     def behind(self) -> int:
-        """How many positions behind the image the last window sees."""
+        """How many positions after the input the last window covers."""
         return max((self.count - 1) * self.stride - self.before + self.window - self.n, 0)
 
 
-def axes(op: ResampleOp, image: Sequence[int], order: Ints) -> tuple[Axis, ...]:
-    """Return the spatial dims of an image (N, C, spatial...) that is seen in memory order."""
-    counts = op.extents(tuple(image[2:]))
+def axes(op: ResampleOp, dims: Sequence[int], order: Ints) -> tuple[Axis, ...]:
+    """Return the spatial dims of an input (N, C, spatial...) that is permuted to memory order."""
+    counts = op.extents(tuple(dims[2:]))
     return tuple(
-        Axis(order.index(dim), image[dim], op.window[i], op.stride[i], op.pre_padding[i], counts[i])
-        for i, dim in enumerate(range(2, len(image)))
+        Axis(order.index(dim), dims[dim], op.window[i], op.stride[i], op.pre_padding[i], counts[i])
+        for i, dim in enumerate(range(2, len(dims)))
     )
 
 
 class Positions:
-    """Whole numbers along one dim, with extent 1 in all others."""
+    """Integers along one dim, with extent 1 in all others."""
 
     def __init__(self, b: Builder, rank: int, kind: DataType) -> None:
         self.b, self.rank, self.kind = b, rank, kind
