@@ -1,4 +1,4 @@
-"""Buckets: the few sizes that those of a dynamic dim are rounded up to."""
+"""Buckets: the few sizes to which the sizes of a dynamic dim are rounded up."""
 
 from __future__ import annotations
 

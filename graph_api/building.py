@@ -37,7 +37,7 @@ class Node:
 
 
 class GraphBuilder(OpMethods):
-    """What is added to a graph: the part of `Graph` that needs nothing of what is made of it."""
+    """The part of `Graph` that adds tensors and nodes, without freezing or building."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class GraphBuilder(OpMethods):
         Parameters
         ----------
         name : str
-            What messages, files and ``Plan.with_sizes`` call it.
+            Its name in messages, files and ``Plan.with_sizes``.
         range : tuple of int
             Smallest and largest size, both included.
         example : int, optional
@@ -86,7 +86,7 @@ class GraphBuilder(OpMethods):
         Raises
         ------
         GraphError
-            For a name that is taken, and a range or example that makes no sense (DYN-01).
+            For a name that is in use, and an invalid range or example (DYN-01).
 
         Examples
         --------
@@ -240,7 +240,7 @@ class GraphBuilder(OpMethods):
         compute: DataType | str = DataType.UNSET,
         name: str = "",
     ) -> dict[str, Tensor]:
-        """Add an op; what all op methods call.
+        """Add an op; all op methods call it.
 
         Parameters
         ----------
@@ -308,7 +308,7 @@ class GraphBuilder(OpMethods):
 
     @property
     def preferred_engine_id(self) -> int | None:
-        """hipDNN's id of the engine to take if it serves the graph; set it before ``freeze``."""
+        """hipDNN's id of the preferred engine, used if it serves; set it before ``freeze``."""
         return self._preferred_engine_id
 
     @preferred_engine_id.setter

@@ -1,7 +1,7 @@
 """Extents that are only known at execution.
 
-A graph is described, checked and inferred with an example of each; which extents of other tensors
-follow them is found by inferring the graph for further sizes, so that no op needs to know of it.
+A graph is described, checked and inferred with an example size of each.  Inferring the graph for
+further sizes shows which extents of other tensors follow them, so that ops need no code for it.
 """
 
 from __future__ import annotations

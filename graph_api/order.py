@@ -23,7 +23,7 @@ def topological(nodes: Sequence[Node]) -> tuple[list[Node], list[Node]]:
     ]
     order = _sorted(sources, lambda i: i)
     stuck = set(range(len(nodes))).difference(order)
-    while True:  # what merely waits for a cycle is not part of it
+    while True:  # a node that only depends on a cycle is not part of it
         feeding = {source for i in stuck for source in sources[i]}
         if stuck <= feeding:
             return [nodes[i] for i in order], [nodes[i] for i in sorted(stuck)]
@@ -31,7 +31,7 @@ def topological(nodes: Sequence[Node]) -> tuple[list[Node], list[Node]]:
 
 
 def _sorted(sources: Sequence[Iterable[int]], rank: Callable[[int], int]) -> list[int]:
-    """Return indices, sources first and low ranks next, without those that a cycle holds up."""
+    """Return indices, sources first and low ranks next, without those that depend on a cycle."""
     waiting = {i: set(s) for i, s in enumerate(sources)}
     consumers: dict[int, list[int]] = {}
     for i, needed in waiting.items():
@@ -52,7 +52,7 @@ def _sorted(sources: Sequence[Iterable[int]], rank: Callable[[int], int]) -> lis
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A node as the canonical order sees it: what it computes, and tensor keys by port."""
+    """A node for the canonical order: what it computes, and tensor keys by port."""
 
     text: str
     inputs: Mapping[str, int]

@@ -1,8 +1,8 @@
 """The same graph for other dims and strides of its inputs and outputs.
 
-What follows from them (virtual tensors, results that were not given, parameters that were
-shorthand) is inferred anew from the ops as they were written, so that every rule is checked for
-the new dims as for a graph that had been built with them.
+Everything that depends on them (virtual tensors, inferred results, shorthand parameters) is
+inferred anew from the ops as they were given, so that every rule is checked for the new dims as
+for a graph that was built with them.
 """
 
 from __future__ import annotations

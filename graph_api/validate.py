@@ -54,7 +54,7 @@ RULES: dict[str, str] = {
 
 @dataclass(slots=True)
 class Resolution:
-    """What was found out about a graph.
+    """The result of resolving a graph.
 
     ``nodes`` have producers first, and otherwise the order of adding; ``views`` holds what is
     known of each tensor; ``ops`` and ``compute`` hold each node's resolved op and compute type.

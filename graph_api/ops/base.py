@@ -56,7 +56,7 @@ def variadic(port: str, tensors: Iterable[Tensor]) -> dict[str, Tensor]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PortView:
-    """What a rule may know of the tensor at a port; ``dims`` is None while it is unknown."""
+    """What rules may read of the tensor at a port; ``dims`` is None while it is unknown."""
 
     data_type: DataType
     dims: Ints | None
@@ -70,7 +70,8 @@ class Inferred:
     """What an op infers for one of its outputs; None leaves the framework's default.
 
     The default strides are those of the memory order of ``like`` (a port), else contiguous; the
-    default data type is the graph's intermediate or I/O type.  A type given for the tensor wins.
+    default data type is the graph's intermediate or I/O type.  A tensor's own
+    type takes precedence.
     """
 
     dims: Ints
@@ -113,12 +114,12 @@ class Ports:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Axis:
-    """A dynamic dim of an operand, with what surrounds the node; the argument of `Op.follows`.
+    """A dynamic dim of an operand, with the node's context; the argument of `Op.follows`.
 
     Attributes
     ----------
     port, axis : str, int
-        The operand, and the number of the dim.
+        The operand, and the index of the dim.
     dims, marks : mapping of port to tuple
         Dims of all connected ports, and the names of those that are dynamic (``""`` for others).
     results : tuple of str
@@ -167,11 +168,11 @@ class Match:
     Attributes
     ----------
     priority : int
-        The node of the highest one stands for the graph.
+        The node with the highest one represents the graph.
     name : str
         hipDNN's name of the op in rules, where it is not ``NAME``.
     criteria : tuple of (str, str)
-        Name of a criterion and the parameter of ours that it compares.
+        Name of a criterion and the op's parameter that it compares.
     ports : tuple of str
         Inputs in hipDNN's order, where that is not the order of ``INPUTS``.
     """
@@ -194,7 +195,7 @@ class Op:
     TYPE_NAME : the node's type in graph JSON, and the name of its table in FlatBuffers.
     WIRE_CODE : number of the node's type in hipDNN's FlatBuffers schema (union
         ``NodeAttributes``, where 0 is NONE); None where hipDNN has no such node.
-    FIELDS : how ports and parameters are written down, in the order of the table's slots.
+    FIELDS : how ports and parameters are encoded, in the order of the table's slots.
     COSTS : whether the table ends in formulas for the cost of the op, for hipDNN's own use.
     LIKE : output port -> input port whose memory order the output takes by default.
     MATCH : how hipDNN's engine override rules describe the op; None where they have no rule.
@@ -212,12 +213,12 @@ class Op:
     MATCH: ClassVar[Match | None] = None
 
     def title(self) -> str:
-        """Return what listings and drawings call the op: its name, and its mode if it has one."""
+        """Return the op's title in listings and drawings: its name, and its mode if it has one."""
         mode = getattr(self, "mode", None)
         return self.NAME if mode is None else f"{self.NAME} {mode.name}"
 
     def computes(self) -> bool:
-        """Whether there is arithmetic, which BOOLEAN cannot be the type of."""
+        """Whether there is arithmetic, for which the compute type cannot be BOOLEAN."""
         return True
 
     def resolve(self, t: Ports) -> Self:
@@ -232,7 +233,7 @@ class Op:
         yield from ()
 
     def infer(self, t: Ports) -> Mapping[str, Inferred]:
-        """Return what follows for each connected output."""
+        """Return what is inferred for each connected output."""
         raise NotImplementedError
 
     def settle(self, t: Ports) -> Self:
@@ -253,8 +254,8 @@ class Op:
 
         Notes
         -----
-        Called on the op as it was given, before ``resolve``.  To be overridden by ops that have
-        results whose dims do not follow from the operands.
+        Called on the op as it was given, before ``resolve``.  Ops with results whose
+        dims do not follow from the operands override it.
         """
         return self, {}
 
@@ -262,7 +263,7 @@ class Op:
         """Return where entries along an axis of an operand show in the results.
 
         Entries at the end of an axis may be added where each result entry comes from the operand
-        entries of the same position alone.  None for an op of which that is not known.
+        entries of the same position alone.  None for an op for which that is not known.
         """
         return None
 

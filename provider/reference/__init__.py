@@ -178,7 +178,7 @@ def _results(
 
 def _given(array: Array, spec: TensorSpec) -> Array:
     if tuple(array.shape) != spec.dims:
-        raise ValueError(f"{spec.label} has dims {tuple(array.shape)}, the graph says {spec.dims}")
+        raise ValueError(f"{spec.label} has dims {tuple(array.shape)}, the graph has {spec.dims}")
     return widen(array, spec.data_type)
 
 
@@ -239,8 +239,8 @@ def _converted(value: _Value, data_type: DataType) -> _Value:
     if not value.error.any():
         return _Value(array, _NO_ERROR)
     low, high = _ends(value, data_type)
-    middle = array.astype(np.float64)
-    return _Value(array, np.maximum(high - middle, middle - low))
+    center = array.astype(np.float64)
+    return _Value(array, np.maximum(high - center, center - low))
 
 
 def _ends(value: _Value, data_type: DataType) -> tuple[Array, Array]:

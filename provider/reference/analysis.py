@@ -19,8 +19,8 @@ __all__ = [
     "accumulated",
     "bilinear",
     "bilinear_bound",
+    "exact_matmul",
     "growth",
-    "product",
     "rounding",
     "scaled_domain",
     "sum_range",
@@ -43,7 +43,7 @@ def rounding(array: Array, error: Array, data_type: DataType) -> Array:
 
 
 def growth(n: int) -> float:
-    """Return by how many units of roundoff a sum of ``n`` products may be off, at most.
+    """Return how many units of roundoff a sum of ``n`` products may be off, at most.
 
     The error of a sum in unknown order is at most ``n`` units of Σ|x·w|; with rounding errors of
     random sign it stays below ``λ·√n`` with probability 1 - 2·exp(-λ²/2) (Higham and Mary, 2019).
@@ -85,11 +85,11 @@ def bilinear_bound(
     return bound
 
 
-def product(a: Array, b: Array) -> Array:
-    """Return ``a @ b``; int64 operands exactly (modulo 2^64), by way of float64 where that is."""
+def exact_matmul(a: Array, b: Array) -> Array:
+    """Return ``a @ b``; int64 operands exactly (modulo 2^64), through float64 where it is exact."""
     if a.dtype.kind != "i":
         return np.matmul(a, b)
-    # BLAS knows no integers, but below 2^53 float64 sums of integers are exact.
+    # BLAS has no integers, but below 2^53 float64 sums of integers are exact.
     largest = [max(abs(int(x.min())), abs(int(x.max()))) for x in (a, b)]
     if largest[0] * largest[1] * a.shape[-1] < 2**53:
         return np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
@@ -118,8 +118,8 @@ def sum_range(n: int, ctx: Context, port: str, *, factors: int) -> tuple[int, in
 def scaled_domain(n: int, port: str, whole: str, ctx: Context) -> Domain:
     """Return the values of an operand: one has the range ±1, the other is scaled by the depth.
 
-    Results are then about as large as the operand ``whole``, whatever number n of products an
-    element is the sum of.
+    Results are then about as large as the operand ``whole``, for every number n of products in an
+    element's sum.
     """
     top = 1.0 if port == whole else min(1.0, 3.0 / n**0.5)
     return Domain(low=-top, high=top, ints=sum_range(n, ctx, port, factors=2))
@@ -142,7 +142,7 @@ def bilinear(
     result : str
         Port of the result.
     terms : callable
-        How many products an element of the result is the sum of, at most, from (op, context).
+        The number of products in an element's sum, at most, from (op, context).
     """
     first, second = operands
 

@@ -16,8 +16,8 @@ Dims = tuple[int, ...]
 
 def _repeated(scale: Array, dims: Dims) -> Array:
     scale = np.asarray(scale)
-    places = [np.arange(m) // (m // n) for m, n in zip(dims, scale.shape, strict=True)]
-    return scale[np.ix_(*places)]
+    indices = [np.arange(m) // (m // n) for m, n in zip(dims, scale.shape, strict=True)]
+    return scale[np.ix_(*indices)]
 
 
 def evaluate(op: BlockScaleDequantize, inputs: Arrays, ctx: Context) -> Arrays:
@@ -28,7 +28,7 @@ def evaluate(op: BlockScaleDequantize, inputs: Arrays, ctx: Context) -> Arrays:
 def bound(
     op: BlockScaleDequantize, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Context
 ) -> Arrays:
-    """One correctly rounded product, and what the operands are off by."""
+    """One correctly rounded product, plus the errors of the operands."""
     x, scale = np.abs(inputs["x"]), np.abs(_repeated(inputs["scale"], inputs["x"].shape))
     of_x = np.broadcast_to(errors["x"], x.shape)
     of_scale = np.broadcast_to(errors["scale"], inputs["scale"].shape)

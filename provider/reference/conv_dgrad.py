@@ -9,7 +9,7 @@ import numpy as np
 
 from ...graph_api.enums import ConvMode
 from ...graph_api.ops.conv_dgrad import ConvDgrad
-from .analysis import bilinear, product
+from .analysis import bilinear, exact_matmul
 from .base import Context
 from .convert import Array
 
@@ -38,7 +38,7 @@ def _scatter(op: ConvDgrad, dy: Array, w: Array, ctx: Context) -> Array:
         )
         at: tuple[Any, ...] = (..., *offset)
         filter_ = np.swapaxes(w[at], 1, 2)
-        dx[window] += product(filter_[None], dy).reshape(*dims[:2], *extents)
+        dx[window] += exact_matmul(filter_[None], dy).reshape(*dims[:2], *extents)
     inner: tuple[Any, ...] = tuple(
         slice(pre, pre + n) for n, (pre, _) in zip(dims[2:], paddings, strict=True)
     )
@@ -47,7 +47,7 @@ def _scatter(op: ConvDgrad, dy: Array, w: Array, ctx: Context) -> Array:
 
 
 def _terms(op: ConvDgrad, ctx: Context) -> int:
-    """Return how many products an element of dx is the sum of, at most.
+    """Return the number of products in the sum of an element of dx, at most.
 
     In each dim the filter elements that meet an element of dx are
     ``stride / gcd(stride, dilation)`` apart.

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...graph_api.enums import ConvMode
 from ...graph_api.ops.conv_fprop import ConvFprop
-from .analysis import bilinear, product
+from .analysis import bilinear, exact_matmul
 from .base import Context
 from .convert import Array
 
@@ -31,7 +31,7 @@ def _convolve(op: ConvFprop, x: Array, w: Array, ctx: Context) -> Array:
             for t, n, s, d in zip(offset, extents, op.stride, op.dilation, strict=True)
         )
         seen = x[(..., *window)].reshape(*x.shape[:3], -1)
-        y += product(w[(None, ..., *offset)], seen)
+        y += exact_matmul(w[(None, ..., *offset)], seen)
     return y.reshape(y.shape[0], -1, *extents)
 
 

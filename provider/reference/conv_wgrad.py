@@ -6,7 +6,7 @@ import numpy as np
 
 from ...graph_api.enums import ConvMode
 from ...graph_api.ops.conv_wgrad import ConvWgrad
-from .analysis import bilinear, product
+from .analysis import bilinear, exact_matmul
 from .base import Context
 from .convert import Array
 
@@ -37,7 +37,7 @@ def _correlate(op: ConvWgrad, x: Array, dy: Array, ctx: Context) -> Array:
     patches = patches.reshape(batch, groups, channels * int(np.prod(filter_size)), -1)
     columns = patches.transpose(1, 0, 3, 2).reshape(groups, -1, patches.shape[2])
     rows = dy.reshape(batch, groups, filters // groups, -1).transpose(1, 2, 0, 3)
-    dw = product(rows.reshape(groups, filters // groups, -1), columns).reshape(dims)
+    dw = exact_matmul(rows.reshape(groups, filters // groups, -1), columns).reshape(dims)
     if op.conv_mode is ConvMode.CONVOLUTION:
         return np.flip(dw, axis=tuple(range(2, dw.ndim)))
     return dw

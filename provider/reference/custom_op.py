@@ -53,7 +53,7 @@ def bound(op: CustomOp, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Co
     """Return how far results move when every input is off by its error and one rounding.
 
     The steps of the code are not known here.  Code that is backward stable is as good as exact
-    code on inputs that are rounded a little differently, so the function itself tells how much
+    code on inputs that are rounded a little differently, so the function itself shows how much
     that may be: the largest change of some disturbances, at least their mean, with a margin.
     """
     specs = [*ctx.inputs.values(), *ctx.outputs.values()]

@@ -1,4 +1,4 @@
-"""Buffers for a graph: random inputs that suit it, and outputs full of poison."""
+"""Buffers for a graph: random inputs within its domain, and outputs filled with a poison value."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _POISON = {
 
 
 def _buffer(spec: TensorSpec) -> Array:
-    """Return memory for a tensor, full of poison, seen with its dims and strides."""
+    """Return poisoned memory for a tensor, as an array of its dims and strides."""
     dtype = numpy_dtype(spec.data_type)
     elements = spec.layout.span + _GUARD
     raw = np.empty(elements * dtype.itemsize + ALIGNMENT, dtype=np.uint8)
@@ -163,9 +163,9 @@ def _is_finite(frozen: FrozenGraph, inputs: Mapping[int, Array]) -> bool:
 
 def _draw(frozen: FrozenGraph, domains: Mapping[int, Domain], seed: int) -> dict[int, Array]:
     arrays = {}
-    for place, uid in enumerate(frozen.inputs):
+    for number, uid in enumerate(frozen.inputs):
         spec, domain = frozen.spec(uid), domains[uid]
-        rng = np.random.default_rng([seed, place])
+        rng = np.random.default_rng([seed, number])
         array = _buffer(spec)
         # A broadcast tensor has one element in memory for many logical ones.
         shared = tuple(slice(1) if s == 0 else slice(None) for s in spec.strides)

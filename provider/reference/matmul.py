@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...graph_api.ops.matmul import Matmul
-from .analysis import bilinear, product
+from .analysis import bilinear, exact_matmul
 from .base import Context
 from .convert import Array
 
@@ -14,7 +14,7 @@ def _multiply(op: Matmul, a: Array, b: Array, ctx: Context) -> Array:
     for axis, (m, n) in enumerate(zip(a.shape[:-2], b.shape[:-2], strict=True)):
         # hipDNN: operand index = result index // (result extent // operand extent).
         a, b = a.repeat(max(m, n) // m, axis), b.repeat(max(m, n) // n, axis)
-    return product(a, b)
+    return exact_matmul(a, b)
 
 
 def _terms(op: Matmul, ctx: Context) -> int:

@@ -1,4 +1,4 @@
-"""Rows times the weights of their experts: where each row comes from, then one product a row."""
+"""Rows times the weights of their experts: the source of each row, then one matmul per row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from ...graph_api.enums import MoeGroupedMatmulMode as Mode
 from ...graph_api.ops.moe_grouped_matmul import MoeGroupedMatmul
-from .analysis import bilinear_bound, product, scaled_domain
+from .analysis import bilinear_bound, exact_matmul, scaled_domain
 from .base import Arrays, Context, Domain, Reference
 from .convert import Array
 
@@ -27,22 +27,22 @@ def _routes(op: MoeGroupedMatmul, inputs: Arrays, rows: int) -> list[tuple[int, 
     tokens = inputs["token"].shape[1]
     found = [(0, -1)] * rows
     index = inputs["token_index"].ravel() if "token_index" in inputs else np.arange(tokens)
-    for r in reversed(range(min(rows, len(index)))):  # of two for one place the first stays
+    for r in reversed(range(min(rows, len(index)))):  # of two for one row the first stays
         expert = expert_of(r, offsets, experts)
         if op.mode is not Mode.SCATTER:
             found[r] = (int(np.clip(index[r], 0, tokens - 1)), expert)
         elif expert >= 0:
-            place = int(index[r]) * op.top_k + int(inputs["token_ks"].ravel()[r])
-            if 0 <= place < rows:
-                found[place] = (r, expert)
+            target = int(index[r]) * op.top_k + int(inputs["token_ks"].ravel()[r])
+            if 0 <= target < rows:
+                found[target] = (r, expert)
     return found
 
 
 def _apply(routes: list[tuple[int, int]], token: Array, weight: Array) -> Array:
     result = np.zeros((1, len(routes), weight.shape[2]), dtype=token.dtype)
-    for place, (source, expert) in enumerate(routes):
+    for row, (source, expert) in enumerate(routes):
         if expert >= 0:
-            result[0, place] = product(token[0, source : source + 1], weight[expert])[0]
+            result[0, row] = exact_matmul(token[0, source : source + 1], weight[expert])[0]
     return result
 
 

@@ -23,8 +23,8 @@ def moving(move: Move) -> Reference:
         return {"y": move(op, inputs, ctx, False)}
 
     def bound(op: Any, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Context) -> Arrays:
-        spread = {port: np.broadcast_to(errors[port], a.shape) for port, a in inputs.items()}
-        return {"y": move(op, spread, ctx, True)}
+        broadcast = {port: np.broadcast_to(errors[port], a.shape) for port, a in inputs.items()}
+        return {"y": move(op, broadcast, ctx, True)}
 
     return Reference(
         evaluate=evaluate,

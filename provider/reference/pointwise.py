@@ -379,7 +379,7 @@ def _jump(points: Sequence[Array], xs: list[Array], es: list[Array], y: Array) -
 
 
 def _range_points(x: Array, e: Array) -> list[Array]:
-    """Return the ends of ``x ± e``, and 0 where it lies inside: modes bend and jump there."""
+    """Return the ends of ``x ± e``, and 0 where it is inside: modes bend and jump there."""
     if not e.any():
         return [x]
     points = [x - e, x + e]
@@ -414,7 +414,7 @@ def domain(op: Pointwise, port: str, ctx: Context) -> Domain:
         return replace(found, low=max(-1.5 * 2.0**7, -most), high=high)
     if op.mode is not _P.RELU_FWD:
         return found
-    # The clips lie inside the values.
+    # The clips are inside the values.
     low, high = op.relu_lower_clip or 0.0, op.relu_upper_clip or 0.0
     return replace(found, low=min(found.low, low - 2), high=max(found.high, high + 2))
 

@@ -1,4 +1,4 @@
-"""Reductions: every mode works on rows, the reduced elements lying side by side."""
+"""Reductions: every mode works on rows, the reduced elements contiguous."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _axes(ctx: Context) -> Dims:
 
 
 def _rows(x: Array, ctx: Context) -> Array:
-    """Return (kept..., n), contiguous, so that NumPy adds in pairs."""
+    """Return (kept..., n), contiguous, so that NumPy adds pairwise."""
     axes = _axes(ctx)
     moved = np.moveaxis(x, axes, range(-len(axes), 0)) if axes else x[..., None]
     return np.ascontiguousarray(moved).reshape(*moved.shape[: x.ndim - len(axes)], -1)
@@ -89,7 +89,7 @@ def _product_bound(x: Array, e: Array, y: Array, ctx: Context) -> Array:
 
 def _no_zeros_bound(x: Array, e: Array, y: Array, ctx: Context) -> Array:
     known = _product_bound(_no_zeros(x), np.where(x == 0, 0.0, e), y, ctx)
-    # Where an error decides whether an element counts as zero, nothing can be said.
+    # Where an error decides whether an element counts as zero, there is no bound.
     return np.where(((e > 0) & (np.abs(x) <= e)).any(-1), np.inf, known)
 
 

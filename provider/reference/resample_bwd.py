@@ -24,7 +24,7 @@ def _scatter(op: ResampleBwd, dy: Array, index: Array | None, input_dims: Dims) 
     own = np.pad(
         np.arange(np.prod(input_dims[2:])).reshape(1, 1, *input_dims[2:]),
         [(0, 0), (0, 0), *((pre, post) for _, pre, post in sides)],
-        constant_values=-2,  # what no index says
+        constant_values=-2,  # no index has this value
     )
     if op.resample_mode is not Mode.MAXPOOL:
         dy = dy / counts(op, input_dims)

@@ -24,7 +24,7 @@ Dims = tuple[int, ...]
 
 
 def windows(op: ResampleOp, x: Array, fill: float) -> Array:
-    """Return (N, C, windows..., elements): what each window sees, row by row."""
+    """Return (N, C, windows..., elements): the elements of each window, row by row."""
     rank = x.ndim - 2
     around = [(0, 0), (0, 0), *zip(op.pre_padding, op.post_padding, strict=True)]
     wide = np.pad(x, around, constant_values=fill)
@@ -40,8 +40,8 @@ def counts(op: ResampleOp, input_dims: Dims) -> Array:
     return windows(op, np.ones((1, 1, *input_dims[2:])), 0).sum(-1)
 
 
-def _places(op: ResampleOp, input_dims: Dims) -> Array:
-    """Return the positions that each window sees, counted row by row; -1 for padding."""
+def _indices(op: ResampleOp, input_dims: Dims) -> Array:
+    """Return the indices of the elements of each window, counted row by row; -1 for padding."""
     line = np.arange(np.prod(input_dims[2:], dtype=np.int64)).reshape(1, 1, *input_dims[2:])
     return windows(op, line, -1)
 
@@ -62,8 +62,8 @@ def evaluate(op: ResampleFwd, inputs: Arrays, ctx: Context) -> Arrays:
     chosen = seen.argmax(-1)[..., None]
     found = {"y": np.take_along_axis(seen, chosen, -1)[..., 0]}
     if op.generate_index:
-        places = np.broadcast_to(_places(op, x.shape), seen.shape)
-        found["index"] = np.take_along_axis(places, chosen, -1)[..., 0]
+        indices = np.broadcast_to(_indices(op, x.shape), seen.shape)
+        found["index"] = np.take_along_axis(indices, chosen, -1)[..., 0]
     return found
 
 
@@ -79,9 +79,9 @@ def bound(op: ResampleFwd, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx:
         return {"y": sums / counts(op, x.shape) + ctx.roundoff * np.abs(y)}
     found = {"y": off.max(-1)}
     if op.generate_index:
-        seen, places = windows(op, x, _fill(op, x)), _places(op, x.shape)
+        seen, indices = windows(op, x, _fill(op, x)), _indices(op, x.shape)
         # Another element might be the largest one, where it comes within the errors of both.
-        rival = places != outputs["index"][..., None]
+        rival = indices != outputs["index"][..., None]
         close = seen + off >= (y - off.max(-1))[..., None]
         unsure = (rival & close & (off + off.max(-1)[..., None] > 0)).any(-1)
         found["index"] = np.where(unsure, np.inf, 0.0)

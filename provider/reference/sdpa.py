@@ -1,4 +1,4 @@
-"""Scaled dot-product attention, head by head and with the error of every step carried along."""
+"""Scaled dot-product attention, head by head, with an error bound of every step."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def in_order(op: Sdpa, inputs: Arrays, port: str, x: Array) -> Array:
         return x
     size = x.shape[2]
     length = op.max_seq_len_kv or table.shape[2] * size
-    place = np.arange(length)
-    pages = table[:, 0, place // size, 0]  # (batch, length)
-    return np.moveaxis(x[pages, :, place % size], 1, 2)
+    position = np.arange(length)
+    pages = table[:, 0, position // size, 0]  # (batch, length)
+    return np.moveaxis(x[pages, :, position % size], 1, 2)
 
 
 def softmax(head: Head, sink: float = -np.inf) -> tuple[Array, Array, Array]:

@@ -1,4 +1,4 @@
-"""Gradient of scaled dot-product attention, head by head and with every step's error."""
+"""Gradient of scaled dot-product attention, head by head, with an error bound of every step."""
 
 from __future__ import annotations
 
@@ -196,8 +196,8 @@ def bound(
 def domain(op: SdpaBackward, port: str, ctx: Context) -> Domain:
     """Return values with which p adds up to about 1 in every row."""
     if port == "stats":
-        middle = float(np.log(ctx.inputs["k"].dims[2])) + 1
-        return Domain(low=middle, high=middle + 2)
+        center = float(np.log(ctx.inputs["k"].dims[2])) + 1
+        return Domain(low=center, high=center + 2)
     if port == "dropout_scale_inv":
         return Domain(low=0.5, high=1.0)
     return attention_domain(op, port, ctx)
