@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hipdnn_iree import Graph, PointwiseMode, load
+from hipdnn_iree.graph_api.ops.pointwise import Pointwise
 from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.provider.verify import expect
 
@@ -138,6 +139,17 @@ def test_every_mode_has_a_lowering() -> None:
     covered = {mode for table in tables for mode in table}
     special = {"IDENTITY", "GEN_INDEX", "LOGICAL_NOT", "BINARY_SELECT"}
     assert {m for m in PointwiseMode if m.arity} == covered | {PointwiseMode[n] for n in special}
+
+
+def test_every_mode_has_a_sample_and_is_known_to_pytorchs_engine() -> None:
+    from hipdnn_iree.provider.engines.torch import pointwise as engine
+    from hipdnn_iree.provider.sweep.samples import sample_problems
+
+    modes = {m for m in PointwiseMode if m.arity}
+    graphs = [s.graph(s.dtypes[0]) for s in sample_problems("pointwise")]
+    ops = [node.op for graph in graphs for node in graph.nodes]
+    assert {op.mode for op in ops if isinstance(op, Pointwise)} == modes
+    assert {*engine.MODES, *engine._AS_THEY_ARE} == modes
 
 
 def test_the_order_of_backward_operands_can_be_chosen(run: Run) -> None:
