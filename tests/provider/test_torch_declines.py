@@ -123,7 +123,7 @@ def test_it_is_chosen_by_name_only() -> None:
     assert engine("torch").ops() == served()
     assert served_by("moe_grouped_matmul") is None
     assert served_by("torch_op") is None
-    assert len(served()) == 21
+    assert len(served()) == 22
 
 
 def test_declining_says_where_and_what() -> None:
