@@ -113,6 +113,7 @@ def _features_of(text: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
     with monkeypatch.context() as patched:
         patched.setattr(builtins, "open", fake_open)
+        patched.setattr(target_module, "cpuinfo", target_module.cpuinfo.__wrapped__)
         return target_module.cpu_features.__wrapped__()
 
 
