@@ -106,7 +106,7 @@ class HipdnnIreeError(Exception):
     code: ClassVar[str] = "E000"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return code, kind and text, the form that ``--json`` prints."""
+        """Return code, kind and text, as ``--json`` prints them."""
         return {"code": self.code, "error": type(self).__name__, "message": str(self)}
 
 

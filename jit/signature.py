@@ -28,7 +28,7 @@ class ArgSpec:
     dims, strides : tuple of int
         Logical dims (N, C, spatial...) and their strides, in elements.
     shape : tuple of int
-        Shape of the IR argument: what lies in memory, outermost first.  Broadcast dims have
+        Shape of the IR argument: the memory layout, outermost first.  Broadcast dims have
         extent 1; a tensor with padded strides is one flat dim that spans it.
     scalar : bool
         Whether it is one number, passed by value, that the host reads at each execution.

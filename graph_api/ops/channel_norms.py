@@ -1,4 +1,4 @@
-"""What the four forms of batch normalisation share: dims, rules and fields."""
+"""What the four ops of batch normalisation share: dims, rules and fields."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PEER_STATS = Field(name="peer_stats", section="inputs", kind=Kind.TENSORS)
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelNorm(Op):
-    """What the four forms check alike.
+    """The checks that the four ops share.
 
     Class attributes
     ----------------

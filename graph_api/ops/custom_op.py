@@ -191,9 +191,9 @@ def custom_op(
     inputs : sequence of Tensor or number
         Operands in order; the same tensor may be given twice.
     outputs : int or sequence of (dims, data type), optional
-        What the function returns.  Without it, or with a number of outputs only, what the text
-        says is taken, where it says it without placeholders; the rest is to be set on the results
-        (``set_dim``, ``set_data_type``).
+        What the function returns.  Without it, or with a number of outputs only, dims
+        and types come from the text where it has them without placeholders; set the others on the
+        results (``set_dim``, ``set_data_type``).
     custom_op_id : str
         Who understands the data; other engines know other ids.
     reference : callable, optional

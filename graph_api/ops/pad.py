@@ -27,7 +27,7 @@ class Pad(Op):
     pre_padding, post_padding : tuple of int
         One per dim; a negative number cuts as many elements off.
     value : float
-        What stands in the frame; float32, like all parameters that are numbers.
+        The padding value; float32, like all parameters that are numbers.
     """
 
     pre_padding: Ints = ()
@@ -119,7 +119,7 @@ def pad(
         Elements before the first and behind the last one, per dim (one number counts for all
         dims); a negative number cuts off as many elements.
     value : float
-        What stands in the frame: a finite number, rounded to float32 and then to x's data type.
+        The padding value: a finite number, rounded to float32 and then to x's data type.
     name : str
         Label of the node.
 

@@ -216,7 +216,7 @@ def pointwise(
     compute_data_type: DataType | str = DataType.UNSET,
     name: str = "",
 ) -> Tensor:
-    """Apply an elementwise mode; ``graph.relu``, ``graph.add``... are readable forms of it.
+    """Apply an elementwise mode; ``graph.relu``, ``graph.add``... are readable shorthands for it.
 
     Parameters
     ----------

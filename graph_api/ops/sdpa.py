@@ -181,7 +181,7 @@ class Sdpa(AttentionOp):
         yield from super().check(t)
         if self.generate_stats is not None and self.generate_stats != ("stats" in t):
             got = f"{self.generate_stats} {'with' if 'stats' in t else 'without'} stats"
-            yield t.problem("SDPA-01", "generate_stats", got, "what stats says, or nothing")
+            yield t.problem("SDPA-01", "generate_stats", got, "the value of stats, or nothing")
         sink, q = t.given("sink_token"), t.dims("q")
         if sink is not None and len(q) == 4:
             kind = t["sink_token"].data_type

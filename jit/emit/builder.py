@@ -44,7 +44,7 @@ class Value:
 
     ``order`` is the memory order (outermost dim first) of a function argument seen with logical
     dims; it is empty for every computed value, whose layout the compiler chooses.  ``repeated``
-    says that the argument is broadcast to its logical dims; ``argument`` that it is one, so that
+    means that the argument is broadcast to its logical dims; ``argument`` that it is one, so that
     the order is a fact.
     """
 

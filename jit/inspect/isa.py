@@ -76,7 +76,7 @@ class Kernel:
         return sum(self.mfma.values())
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
+        """Return the data for JSON."""
         return {**asdict(self), "mfma_count": self.mfma_count}
 
 

@@ -49,7 +49,7 @@ class Notice:
     hint: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
+        """Return the data for JSON."""
         return asdict(self)
 
 

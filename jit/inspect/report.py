@@ -64,7 +64,7 @@ class Dispatch:
     roofline: Roofline | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
+        """Return the data for JSON."""
         return {
             "name": self.name,
             "nodes": list(self.nodes),
@@ -123,7 +123,7 @@ class Inspection:
         return sum(known) if known and len(known) == len(times) else None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
+        """Return the data for JSON."""
         return {
             "target": str(self.target),
             "figures_of": None if self.sheet is None else self.sheet.sku,

@@ -76,7 +76,7 @@ def forward_strategy(
 ) -> str:
     """Return the strategy of a forward convolution of dims x with a filter of dims w, by rule.
 
-    ``last`` says that x is laid out channels-last.
+    ``last``: x is laid out channels-last.
     """
     groups = x[1] // w[1]
     alone = strikes("W-004", target, len(x), groups, compute)

@@ -24,7 +24,7 @@ def _declines(context: NodeContext) -> Iterator[Problem]:
     long = [w for w, n in pairs if not (whole and n == 1)]
     if (op.generate_index and prod(op.window) > MOST_TERMS) or max(long, default=0) > MOST_TERMS:
         hint = "pool in two steps" if not op.generate_index else ""
-        wanted = f"at most {MOST_TERMS} taps"
+        wanted = f"at most {MOST_TERMS} neighbours"
         yield problem(context.node, "IREE-POOL-01", "window", list(op.window), wanted, hint)
 
 

@@ -246,7 +246,7 @@ class Reader:
         return self.data[start + 4 : end].decode("utf-8", "replace")
 
     def _vector(self, start: int, size: int, align: int, where: str, name: str) -> int:
-        """Return the length of a vector, all of which lies in the buffer."""
+        """Return the length of a vector, all of which is inside the buffer."""
         if start % 4 or start + 4 > self.size:
             raise self._misplaced(where, name, "a vector", start)
         (length,) = _U32(self.data, start)

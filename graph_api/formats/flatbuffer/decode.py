@@ -167,8 +167,8 @@ def _problems(record: Record) -> list[Problem]:
     nodes = record["nodes"] or ()
     eras = {node.table for node in nodes}
     if len(eras) > 1:
-        got = "nodes in the form of 2025 and in the newest one"
-        found.append(problem("WIRE-12", "", "nodes", got, "one form"))
+        got = "nodes in the format of 2025 and in the newest one"
+        found.append(problem("WIRE-12", "", "nodes", got, "one format"))
     for i, node in enumerate(nodes):
         found += _node_problems(node["name"] or f"nodes[{i}]", node, uids)
     for tensor in record["tensors"] or ():

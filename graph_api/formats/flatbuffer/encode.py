@@ -85,7 +85,7 @@ def encode_record(graph: FrozenGraph, era: Era = Era.NODE, *, inv_variance: str 
             got = ", ".join(sorted(t.json for t in types))
             problems.append(_beyond("", "compute_data_type", got, "one type for all nodes"))
     if problems:
-        raise FormatError(f"the {era.name} form cannot hold the graph", problems)
+        raise FormatError(f"the {era.name} format cannot hold the graph", problems)
     record = Record(
         GRAPH,
         name=graph.name,

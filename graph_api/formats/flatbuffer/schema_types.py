@@ -16,7 +16,7 @@ __all__ = ["Era", "Kind", "Record", "Slot", "Step", "Struct", "Table", "Type"]
 
 
 class Era(Enum):
-    """Which form of hipDNN's wire format; ``Era("n25")``.
+    """Which version of hipDNN's wire format; ``Era("n25")``.
 
     N25 is the format of November 2025: the node has no compute type, and its attributes stand in
     other slots.  NODE is the newest one, named after the node that changed.
@@ -169,7 +169,7 @@ class Table:
         In order; each has the id after its predecessor's (a union takes two).
     older : Table, optional
         Form of an earlier era, which a buffer holds that has not this one's last slot, but the
-        last one of the older form.
+        last one of the older version.
     """
 
     __slots__ = ("known", "name", "older", "plan", "slots")

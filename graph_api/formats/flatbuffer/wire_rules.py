@@ -20,7 +20,7 @@ RULES: dict[str, str] = {
     "WIRE-09": "a node is of a type that this version serves",
     "WIRE-10": "the engine API that the graph asks for is not newer than the one served here",
     "WIRE-11": "a tensor uid is defined in tensors, once",
-    "WIRE-12": "all nodes of a graph are in the form of one era",
+    "WIRE-12": "all nodes of a graph have the format of one era",
     "WIRE-13": "a graph that is written uses only what the era's format can hold",
     "WIRE-14": "a number that is written fits its field without loss",
 }

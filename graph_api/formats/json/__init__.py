@@ -1,1 +1,1 @@
-"""hipDNN's graph JSON: a reader of every era and a writer of the newest form."""
+"""hipDNN's graph JSON: a reader of every era and a writer of the newest format."""

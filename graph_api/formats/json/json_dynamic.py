@@ -1,4 +1,4 @@
-"""Dynamic dims in graph JSON: an extension of hipDNN's form, which its readers skip.
+"""Dynamic dims in graph JSON: an extension of hipDNN's format, which its readers skip.
 
 ::
 

@@ -1,4 +1,4 @@
-"""hipDNN's graph JSON: a tolerant reader of every era, and a writer of the newest form.
+"""hipDNN's graph JSON: a tolerant reader of every era, and a writer of the newest format.
 
 The reader takes what hipDNN's readers take and what hand-made files contain, but never guesses: a
 spelling that hipDNN would silently turn into the first entry of a table is an error here.

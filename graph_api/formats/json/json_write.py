@@ -1,4 +1,4 @@
-"""Writing hipDNN's graph JSON in its newest form."""
+"""Writing hipDNN's graph JSON in its newest format."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _VALUE_TYPES = {
 
 
 def dumps(graph: FrozenGraph) -> str:
-    """Write hipDNN's newest JSON form, laid out as hipDNN's own dumps are (sorted, 2 spaces).
+    """Write hipDNN's newest JSON format, laid out as hipDNN's own dumps are (sorted, 2 spaces).
 
     Raises
     ------

@@ -162,7 +162,7 @@ def gradients(
 ) -> dict[str, Value]:
     """Return dx, dscale and dbias of y = normalised · scale + bias, all in the compute type.
 
-    ``normalised`` and ``inverse`` have the shape of ``rows``; ``centred`` says that normalised is
+    ``normalised`` and ``inverse`` have the shape of ``rows``; ``centred`` means that normalised is
     (x - mean) · inverse, not x · inverse.
     """
     rank = len(rows.shape)
