@@ -96,7 +96,8 @@ def _lowering_digest() -> str:
     here = Path(__file__).resolve().parent
     folders = ("lowering", "emit", "ops", "workarounds", "../graph_api")
     files = (path for folder in folders for path in (here / folder).rglob("*.py"))
-    return source_digest((*files, here / "code_plan.py", here / "strategies.py"))
+    modules = ("code_plan.py", "node_context.py", "strategies.py")
+    return source_digest((*files, *(here / module for module in modules)))
 
 
 def cache_key(

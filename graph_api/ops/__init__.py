@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from importlib import import_module
+from itertools import takewhile
+from operator import eq
+from types import MethodType
+from typing import Any
 
 from .base import Op
 
-__all__ = ["FAMILIES", "OPS", "OPS_BY_TYPE_NAME"]
+__all__ = ["FAMILIES", "OPS", "OpMethod", "Ops", "op_of_type"]
 
 FAMILIES: dict[str, str] = {
     "batchnorm": "norm",
@@ -42,12 +48,52 @@ FAMILIES: dict[str, str] = {
 """Each op, and the family whose folder it is in where a layer has folders (``""`` for none)."""
 
 
-def _load(name: str) -> type[Op]:
-    """Return the class of an op: of its module, named as the op is, in capitals."""
-    camel = "".join(map(str.title, name.split("_")))
-    found: type[Op] = getattr(import_module(f".{name}", __name__), camel)
-    return found
+class Ops(Mapping[str, type[Op]]):
+    """The class of each op; its module is imported when it is first asked for."""
+
+    def __getitem__(self, name: str) -> type[Op]:
+        if name not in FAMILIES:
+            raise KeyError(name)
+        camel = "".join(map(str.title, name.split("_")))
+        found: type[Op] = getattr(import_module(f".{name}", __name__), camel)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in FAMILIES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(FAMILIES)
+
+    def __len__(self) -> int:
+        return len(FAMILIES)
 
 
-OPS: dict[str, type[Op]] = {name: _load(name) for name in FAMILIES}
-OPS_BY_TYPE_NAME: dict[str, type[Op]] = {op.TYPE_NAME: op for op in OPS.values()}
+OPS = Ops()
+
+
+@lru_cache(maxsize=64)
+def op_of_type(type_name: str) -> type[Op] | None:
+    """Return the op of a node's type in graph JSON.
+
+    Ops whose names begin like the type are looked at first, so that few modules are imported.
+    """
+    word = type_name.lower()
+
+    def shared(name: str) -> int:
+        return sum(takewhile(bool, map(eq, name.replace("_", ""), word)))
+
+    ordered = sorted(OPS, key=shared, reverse=True)
+    return next((OPS[name] for name in ordered if type_name == OPS[name].TYPE_NAME), None)
+
+
+class OpMethod:
+    """A method of a class that becomes an op's function when it is first asked for."""
+
+    def __init__(self, owner: type, name: str) -> None:
+        self.owner = owner
+        self.name = name
+
+    def __get__(self, graph: object, cls: type) -> Any:
+        function = getattr(import_module(f".{self.name}", __name__), self.name)
+        setattr(self.owner, self.name, function)
+        return function if graph is None else MethodType(function, graph)

@@ -21,7 +21,9 @@ from .schema import TYPE_WORDS, CaseEntry, ResultEntry, TensorEntry, checked, ke
 
 __all__ = ["METHODS", "build", "nearest", "parameters", "placed", "problem", "result_ports"]
 
-METHODS = frozenset({*OPS, *(n for n in vars(PointwiseMethods) if not n.startswith("_"))})
+METHODS: frozenset[str] = frozenset(
+    {*OPS, *(n for n in vars(PointwiseMethods) if not n.startswith("_"))}
+)
 _NODE_KEYS = ("op", "in", "out", "type")
 
 

@@ -13,6 +13,7 @@ import pytest
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import ArtifactError, CompileError, NotSupportedError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
+from hipdnn_iree.graph_api.ops import FAMILIES
 from hipdnn_iree.jit import support
 from hipdnn_iree.jit.inspect.isa import read_kernels
 from hipdnn_iree.jit.settings import scope
@@ -158,7 +159,7 @@ def test_what_is_not_served_is_declined_by_a_rule(
 
 
 def test_an_op_without_a_lowering_is_declined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(support.OPS, "pointwise")
+    monkeypatch.delitem(FAMILIES, "pointwise")
     (problem,) = support.problems(relu(), CPU)
     assert problem.rule == "IREE-01"
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...arguments import shown
 from ...dtypes import DataType
 from ...errors import FormatError, Problem
-from ...ops import OPS_BY_TYPE_NAME
+from ...ops import OPS, op_of_type
 from ...ops.base import Op, variadic
 from ...ops.fields import Absent, Field, Kind
 from ...tensor import Tensor
@@ -324,9 +324,9 @@ def _read_node(
     name = _name(reader, where, item)
     label = name or where
     kind = item.get("type")
-    op_type = OPS_BY_TYPE_NAME.get(kind) if isinstance(kind, str) else None
+    op_type = op_of_type(kind) if isinstance(kind, str) else None
     if op_type is None:
-        known = ", ".join(sorted(OPS_BY_TYPE_NAME))
+        known = ", ".join(sorted(op.TYPE_NAME for op in OPS.values()))
         reader.report("JSON-07", label, "type", kind, f"one of {known}")
         return
     before = len(reader.problems)
