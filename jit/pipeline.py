@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
@@ -38,6 +38,7 @@ __all__ = [
     "compile_source",
     "dump",
     "flags",
+    "lowering_sources",
     "made_with",
     "signature_of",
     "store",
@@ -90,14 +91,17 @@ def store(options: CacheOptions) -> CacheStore:
     return _store(options.dir, options.max_bytes, options.mode != "off")
 
 
+def lowering_sources() -> Iterator[Path]:
+    """Yield the modules that decide what IR a graph becomes; options and target are in the key."""
+    here = Path(__file__).resolve().parent
+    for folder in ("lowering", "emit", "ops", "workarounds", "../graph_api"):
+        yield from (here / folder).rglob("*.py")
+    yield from (here / f"{name}.py" for name in ("code_plan", "node_context", "strategies"))
+
+
 @lru_cache(maxsize=1)
 def _lowering_digest() -> str:
-    """Digest of every source that decides what IR a graph becomes."""
-    here = Path(__file__).resolve().parent
-    folders = ("lowering", "emit", "ops", "workarounds", "../graph_api")
-    files = (path for folder in folders for path in (here / folder).rglob("*.py"))
-    modules = ("code_plan.py", "node_context.py", "strategies.py")
-    return source_digest((*files, *(here / module for module in modules)))
+    return source_digest(lowering_sources())
 
 
 def cache_key(
