@@ -86,5 +86,7 @@ def test_dims_in_the_order_of_memory() -> None:
     g = Graph(io_data_type="half")
     x, w = g.tensor(dims=(2, 56, 56, 64)), g.tensor(dims=(64, 3, 3, 64))
     g.conv_fprop(x, w, padding=1).set_output()
-    with pytest.raises(GraphError, match=r"CONV-06\] .*for NHWC data too.*strides tell the layout"):
+    with pytest.raises(
+        GraphError, match=r"CONV-06\] .*for NHWC data too.*follows from the strides"
+    ):
         g.validate()
