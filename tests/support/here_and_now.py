@@ -12,7 +12,7 @@ from typing import Any
 from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.provider import registry
 from hipdnn_iree.provider.engine import Engine
-from hipdnn_iree.provider.engines.foreign import backend_engine, discovery, places, probe
+from hipdnn_iree.provider.engines.foreign import discovery, probe
 from hipdnn_iree.provider.plan import Plan
 from hipdnn_iree.provider.registry import Entry
 from hipdnn_iree.provider.selection import (
@@ -101,11 +101,3 @@ def open_plugin(path: Any, **how: Any) -> tuple[Any, ...]:
 
 def look(path: Path, **how: Any) -> Any:
     return probe.look(path, settings(), **how)
-
-
-def backend_report(**how: Any) -> Any:
-    return backend_engine.report(settings(), **how)
-
-
-def place() -> places.Place:
-    return places.here(settings().foreign_device)
