@@ -13,6 +13,8 @@ KERNEL_DRIVER = "/dev/kfd"
 """A machine with an AMD GPU and its driver has this file."""
 
 _NO_DEVICE = 100  # hipErrorNoDevice
+_FILLED = {"hipGetDeviceProperties": "hipDeviceProp_t"}
+"""What fills a structure of its caller in hip-python 7, and returns one from 10 on."""
 
 
 def call(function: str, *arguments: Any, instead: str) -> Any:
@@ -23,7 +25,7 @@ def call(function: str, *arguments: Any, instead: str) -> Any:
     function : str
         Name in hip-python.
     *arguments
-        As hip-python takes them.
+        As hip-python 10 takes them.
     instead : str
         What to set on a machine without HIP, for the text.
 
@@ -35,7 +37,7 @@ def call(function: str, *arguments: Any, instead: str) -> Any:
     try:
         from hip import hip
 
-        status, *values = getattr(hip, function)(*arguments)
+        status, *values = _answer(hip, function, arguments)
     except (ImportError, AttributeError, RuntimeError, OSError, TypeError) as error:
         raise DeviceError(
             f"HIP cannot be used ({function}): {error}; ROCm's libamdhip64.so must be on the "
@@ -46,6 +48,17 @@ def call(function: str, *arguments: Any, instead: str) -> Any:
     if int(status):
         raise DeviceError(f"{function} failed: {getattr(status, 'name', status)}")
     return values[0] if values else None
+
+
+def _answer(hip: Any, function: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a status and results, as hip-python 10 does."""
+    try:
+        return tuple(getattr(hip, function)(*arguments))
+    except TypeError:
+        if function not in _FILLED:
+            raise
+        structure = getattr(hip, _FILLED[function])()
+        return (*getattr(hip, function)(structure, *arguments), structure)
 
 
 def target_of(device_id: int, properties: Any) -> Target:

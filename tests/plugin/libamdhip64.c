@@ -1,0 +1,31 @@
+/* Stands for ROCm's library: one gfx942 whose memory is that of the host.
+ *
+ * Only what the package calls is here.  hip-python asks for each function when it is called.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME = 1160, SIZE = 1472 }; /* of gcnArchName in hipDeviceProp_tR0600, and of that */
+
+int hipGetDeviceCount(int *count) { return *count = 1, 0; }
+int hipGetDevice(int *device) { return *device = 0, 0; }
+int hipStreamGetDevice(void *stream, int *device) { return (void)stream, *device = 0, 0; }
+
+int hipGetDevicePropertiesR0600(char *properties, int device)
+{
+    if (device) return 101; /* hipErrorInvalidDevice */
+    memset(properties, 0, SIZE);
+    strcpy(properties + NAME, "gfx942:sramecc+:xnack-");
+    return 0;
+}
+
+int hipMalloc(void **memory, size_t size) { return (*memory = malloc(size)) ? 0 : 2; }
+int hipFree(void *memory) { return free(memory), 0; }
+int hipMemcpy(void *to, const void *from, size_t size, int kind)
+{
+    return (void)kind, memcpy(to, from, size), 0;
+}
+
+int hipStreamCreate(void **stream) { return (*stream = malloc(1)) ? 0 : 2; }
+int hipStreamDestroy(void *stream) { return free(stream), 0; }
+int hipStreamSynchronize(void *stream) { return (void)stream, 0; }
