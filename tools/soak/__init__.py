@@ -1,0 +1,1 @@
+"""Attacks on the whole, bounded by time: what must survive them, survives (docs/guarantees.md)."""

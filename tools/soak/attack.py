@@ -1,0 +1,255 @@
+"""What an attack is given and what it gives back; and the loop of those that try many inputs.
+
+An attack is a module with ``run(budget, seed) -> Result`` and, where an input shows a failure,
+``replay(budget, case) -> Result``.  It runs in a process of its own, with an empty scratch folder
+as its working folder and a fresh cache, so that it may crash, hang, or fill the folder.
+"""
+
+from __future__ import annotations
+
+import mmap
+import resource
+import struct
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import Any
+
+__all__ = [
+    "BrokenError",
+    "Budget",
+    "Failure",
+    "Result",
+    "attempt",
+    "many",
+    "resident_mib",
+    "watch_memory",
+]
+
+SLOWEST_S = 2.0
+"""No answer may take longer, as CPU time: other work on the machine does not count."""
+MOST_GROWTH_MIB = 64.0
+"""Of a process over a run, once it has warmed up."""
+_MOST_FAILURES = 20
+_ADDRESS_SPACE = 8 << 30  # an input that asks for more is a MemoryError, not the machine's end
+_HEAD = struct.Struct("<QI")
+
+
+class BrokenError(Exception):
+    """A promise that does not hold, in one line."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What does not hold, and the input that shows it.
+
+    Attributes
+    ----------
+    what : str
+        One line.
+    case : bytes
+        What ``replay`` takes; empty where no input repeats it.
+    detail : str
+        A traceback, a log.
+    """
+
+    what: str
+    case: bytes = b""
+    detail: str = ""
+
+
+@dataclass
+class Result:
+    """What an attack has found so far.
+
+    Attributes
+    ----------
+    counts : Counter
+        How many inputs or rounds had which outcome.
+    failures : list of Failure
+    slowest_s : float
+        CPU time of the slowest answer, where answers are timed.
+    growth_mib : float
+        By how much the attacked process grew after it had warmed up.
+    peak_mib : float
+        The largest size of the attacked process.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+    slowest_s: float = 0.0
+    growth_mib: float = 0.0
+    peak_mib: float = 0.0
+
+    def fail(self, what: str, case: bytes = b"", detail: str = "") -> None:
+        """Note a failure; of many that say the same, the first ones are kept."""
+        self.counts["FAILED"] += 1
+        same = sum(f.what[:60] == what[:60] for f in self.failures)
+        if same < 2 and len(self.failures) < _MOST_FAILURES:
+            self.failures.append(Failure(what, case, detail))
+
+    def add(self, other: Result) -> None:
+        """Take in what another process found."""
+        self.counts += other.counts
+        self.failures += other.failures
+        self.slowest_s = max(self.slowest_s, other.slowest_s)
+        self.growth_mib = max(self.growth_mib, other.growth_mib)
+        self.peak_mib = max(self.peak_mib, other.peak_mib)
+
+
+class Box:
+    """A file that still holds the last input after its writer has died."""
+
+    def __init__(self, path: Path, size: int = 8 << 20) -> None:
+        if not path.exists():
+            path.write_bytes(b"")
+        with path.open("r+b") as file:
+            file.truncate(size)
+            self._map = mmap.mmap(file.fileno(), size)
+
+    def put(self, case: bytes) -> None:
+        """Note that the next input is tried."""
+        count, _ = _HEAD.unpack_from(self._map)
+        case = case[: len(self._map) - _HEAD.size]
+        _HEAD.pack_into(self._map, 0, count + 1, len(case))
+        self._map[_HEAD.size : _HEAD.size + len(case)] = case
+
+    @property
+    def count(self) -> int:
+        """How many inputs were tried."""
+        return int(_HEAD.unpack_from(self._map)[0])
+
+    @property
+    def last(self) -> bytes:
+        """The last input."""
+        return self._map[_HEAD.size : _HEAD.size + _HEAD.unpack_from(self._map)[1]]
+
+
+@dataclass
+class Budget:
+    """What an attack may use.
+
+    Attributes
+    ----------
+    seconds : float
+        For the whole attack, from `started` on.
+    scratch : Path
+        An empty folder of its own; what is left in it is removed.
+    box : Box
+        For the input that is being tried: the driver saves it if the process dies, and takes a
+        process for hanging that puts nothing in for minutes.
+    tell : callable
+        Takes a `Result` so far, for the progress line.
+    """
+
+    seconds: float
+    scratch: Path
+    box: Box
+    tell: Callable[[Result], None] = lambda _: None
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def left(self) -> float:
+        """Seconds that remain."""
+        return self.started + self.seconds - time.monotonic()
+
+    def rounds(self, found: Result) -> Iterator[int]:
+        """Yield 0, 1, 2... while there is time, at least once, and tell of the result so far."""
+        told = index = 0
+        while index == 0 or self.left > 0:
+            yield index
+            index += 1
+            if (now := int(time.monotonic())) != told:
+                told = now
+                self.tell(found)
+
+
+def resident_mib(pid: int | str = "self") -> float:
+    """Return the size of a process in memory."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+@contextmanager
+def watch_memory(found: Result) -> Iterator[Callable[[float], None]]:
+    """Give a function that takes sizes over time; say in the end by how much they grew.
+
+    The median of the last quarter is compared with that of the second one: the first is start-up.
+    """
+    sizes: list[float] = []
+    yield sizes.append
+    if sizes:
+        found.peak_mib = max(found.peak_mib, *sizes)
+    quarter = len(sizes) // 4
+    if quarter:
+        grown = median(sizes[-quarter:]) - median(sizes[quarter : 2 * quarter])
+        found.growth_mib = max(found.growth_mib, grown)
+        if grown > MOST_GROWTH_MIB:
+            found.fail(f"memory grows: {grown:.0f} MiB over the run")
+
+
+def attempt(
+    found: Result,
+    budget: Budget,
+    case: bytes,
+    judge: Callable[[bytes], str],
+    clock: Callable[[], float] = time.process_time,
+) -> None:
+    """Try one input: count its outcome, or note what it broke."""
+    budget.box.put(case)
+    begin = clock()
+    try:
+        outcome = judge(case)
+    except BrokenError as error:
+        found.fail(str(error), case)
+        outcome = "broken"
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(last.filename).name}:{last.lineno} {last.name}"
+        text = f"{type(error).__name__} at {where}: {error!s:.200}"
+        found.fail(text, case, traceback.format_exc())
+        outcome = "foreign exception"
+    seconds = clock() - begin
+    found.slowest_s = max(found.slowest_s, seconds)
+    if seconds > SLOWEST_S:
+        found.fail(f"an answer took {seconds:.1f} s of CPU time ({outcome})", case)
+    found.counts[outcome] += 1
+
+
+def many(
+    budget: Budget,
+    seed: int,
+    make: Callable[[Random], bytes],
+    judge: Callable[[bytes], str],
+    *,
+    size: Callable[[], float] = resident_mib,
+    **options: Any,
+) -> Result:
+    """Try inputs until the time is over.
+
+    Parameters
+    ----------
+    budget : Budget
+    seed : int
+        Equal seeds give equal inputs.
+    make : callable
+        Makes an input.
+    judge : callable
+        Returns the outcome in a word or two; raises `BrokenError` or anything else for a failure.
+    size : callable
+        Size of the attacked process in MiB.
+    """
+    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, resource.RLIM_INFINITY))
+    found, rng = Result(), Random(seed)
+    with watch_memory(found) as note:
+        for index in budget.rounds(found):
+            attempt(found, budget, make(rng), judge, **options)
+            if index % 64 == 0:
+                note(size())
+    return found
