@@ -1,16 +1,68 @@
-"""Files written as a whole: a reader sees the old content or the new one, never a part.
+"""Files of ours: written as a whole, and read only if they are files.
 
-All of the project that replaces files does so here; entries of the code cache, which are folders,
-have their own way (``jit.cache.store``).
+A reader sees the old content or the new one, never a part.  All of the project that replaces files
+does so here; entries of the code cache have their own way (``jit.cache.store``).  What somebody
+puts in the place of a file (a pipe, a device, a folder) is an error of the file system, and never
+makes a process wait.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["replace_file", "write_file"]
+__all__ = ["open_regular", "read_file", "replace_file", "write_file"]
+
+
+def open_regular(
+    path: str | Path,
+    flags: int = os.O_RDONLY,
+    *,
+    dir_fd: int | None = None,
+    links: bool = False,
+) -> int:
+    """Open a regular file and return its descriptor; a new one has mode 0600.
+
+    Parameters
+    ----------
+    path : str or Path
+    flags : int
+        As for ``os.open``.
+    dir_fd : int, optional
+        Folder that ``path`` is relative to.
+    links : bool
+        Whether a symbolic link at ``path`` is followed, as is right where the user named it.
+
+    Raises
+    ------
+    OSError
+        Also if it is a link (ELOOP), a folder (EISDIR), or a pipe, a device or a socket (ENXIO).
+    """
+    # Without O_NONBLOCK the open itself waits for the other end of a pipe.
+    flags |= os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | (0 if links else os.O_NOFOLLOW)
+    fd = os.open(path, flags, 0o600, dir_fd=dir_fd)
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return fd
+    os.close(fd)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.ENXIO, "it is no regular file", str(path))
+
+
+def read_file(path: str | Path) -> bytes:
+    """Return the bytes of a file that the user may have named through links.
+
+    Raises
+    ------
+    OSError
+        As for `open_regular`.
+    """
+    with open(open_regular(path, links=True), "rb", buffering=0) as file:
+        return file.readall()
 
 
 def replace_file(
@@ -56,16 +108,27 @@ def replace_file(
         raise
 
 
-def write_file(path: str | Path, data: bytes, *, sync: bool = True) -> None:
+def write_file(path: str | Path, data: bytes, *, sync: bool = True, devices: bool = True) -> None:
     """Write to a user's path: `replace_file`, but through links, and straight into a device.
+
+    Parameters
+    ----------
+    path : str or Path
+    data : bytes
+    sync : bool
+        As for `replace_file`.
+    devices : bool
+        Whether ``path`` may be a device or a pipe, which may make the process wait.
 
     Raises
     ------
     OSError
-        As for `replace_file`, or if ``path`` is a folder.
+        As for `replace_file`, if ``path`` is a folder, or a device that it may not be.
     """
     path = Path(path)
-    if path.exists() and not path.is_file():  # /dev/null, a pipe
+    if not path.exists() or path.is_file():
+        replace_file(path.resolve(), data, sync=sync)
+    elif devices or path.is_dir():
         path.write_bytes(data)
     else:
-        replace_file(path.resolve(), data, sync=sync)
+        raise OSError(errno.ENXIO, "it is no regular file", str(path))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..graph_api.errors import NotSupportedError
-from ..graph_api.files import replace_file
+from ..graph_api.files import read_file, replace_file
 from ..jit.child_process import interpreter
 from ..jit.settings import foreign
 from ..jit.settings_table import Settings
@@ -98,7 +98,7 @@ def record(settings: Settings) -> str:
 def read_record(library: Path) -> dict[str, str]:
     """Return the record of a library; empty if there is none."""
     try:
-        text = Path(f"{library}.python").read_text(encoding="utf-8", errors="surrogateescape")
+        text = read_file(f"{library}.python").decode("utf-8", "surrogateescape")
     except OSError:
         return {}
     pairs = (line.partition("=") for line in text.splitlines())

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..graph_api.errors import SettingError
+from ..graph_api.files import read_file
 
 if TYPE_CHECKING:
     from .options import CompileOptions
@@ -55,7 +56,7 @@ def content(path: Path) -> str:
         If it cannot be read.
     """
     try:
-        return "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
+        return "sha256:" + hashlib.sha256(read_file(path)).hexdigest()
     except OSError as error:
         raise SettingError(
             f"tuning spec {str(path)!r} ({_FILE} or {_FOLDER}) cannot be read: {error.strerror}"

@@ -16,6 +16,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from ...graph_api.files import open_regular
+
 __all__ = ["is_held", "key_lock", "remove_if_free", "run_in_forked_child", "try_lock"]
 
 _FIRST_PAUSE_S = 0.001
@@ -35,30 +37,32 @@ def try_lock(fd: int) -> bool:
 
 
 @contextmanager
-def key_lock(path: str, wait_s: float) -> Iterator[bool]:
+def key_lock(path: str, wait_s: float, dir_fd: int | None = None) -> Iterator[bool]:
     """Hold the lock file ``path``, waiting at most ``wait_s`` seconds for its present owner.
 
-    Yields whether it is held; False when the time is up or the file system offers no locks.
+    Yields whether it is held; False when the time is up, the file system offers no locks, or
+    something else than a file is in its place.  ``dir_fd`` is the folder that it is relative to.
     The file is removed at the end.  A process forked meanwhile does not keep the lock: it is
     dropped explicitly, for all copies of the descriptor.
     """
-    fd = _acquire(path, wait_s)
+    fd = _acquire(path, wait_s, dir_fd)
     try:
         yield fd is not None
     finally:
         if fd is not None:
             # Unlink before unlock: as long as it is ours, nobody else holds this path.
-            if _is_at(fd, path):
-                _unlink(path)
+            if _is_at(fd, path, dir_fd):
+                with suppress(OSError):
+                    os.unlink(path, dir_fd=dir_fd)
             _release(fd)
 
 
-def _acquire(path: str, wait_s: float) -> int | None:
+def _acquire(path: str, wait_s: float, dir_fd: int | None) -> int | None:
     deadline = time.monotonic() + wait_s
     pause = _FIRST_PAUSE_S
     while True:
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = open_regular(path, os.O_RDWR | os.O_CREAT, dir_fd=dir_fd)
         except OSError:
             return None
         try:
@@ -74,16 +78,16 @@ def _acquire(path: str, wait_s: float) -> int | None:
         except BaseException:  # an interrupt while waiting
             os.close(fd)
             raise
-        if _is_at(fd, path):
+        if _is_at(fd, path, dir_fd):
             return fd
         # The former owner has removed the file; whoever comes next makes a new one.
         _release(fd)
 
 
-def is_held(path: str) -> bool:
+def is_held(path: str, dir_fd: int | None = None) -> bool:
     """Whether a live process holds the lock of a file (False if locks do not work there)."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path, dir_fd=dir_fd)
     except OSError:
         return False
     try:
@@ -94,15 +98,15 @@ def is_held(path: str) -> bool:
         os.close(fd)
 
 
-def remove_if_free(path: str) -> bool:
+def remove_if_free(path: str, dir_fd: int | None = None) -> bool:
     """Remove a lock file that nobody holds; return whether it was removed."""
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        fd = open_regular(path, os.O_RDWR, dir_fd=dir_fd)
     except OSError:
         return False
     try:
-        if try_lock(fd) and _is_at(fd, path):
-            os.unlink(path)
+        if try_lock(fd) and _is_at(fd, path, dir_fd):
+            os.unlink(path, dir_fd=dir_fd)
             return True
         return False
     except OSError:
@@ -126,16 +130,12 @@ def run_in_forked_child(method: Callable[[], None]) -> None:
     os.register_at_fork(after_in_child=call)
 
 
-def _is_at(fd: int, path: str) -> bool:
+def _is_at(fd: int, path: str, dir_fd: int | None) -> bool:
     try:
-        return os.path.samestat(os.fstat(fd), os.stat(path))
+        there = os.stat(path, dir_fd=dir_fd, follow_symlinks=False)
+        return os.path.samestat(os.fstat(fd), there)
     except OSError:
         return False
-
-
-def _unlink(path: str) -> None:
-    with suppress(OSError):
-        os.unlink(path)
 
 
 def _release(fd: int) -> None:

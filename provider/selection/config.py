@@ -11,6 +11,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...graph_api.files import read_file
 from .candidate import Asked, Candidate, with_choice
 from .files import Watched
 from .match_key import match_keys
@@ -51,7 +52,7 @@ def _find(asked: Asked, rules: EngineRules) -> tuple[EngineRule, Candidate] | No
 
 def _read(path: Path) -> EngineRules | None:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path).decode()
         from .engine_rules import read_rules  # msgspec is imported where there is a file only
 
         return read_rules(text)

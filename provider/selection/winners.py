@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...graph_api.files import write_file
+from ...graph_api.files import read_file, write_file
 from ...graph_api.frozen import FrozenGraph
 from ...jit.cache.locks import key_lock
 from ...jit.settings_table import Settings
@@ -143,7 +143,7 @@ def winners(path: Path) -> Winners:
 
 def _read(path: Path) -> Winners:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path).decode()
     except FileNotFoundError:
         return Winners(())
     except (OSError, ValueError) as error:
@@ -195,7 +195,7 @@ def remember(entries: Sequence[Entry], path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with key_lock(f"{path}.lock", _LOCK_S):
             kept = [e for e in winners(path).entries if (e.place, e.engine_id) not in places]
-            write_file(path, written([*kept, *entries]).encode())
+            write_file(path, written([*kept, *entries]).encode(), devices=False)
     except OSError as error:
         log.warning("measured times cannot be stored in %s: %s", path, error)
 

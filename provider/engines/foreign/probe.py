@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ....graph_api.errors import Problem
-from ....graph_api.files import replace_file
+from ....graph_api.files import read_file, replace_file
 from ....jit.child_process import ChildProcess, interpreter
 from ....jit.settings import foreign
 from ....jit.settings_table import Settings
@@ -247,7 +247,7 @@ def _recall(key: list[Any], settings: Settings) -> dict[str, Any] | None:
     if file is None:
         return None
     try:
-        found = json.loads(file.read_bytes())
+        found = json.loads(read_file(file))
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -397,6 +398,30 @@ def test_processes_do_not_lose_each_others_entries(own_winners: Path) -> None:
     assert [process.wait(timeout=300) for process in running] == [0, 0]
     assert len({e.graph for e in winners().entries}) == 40
     assert [p.name for p in own_winners.parent.iterdir()] == ["winners.json"]
+
+
+@pytest.mark.parametrize("name", ["winners.json", "winners.json.lock"])
+def test_a_pipe_in_place_of_a_file_makes_nobody_wait(
+    name: str, install: Any, own_winners: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    os.mkfifo(own_winners.with_name(name))
+    one = entry(install.Engine(), 1)
+    remember([one])
+    taken = name != "winners.json"  # without its lock the file is written all the same
+    assert winners().entries == ((one,) if taken else ())
+    assert bool([r for r in caplog.records if "no regular file" in r.getMessage()]) != taken
+    assert stat.S_ISFIFO(own_winners.with_name(name).stat().st_mode)
+
+
+@pytest.mark.parametrize("name", ["winners.json", "winners.json.lock"])
+def test_a_link_in_place_of_a_file(name: str, install: Any, own_winners: Path) -> None:
+    """The file may be a link of its user; a lock is none, and nothing is made where it leads."""
+    target = own_winners.with_name("elsewhere")
+    own_winners.with_name(name).symlink_to(target)
+    one = entry(install.Engine(), 1)
+    remember([one])
+    assert winners().entries == (one,)
+    assert target.exists() == (name == "winners.json")
 
 
 def test_a_folder_that_takes_no_file_is_one_warning(
