@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 from typing import TYPE_CHECKING
 
 from ..graph_api.errors import BindError
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from ..provider.engines.iree.iree_plan import IreePlan
 
 __all__ = ["ALIGNMENT", "Execution", "workspace_bytes"]
+
+log = logging.getLogger("hipdnn_iree.plugin")
 
 ALIGNMENT = 64
 """Of workspaces; hosts align them to less, so the size that is reported leaves room for it."""
@@ -48,13 +51,14 @@ class Execution:
         If the device of the plan does not exist, or cannot execute the code.
     """
 
-    __slots__ = ("_bound", "_executable", "_last", "_workspace_bytes")
+    __slots__ = ("_bound", "_executable", "_last", "_told", "_workspace_bytes")
 
     def __init__(self, plan: IreePlan, workspace_bytes: int) -> None:
         self._executable = plan.executable
         self._workspace_bytes = workspace_bytes
         self._bound: LruCache[BoundPlan] = LruCache(_REMEMBERED)
         self._last: tuple[_Key, BoundPlan] | None = None
+        self._told = False
 
     def __call__(self, workspace: int | None, buffers: int | None, count: int) -> None:
         """Execute on an array of ``hipdnnPluginDeviceBuffer_t`` at an address.
@@ -92,4 +96,14 @@ class Execution:
         # A host may pass buffers of tensors that the plan does not use.
         used = {uid: given[uid] for uid in self._executable.uids if uid in given}
         space = Pointer(workspace, self._workspace_bytes) if workspace else None
-        return self._executable.bind(used, space)
+        bound = self._executable.bind(used, space)
+        if bound.staged and not self._told:
+            self._told = True
+            log.info(
+                "copied at each call, as addresses are no multiples of %d: %s; memory for all "
+                "copies: %d bytes",
+                ALIGNMENT,
+                ", ".join(bound.staged),
+                self._executable.staging_bytes,
+            )
+        return bound

@@ -15,11 +15,12 @@ scalars       numbers that the host passes by value at each execution
 buffer_set    `BufferSet`: all buffers of an execution, described and checked
 device_memory device buffers over the caller's memory; staging copies
 padding       memory that stands in for a smaller tensor of the caller
-workspaces    scratch memory that the plans of a device share
+workspaces    scratch memory and memory for copies that the plans of a device share
 streams       waiting for a caller's stream of a GPU
 hip           calls of HIP through hip-python
 pending       `Pending`: an asynchronous execution
 bound_plan    `BoundPlan`: a function with its buffers, and what a call does
+binder        from checked buffers to bound plans: what is copied, and which workspace
 executable    `Executable`: from buffers to bound plans, which it remembers
 ============= ==================================================================
 

@@ -89,13 +89,15 @@ class Parts:
     readers : sequence of Reader
         How to read the scalars.
     source : Lease or External
-        Where the workspace comes from.
+        Where the workspace comes from; for a plan with shared staging memory, where that does.
     held : list
         Objects that must live as long as a call runs.
     before, after : list of Step
         Copies before and after each execution.
     staged : tuple of str
         Tensors that are copied.
+    inner : callable or None
+        For a plan with shared staging memory: makes the call that uses some of it.
     in_flight : InFlight
         The executions of the plan that have not ended.
     """
@@ -109,6 +111,7 @@ class Parts:
     before: list[Step] = field(default_factory=list)
     after: list[Step] = field(default_factory=list)
     staged: tuple[str, ...] = ()
+    inner: Callable[[Workspace], Call] | None = None
     in_flight: InFlight = field(default_factory=InFlight)
 
     @property
@@ -123,6 +126,14 @@ class Parts:
             found = workspace.lists[self.source.serial] = ArgumentList(
                 (*self.refs, workspace.buffer, *self.fences()), self.kinds
             )
+        return found
+
+    def call(self, staging: Workspace) -> Call:
+        """Return the call that has its copies in some staging memory, which keeps the call."""
+        found: Call | None = staging.lists.get(self.source.serial)
+        if found is None:
+            assert self.inner is not None
+            found = staging.lists[self.source.serial] = self.inner(staging)
         return found
 
     @property
@@ -205,7 +216,9 @@ class BoundPlan:
 
     def __init__(self, parts: Parts) -> None:
         source = parts.source
-        if isinstance(source, External) and not parts.readers:
+        if parts.inner is not None:
+            call = _with_copies(parts)
+        elif isinstance(source, External) and not parts.readers:
             call = _direct(parts, source.workspace)
         else:
             call = _general(parts)
@@ -255,6 +268,11 @@ class BoundPlan:
             If the plan was closed.
         """
         return self._submit(None, after)
+
+    @property
+    def call(self) -> Call:
+        """What executes the plan; it keeps all that it uses."""
+        return self._call
 
     @property
     def busy(self) -> bool:
@@ -401,6 +419,22 @@ def _general(parts: Parts) -> Call:
                 raise failure(error, device) from error
             finally:
                 release(workspace)
+
+    return call
+
+
+def _with_copies(parts: Parts) -> Call:
+    """Return the call that acquires the memory for its copies."""
+    lock, source = parts.in_flight.lock, parts.source
+    acquire, release, serial = source.acquire, source.release, source.serial
+
+    def call(values: Values | None = None, parts: Parts = parts) -> None:
+        with lock:
+            staging = acquire()
+            try:
+                (staging.lists.get(serial) or parts.call(staging))(values)
+            finally:
+                release(staging)
 
     return call
 

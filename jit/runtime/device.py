@@ -99,13 +99,13 @@ class Device:
         Worker threads asked for (``local-task``); None is one per core.
     hal, instance : object
         IREE's ``HalDevice``, and the process's ``VmInstance``.
-    pool : weakref or None
-        The pool of workspaces (``workspaces.pool_of``).
+    pool, staging : weakref or None
+        The pools of workspaces and of staging memory (``workspaces.pool_of``, ``staging_of``).
     """
 
     __slots__ = (
         *("__weakref__", "_traits", "pool", "device_id", "driver", "hal"),
-        *("instance", "pid", "stream", "workers"),
+        *("instance", "pid", "staging", "stream", "workers"),
     )
 
     def __init__(
@@ -119,6 +119,7 @@ class Device:
         self.instance = _process.instance
         self.pid = _process.pid
         self.pool: weakref.ref[Any] | None = None
+        self.staging: weakref.ref[Any] | None = None
         self._traits = DRIVERS[driver]
 
     @classmethod

@@ -107,6 +107,15 @@ def allocate(device: Device, nbytes: int, *, staging: bool = False) -> Any:
 class Stage:
     """Memory used in place of the caller's, with the copies before and after each execution.
 
+    Parameters
+    ----------
+    device : Device
+    spec : ArgSpec
+    given : CallerMemory
+        The caller's buffer, checked.
+    own : ndarray of uint8, shape (spec.nbytes,), optional
+        On the host: the memory to use, aligned.  It is allocated otherwise.
+
     Attributes
     ----------
     buffer : object
@@ -117,7 +126,13 @@ class Stage:
 
     __slots__ = ("after", "before", "buffer", "memory")
 
-    def __init__(self, device: Device, spec: ArgSpec, given: CallerMemory) -> None:
+    def __init__(
+        self,
+        device: Device,
+        spec: ArgSpec,
+        given: CallerMemory,
+        own: npt.NDArray[np.uint8] | None = None,
+    ) -> None:
         import numpy as np
 
         nbytes = spec.nbytes
@@ -125,7 +140,7 @@ class Stage:
         self.after: list[Step] = []
         transfers: tuple[Step, Step] | None = None
         if device.on_host:
-            self.memory = aligned_bytes(nbytes)
+            self.memory = aligned_bytes(nbytes) if own is None else own
             self.buffer = adopt(device, self.memory.ctypes.data, nbytes)
         else:
             self.buffer = allocate(device, nbytes)

@@ -15,24 +15,20 @@ from typing import TYPE_CHECKING, Any
 from ...graph_api.errors import ArtifactError, BindError
 from ..lru import LruCache
 from ..signature import Signature
-from .arrays import ALIGNMENT, result, span
+from .arrays import result, span
+from .binder import Binder
 from .binding_rules import refusal, unknown
-from .bound_plan import BoundPlan, Parts, Values, run_chain
+from .bound_plan import BoundPlan, Values, run_chain
 from .buffer_set import Argument, BufferSet
-from .caller_memory import BufferLike, CallerMemory, same_layout
+from .caller_memory import BufferLike
 from .device import Device
-from .device_memory import Stage, adopt, allocate, as_view
 from .loaded_module import LoadedModule
 from .pending import Pending
-from .workspaces import External, Lease, pool_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = ["BoundPlan", "Executable"]
-
-
-_STAGED = 16  # remembered buffer sets with staging copies, which take memory
 
 
 class Executable:
@@ -49,8 +45,7 @@ class Executable:
     names : sequence of str, optional
         The graph's name of each argument, for error texts.
     remember : int
-        Number of buffer sets that `execute` remembers; at most 16 of those that need staging
-        copies, which take memory.
+        Number of buffer sets that `execute` remembers.
 
     Raises
     ------
@@ -74,12 +69,9 @@ class Executable:
         names = names or [""] * len(uids)
         labels = [name or f"uid {uid}" for uid, name in zip(uids, names, strict=True)]
         self._arguments = tuple(map(Argument, self.uids, labels, signature.args))
-        self._pool = pool_of(module.device) if signature.workspace_bytes else None
-        # The argument exists even where no bytes are needed; IREE does not accept null for it.
-        self._nothing = None if self._pool else allocate(module.device, 0)
+        self._binder = Binder.of(module, self._arguments, signature.workspace_bytes)
         # A plan whose execution has not ended stays: the next one on its buffers must wait for it.
         self._bound: LruCache[BoundPlan] = LruCache(remember, _is_busy)
-        self._staged: LruCache[BoundPlan] = LruCache(min(remember, _STAGED), _is_busy)
 
     @property
     def device(self) -> Device:
@@ -90,6 +82,12 @@ class Executable:
     def workspace_bytes(self) -> int:
         """Bytes of workspace that an execution needs."""
         return self.signature.workspace_bytes
+
+    @property
+    def staging_bytes(self) -> int:
+        """Bytes of memory for copies of buffers, which all plans of the device share."""
+        pool = self.device.staging and self.device.staging()
+        return pool.nbytes if pool else 0
 
     def bind(
         self,
@@ -122,7 +120,7 @@ class Executable:
         self.device.check()
         found = self._describe(buffers, workspace)
         self._check(found, copy)
-        return self._prepare(found, found.owners)
+        return self._binder.bind(found.memory, found.readers, found.owners)
 
     def execute(
         self,
@@ -138,8 +136,7 @@ class Executable:
         Only addresses and the facts that were checked (type, dims, strides, size, writability)
         are remembered, not objects.  So no caller's memory is kept alive, and freed memory is
         never touched: an entry is used only if a caller passes the same address with the same
-        facts again.  Staging copies stay with an entry until it is among the least recently used;
-        `forget` drops all of them.
+        facts again.  `forget` drops all of them.
         """
         self.device.check()
         plan, values, owners = self._find(buffers, workspace)
@@ -205,18 +202,16 @@ class Executable:
         values = tuple([read() for read in found.readers.values()])
         memory = found.memory
         key = tuple(memory.items()) if "workspace" in memory else tuple(memory.values())
-        plan = self._bound.find(key) or self._staged.find(key)
+        plan = self._bound.find(key)
         if plan is None:
             self._check(found)
-            made = self._prepare(found)
-            cache = self._staged if made.staged else self._bound
-            plan = cache.get(key, lambda: made)
+            made = self._binder.bind(memory, found.readers)
+            plan = self._bound.get(key, lambda: made)
         return plan, values, found.owners
 
     def forget(self) -> None:
         """Drop all buffer sets that `execute` remembers."""
         self._bound.clear()
-        self._staged.clear()
 
     def run(
         self, inputs: Mapping[int, BufferLike], *, copy: bool = False
@@ -241,57 +236,6 @@ class Executable:
 
     def _check(self, found: BufferSet, copy: bool = False) -> None:
         found.check(self.device, workspace_bytes=self.workspace_bytes, copy=copy)
-
-    def _prepare(self, found: BufferSet, owners: Sequence[object] = ()) -> BoundPlan:
-        """Import or stage every buffer and build the plan, which keeps ``owners``."""
-        held: list[object] = [*owners, self.device]
-        stages: list[tuple[str, Stage]] = []  # names may repeat
-        refs: list[Any] = []
-        for uid, label, spec in self._arguments:
-            if spec.scalar:
-                refs.append(None)
-                continue
-            given = found.memory[uid]
-            if self._fits(given) and same_layout(spec, given):
-                buffer = adopt(self.device, given.address, spec.nbytes)
-            else:
-                stage = Stage(self.device, spec, given)
-                stages.append((label, stage))
-                buffer = stage.buffer
-            refs.append(as_view(buffer, spec))
-        held += [stage for _, stage in stages]
-        parts = Parts(
-            module=self.module,
-            refs=tuple(refs),
-            kinds=tuple(spec.data_type for _, _, spec in self._arguments if spec.scalar),
-            readers=tuple(found.readers.values()),
-            source=self._workspace(found.memory.get("workspace")),
-            held=held,
-            before=[step for _, stage in stages for step in stage.before],
-            after=[step for _, stage in stages for step in stage.after],
-            staged=tuple(label for label, _ in stages),
-        )
-        workspace = parts.source.acquire()  # so that memory runs out now rather than in a call
-        if not found.readers:
-            parts.lists(workspace).at(())
-        parts.source.release(workspace)
-        return BoundPlan(parts)
-
-    def _fits(self, given: CallerMemory) -> bool:
-        """Whether IREE can use the memory in place."""
-        if not self.device.on_host:
-            return given.device is None or given.device[0] in self.device.memory
-        return given.address % ALIGNMENT == 0
-
-    def _workspace(self, given: CallerMemory | None) -> Lease | External:
-        """Return the source of the workspace."""
-        if self._pool is None:
-            return External(self._nothing)
-        if given is not None:
-            skip = -given.address % ALIGNMENT
-            if skip == 0 or (given.size or 0) >= skip + self.workspace_bytes:
-                return External(adopt(self.device, given.address + skip, self.workspace_bytes))
-        return Lease(self._pool, self.workspace_bytes)
 
 
 def _is_busy(plan: BoundPlan) -> bool:

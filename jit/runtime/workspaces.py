@@ -1,8 +1,11 @@
-"""Workspaces: scratch memory that the plans of a device share.
+"""Workspaces and staging memory: scratch memory that the plans of a device share.
 
 A plan needs a workspace only while it runs.  A device therefore needs as many workspaces as plans
 run at the same time, each as large as the largest plan that has used it.  An argument list
 contains its workspace, so the lists are kept with the workspace, by the serial number of the plan.
+
+Copies of buffers that IREE cannot use in place are shared in the same way: a call acquires memory
+for the copies of all its tensors, and the call that uses it is kept with it.
 """
 
 from __future__ import annotations
@@ -12,12 +15,23 @@ import weakref
 from collections import deque
 from typing import Any
 
+from ...graph_api.errors import DeviceError
+from .arrays import aligned_bytes
 from .device import Device
 from .device_memory import allocate
 
-__all__ = ["External", "Lease", "Workspace", "WorkspacePool", "pool_of"]
+__all__ = [
+    "External",
+    "Lease",
+    "StagingPool",
+    "Workspace",
+    "WorkspacePool",
+    "pool_of",
+    "staging_of",
+]
 
 _PAGE = 4096
+_IDLE_STAGING = 256 << 20  # bytes of idle staging memory that are kept beside the one used last
 _serials = itertools.count(1)
 
 
@@ -27,11 +41,11 @@ class Workspace:
     Attributes
     ----------
     buffer : object
-        HAL buffer.
+        HAL buffer; an array of bytes for staging.
     nbytes : int
         Its size.
     lists : dict
-        Argument lists that contain it, by the serial number of their plan.
+        Argument lists that contain it (for staging: calls), by the serial number of their plan.
     """
 
     __slots__ = ("buffer", "lists", "nbytes")
@@ -119,19 +133,39 @@ class WorkspacePool:
     def _new(self, nbytes: int) -> Workspace:
         size = -(-nbytes // _PAGE) * _PAGE
         try:
-            buffer = allocate(self._device, size)
+            buffer = self._allocate(size)
         except Exception:
             if not self._idle:
                 raise
             self.trim()
-            buffer = allocate(self._device, size)
+            buffer = self._allocate(size)
         made = Workspace(buffer, size)
         self._all.append(made)
         return made
 
+    def _allocate(self, nbytes: int) -> Any:
+        return allocate(self._device, nbytes)
+
     def _drop(self, workspace: Workspace) -> None:
         self._all.remove(workspace)
         workspace.lists.clear()
+
+
+class StagingPool(WorkspacePool):
+    """Host memory for staging copies, which are as large as the tensors: bounded by bytes, too."""
+
+    __slots__ = ()
+
+    def release(self, workspace: Workspace) -> None:
+        super().release(workspace)
+        while sum(idle.nbytes for idle in tuple(self._idle)[:-1]) > _IDLE_STAGING:
+            self.trim(len(self._idle) - 1)
+
+    def _allocate(self, nbytes: int) -> Any:
+        try:
+            return aligned_bytes(nbytes)
+        except MemoryError as error:
+            raise DeviceError(f"no {nbytes} bytes of memory for staging copies") from error
 
 
 class Lease:
@@ -174,10 +208,19 @@ class External:
 
 
 def pool_of(device: Device) -> WorkspacePool:
-    """Return the pool of a device; it lives for as long as somebody refers to it."""
+    """Return the workspaces of a device; the pool lives for as long as somebody refers to it."""
     pool = device.pool() if device.pool is not None else None
     if pool is None:
         # Two threads may both make one; each then has its own, which is correct too.
         pool = WorkspacePool(device)
         device.pool = weakref.ref(pool)
+    return pool
+
+
+def staging_of(device: Device) -> WorkspacePool:
+    """Return the staging memory of a device; only plans that have copies refer to it."""
+    pool = device.staging() if device.staging is not None else None
+    if pool is None:
+        pool = StagingPool(device)
+        device.staging = weakref.ref(pool)
     return pool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,32 @@ def test_graph_of_the_newest_form(op: str, host: Any, make_job: Any) -> None:
     job = make_job(encode(sample.graph(sample.dtypes[0]).freeze()))
     host.run("run", *job.arguments, 0)
     job.verify()
+
+
+def test_sets_of_misaligned_pointers_share_staging_copies(caplog: Any) -> None:
+    """hipDNN's hosts align to 16 bytes; a rotation of pointers must not multiply the memory."""
+    import numpy as np
+    from hipdnn_iree import Graph
+    from hipdnn_iree.hipdnn_plugin.execution import Execution
+    from hipdnn_iree.provider.plugin_abi import DeviceBuffer
+
+    g = Graph(io_data_type="float")
+    x = g.tensor(dims=(100_000,), uid=1)
+    g.relu(x).set_output().set_uid(2)
+    plan: Any = g.build("cpu")
+    execution = Execution(plan, 0)
+    memory = np.empty((2, 101_000), np.float32)
+    caplog.set_level("INFO", "hipdnn_iree.plugin")
+    for turn in range(80):
+        given = memory[0, 4 * turn + 1 :][:100_000]
+        given[:] = turn - 3.5
+        pairs = (DeviceBuffer * 2)()
+        for i, row in enumerate(memory):
+            pairs[i].uid, pairs[i].ptr = i + 1, row.ctypes.data + 16 * turn + 4
+        execution(None, ctypes.addressof(pairs), 2)
+        assert (memory[1, 4 * turn + 1 :][:100_000] == max(turn - 3.5, 0)).all()
+    assert plan.executable.staging_bytes == -(-2 * 400_000 // 4096) * 4096
+    assert caplog.text.count("copied at each call") == 1
 
 
 def overridable() -> Any:

@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 from hipdnn_iree.graph_api.dtypes import DataType
-from hipdnn_iree.graph_api.errors import BindError
+from hipdnn_iree.graph_api.errors import BindError, DeviceError
 from hipdnn_iree.jit.runtime.arrays import aligned_bytes, empty, pack, unpack
+from hipdnn_iree.jit.runtime.binder import Binder
 from hipdnn_iree.jit.runtime.caller_memory import Pointer
 from hipdnn_iree.jit.runtime.device import Device
 from hipdnn_iree.jit.runtime.elements import value_dtype
 from hipdnn_iree.jit.runtime.executable import Executable
 from hipdnn_iree.jit.runtime.loaded_module import LoadedModule
-from hipdnn_iree.jit.runtime.workspaces import pool_of
+from hipdnn_iree.jit.runtime.workspaces import StagingPool, pool_of
 from hipdnn_iree.jit.signature import ArgSpec, Signature
 
 POISON = np.float32(-77.0)
@@ -392,20 +393,19 @@ def test_a_plan_outlives_its_executable_and_device(relu_case: Any) -> None:
 
 def count_preparations(executable: Executable, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     calls: list[int] = []
-    prepare = Executable._prepare
+    bind = Binder.bind
 
-    def counted(self: Executable, *arguments: Any) -> Any:
+    def counted(self: Binder, *arguments: Any) -> Any:
         calls.append(1)
-        return prepare(self, *arguments)
+        return bind(self, *arguments)
 
-    monkeypatch.setattr(Executable, "_prepare", counted)
+    monkeypatch.setattr(Binder, "bind", counted)
     return calls
 
 
 def test_execute_reuses_argument_lists(chain_case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     chain = chain_case.load(remember=2)
     calls = count_preparations(chain, monkeypatch)
-    # At addresses that need no staging copy: sets that have one are remembered apart.
     x, w, *outputs = (at_offset(floats(48, 48), 0) for _ in range(5))
     wanted = x @ w @ w
 
@@ -549,3 +549,66 @@ def test_a_tensor_without_dims(compile_text: Callable[..., bytes]) -> None:
     )
     executable = Executable(module, Signature(args=args), (1, 2))
     assert executable.run({2: np.array(3.0, np.float32)})[1] == -3
+
+
+# --- staging copies ---------------------------------------------------------------------------
+
+
+def odd_sets(count: int) -> list[dict[int, Any]]:
+    """Buffer sets of the relu at addresses that need staging copies."""
+    return [
+        {1: at_offset(np.full((4, 4), POISON), 16), 2: at_offset(floats(4, 4), 16)}
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("how", ["bind", "execute"])
+def test_buffer_sets_share_staging_copies(relu_case: Any, how: str) -> None:
+    relu = relu_case.load()
+    sets = odd_sets(300)
+    plans = [relu.bind(buffers) for buffers in sets] if how == "bind" else []
+    for _ in range(2):
+        for i, buffers in enumerate(sets):
+            plans[i]() if plans else relu.execute(buffers)
+            np.testing.assert_array_equal(buffers[1], np.maximum(buffers[2], 0))
+            buffers[1][...] = POISON
+    assert relu.staging_bytes == 4096  # a page for the two tensors, not one for each set
+    assert all(plan.staged == ("y", "x") for plan in plans)
+
+
+def test_staging_copies_go_with_the_last_plan(relu_case: Any) -> None:
+    relu = relu_case.load()
+    plan = relu.bind(odd_sets(1)[0])
+    assert relu.staging_bytes == 4096
+    del plan
+    gc.collect()
+    assert relu.staging_bytes == 0
+    relu.execute(odd_sets(1)[0])
+    assert relu.staging_bytes == 4096
+    relu.forget()
+    gc.collect()
+    assert relu.staging_bytes == 0
+
+
+def test_idle_staging_memory_is_bounded_by_bytes() -> None:
+    pool = StagingPool(Device.open("local-sync"))
+    spaces = [pool.acquire(100 << 20) for _ in range(6)]  # never touched, so not even resident
+    assert pool.nbytes == 600 << 20  # as many as run at the same time
+    for space in spaces:
+        pool.release(space)
+    assert pool.nbytes == 300 << 20
+    with pytest.raises(DeviceError, match="no 4611686018427387904 bytes of memory for staging"):
+        pool.acquire(1 << 62)
+
+
+def test_executables_share_staging_copies(relu_case: Any, chain_case: Any) -> None:
+    relu, chain = relu_case.load(), chain_case.load()
+    small, large = odd_sets(1)[0], [at_offset(floats(48, 48), 16) for _ in range(3)]
+    y, x, w = large
+    for _ in range(3):
+        relu.execute(small)
+        chain.execute({1: y, 2: x, 3: w})
+        np.testing.assert_array_equal(small[1], np.maximum(small[2], 0))
+        np.testing.assert_allclose(y, x @ w @ w, rtol=1e-3, atol=1e-3)
+    # As large as what the larger one needs.
+    assert relu.staging_bytes == chain.staging_bytes == -(-3 * y.nbytes // 4096) * 4096
