@@ -24,13 +24,15 @@ from zlib import crc32
 from ..graph_api.errors import ArtifactError
 from .sealed import seal, unseal
 
-__all__ = ["HEAD", "MANIFEST", "Container", "DamagedError", "manifest_bytes", "pack"]
+__all__ = ["HEAD", "LARGEST", "MANIFEST", "Container", "DamagedError", "manifest_bytes", "pack"]
 
 ALIGNMENT = 64
 MAX_PARTS = 4096
 MANIFEST = "manifest.json"
 HEAD = ALIGNMENT
 """Bytes before the manifest."""
+LARGEST = (1 << 31) + (32 << 20)
+"""Most bytes of a file: 2 GiB of parts, the manifest, and what is around them."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}(/[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}){0,3}")
 _LARGEST = 1 << 31

@@ -11,7 +11,6 @@ import errno
 import json
 import os
 import re
-import stat
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,15 +18,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ..container import (
-    HEAD,
-    MANIFEST,
-    Container,
-    DamagedError,
-    manifest_bytes,
-    pack,
-)
+from ...graph_api.files import open_regular
+from ..container import HEAD, LARGEST, MANIFEST, Container, DamagedError, manifest_bytes, pack
 from ..sealed import begins_sealed
+from ..trust import unsafe_reason
 from .key import SCHEMA, CacheKey, Readable, plain
 
 __all__ = [
@@ -43,7 +37,6 @@ __all__ = [
 FORMAT = "hipdnn-iree cache entry"
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 # Errors of open and read that mean a broken entry rather than a passing trouble of the process.
 _BROKEN = (errno.EIO, errno.EISDIR, errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
 
@@ -149,7 +142,9 @@ def bytes_of(entry: Entry) -> bytes:
     return pack(body, entry._files)
 
 
-def read_entry(path: Path, wanted: CacheKey | None = None) -> tuple[Entry, os.stat_result]:
+def read_entry(
+    path: Path, wanted: CacheKey | None = None, folder: int | None = None
+) -> tuple[Entry, os.stat_result]:
     """Read a stored entry, check all of it, and return it with the status of its file.
 
     Parameters
@@ -158,18 +153,20 @@ def read_entry(path: Path, wanted: CacheKey | None = None) -> tuple[Entry, os.st
         The file; its name is the digest.
     wanted : CacheKey, optional
         The key that the stored ingredients must match.
+    folder : int, optional
+        Descriptor of the folder in which it is opened.
 
     Raises
     ------
     FileNotFoundError
         If there is no such entry.
     DamagedEntryError
-        If anything is cut off, changed or meant for another key.
+        If anything is cut off, changed or meant for another key, or another user may write it.
     OSError
         If it cannot be read for a reason that says nothing about the entry.
     """
     try:
-        fd = os.open(path, _READ)
+        fd = open_regular(path if folder is None else path.name, dir_fd=folder)
     except OSError as exc:
         if exc.errno in _BROKEN:
             raise DamagedEntryError("", f"cannot be read ({exc.strerror})", 0) from None
@@ -177,8 +174,10 @@ def read_entry(path: Path, wanted: CacheKey | None = None) -> tuple[Entry, os.st
     try:
         status = os.fstat(fd)
         try:
-            if not stat.S_ISREG(status.st_mode):
-                raise DamagedError("", "is not a file")
+            if reason := unsafe_reason(status):
+                raise DamagedError("", reason)
+            if status.st_size > LARGEST:  # of a damaged file system: not worth reading
+                raise DamagedError("", f"has {status.st_size} bytes")
             with os.fdopen(fd, "rb", buffering=0, closefd=False) as file:
                 return _checked(path, file.readall(), wanted), status
         except DamagedError as damage:
@@ -218,10 +217,10 @@ def _checked(path: Path, data: bytes, wanted: CacheKey | None) -> Entry:
     )
 
 
-def glance(path: Path) -> bytes:
+def glance(path: Path, folder: int) -> bytes:
     """Return the bytes of an entry's manifest, unchecked; none when it has no sound beginning."""
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open(open_regular(path.name, dir_fd=folder), "rb", buffering=0) as file:
             head = file.read(HEAD) or b""
             length = manifest_bytes(head)
             found = file.read(length) or b""

@@ -9,10 +9,16 @@ by one entry, entries removed one by one make it too high, and both end with the
 from __future__ import annotations
 
 import os
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+
+from ...graph_api.files import open_regular
 
 __all__ = ["SizeJournal"]
+
+Open = Callable[[], AbstractContextManager[int]]
+
+_NAME = "sizes"
 
 # So many puts after a count the next one is due; counting 8,000 entries takes 0.25 s, compiling
 # 1,024 some 5 minutes.
@@ -25,14 +31,13 @@ class SizeJournal:
 
     Parameters
     ----------
-    path : Path
-        The file.
-    scratch : Path
-        Folder of what is being written; what a dead process leaves there is swept.
+    folder, scratch : callable
+        Open the folder that it is in, and that of what is being written; what a dead process
+        leaves there is swept.
     """
 
-    def __init__(self, path: Path, scratch: Path) -> None:
-        self._path = path
+    def __init__(self, folder: Open, scratch: Open) -> None:
+        self._folder = folder
         self._scratch = scratch
 
     def add(self, nbytes: int) -> int | None:
@@ -42,7 +47,8 @@ class SizeJournal:
         """
         try:
             # Without O_CREAT: appended to nothing, the entry would pass for all there is.
-            fd = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
+            with self._folder() as folder:
+                fd = open_regular(_NAME, os.O_RDWR | os.O_APPEND, dir_fd=folder)
         except OSError:
             return None
         try:
@@ -55,24 +61,25 @@ class SizeJournal:
 
     def set(self, nbytes: int) -> None:
         """Begin anew with what was counted; raises nothing.  An empty cache has no such file."""
-        if nbytes == 0:
-            with suppress(OSError):
-                os.unlink(self._path)
-            return
-        scratch = self._scratch / os.urandom(8).hex()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        try:
-            fd = os.open(scratch, flags, 0o600)
-        except OSError:
-            return
-        try:
-            os.write(fd, b"=%d\n" % nbytes)
-            os.rename(scratch, self._path)
-        except OSError:
-            with suppress(OSError):
-                os.unlink(scratch)
-        finally:
-            os.close(fd)
+        with suppress(OSError), self._folder() as folder:
+            if nbytes == 0:
+                os.unlink(_NAME, dir_fd=folder)
+                return
+            with self._scratch() as scratch:
+                _replace(folder, scratch, b"=%d\n" % nbytes)
+
+
+def _replace(folder: int, scratch: int, text: bytes) -> None:
+    name = os.urandom(8).hex()
+    fd = open_regular(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, dir_fd=scratch)
+    try:
+        os.write(fd, text)
+        os.rename(name, _NAME, src_dir_fd=scratch, dst_dir_fd=folder)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(name, dir_fd=scratch)
+    finally:
+        os.close(fd)
 
 
 def _sum(text: bytes) -> int | None:

@@ -5,7 +5,7 @@ written beside its place and renamed into it, and it is checked from end to end 
 read.  Whatever is wrong with an entry makes it a miss, whatever is wrong with the folder turns
 the cache off with one warning; neither is ever an error of the caller.
 
-The folder must be writable by its user alone: see :mod:`.trust`.
+The folder must be writable by its user alone: see `jit.trust`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .entry import DamagedEntryError, Entry, bytes_of, glance, make_entry, read_entry, stored_at
+from ..trust import UnsafeError, make_private, opened
+from .entry import DamagedEntryError, Entry, bytes_of, make_entry, stored_at
 from .key import CacheKey
-from .layout import Layout, inode_of
-from .locks import key_lock, run_in_forked_child
-from .trust import unsafe_reason
+from .layout import Layout
+from .locks import run_in_forked_child
 from .upkeep import Finding, Removed, trim, verify
 
 __all__ = ["Build", "CacheInfo", "CacheStore"]
@@ -134,8 +134,13 @@ class CacheStore:
             return None
         path = self._layout.entry(key.digest)
         try:
-            entry, status = read_entry(path, key)
+            entry, status = self._layout.read(path, key)
         except FileNotFoundError:
+            return None
+        except UnsafeError as misfit:
+            self._warn_once(
+                f"unsafe {misfit.filename}", f"not used as a part of the cache: {misfit}"
+            )
             return None
         except DamagedEntryError as damage:
             self._remove_damaged(key, path, damage)
@@ -147,7 +152,7 @@ class CacheStore:
         return entry
 
     def _remove_damaged(self, key: CacheKey, path: Path, damage: DamagedEntryError) -> None:
-        inode = damage.inode or inode_of(path)
+        inode = damage.inode or self._layout.inode_of(path)
         # Once for each: one that cannot be removed is met again and again.
         topic = f"damaged {key.digest} {inode}"
         if self._warn_once(
@@ -156,14 +161,13 @@ class CacheStore:
             self._count("damaged")
         if self._layout.remove(path, inode):
             self._warned.discard(topic)
-        elif inode_of(path) == inode:
+        elif self._layout.inode_of(path) == inode:
             self._warn_once("remove", f"cannot remove the damaged entry {path}")
 
     def _touch(self, path: Path, used: float) -> None:
         now = time.time()
         if abs(now - used) > _TOUCH_S:  # also when a wrong clock left a time in the future
-            with suppress(OSError):  # a folder that is only read: somebody else looks after it
-                os.utime(path, (now, now))
+            self._layout.touch(path, now)
 
     # --- writing ---------------------------------------------------------------------------
 
@@ -193,15 +197,18 @@ class CacheStore:
                 "size", f"an entry of {entry.nbytes} bytes exceeds the cap of {self.max_bytes}"
             )
             return entry
-        for attempt in (1, 2):
+        for attempt in (1, 2, 3):
             if not self._writable():
                 return entry
             try:
                 stored = self._publish(key, entry)
             except FileNotFoundError as exc:
                 # Somebody has deleted the folder under our hands, which is allowed.
-                if attempt == 2:
+                if attempt == 3:
                     self._write_failed(exc)
+            except UnsafeError as misfit:
+                if not self._set_aside(misfit):
+                    return entry
             except OSError as exc:
                 self._write_failed(exc)
                 return entry
@@ -219,7 +226,7 @@ class CacheStore:
         """
         entry = self._load(key)
         if entry is None and self._writable():
-            with key_lock(str(self._layout.locks / key.digest), self.wait_s):
+            with self._layout.locked(key.digest, self.wait_s):
                 # Somebody else may have built it while we waited.
                 entry = self._load(key)
                 if entry is None:
@@ -234,18 +241,17 @@ class CacheStore:
     def discard(self, key: CacheKey) -> bool:
         """Remove the entry of a key; return whether there was one."""
         path = self._layout.entry(key.digest)
-        return self._readable() and self._layout.remove(path, inode_of(path))
+        return self._readable() and self._layout.remove(path, self._layout.inode_of(path))
 
     def _publish(self, key: CacheKey, entry: Entry) -> Entry:
         path = self._layout.entry(key.digest)
-        with self._layout.scratch_file() as (scratch, fd):
+        with self._layout.scratch_file() as (scratch, name, fd):
             _write(fd, bytes_of(entry))
             # An entry that came meanwhile stays; one that is damaged is gone afterwards.
             theirs = self._load(key)
             if theirs is not None:
                 return theirs
-            path.parent.mkdir(0o700, exist_ok=True)
-            os.rename(scratch, path)
+            self._layout.publish(scratch, name, path)
             self._count("stored")
             return stored_at(entry, path)
 
@@ -297,7 +303,7 @@ class CacheStore:
         found = []
         for stored in sorted(self._layout.entries(), key=lambda s: s.used, reverse=True):
             try:
-                found.append(read_entry(stored.path)[0])
+                found.append(self._layout.read(stored.path)[0])
             except (DamagedEntryError, OSError):
                 continue
         return found
@@ -308,12 +314,11 @@ class CacheStore:
         Only the manifests of the others are read: 0.2 s for 8,000 entries, a tenth of `entries`.
         """
         wanted, stored, found = json.dumps(text)[1:-1].encode(), 0, []
-        for path in self._layout.paths() if self._readable() else ():
-            manifest = glance(path)
+        for path, manifest in self._layout.manifests() if self._readable() else ():
             stored += bool(manifest)
             if wanted in manifest:
                 with suppress(DamagedEntryError, OSError):
-                    found.append(read_entry(path))
+                    found.append(self._layout.read(path))
         found.sort(key=lambda pair: pair[1].st_mtime, reverse=True)
         return [entry for entry, _ in found], stored
 
@@ -337,9 +342,12 @@ class CacheStore:
     def _readable(self) -> bool:
         if self._refused is None:
             try:
-                self._refused = unsafe_reason(str(self.root))
+                with opened(self.root):
+                    self._refused = ""
             except FileNotFoundError:
                 return False  # nothing was ever stored; a later put makes the folder
+            except UnsafeError as exc:
+                self._refused = str(exc.strerror)
             except OSError as exc:
                 self._refused = f"it cannot be looked at ({exc.strerror})"
             if self._refused:
@@ -350,14 +358,21 @@ class CacheStore:
         if self._refused or self._unwritable:
             return False
         try:
-            os.makedirs(self.root, 0o700, exist_ok=True)
+            make_private(self.root)
             if not self._readable():  # looked at before anything is put into it
                 return False
-            self._layout.make()
+            self._layout.make(self._set_aside)
         except OSError as exc:
             self._write_failed(exc)
             return False
         return True
+
+    def _set_aside(self, misfit: UnsafeError) -> bool:
+        """Move what is in the place of a folder of ours out of the way; return whether it went."""
+        gone = self._layout.set_aside(Path(misfit.filename))
+        what = "renamed, as it is no part of the cache" if gone else "in the way of the cache"
+        self._warn_once(f"aside {misfit.filename}", f"{what}: {misfit}")
+        return gone
 
     def _write_failed(self, exc: OSError) -> None:
         if exc.errno not in _PASSING:

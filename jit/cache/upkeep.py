@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from .entry import DamagedEntryError, read_entry
-from .layout import Layout, inode_of
+from .entry import DamagedEntryError
+from .layout import Layout
 
 __all__ = ["Finding", "Removed", "trim", "verify"]
 
@@ -27,7 +28,11 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with an entry; ``file`` is the part, or empty."""
+    """One thing that is wrong with an entry; ``file`` is the part, or empty.
+
+    ``removed``: it is gone from its place.  What is no file of ours was renamed there.  Where a
+    folder is wrong, ``digest`` is its name.
+    """
 
     digest: str
     file: str
@@ -81,14 +86,17 @@ def trim(layout: Layout, cap: int | None, scratch_age_s: float, keep: str = "") 
 def verify(layout: Layout, repair: bool) -> list[Finding]:
     """Read and hash every entry; return what is wrong, and remove it if ``repair``."""
     findings = []
+    for misfit in layout.misfits():
+        path = Path(misfit.filename)
+        removed = repair and layout.set_aside(path)
+        findings.append(Finding(path.name, "", str(misfit.strerror), removed))
     for path in layout.paths():
         try:
-            read_entry(path)
+            layout.read(path)
         except FileNotFoundError:
             continue
         except DamagedEntryError as damage:
-            inode = damage.inode or inode_of(path)
-            removed = repair and layout.remove(path, inode)
+            removed = repair and layout.remove(path, damage.inode or layout.inode_of(path))
             findings.append(Finding(path.name, damage.file, damage.problem, removed))
         except OSError as exc:
             findings.append(Finding(path.name, "", f"cannot be read ({exc.strerror})", False))

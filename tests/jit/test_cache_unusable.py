@@ -146,11 +146,11 @@ def test_folder_deleted_at_any_time_is_made_again(store, caplog, monkeypatch) ->
     # ... also between making the scratch folder and moving it into place.
     real, left = os.rename, [1]
 
-    def deleted_before(*args):
+    def deleted_before(*args, **folders):
         if left:
             left.pop()
             shutil.rmtree(store.root)
-        return real(*args)
+        return real(*args, **folders)
 
     monkeypatch.setattr(os, "rename", deleted_before)
     assert store.put(key(1), files(1), MANIFEST).path is not None
