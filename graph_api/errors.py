@@ -110,13 +110,28 @@ class HipdnnIreeError(Exception):
         return {"code": self.code, "error": type(self).__name__, "message": str(self)}
 
 
+_MOST_LINES = 100
+_MOST_CHARACTERS = 1000  # of a line: a name, say, may be anything
+
+
+def _listed(message: str, records: Sequence[object]) -> str:
+    """Return a message with its records, one a line; a text for people, so of bearable length."""
+    lines = "\n  ".join([message, *map(str, records[:_MOST_LINES])]).split("\n")
+    left_out = len(records) - _MOST_LINES
+    if len(lines) > _MOST_LINES:
+        left_out = max(left_out, 0) + len(lines) - _MOST_LINES
+        del lines[_MOST_LINES:]
+    cut = [x if len(x) <= _MOST_CHARACTERS else f"{x[: _MOST_CHARACTERS - 3]}..." for x in lines]
+    return "\n".join([*cut, f"  ... and {left_out} more"] if left_out > 0 else cut)
+
+
 class _ProblemsError(HipdnnIreeError):
-    """An error that lists records; the text shows all of them, one a line."""
+    """An error that lists records; its text shows the first hundred of them, one a line."""
 
     def __init__(self, message: str, problems: Iterable[Problem] = ()) -> None:
         self.message = message
         self.problems: tuple[Problem, ...] = tuple(problems)
-        super().__init__("\n  ".join([message, *map(str, self.problems)]))
+        super().__init__(_listed(message, self.problems))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.message, self.problems))
@@ -149,7 +164,7 @@ class NotSupportedError(HipdnnIreeError):
     def __init__(self, message: str, declines: Iterable[Decline] = ()) -> None:
         self.message = message
         self.declines: tuple[Decline, ...] = tuple(declines)
-        super().__init__("\n  ".join([message, *map(str, self.declines)]))
+        super().__init__(_listed(message, self.declines))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.message, self.declines))

@@ -12,6 +12,7 @@ from hipdnn_iree.graph_api.enums import ConvMode, PointwiseMode, ReductionMode
 from hipdnn_iree.graph_api.errors import GraphError
 from hipdnn_iree.graph_api.graph import Graph
 from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
+from hipdnn_iree.graph_api.ops.matmul import Matmul
 from hipdnn_iree.graph_api.ops.pointwise import Pointwise
 from hipdnn_iree.graph_api.ops.reduction import Reduction
 from rule_graphs import RELU, node, pw, reduce, x
@@ -245,3 +246,16 @@ def test_what_is_no_integer(value: Any) -> None:
             attempt()
         assert [p.rule for p in caught.value.problems] == ["PARAM-01"]
     assert g.nodes == []
+
+
+def test_the_text_of_many_problems_or_long_names_stays_bearable() -> None:
+    graph = Graph("n" * 100_000, io_data_type="float")
+    for _ in range(300):
+        graph.add_node(Matmul(), {}, name="m" * 10_000)
+    with pytest.raises(GraphError) as caught:
+        graph.freeze()
+    assert len(caught.value.problems) > 300
+    lines = str(caught.value).split("\n")
+    assert len(lines) == 101
+    assert all(len(line) <= 1000 for line in lines)
+    assert lines[-1] == f"  ... and {len(caught.value.problems) + 1 - 100} more"
