@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from . import arguments
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from .building import GraphBuilder
 
 __all__ = ["Scalar", "Tensor", "TensorSpec"]
+
+_laid_out = lru_cache(maxsize=1024)(analyse)  # of one tensor it is asked up to ten times
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,7 +65,7 @@ class TensorSpec:
     @property
     def layout(self) -> Layout:
         """How the tensor is laid out in memory."""
-        return analyse(self.dims, self.strides)
+        return _laid_out(self.dims, self.strides)
 
     @property
     def label(self) -> str:

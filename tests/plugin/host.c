@@ -665,41 +665,64 @@ static int embed(char** args) {
   return 0;
 }
 
-/* fuzz CONFIG FILE: buffers of a file (u32 length, bytes) through every call that takes a graph */
+/* fuzz CONFIG CORPUS ANSWERS: mutated buffers, each with its length before it; CORPUS may be a pipe,
+ * and then each buffer is answered by a line in ANSWERS before the next one is read: the status, the
+ * number of engines, the worst status of the other calls, CPU seconds of the slowest call, KiB resident */
+static double slowest_call;
+static int timed_status;
+#define TIMED(call) \
+  (began = cpu_now(), timed_status = (call), began = cpu_now() - began, \
+   slowest_call = began > slowest_call ? began : slowest_call, timed_status)
+
+static double cpu_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 static int fuzz(char** args) {
   load(4);
   config = slurp(args[0]);
-  data_t all = slurp(args[1]);
+  FILE *corpus = fopen(args[1], "rb"), *answers = fopen(args[2], "w");
+  EXPECT(corpus && answers);
   void* handle = NULL;
   EXPECT(!P.Create(&handle));
   long statuses[8] = {0}, served = 0, total = 0;
-  const char *at = all.ptr, *end = at + all.size;
-  while (at < end) {
-    uint32_t length, count = 5;
+  uint32_t length;
+  while (fread(&length, 4, 1, corpus) == 1) {
+    uint32_t count = 5;
     int64_t id;
-    memcpy(&length, at, 4);
+    int worst = 0, other;
+    double began;
     char* copy = malloc(length ? length : 1); /* so that valgrind sees a read past the end */
-    memcpy(copy, at + 4, length);
-    at += 4 + length;
+    EXPECT(fread(copy, 1, length, corpus) == length);
     data_t mutated = {copy, length}, details = {NULL, 0};
     size_t size;
     void* context = NULL;
-    int status = P.GetApplicableEngineIds(handle, &mutated, &id, 1, &count);
+    slowest_call = 0;
+    int status = TIMED(P.GetApplicableEngineIds(handle, &mutated, &id, 1, &count));
     EXPECT(status >= 0 && status <= 6 && count <= 1);
     EXPECT(!status || (!count && *last_error()));
     ++statuses[status];
     ++total;
+#define OTHER(call) (other = TIMED(call), worst = other == 3 || other == 4 ? other : worst, other)
     if (!count) {
-      EXPECT(P.GetWorkspaceSize(handle, &config, &mutated, &size));
-      EXPECT(P.CreateExecutionContext(handle, &config, &mutated, &context) && !context);
+      EXPECT(OTHER(P.GetWorkspaceSize(handle, &config, &mutated, &size)));
+      EXPECT(OTHER(P.CreateExecutionContext(handle, &config, &mutated, &context)) && !context);
     } else {
       ++served;
-      EXPECT(!P.GetEngineDetails(handle, engine, &mutated, &details));
+      EXPECT(!OTHER(P.GetWorkspaceSize(handle, &config, &mutated, &size)));
+      EXPECT(!OTHER(P.GetEngineDetails(handle, engine, &mutated, &details)));
       EXPECT(!P.DestroyEngineDetails(handle, &details));
     }
-    int rc = P.GetWorkspaceSize(handle, &mutated, &mutated, &size); /* as a configuration, too */
+    int rc = OTHER(P.GetWorkspaceSize(handle, &mutated, &mutated, &size)); /* as a configuration, too */
     EXPECT(rc >= 0 && rc <= 6);
+    rc = OTHER(P.CreateFromSerialized(handle, &mutated, &context)); /* and as a plan */
+    EXPECT(rc > 0 && rc <= 6 && !context);
     free(copy);
+    fprintf(answers, "%d %u %d %.6f %ld %s\n", status, count, worst, slowest_call, resident_kib(),
+            status == 3 || status == 4 || worst ? last_error() : "");
+    fflush(answers);
   }
   EXPECT(!P.Destroy(handle));
   printf("total %ld\nserved %ld\n", total, served);
@@ -756,7 +779,7 @@ int main(int count, char** args) {
   static const struct { const char* name; int (*body)(char**); int arguments; } scenarios[] = {
       {"run", run, 4}, {"threads", threads, 5}, {"exit", leave, 4}, {"storm", storm, 0}, {"reload", reload, 1},
       {"start", start, 0}, {"errors", errors, 3}, {"serialized", serialized, 4}, {"restore", restore, 2},
-      {"fork", forked, 0}, {"fuzz", fuzz, 2}, {"crash", crash, 3}, {"overrides", overrides, 4},
+      {"fork", forked, 0}, {"fuzz", fuzz, 3}, {"crash", crash, 3}, {"overrides", overrides, 4},
       {"embed", embed, 3},
   };
   if (count < 4) return 2;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import struct
 from pathlib import Path
@@ -50,7 +51,7 @@ def corpus(count: int, seed: int) -> bytes:
 def fuzz(host: Any, make_job: Any, folder: Path, count: int, seed: int) -> dict[str, int]:
     job = make_job((GRAPHS / "pw_relu_all.bin").read_bytes())
     (folder / "corpus").write_bytes(corpus(count, seed))
-    facts = host.run("fuzz", job.arguments[1], folder / "corpus", timeout=1200)
+    facts = host.run("fuzz", job.arguments[1], folder / "corpus", os.devnull, timeout=1200)
     found = {key: int(value) for key, value in facts.items()}
     assert found["total"] == count
     # Nothing but "served or not" and "damaged" may come of it.

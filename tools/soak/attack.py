@@ -13,7 +13,7 @@ import struct
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,7 @@ __all__ = [
     "Failure",
     "Result",
     "attempt",
+    "limit_memory",
     "many",
     "resident_mib",
     "watch_memory",
@@ -37,7 +38,7 @@ SLOWEST_S = 2.0
 MOST_GROWTH_MIB = 64.0
 """Of a process over a run, once it has warmed up."""
 _MOST_FAILURES = 20
-_ADDRESS_SPACE = 8 << 30  # an input that asks for more is a MemoryError, not the machine's end
+_ADDRESS_SPACE = 8 << 30
 _HEAD = struct.Struct("<QI")
 
 
@@ -90,14 +91,18 @@ class Result:
     def fail(self, what: str, case: bytes = b"", detail: str = "") -> None:
         """Note a failure; of many that say the same, the first ones are kept."""
         self.counts["FAILED"] += 1
-        same = sum(f.what[:60] == what[:60] for f in self.failures)
+        self._keep(Failure(what, case, detail))
+
+    def _keep(self, failure: Failure) -> None:
+        same = sum(f.what[:60] == failure.what[:60] for f in self.failures)
         if same < 2 and len(self.failures) < _MOST_FAILURES:
-            self.failures.append(Failure(what, case, detail))
+            self.failures.append(failure)
 
     def add(self, other: Result) -> None:
         """Take in what another process found."""
         self.counts += other.counts
-        self.failures += other.failures
+        for failure in other.failures:
+            self._keep(failure)
         self.slowest_s = max(self.slowest_s, other.slowest_s)
         self.growth_mib = max(self.growth_mib, other.growth_mib)
         self.peak_mib = max(self.peak_mib, other.peak_mib)
@@ -194,18 +199,31 @@ def watch_memory(found: Result) -> Iterator[Callable[[float], None]]:
             found.fail(f"memory grows: {grown:.0f} MiB over the run")
 
 
+Judge = Callable[[bytes], Iterable[str]]
+
+
+def limit_memory() -> None:
+    """Make an input that asks for too much a `MemoryError`, also in processes started later."""
+    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, resource.RLIM_INFINITY))
+
+
 def attempt(
     found: Result,
     budget: Budget,
     case: bytes,
-    judge: Callable[[bytes], str],
+    judge: Judge,
     clock: Callable[[], float] = time.process_time,
 ) -> None:
-    """Try one input: count its outcome, or note what it broke."""
+    """Try one input: time each answer, count the last one's name, or note what it broke."""
     budget.box.put(case)
-    begin = clock()
+    outcome, begin = "", clock()
     try:
-        outcome = judge(case)
+        for outcome in judge(case):
+            end = clock()
+            found.slowest_s = max(found.slowest_s, end - begin)
+            if end - begin > SLOWEST_S:
+                found.fail(f"{outcome}: an answer took {end - begin:.1f} s of CPU time", case)
+            begin = clock()
     except BrokenError as error:
         found.fail(str(error), case)
         outcome = "broken"
@@ -215,10 +233,6 @@ def attempt(
         text = f"{type(error).__name__} at {where}: {error!s:.200}"
         found.fail(text, case, traceback.format_exc())
         outcome = "foreign exception"
-    seconds = clock() - begin
-    found.slowest_s = max(found.slowest_s, seconds)
-    if seconds > SLOWEST_S:
-        found.fail(f"an answer took {seconds:.1f} s of CPU time ({outcome})", case)
     found.counts[outcome] += 1
 
 
@@ -226,7 +240,7 @@ def many(
     budget: Budget,
     seed: int,
     make: Callable[[Random], bytes],
-    judge: Callable[[bytes], str],
+    judge: Judge,
     *,
     size: Callable[[], float] = resident_mib,
     **options: Any,
@@ -241,11 +255,11 @@ def many(
     make : callable
         Makes an input.
     judge : callable
-        Returns the outcome in a word or two; raises `BrokenError` or anything else for a failure.
+        Yields the name of each answer when it is there, at last the outcome in a word or two;
+        raises `BrokenError`, or anything else, for a failure.
     size : callable
         Size of the attacked process in MiB.
     """
-    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, resource.RLIM_INFINITY))
     found, rng = Result(), Random(seed)
     with watch_memory(found) as note:
         for index in budget.rounds(found):

@@ -12,6 +12,7 @@ import signal
 import tempfile
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -39,11 +40,14 @@ class Attack:
         What is attacked, and what must hold.
     silence_s : float
         So long without a word is a hang.
+    module : str
+        Where it is, if not in the module of its name here.
     """
 
     share: float
     about: str
     silence_s: float = 180.0
+    module: str = ""
 
 
 ATTACKS: dict[str, Attack] = {
@@ -82,12 +86,16 @@ def _child(
     for variable in [v for v in os.environ if v.startswith(("HIPDNN_IREE_", "HIPDNN_HEUR_"))]:
         del os.environ[variable]
     os.environ["HIPDNN_IREE_CACHE_DIR"] = str(scratch / "cache")
-    with (scratch / "trace").open("w") as trace:
+    with (scratch / "trace").open("w", buffering=1) as trace:
         faulthandler.enable(trace)
         faulthandler.register(signal.SIGUSR1, trace)
-        module = importlib.import_module(f"tools.soak.{name}")
         budget = Budget(seconds, scratch, Box(scratch / "box"), out.send)
-        found = module.run(budget, seed) if case is None else module.replay(budget, case)
+        try:
+            module = importlib.import_module(name)
+            found = module.run(budget, seed) if case is None else module.replay(budget, case)
+        except BaseException:
+            traceback.print_exc(file=trace)
+            raise
         out.send(found)
         out.send("done")
 
@@ -99,7 +107,8 @@ def _run(
     folder = tempfile.mkdtemp(prefix=f"hipdnn-iree-soak-{name}-")
     Box(Path(folder) / "box")
     ours, theirs = _CONTEXT.Pipe(duplex=False)
-    arguments = (name, seconds, seed, case, folder, theirs)
+    module = ATTACKS[name].module or f"tools.soak.{name}"
+    arguments = (module, seconds, seed, case, folder, theirs)
     process = _CONTEXT.Process(target=_child, args=arguments, name=name)
     process.start()
     theirs.close()

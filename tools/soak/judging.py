@@ -1,0 +1,99 @@
+"""What must hold for the bytes of a graph, whatever they are: all that is asked without code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from hipdnn_iree.graph_api.draw import to_dot, to_mermaid
+from hipdnn_iree.graph_api.errors import FormatError, GraphError, HipdnnIreeError
+from hipdnn_iree.graph_api.formats.flatbuffer.decode import decode
+from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
+from hipdnn_iree.graph_api.formats.json.json_form import dumps
+from hipdnn_iree.graph_api.frozen import FrozenGraph
+from hipdnn_iree.graph_api.graph import Graph
+from hipdnn_iree.jit import support
+from hipdnn_iree.jit.options import BuildOptions
+from hipdnn_iree.jit.pipeline import cache_key, signature_of
+from hipdnn_iree.jit.settings import settings
+from hipdnn_iree.jit.target import Target
+from hipdnn_iree.jit.work import graph_work
+from hipdnn_iree.provider.graph_files import loads
+from hipdnn_iree.provider.selection.select import candidates
+
+from tools.soak.attack import BrokenError
+
+__all__ = ["judge"]
+
+_TARGETS = (Target.parse("cpu"), Target.parse("gfx942"))
+_CANNOT_HOLD = {"WIRE-13", "WIRE-14", "JSON-08"}
+_MOST_TEXT = 110_000
+_SELDOM = 16  # engines, drawings: of one graph in so many
+
+
+def judge(data: bytes) -> Iterator[str]:
+    """Yield what becomes of the bytes, answer by answer; raise for what must never come of them."""
+    try:
+        graph = loads(data).freeze()
+    except (FormatError, GraphError) as error:
+        yield _refused(error)
+        return
+    yield "read"
+    digest = graph.digest
+    yield "digest"
+    target = _TARGETS[int(digest[4], 16) % len(_TARGETS)]
+    problems = list(support.problems(graph, target))
+    yield "applicability"
+    outcome = "declined" if problems else f"served by {target}"
+    if not problems:
+        _plan(graph, target)
+        yield "plan"
+    elif any(not (p.rule and p.got and p.wanted) for p in problems):
+        raise BrokenError(f"a reason that says nothing: {problems[0]}")
+    yield from _round_trip(graph)
+    if int(digest[:4], 16) % _SELDOM == 0:
+        candidates(graph, target, settings())
+        yield "engines"
+        for text in (repr(graph), to_dot(graph), to_mermaid(graph)):
+            text.encode("utf-8", "backslashreplace")
+        yield "drawing"
+    yield outcome
+
+
+def _refused(error: FormatError | GraphError) -> str:
+    if not error.problems:
+        raise BrokenError(f"an error without problems: {error!s:.200}")
+    if any(not (p.rule and p.got and p.wanted) for p in error.problems):
+        raise BrokenError(f"a problem that says nothing: {error.problems[0]!s:.200}")
+    if len(str(error)) > _MOST_TEXT:
+        raise BrokenError(f"a text of {len(str(error))} characters: {error!s:.200}")
+    return "no graph" if isinstance(error, GraphError) else f"refused {error.problems[0].rule}"
+
+
+def _plan(graph: FrozenGraph, target: Target) -> None:
+    """Ask for all that follows from a graph that is served, but for its code."""
+    key = cache_key(graph, target, BuildOptions.of(settings()).code)
+    if len(key.digest) < 32:
+        raise BrokenError("a key without a digest")
+    graph_work(graph)
+    signature_of(graph)
+
+
+def _round_trip(graph: FrozenGraph) -> Iterator[str]:
+    """Write the graph in every form and read it again."""
+    forms: dict[str, Callable[[], Graph]] = {
+        "JSON": lambda: Graph.from_json(dumps(graph)),
+        "FlatBuffer": lambda: decode(encode(graph), Graph).graph,
+    }
+    for name, again in forms.items():
+        try:
+            digest = again().freeze().digest
+        except FormatError as error:
+            rules = {p.rule for p in error.problems}
+            if not rules <= _CANNOT_HOLD:
+                raise BrokenError(f"{name} that was written is refused: {error!s:.300}") from error
+        except HipdnnIreeError as error:
+            raise BrokenError(f"{name} that was written is refused: {error!s:.300}") from error
+        else:
+            if digest != graph.digest:
+                raise BrokenError(f"another graph after {name}")
+        yield name
