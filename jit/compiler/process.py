@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import select
-import shutil
 import socket
-import tempfile
 import time
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from .. import scratch
 from ..child_process import ChildProcess, search_path
 from .wire import Unframer, frame
 
@@ -51,14 +50,6 @@ class WorkerTimeout(Exception):  # noqa: N818
         self.diagnostics = diagnostics
 
 
-def _folder_without_blanks() -> str:
-    """Return the folder for temporary files; IREE does not quote its path to the linker (W-022)."""
-    usual = tempfile.gettempdir()
-    if not any(map(str.isspace, usual)):
-        return usual
-    return next((d for d in ("/tmp", "/var/tmp") if os.access(d, os.W_OK)), usual)
-
-
 class WorkerProcess:
     """A running worker; one job at a time, so its user holds it alone.
 
@@ -87,8 +78,9 @@ class WorkerProcess:
     """
 
     def __init__(self, python: str, *, warm: bool, idle_s: float) -> None:
-        # Temporary files of the compiler, which it leaves behind when it crashes.
-        self._scratch = tempfile.mkdtemp(prefix="hipdnn-iree-", dir=_folder_without_blanks())
+        # For temporary files of the compiler, which it leaves behind when it crashes.  The worker
+        # makes it, as it also removes it when this process is killed at any moment.
+        self._scratch = scratch.reserve()
         # A socket, as writing to a pipe whose reader has died sends SIGPIPE, which ends a program
         # that embeds Python and left the signal alone.
         self._socket, theirs = socket.socketpair()
@@ -102,7 +94,7 @@ class WorkerProcess:
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
             )
-        except OSError:
+        except BaseException:  # also an interrupt
             self._free()
             raise
         finally:
@@ -194,14 +186,16 @@ class WorkerProcess:
         """
         if not self._child.ours:
             return None
+        scratch.remove(self._scratch)  # the worker ends that if this process dies now
         status = self._child.end(grace_s)
         self._socket.close()
         return status or None  # the worker never exits with 0
 
     def kill(self) -> None:
         """End it from another thread than the one that waits for its answer and reaps it."""
-        if self._child.kill():
-            shutil.rmtree(self._scratch, ignore_errors=True)
+        scratch.remove(self._scratch)
+        self._child.kill()
+        scratch.remove(self._scratch)  # it may have been about to make it
 
     def close(self) -> None:
         """End it and free all it holds; in a forked child only let go of what was inherited."""
@@ -215,4 +209,4 @@ class WorkerProcess:
 
     def _free(self) -> None:
         self._socket.close()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        scratch.remove(self._scratch)

@@ -11,8 +11,8 @@ import json
 import os
 import resource
 import select
-import shutil
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -24,6 +24,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn
 
+from .. import scratch as folders
 from .flags import merge_flags
 from .inprocess import Refused, compile_in_process, workspace_bytes
 from .tasks import perform
@@ -48,31 +49,54 @@ def main(host: str, scratch: str, idle: str, start: str) -> NoReturn:
         ``"warm"``: the compiler is loaded before the first job.
     """
     parent, idle_s, warm = int(host), float(idle), start == "warm"
+    alive = _watched(parent)
+    folders.make(scratch)
+    requests_fd, answers_fd = os.dup(0), os.dup(1)
+    jobs: SimpleQueue[Message] = SimpleQueue()
+    arguments = (requests_fd, alive, parent, scratch, jobs)
+    threading.Thread(target=_listen, args=arguments, daemon=True).start()
+    try:
+        _prepare(scratch)
+        _work(jobs, _Answers(answers_fd), idle_s, warm, os.path.dirname(scratch))
+        status = IDLE_EXIT
+    except BaseException:  # the host, if it is there, shows it
+        traceback.print_exc()
+        status = 1
+    sys.stderr.flush()
+    folders.remove(scratch)
+    os._exit(status)  # a job that arrives right now is asked again of a new worker
+
+
+def _prepare(scratch: str) -> None:
+    """Undo what was inherited from the host, and keep apart what the compiler reads and writes."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected; 200 MB are not
-    # Inherited from the host: a linker that is run must be waited for, and signals must come.
+    # A linker that is run must be waited for, and signals must come.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     tempfile.tempdir = scratch
     os.putenv("TMPDIR", scratch)  # for the compiler's own temporary files
-    requests_fd, answers_fd = os.dup(0), os.dup(1)
     # Whatever the compiler or the tool reads and prints must not meet the messages.
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
     os.dup2(2, 1)
-    jobs: SimpleQueue[Message] = SimpleQueue()
-    threading.Thread(target=_listen, args=(requests_fd, parent, scratch, jobs), daemon=True).start()
-    answers = _Answers(answers_fd)
+
+
+def _work(
+    jobs: SimpleQueue[Message], answers: _Answers, idle_s: float, warm: bool, place: str
+) -> None:
+    """Do jobs until none has come for so many seconds."""
     answers.send({"event": "hello", "compiler": _compiler_version(), "tool": tool_path()})
     if warm:
         # The runtime, which reads the workspace size, loads beside the compiler.
         threading.Thread(target=_load, args=("iree.runtime",), daemon=True).start()
         _load("iree.compiler.api")
+    folders.sweep(place)
     while True:
         try:
             job, source = jobs.get(timeout=idle_s)
         except Empty:
-            os._exit(IDLE_EXIT)  # a job that arrives right now is asked again of a new worker
+            return
         _serve(job, source, answers)
 
 
@@ -93,21 +117,36 @@ class _Answers:
         self.send({"event": "diagnostic", "severity": severity, "text": text})
 
 
-def _listen(fd: int, parent: int, scratch: str, jobs: SimpleQueue[Message]) -> None:
-    unframer = Unframer()
-    # The pipe stays open when the host is killed but a process that it forked holds a copy.
-    while os.getppid() == parent:
-        if not select.select([fd], [], [], 1.0)[0]:
-            continue
-        data = os.read(fd, 1 << 20)
-        if not data:
-            break
-        for message in unframer.feed(data):
-            jobs.put(message)
-    shutil.rmtree(scratch, ignore_errors=True)
-    if os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)
-    os._exit(0)
+def _watched(parent: int) -> int:
+    """Return a descriptor that becomes readable when the host ends; -1 where there is none."""
+    try:
+        found = os.pidfd_open(parent)
+    except (AttributeError, OSError):  # an old kernel, or a filter
+        found = -1
+    if os.getppid() != parent:  # it ended before, and its id may be another process's
+        os._exit(0)  # with nothing to remove
+    return found
+
+
+def _listen(fd: int, alive: int, parent: int, scratch: str, jobs: SimpleQueue[Message]) -> NoReturn:
+    """Take in jobs until the host is gone; then end all of this process, whatever it does."""
+    try:
+        unframer, watched = Unframer(), [fd, *([alive] if alive >= 0 else [])]
+        while os.getppid() == parent:
+            # The pipe stays open when the host is killed but a process that it forked holds a copy.
+            ready = select.select(watched, [], [], 1.0)[0]
+            if alive in ready:
+                break
+            # An error, not an end, when the host dies before it has read what was sent.
+            if ready and not (data := os.read(fd, 1 << 20)):
+                break
+            for message in unframer.feed(data) if ready else ():
+                jobs.put(message)
+    finally:
+        folders.remove(scratch)
+        if os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
+        os._exit(0)
 
 
 def _load(module: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ import click
 from ...graph_api.buckets import in_words
 from ...graph_api.errors import HipdnnIreeError
 from ...graph_api.frozen import FrozenGraph
+from ...jit import scratch
 from ...jit.mlir_source import FORMS, MlirSource
 from ...jit.options import WorkerOptions
 from ...jit.settings import scope, settings
@@ -313,11 +313,7 @@ def _look_inside(
 ) -> None:
     """Compile the rows anew, with every stage in a folder."""
     with ExitStack() as stack:
-        if dump is None:
-            made = tempfile.TemporaryDirectory(prefix="hipdnn-iree-")
-            folder = Path(stack.enter_context(made))
-        else:
-            folder = Path(dump)
+        folder = Path(stack.enter_context(scratch.folder()) if dump is None else dump)
         several = len({row.target for row in rows}) > 1
         for row in rows:
             place = folder / row.place("{target}") if several else folder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...jit import scratch
 from ...jit.settings import settings
 from .options import (
     COMPILING,
@@ -68,8 +68,7 @@ def command(state: State, graph: str, target: Target, dump: str | None) -> None:
     frozen = read_graph(graph).freeze()
     choose(frozen, target, settings(), engine_name="iree")
     with ExitStack() as stack:
-        made = stack.enter_context(tempfile.TemporaryDirectory(prefix="hipdnn-iree-"))
-        folder = Path(made if dump is None else dump)
+        folder = Path(stack.enter_context(scratch.folder()) if dump is None else dump)
         with working(f"compiling for {target}"), file_errors(folder, "write to"):
             found = inspect_graph(frozen, target, folder, BuildOptions.of(settings()))
     if state.json:

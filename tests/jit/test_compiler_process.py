@@ -48,6 +48,7 @@ def crashing() -> CompileRequest:
 @pytest.fixture(autouse=True)
 def _settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     with scope(reproducers_dir=tmp_path / "repro", compiler_timeout_s=120):
         yield
@@ -351,6 +352,36 @@ def test_worker_vanishes_when_its_host_is_killed(
     os.kill(process.pid, signal.SIGKILL)
     until(lambda: gone(worker))
     assert not os.path.exists(folder)
+
+
+UNHEARD = """
+import os, select, signal, sys, time
+from hipdnn_iree.jit.compiler.process import WorkerProcess
+worker = WorkerProcess(sys.executable, warm=True, idle_s=600)
+print(worker.pid, worker._scratch, flush=True)
+if sys.argv[1] == "said":
+    select.select([worker._socket], [], [])
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("when", ["started", "said"])
+def test_worker_vanishes_when_its_host_is_killed_before_it_has_heard_of_it(
+    when: str, until: Until
+) -> None:
+    done = subprocess.run([sys.executable, "-c", UNHEARD, when], stdout=subprocess.PIPE)
+    assert done.returncode == -signal.SIGKILL
+    worker, folder = done.stdout.split()
+    until(lambda: gone(int(worker)))
+    assert not os.path.exists(folder)
+    assert not scratch_folders()
+
+
+def test_worker_that_leaves_leaves_no_folder(until: Until) -> None:
+    worker = WorkerProcess(sys.executable, warm=False, idle_s=0.1)
+    until(lambda: ended(worker.pid))
+    assert not os.path.exists(worker._scratch)
+    worker.close()
 
 
 def test_running_tool_vanishes_when_its_host_is_killed(
