@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import logging
+from struct import calcsize, iter_unpack
 from typing import TYPE_CHECKING
 
 from ..graph_api.errors import BindError
 from ..jit.lru import LruCache
 from ..jit.runtime.caller_memory import Pointer
-from ..provider.plugin_abi import DeviceBuffer, Status
+from ..provider.plugin_abi import Status
 from .abi import MOST_ITEMS, PluginError
 
 if TYPE_CHECKING:
     from ..jit.runtime.bound_plan import BoundPlan
+    from ..jit.runtime.in_place import Call
     from ..provider.engines.iree.iree_plan import IreePlan
 
 __all__ = ["ALIGNMENT", "Execution", "workspace_bytes"]
@@ -23,8 +25,9 @@ log = logging.getLogger("hipdnn_iree.plugin")
 ALIGNMENT = 64
 """Of workspaces; hosts align them to less, so the size that is reported leaves room for it."""
 
-_REMEMBERED = 32  # sets of pointers per loaded plan
-_PAIR = ctypes.sizeof(DeviceBuffer)
+_REMEMBERED = 32  # sets of pointers per loaded plan, of those that are not used in place
+_PAIRS = "qN"  # of DeviceBuffer: the uid and the address
+_PAIR = calcsize(_PAIRS)
 
 _Key = tuple[int | None, bytes]
 
@@ -35,7 +38,7 @@ def workspace_bytes(wanted: int) -> int:
 
 
 class Execution:
-    """A plan on its device, which remembers the bound plans of the last sets of pointers.
+    """A plan on its device.
 
     Only addresses are remembered: no memory is touched unless a call passes it again.
 
@@ -56,8 +59,9 @@ class Execution:
     def __init__(self, plan: IreePlan, workspace_bytes: int) -> None:
         self._executable = plan.executable
         self._workspace_bytes = workspace_bytes
+        # Of pointers that are not used in place; see `Executable.call_at`.
         self._bound: LruCache[BoundPlan] = LruCache(_REMEMBERED)
-        self._last: tuple[_Key, BoundPlan] | None = None
+        self._last: tuple[_Key, Call] | None = None
         self._told = False
 
     def __call__(self, workspace: int | None, buffers: int | None, count: int) -> None:
@@ -77,9 +81,18 @@ class Execution:
         key = (workspace, ctypes.string_at(buffers, count * _PAIR) if buffers else b"")
         last = self._last
         if last is None or last[0] != key:
-            last = key, self._bound.get(key, lambda: self._bind(key, count))
-            self._last = last
+            last = self._last = key, self._call(key, count)
         last[1]()
+
+    def _call(self, key: _Key, count: int) -> Call:
+        workspace, raw = key
+        given = dict(iter_unpack(_PAIRS, raw))
+        space = Pointer(workspace, self._workspace_bytes) if workspace else None
+        if len(given) == count and (space is not None or not self._workspace_bytes):
+            call = self._executable.call_at(given, space)
+            if call is not None:
+                return call
+        return self._bound.get(key, lambda: self._bind(key, count))
 
     def _bind(self, key: _Key, count: int) -> BoundPlan:
         workspace, raw = key
@@ -87,10 +100,10 @@ class Execution:
             raise PluginError(Status.BAD_PARAM, f"null pointer for {count} buffers")
         if self._workspace_bytes and not workspace:
             raise BindError(f"the workspace is null; {self._workspace_bytes} bytes are needed")
-        pairs = (DeviceBuffer * (len(raw) // _PAIR)).from_buffer_copy(raw)
-        given = {pair.uid: Pointer(pair.ptr or 0) for pair in pairs}
+        pairs = list(iter_unpack(_PAIRS, raw))
+        given = {uid: Pointer(address) for uid, address in pairs}
         if len(given) < count:
-            uids = [pair.uid for pair in pairs]
+            uids = [uid for uid, _ in pairs]
             twice = sorted({uid for uid in uids if uids.count(uid) > 1})
             raise BindError(f"uid {', '.join(map(str, twice))} has two buffers")
         # A host may pass buffers of tensors that the plan does not use.

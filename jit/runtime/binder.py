@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -11,7 +11,7 @@ from .bound_plan import BoundPlan, Call, Parts
 from .buffer_set import Argument
 from .caller_memory import CallerMemory, same_layout
 from .device import Device
-from .device_memory import Stage, adopt, allocate, as_view
+from .device_memory import Stage, adopt, allocate, importer, viewer
 from .loaded_module import LoadedModule
 from .scalars import Reader
 from .workspaces import External, Lease, Workspace, WorkspacePool, pool_of, staging_of
@@ -29,6 +29,8 @@ class Binder(NamedTuple):
     ----------
     module : LoadedModule
     arguments : tuple of Argument
+    importers, viewers : tuple of callable
+        For each argument: what makes its buffer of an address, and its view of the buffer.
     workspace_bytes : int
     pool : WorkspacePool or None
         The workspaces; None for code that needs none.
@@ -38,6 +40,8 @@ class Binder(NamedTuple):
 
     module: LoadedModule
     arguments: tuple[Argument, ...]
+    importers: tuple[Callable[[int], Any], ...]
+    viewers: tuple[Callable[[Any], Any], ...]
     workspace_bytes: int
     pool: WorkspacePool | None
     nothing: Any
@@ -50,7 +54,9 @@ class Binder(NamedTuple):
         device = module.device
         pool = pool_of(device) if workspace_bytes else None
         nothing = None if pool else allocate(device, 0)
-        return cls(module, arguments, workspace_bytes, pool, nothing)
+        importers = tuple(importer(device, spec.nbytes) for _, _, spec in arguments)
+        viewers = tuple(viewer(spec) for _, _, spec in arguments)
+        return cls(module, arguments, importers, viewers, workspace_bytes, pool, nothing)
 
     @property
     def device(self) -> Device:
@@ -100,7 +106,9 @@ class Binder(NamedTuple):
         stages: list[tuple[str, Stage]] = []  # names may repeat
         refs: list[Any] = []
         start = 0
-        for uid, label, spec in self.arguments:
+        for (uid, label, spec), take, view in zip(
+            self.arguments, self.importers, self.viewers, strict=True
+        ):
             if spec.scalar:
                 refs.append(None)
                 continue
@@ -111,8 +119,8 @@ class Binder(NamedTuple):
                 stages.append((label, stage))
                 buffer = stage.buffer
             else:
-                buffer = adopt(self.device, memory[uid].address, spec.nbytes)
-            refs.append(as_view(buffer, spec))
+                buffer = take(memory[uid].address)
+            refs.append(view(buffer))
         return Parts(
             module=self.module,
             refs=tuple(refs),

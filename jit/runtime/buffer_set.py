@@ -29,7 +29,7 @@ class BufferSet:
     Parameters
     ----------
     arguments : iterable of Argument
-        Every output and input.
+        Every output and input; kept as an attribute, as are the buffers.
     buffers : mapping of int to BufferLike
         By uid.
     workspace : BufferLike, optional
@@ -47,7 +47,7 @@ class BufferSet:
         Broken rules that the descriptions alone show.
     """
 
-    __slots__ = ("arguments", "memory", "owners", "problems", "readers")
+    __slots__ = ("arguments", "buffers", "memory", "owners", "problems", "readers")
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class BufferSet:
         buffers: Mapping[int, BufferLike],
         workspace: BufferLike | None = None,
     ) -> None:
-        self.arguments = arguments
+        self.arguments, self.buffers = arguments, buffers
         self.memory: dict[int | str, CallerMemory] = {}
         self.readers: dict[int, Reader] = {}
         self.owners: list[object] = []

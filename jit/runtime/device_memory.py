@@ -23,31 +23,47 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Stage", "Step", "adopt", "allocate", "as_view", "copies", "end_of_queue", "transfer"]
+__all__ = [
+    "Stage",
+    "Step",
+    "adopt",
+    "allocate",
+    "as_view",
+    "copies",
+    "end_of_queue",
+    "importer",
+    "transfer",
+    "viewer",
+]
 
 Step = Callable[[], Any]
 
 
-def adopt(device: Device, address: int, nbytes: int) -> Any:
-    """Return a HAL buffer over memory that the device can address, without a copy.
+def importer(device: Device, nbytes: int) -> Callable[[int], Any]:
+    """Return what makes a HAL buffer over memory at an address, without a copy.
 
-    Raises
-    ------
-    DeviceError
-        If IREE does not accept the memory.
+    The device must be able to address the memory.  What is returned raises `DeviceError` if IREE
+    does not accept it.
     """
-    try:
-        if device.on_host:
-            return _adopt_host(device, address, nbytes)
-        return dlpack.wrap(device.hal, address, nbytes, (device.memory[0], device.device_id))
-    except Exception as error:
-        raise DeviceError(
-            f"{device.driver} does not take {nbytes} bytes at {address:#x}: {reason(error)}"
-        ) from error
+    take = _host_importer(device, nbytes) if device.on_host else _device_importer(device, nbytes)
+    on_host = device.on_host
+
+    def at(address: int) -> Any:
+        try:
+            if on_host and address % ALIGNMENT:
+                # This import does not check it, and the code uses aligned vector instructions.
+                raise ValueError(f"the address is not a multiple of {ALIGNMENT}")
+            return take(address)
+        except Exception as error:
+            raise DeviceError(
+                f"{device.driver} does not take {nbytes} bytes at {address:#x}: {reason(error)}"
+            ) from error
+
+    return at
 
 
-def _adopt_host(device: Device, address: int, nbytes: int) -> Any:
-    """Return a HAL buffer over host memory with all access rights.
+def _host_importer(device: Device, nbytes: int) -> Callable[[int], Any]:
+    """Return what makes a HAL buffer over host memory, with all access rights.
 
     A buffer imported through DLPack may only be read and written (W-043).  The compiler turns
     constant and passed-through results into fills and copies of whole buffers, which also need
@@ -55,26 +71,38 @@ def _adopt_host(device: Device, address: int, nbytes: int) -> Any:
     """
     from iree.runtime import BufferUsage, MemoryType
 
-    if address % ALIGNMENT:
-        # This import does not check it, and the code uses aligned vector instructions.
-        raise ValueError(f"the address is not a multiple of {ALIGNMENT}")
-    memory = (ctypes.c_char * nbytes).from_address(address)
     kind = MemoryType.DEVICE_LOCAL | MemoryType.HOST_VISIBLE
     usage = BufferUsage.DEFAULT | BufferUsage.MAPPING
-    return device.hal.allocator.import_host_allocation(memory, kind, usage)
+    take, memory = device.hal.allocator.import_host_allocation, ctypes.c_char * nbytes
+    return lambda address: take(memory.from_address(address), kind, usage)
 
 
-def as_view(buffer: Any, spec: ArgSpec) -> Any:
-    """Return the HAL buffer view that the compiled function expects for an argument.
+def _device_importer(device: Device, nbytes: int) -> Callable[[int], Any]:
+    own = device.memory[0], device.device_id
+    return lambda address: dlpack.wrap(device.hal, address, nbytes, own)
+
+
+def adopt(device: Device, address: int, nbytes: int) -> Any:
+    """Return a HAL buffer over memory that the device can address; see `importer`."""
+    return importer(device, nbytes)(address)
+
+
+def viewer(spec: ArgSpec) -> Callable[[Any], Any]:
+    """Return what makes the buffer view of an argument, which compiled code takes, of a buffer.
 
     Types below 8 bits are flat raw bytes.
     """
     from iree.runtime import HalBufferView, HalElementType
 
     kind = element_type(spec.data_type)
-    if kind is None:
-        return HalBufferView(buffer, [spec.nbytes], HalElementType.UINT_8)
-    return HalBufferView(buffer, list(spec.shape), kind)
+    shape = [spec.nbytes] if kind is None else list(spec.shape)
+    kind = HalElementType.UINT_8 if kind is None else kind
+    return lambda buffer: HalBufferView(buffer, shape, kind)
+
+
+def as_view(buffer: Any, spec: ArgSpec) -> Any:
+    """Return the buffer view of an argument; see `viewer`."""
+    return viewer(spec)(buffer)
 
 
 def allocate(device: Device, nbytes: int, *, staging: bool = False) -> Any:

@@ -20,8 +20,9 @@ from .binder import Binder
 from .binding_rules import refusal, unknown
 from .bound_plan import BoundPlan, Values, run_chain
 from .buffer_set import Argument, BufferSet
-from .caller_memory import BufferLike
+from .caller_memory import BufferLike, Pointer
 from .device import Device
+from .in_place import Call, InPlace
 from .loaded_module import LoadedModule
 from .pending import Pending
 
@@ -72,6 +73,8 @@ class Executable:
         self._binder = Binder.of(module, self._arguments, signature.workspace_bytes)
         # A plan whose execution has not ended stays: the next one on its buffers must wait for it.
         self._bound: LruCache[BoundPlan] = LruCache(remember, _is_busy)
+        self._in_place = InPlace(self._binder, remember)
+        self._submits = False  # whether `execute_async` was used, whose order `_bound` keeps
 
     @property
     def device(self) -> Device:
@@ -139,9 +142,31 @@ class Executable:
         facts again.  `forget` drops all of them.
         """
         self.device.check()
-        plan, values, owners = self._find(buffers, workspace)
+        call = found = None
+        if not self._submits:
+            addresses = self._in_place.addresses(buffers)
+            if addresses is None:
+                found = self._describe(buffers, workspace)
+                addresses = self._in_place.recognised(found)
+            if addresses is not None:
+                call = self._in_place.call(addresses, workspace)
+        if call is not None:
+            call()
+            return
+        plan, values = self._find(found or self._describe(buffers, workspace))
         plan._call(values)
-        del owners  # they kept the memory alive until here
+
+    def call_at(
+        self, addresses: Mapping[int, int], workspace: Pointer | None = None
+    ) -> Call | None:
+        """Return the call for addresses by uid, or None if the memory is not used in place.
+
+        Of a scalar it is the address of host memory, which is read at each call.  The call is
+        remembered as those of `execute` are.  None is also the answer for addresses that break a
+        rule, of which `bind` tells more.
+        """
+        found = [addresses.get(uid, 0) for uid in self.uids]
+        return self._in_place.call(tuple(found), workspace)
 
     def execute_async(
         self,
@@ -157,8 +182,10 @@ class Executable:
         after another.  Executions that share only some buffers, or a workspace, need ``after``.
         """
         self.device.check()
-        plan, values, owners = self._find(buffers, workspace)
-        return plan._submit(values, after, owners)
+        self._submits = True
+        found = self._describe(buffers, workspace)
+        plan, values = self._find(found)
+        return plan._submit(values, after, found.owners)
 
     def execute_many(
         self,
@@ -179,24 +206,22 @@ class Executable:
             If the device fails; earlier sets may have been executed.
         """
         self.device.check()
-        found = []
+        described, found = [], []
         for number, buffers in enumerate(sets):
             try:
-                found.append(self._find(buffers, workspace))
+                described.append(self._describe(buffers, workspace))  # they keep the memory alive
+                found.append(self._find(described[-1]))
             except BindError as error:
                 raise BindError(f"set {number}: {error.message}", error.problems) from None
         device = self.device
         if device.asynchronous or device.driver == "local-sync":
-            for plan, values, _ in found:
+            for plan, values in found:
                 plan._call(values)
         else:
-            run_chain(device, [(plan, values) for plan, values, _ in found])
+            run_chain(device, found)
 
-    def _find(
-        self, buffers: Mapping[int, BufferLike], workspace: BufferLike | None
-    ) -> tuple[BoundPlan, Values, list[object]]:
-        """Return the plan for the buffers, the scalars, and the owners of the memory."""
-        found = self._describe(buffers, workspace)
+    def _find(self, found: BufferSet) -> tuple[BoundPlan, Values]:
+        """Return the plan for the buffers, and the scalars."""
         if found.problems:
             self._check(found)
         values = tuple([read() for read in found.readers.values()])
@@ -207,11 +232,12 @@ class Executable:
             self._check(found)
             made = self._binder.bind(memory, found.readers)
             plan = self._bound.get(key, lambda: made)
-        return plan, values, found.owners
+        return plan, values
 
     def forget(self) -> None:
         """Drop all buffer sets that `execute` remembers."""
         self._bound.clear()
+        self._in_place.forget()
 
     def run(
         self, inputs: Mapping[int, BufferLike], *, copy: bool = False
@@ -224,9 +250,13 @@ class Executable:
         outputs = {uid: result(spec) for uid, _, spec in self._arguments if spec.output}
         if outputs.keys() & inputs.keys():
             raise refusal(unknown(outputs.keys() & inputs.keys(), "run() makes the outputs"))
-        copy = copy or not self.device.on_host
-        plan = self.bind({**inputs, **outputs}, copy=copy)
-        plan()
+        buffers = {**inputs, **outputs}
+        addresses = self._in_place.addresses(buffers)
+        call: Call | None = None
+        if addresses is not None:
+            call = self._in_place.call(addresses, remember=False)
+        call = call or self.bind(buffers, copy=copy or not self.device.on_host)
+        call()
         return outputs
 
     def _describe(
@@ -235,7 +265,9 @@ class Executable:
         return BufferSet(self._arguments, buffers, workspace if self.workspace_bytes else None)
 
     def _check(self, found: BufferSet, copy: bool = False) -> None:
-        found.check(self.device, workspace_bytes=self.workspace_bytes, copy=copy)
+        if not self._in_place.fits(found):
+            found.check(self.device, workspace_bytes=self.workspace_bytes, copy=copy)
+            self._in_place.learn(found)
 
 
 def _is_busy(plan: BoundPlan) -> bool:

@@ -14,11 +14,11 @@ import pytest
 from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.errors import BindError, DeviceError
 from hipdnn_iree.jit.runtime.arrays import aligned_bytes, empty, pack, unpack
-from hipdnn_iree.jit.runtime.binder import Binder
 from hipdnn_iree.jit.runtime.caller_memory import Pointer
 from hipdnn_iree.jit.runtime.device import Device
 from hipdnn_iree.jit.runtime.elements import value_dtype
 from hipdnn_iree.jit.runtime.executable import Executable
+from hipdnn_iree.jit.runtime.in_place import InPlace
 from hipdnn_iree.jit.runtime.loaded_module import LoadedModule
 from hipdnn_iree.jit.runtime.workspaces import StagingPool, pool_of
 from hipdnn_iree.jit.signature import ArgSpec, Signature
@@ -391,23 +391,24 @@ def test_a_plan_outlives_its_executable_and_device(relu_case: Any) -> None:
 # --- execute ----------------------------------------------------------------------------------
 
 
-def count_preparations(executable: Executable, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def count_made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     calls: list[int] = []
-    bind = Binder.bind
+    make = InPlace._make
 
-    def counted(self: Binder, *arguments: Any) -> Any:
+    def counted(self: InPlace, *arguments: Any) -> Any:
         calls.append(1)
-        return bind(self, *arguments)
+        return make(self, *arguments)
 
-    monkeypatch.setattr(Binder, "bind", counted)
+    monkeypatch.setattr(InPlace, "_make", counted)
     return calls
 
 
 def test_execute_reuses_argument_lists(chain_case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     chain = chain_case.load(remember=2)
-    calls = count_preparations(chain, monkeypatch)
+    calls = count_made(monkeypatch)
     x, w, *outputs = (at_offset(floats(48, 48), 0) for _ in range(5))
     wanted = x @ w @ w
+    space = aligned_bytes(chain.workspace_bytes)
 
     def run(y: Any, expected: int, workspace: Any = None) -> None:
         y[...] = POISON
@@ -415,16 +416,18 @@ def test_execute_reuses_argument_lists(chain_case: Any, monkeypatch: pytest.Monk
         np.testing.assert_allclose(y, wanted, rtol=1e-3, atol=1e-3)
         assert len(calls) == expected
 
+    run(outputs[0], 0)  # bound; from now on such arrays are known
     run(outputs[0], 1)
     run(outputs[0], 1)
     run(outputs[1], 2)
-    run(outputs[0], 2)  # now the one used last
-    run(outputs[2], 3)  # drops outputs[1]
-    run(outputs[0], 3)
-    run(outputs[1], 4)
-    run(outputs[1], 5, aligned_bytes(chain.workspace_bytes))
+    run(outputs[0], 2)
+    run(outputs[2], 3)  # drops outputs[0], which was made first
+    run(outputs[1], 3)
+    run(outputs[0], 4)
+    run(outputs[0], 5, space.ctypes.data)
+    run(outputs[0], 5, space.ctypes.data)
     chain.forget()
-    run(outputs[1], 6)
+    run(outputs[0], 6)
 
 
 def test_execute_looks_at_more_than_the_address(relu: Executable) -> None:

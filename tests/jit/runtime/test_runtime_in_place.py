@@ -1,0 +1,205 @@
+"""Calls that are made from addresses: what is recognised, what is declined, and the order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hipdnn_iree.graph_api.errors import BindError
+from hipdnn_iree.jit.runtime.arrays import aligned_bytes
+from hipdnn_iree.jit.runtime.binder import Binder
+from hipdnn_iree.jit.runtime.caller_memory import Pointer
+from hipdnn_iree.jit.runtime.executable import Executable
+
+RNG = np.random.default_rng(77)
+SIZE = 48 * 48 * 4
+
+
+class Exporter:
+    """An object that speaks DLPack and nothing else."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        return self.array.__dlpack__(**keywords)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def aligned(values: Any = None) -> Any:
+    array = aligned_bytes(SIZE).view(np.float32).reshape(48, 48)
+    array[...] = RNG.standard_normal((48, 48), np.float32) if values is None else values
+    return array
+
+
+@pytest.fixture
+def bound(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """One entry for each plan that is bound."""
+    seen: list[object] = []
+    bind = Binder.bind
+
+    def counted(self: Binder, *arguments: Any) -> Any:
+        seen.append(arguments)
+        return bind(self, *arguments)
+
+    monkeypatch.setattr(Binder, "bind", counted)
+    return seen
+
+
+KINDS: dict[str, Callable[[Any], Any]] = {
+    "address": lambda array: array.ctypes.data,
+    "array": lambda array: array,
+    "dlpack": Exporter,
+    "pointer": lambda array: Pointer(array.ctypes.data, array.nbytes),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("space", ["pool", "own"])
+def test_new_addresses_at_each_call_are_not_bound(
+    chain_case: Any, bound: list[object], kind: str, space: str
+) -> None:
+    chain, give = chain_case.load(remember=8), KINDS[kind]
+    memory = aligned_bytes(chain.workspace_bytes + 64)[4:]
+    workspace = None if space == "pool" else Pointer(memory.ctypes.data, memory.nbytes)
+    w = aligned()
+    for turn in range(40):
+        x, y = aligned(), aligned(np.nan)
+        chain.execute({1: give(y), 2: give(x), 3: give(w)}, workspace)
+        np.testing.assert_allclose(y, x @ w @ w, rtol=1e-3, atol=1e-3)
+        assert len(bound) <= 1, turn  # the first one, by which the kind is known from then on
+
+
+def test_run_makes_its_call_from_addresses(chain_case: Any, bound: list[object]) -> None:
+    chain = chain_case.load()
+    w = aligned()
+    for _ in range(5):
+        x = aligned()
+        np.testing.assert_allclose(chain.run({2: x, 3: w})[1], x @ w @ w, rtol=1e-3, atol=1e-3)
+    assert len(bound) == 1
+
+
+def test_every_layout_is_recognised(layouts: Executable, bound: list[object]) -> None:
+    for _ in range(3):
+        x, y = (aligned_bytes(480).view(np.float32).reshape(2, 4, 5, 3) for _ in range(2))
+        a, z = (aligned_bytes(96).view(np.float32).reshape(4, 6) for _ in range(2))
+        row, p = (aligned_bytes(48).view(np.float32)[:n] for n in (6, 12))
+        padded = aligned_bytes(80).view(np.float32).reshape(2, 10)
+        for array in (x, a, row, padded):
+            array[...] = RNG.standard_normal(array.shape, np.float32)
+        wide = np.broadcast_to(row, (4, 6))  # read-only
+        inputs = {4: x.transpose(0, 3, 1, 2), 5: a, 6: wide, 7: padded[:, :6]}
+        layouts.execute({1: y.transpose(0, 3, 1, 2), 2: z, 3: p.reshape(2, 6), **inputs})
+        np.testing.assert_array_equal(y, np.maximum(x, 0))
+        np.testing.assert_array_equal(z, a + row)
+        np.testing.assert_array_equal(p.reshape(2, 6), np.maximum(padded[:, :6], 0))
+    assert len(bound) == 1
+
+
+def test_other_kinds_are_judged_anew(chain_case: Any) -> None:
+    chain = chain_case.load()
+    x, w, y = aligned(), aligned(), aligned(np.nan)
+    chain.execute({1: y, 2: x, 3: w})
+    fixed = aligned()
+    fixed.flags.writeable = False
+    chain.execute({1: y, 2: fixed, 3: w})
+    np.testing.assert_allclose(y, fixed @ w @ w, rtol=1e-3, atol=1e-3)
+    cases: dict[str, dict[int, Any]] = {
+        "BIND-01": {1: y, 2: x},
+        "BIND-02": {1: y, 2: x, 3: w, 4: x},
+        "BIND-03": {1: y, 2: x, 3: "w"},
+        "BIND-04": {1: y, 2: x, 3: w.view(np.int32)},
+        "BIND-05": {1: y, 2: x, 3: w[:4]},
+        "BIND-06": {1: y, 2: x, 3: w.T},
+        "BIND-07": {1: fixed, 2: x, 3: w},
+        "BIND-08": {1: y.ctypes.data, 2: 0, 3: w},
+        "BIND-09": {1: y, 2: x, 3: Pointer(w.ctypes.data, 8)},
+        "BIND-10": {1: y.ctypes.data, 2: x.ctypes.data, 3: y.ctypes.data + 64},
+    }
+    y[...] = 5
+    for rule, buffers in cases.items():
+        for call in (chain.execute, chain.bind):
+            with pytest.raises(BindError) as caught:
+                call(buffers)
+            assert [p.rule for p in caught.value.problems] == [rule]
+    with pytest.raises(BindError, match="BIND-11"):
+        chain.execute({1: y, 2: x, 3: w}, Pointer(aligned_bytes(64).ctypes.data, 64))
+    with pytest.raises(BindError, match="BIND-10"):
+        chain.execute({1: y, 2: x, 3: w}, Pointer(x.ctypes.data, 1 << 20))
+    assert (y == 5).all()
+    chain.execute({1: y.ctypes.data, 2: x.ctypes.data, 3: x.ctypes.data})  # one input twice
+    np.testing.assert_allclose(y, x @ x @ x, rtol=1e-3, atol=1e-3)
+
+
+def test_what_is_taken_is_what_the_rules_take(chain: Executable) -> None:
+    """Random addresses around each other: accepted in place, or refused or copied by `bind`."""
+    memory = aligned_bytes(8 * SIZE)
+    first = memory.ctypes.data
+    taken = 0
+    for _ in range(2000):
+        steps = RNG.integers(0, 4 * SIZE // 32, 3) * int(RNG.choice([32, 64, 64]))
+        addresses = {uid: first + int(step) for uid, step in zip((1, 2, 3), steps, strict=True)}
+        call = chain.call_at(addresses)
+        try:
+            staged = bool(chain.bind(addresses).staged)
+        except BindError:
+            staged = True
+        assert (call is not None) is not staged, addresses
+        taken += call is not None
+    assert 100 < taken < 1900
+
+
+def test_calls_that_are_remembered_are_bounded(chain_case: Any) -> None:
+    chain = chain_case.load(remember=4)
+    x, w, *outputs = (aligned() for _ in range(22))
+    for y in outputs:
+        chain.execute({1: y, 2: x, 3: w})
+    assert len(chain._in_place._calls) == 4
+    chain.run({2: x, 3: w})
+    assert len(chain._in_place._calls) == 4
+    chain.forget()
+    assert not chain._in_place._calls
+
+
+def test_a_call_follows_an_asynchronous_one_on_the_same_buffers(chain_case: Any) -> None:
+    chain = chain_case.load("local-task")
+    x, w, y = aligned(), aligned(), aligned(np.nan)
+    buffers = {1: y, 2: x, 3: w}
+    for _ in range(50):
+        chain.execute(buffers)  # the kind is known before
+        y[...] = np.nan
+        pending = chain.execute_async(buffers)
+        chain.execute(buffers)
+        assert pending.done
+        np.testing.assert_allclose(y, x @ w @ w, rtol=1e-3, atol=1e-3)
+
+
+def test_threads_on_the_same_new_buffers(chain_case: Any) -> None:
+    chain = chain_case.load("local-task")
+    x, w = aligned(), aligned()
+    wanted = x @ w @ w
+    chain.execute({1: aligned(), 2: x, 3: w})
+    failures: list[object] = []
+
+    def work(y: Any, gate: threading.Barrier) -> None:
+        gate.wait(60)
+        try:
+            for _ in range(20):
+                chain.execute({1: y, 2: x, 3: w})
+                np.testing.assert_allclose(y, wanted, rtol=1e-3, atol=1e-3)
+        except BaseException as error:
+            failures.append(error)
+
+    for _ in range(5):
+        y, gate = aligned(np.nan), threading.Barrier(4)
+        threads = [threading.Thread(target=work, args=(y, gate)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+    assert not failures, failures[0]
