@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -59,6 +59,8 @@ class GraphBuilder(OpMethods):
         self.tensors: list[Tensor] = []
         self.nodes: list[Node] = []
         self._produced: set[int] = set()
+        self._taken: set[int] = set()
+        self._counted = itertools.count(1)
         self._frozen: FrozenGraph | None = None
 
     def dynamic(
@@ -141,6 +143,7 @@ class GraphBuilder(OpMethods):
         self.must_be_open()
         dims, strides = _one_of(dims, dim, "dims"), _one_of(strides, stride, "strides")
         examples, marks = split_dims(dims)
+        given = arguments.integer(uid, port="uid")
         tensor = Tensor(
             graph=self,
             name=arguments.text(name, port="name"),
@@ -148,7 +151,7 @@ class GraphBuilder(OpMethods):
             dims=None if dims is None else arguments.integers(examples, port="dims"),
             strides=None if strides is None else arguments.integers(strides, port="strides"),
             virtual=arguments.flag(virtual, port="virtual"),
-            given_uid=arguments.integer(uid, port="uid"),
+            given_uid=None if given is None else self.take_uid(given),
             dynamic=marks,
         )
         self.tensors.append(tensor)
@@ -291,20 +294,17 @@ class GraphBuilder(OpMethods):
         """Whether a node writes the tensor."""
         return id(tensor) in self._produced
 
-    def free_uid(self) -> int:
-        """Return the smallest positive uid that no tensor has."""
-        return next(self._free_uids())
+    def take_uid(self, uid: int | None) -> int:
+        """Return a uid that a tensor gets: the one given, else the smallest one never taken."""
+        if uid is None:
+            uid = next(i for i in self._counted if i not in self._taken)
+        self._taken.add(uid)
+        return uid
 
     def assign_uids(self) -> None:
         """Give every tensor without a uid a free one."""
-        free = self._free_uids()
         for tensor in self.tensors:
-            if tensor.given_uid is None:
-                tensor.given_uid = next(free)
-
-    def _free_uids(self) -> Iterator[int]:
-        taken = {t.given_uid for t in self.tensors}
-        return (uid for uid in itertools.count(1) if uid not in taken)
+            tensor.given_uid = tensor.uid
 
     @property
     def preferred_engine_id(self) -> int | None:

@@ -43,7 +43,8 @@ def mark_dynamic(
     """
     given = {uid: names for uid, names in given.items() if uid in graph.tensors}
     used = {name for names in given.values() for name in names} - {""}
-    sources = {uid: names for uid, names in given.items() if uid in graph.inputs}
+    inputs = set(graph.inputs)
+    sources = {uid: names for uid, names in given.items() if uid in inputs}
     problems = [p for uid in sources if (p := _not_dense(graph.tensors[uid])) is not None]
     if problems:
         raise GraphError(f"graph {graph.name!r} has dynamic dims where none can be", problems)

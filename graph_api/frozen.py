@@ -145,6 +145,8 @@ class FrozenGraph(_ReadOnly):
 
     def _canonical_form(self) -> dict[str, Any]:
         number: dict[int | None, int] = {uid: i for i, uid in enumerate(self.tensors)}
+        names = (name for spec in self.tensors.values() for name in spec.dynamic if name)
+        dynamic = {name: i for i, name in enumerate(dict.fromkeys(names))}
         return {
             "version": CANONICAL_VERSION,
             "nodes": [
@@ -161,20 +163,17 @@ class FrozenGraph(_ReadOnly):
             ],
             "tensors": [
                 # None is no uid, so a tensor without ragged offsets gets None.
-                [*_plain_tensor(spec), number.get(spec.ragged_offset_uid), *self._marks(spec)]
+                [*_plain_tensor(spec), number.get(spec.ragged_offset_uid), *_marks(spec, dynamic)]
                 for spec in self.tensors.values()
             ],
             "inputs": [number[u] for u in self.inputs],
             "outputs": [number[u] for u in self.outputs],
         }
 
-    def _marks(self, spec: TensorSpec) -> list[list[int]]:
-        """Return a tensor's dynamic dims by number, in the order in which tensors have them."""
-        if not spec.dynamic:
-            return []
-        names = [name for s in self.tensors.values() for name in s.dynamic if name]
-        order = {name: i for i, name in enumerate(dict.fromkeys(names))}
-        return [[order.get(name, -1) for name in spec.dynamic]]
+
+def _marks(spec: TensorSpec, number: Mapping[str, int]) -> list[list[int]]:
+    """Return a tensor's dynamic dims by number, in the order in which tensors have them."""
+    return [[number.get(name, -1) for name in spec.dynamic]] if spec.dynamic else []
 
 
 def _plain_tensor(spec: TensorSpec) -> list[Any]:
@@ -225,8 +224,9 @@ def freeze(graph: GraphBuilder) -> FrozenGraph:
     by_uid = {t.uid: t for t in graph.tensors}
     specs = {
         uid: _freeze_tensor(by_uid[uid], found)
-        for node in nodes
-        for uid in (*node.inputs.values(), *node.outputs.values())
+        for uid in dict.fromkeys(
+            u for n in nodes for u in (*n.inputs.values(), *n.outputs.values())
+        )
     }
     shapes = [Shape(_text(node), node.inputs, node.outputs) for node in nodes]
     texts = {uid: json.dumps(_plain_tensor(spec)) for uid, spec in specs.items()}

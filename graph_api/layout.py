@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 __all__ = [
     "Layout",
@@ -17,6 +18,7 @@ __all__ = [
     "channels_last_strides",
     "contiguous_strides",
     "is_broadcast",
+    "layout_of",
     "same_strides",
     "strides_in_order",
     "strides_like",
@@ -159,6 +161,12 @@ def analyse(dims: Sequence[int], strides: Sequence[int]) -> Layout:
         span=reach,
         strides=tuple(strides[a] if a in live else 0 for a in order),
     )
+
+
+@lru_cache(maxsize=4096)
+def layout_of(dims: Ints, strides: Ints) -> Layout:
+    """Return what `analyse` does; graphs have many tensors of few shapes."""
+    return analyse(dims, strides)
 
 
 def broadcast_dims(shapes: Sequence[Sequence[int]]) -> Ints | None:

@@ -18,21 +18,25 @@ __all__ = ["Shape", "canonical_order", "topological"]
 def topological(nodes: Sequence[Node]) -> tuple[list[Node], list[Node]]:
     """Return the nodes with producers first, else as given, and the nodes of cycles."""
     producer = {id(t): i for i, n in enumerate(nodes) for t in n.outputs.values()}
-    sources = [
-        {producer[id(t)] for t in node.inputs.values() if id(t) in producer} for node in nodes
-    ]
+    sources = {
+        i: {producer[id(t)] for t in node.inputs.values() if id(t) in producer}
+        for i, node in enumerate(nodes)
+    }
     order = _sorted(sources, lambda i: i)
+    # A node that only depends on a cycle is not part of it: sorted by consumers, it comes first.
     stuck = set(range(len(nodes))).difference(order)
-    while True:  # a node that only depends on a cycle is not part of it
-        feeding = {source for i in stuck for source in sources[i]}
-        if stuck <= feeding:
-            return [nodes[i] for i in order], [nodes[i] for i in sorted(stuck)]
-        stuck &= feeding
+    consumers: dict[int, set[int]] = {i: set() for i in stuck}
+    for i in stuck:
+        for source in sources[i] & stuck:
+            consumers[source].add(i)
+    behind = _sorted(consumers, lambda i: i)
+    cycle = sorted(stuck.difference(behind))
+    return [nodes[i] for i in order], [nodes[i] for i in cycle]
 
 
-def _sorted(sources: Sequence[Iterable[int]], rank: Callable[[int], int]) -> list[int]:
-    """Return indices, sources first and low ranks next, without those that depend on a cycle."""
-    waiting = {i: set(s) for i, s in enumerate(sources)}
+def _sorted(sources: Mapping[int, Iterable[int]], rank: Callable[[int], int]) -> list[int]:
+    """Return the keys, sources first and low ranks next, without those that depend on a cycle."""
+    waiting = {i: set(s) for i, s in sources.items()}
     consumers: dict[int, list[int]] = {}
     for i, needed in waiting.items():
         for source in needed:
@@ -48,6 +52,9 @@ def _sorted(sources: Sequence[Iterable[int]], rank: Callable[[int], int]) -> lis
             if not waiting[consumer]:
                 heappush(ready, (rank(consumer), consumer))
     return order
+
+
+_REFINED = 50_000  # nodes and tensors that all sweeps together look at
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +86,9 @@ def canonical_order(nodes: Sequence[Shape], tensors: Mapping[int, str]) -> list[
     Each node gets a colour, a hash of its predecessors and successors (refinement as by
     Weisfeiler and Leman).  Nodes of one colour are interchangeable, except in contrived graphs;
     a walk along the edges, from the node of the least colour on, then numbers what belongs to
-    the chosen one of them before what belongs to the others.  Where the exception strikes, two
-    equal graphs may get two orders: a cache entry more, never a wrong one.
+    the chosen one of them before what belongs to the others.  Where the exception strikes, and
+    in large graphs whose ends are far apart, for which refinement stops early, two equal graphs
+    may get two orders: a cache entry more, never a wrong one.
     """
     colours = _colours(nodes, tensors)
     links: dict[int, list[tuple[str, int]]] = {}
@@ -103,7 +111,9 @@ def canonical_order(nodes: Sequence[Shape], tensors: Mapping[int, str]) -> list[
                 if key not in walked:
                     walked.add(key)
                     queue.extend(j for _, j in sorted(links[key], key=lambda link: link[0]))
-    sources = [{producer[k] for k in n.inputs.values() if k in producer} for n in nodes]
+    sources = {
+        i: {producer[k] for k in n.inputs.values() if k in producer} for i, n in enumerate(nodes)
+    }
     return _sorted(sources, number.__getitem__)
 
 
@@ -112,10 +122,10 @@ def _colours(nodes: Sequence[Shape], tensors: Mapping[int, str]) -> list[str]:
     colour = [_hash(node.text) for node in nodes]
     tint = {key: _hash(text) for key, text in tensors.items()}
     produced = {key for node in nodes for key in node.outputs.values()}
-    found = 0
+    found, sweeps = 0, max(2, _REFINED // (len(colour) + len(tint) or 1))
     # The first sweeps settle nearly every graph; each one distinguishes more nodes, or is the last.
-    while (classes := len(set(colour)) + len(set(tint.values()))) > found:
-        found = classes
+    while sweeps and (classes := len(set(colour)) + len(set(tint.values()))) > found:
+        found, sweeps = classes, sweeps - 1
         for i, node in enumerate(nodes):
             colour[i] = _hash(colour[i], *_named(node.inputs, tint))
             for port, key in node.outputs.items():

@@ -152,7 +152,7 @@ def specialise(graph: FrozenGraph, shapes: Mapping[int, Shape]) -> FrozenGraph:
 
 
 def _misfits(graph: FrozenGraph, shapes: Mapping[int, Shape]) -> Iterator[Problem]:
-    bound = (*graph.inputs, *graph.outputs)
+    bound = dict.fromkeys((*graph.inputs, *graph.outputs))
     for uid, (dims, strides) in shapes.items():
         if uid not in bound:
             wanted = f"one of {', '.join(map(str, bound))}"

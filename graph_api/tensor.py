@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from . import arguments
 from .dtypes import DataType
 from .dynamic_dim import DynamicDim, split_dims
-from .layout import Layout, analyse
+from .layout import Layout, layout_of
 from .values import Scalar
 
 if TYPE_CHECKING:
     from .building import GraphBuilder
 
 __all__ = ["Scalar", "Tensor", "TensorSpec"]
-
-_laid_out = lru_cache(maxsize=1024)(analyse)  # of one tensor it is asked up to ten times
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +62,7 @@ class TensorSpec:
     @property
     def layout(self) -> Layout:
         """How the tensor is laid out in memory."""
-        return _laid_out(self.dims, self.strides)
+        return layout_of(self.dims, self.strides)
 
     @property
     def label(self) -> str:
@@ -104,7 +101,7 @@ class Tensor:
     def uid(self) -> int:
         """The uid; one that is free is taken on first use when none was given."""
         if self.given_uid is None:
-            self.given_uid = self.graph.free_uid()
+            self.given_uid = self.graph.take_uid(None)
         return self.given_uid
 
     @property
@@ -127,7 +124,8 @@ class Tensor:
     def set_uid(self, uid: int) -> Tensor:
         """Set the uid that buffers are bound by."""
         self.graph.must_be_open()
-        self.given_uid = arguments.integer(uid, port="uid")
+        given = arguments.integer(uid, port="uid")
+        self.given_uid = None if given is None else self.graph.take_uid(given)
         return self
 
     def set_data_type(self, data_type: DataType | str) -> Tensor:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from math import prod
 from typing import TYPE_CHECKING
 
 from .arguments import shown
 from .dtypes import DataType
 from .errors import Problem
-from .layout import LayoutError, analyse, contiguous_strides
+from .layout import LayoutError, contiguous_strides, layout_of
 from .tensor import Tensor
 from .values import Scalar, stored
 
@@ -49,8 +49,10 @@ def fits(dims: tuple[int, ...]) -> bool:
     return all(d >= 1 for d in dims) and prod(dims) * 8 <= _INT64_MAX
 
 
-def check_tensor(graph: GraphBuilder, tensor: Tensor) -> Iterator[Problem]:
-    """Yield the problems of what was given for a tensor."""
+def check_tensor(
+    graph: GraphBuilder, tensor: Tensor, uids: Container[int | None]
+) -> Iterator[Problem]:
+    """Yield the problems of what was given for a tensor; ``uids`` are those of the graph."""
 
     def problem(rule: str, got: object, wanted: str, hint: str = "") -> Problem:
         return Problem(rule=rule, port=label_of(tensor), got=str(got), wanted=wanted, hint=hint)
@@ -65,7 +67,7 @@ def check_tensor(graph: GraphBuilder, tensor: Tensor) -> Iterator[Problem]:
     if not isinstance(tensor.alignment, int) or tensor.alignment < 1:
         yield problem("TENSOR-10", f"alignment {shown(tensor.alignment)}", "at least 1 byte")
     offsets = tensor.ragged_offset_uid
-    if offsets is not None and all(t.given_uid != offsets for t in graph.tensors):
+    if offsets is not None and offsets not in uids:
         yield problem("TENSOR-10", f"ragged offsets in uid {offsets}", "a tensor of this graph")
     if tensor.dims is None:
         if not produced:
@@ -91,7 +93,7 @@ def check_tensor(graph: GraphBuilder, tensor: Tensor) -> Iterator[Problem]:
         yield problem("TENSOR-05", f"strides {list(tensor.strides)}", "less than 2^63 bytes")
         return
     try:
-        layout = analyse(tensor.dims, tensor.strides)
+        layout = layout_of(tensor.dims, tensor.strides)
     except LayoutError as error:
         yield problem("TENSOR-06", error, "dense, padded or broadcast strides", "copy it to one")
         return
@@ -111,8 +113,8 @@ def _check_scalar(graph: GraphBuilder, tensor: Tensor, value: Scalar) -> Iterato
     def problem(got: object, wanted: str) -> Problem:
         return Problem(rule="TENSOR-08", port=label_of(tensor), got=str(got), wanted=wanted)
 
-    if tensor.dims is None or prod(tensor.dims) != 1:
-        yield problem(f"dims {tensor.dims}", "dims (1,) for a compile-time scalar")
+    if tensor.dims is None or any(d != 1 for d in tensor.dims):
+        yield problem(f"dims {shown(tensor.dims)}", "dims (1,) for a compile-time scalar")
     if graph.is_produced(tensor) or tensor.virtual:
         yield problem("a value and a writer", "a scalar that no node writes")
     data_type = default_type(graph, tensor)
@@ -124,8 +126,9 @@ def _check_runtime_scalar(graph: GraphBuilder, tensor: Tensor) -> Iterator[Probl
     def problem(got: object, wanted: str) -> Problem:
         return Problem(rule="TENSOR-11", port=label_of(tensor), got=str(got), wanted=wanted)
 
-    if tensor.dims is not None and prod(tensor.dims) != 1:
-        yield problem(f"dims {list(tensor.dims)}", "one element for a scalar read at execution")
+    if tensor.dims is not None and any(d != 1 for d in tensor.dims):
+        got = f"dims {shown(list(tensor.dims))}"
+        yield problem(got, "one element for a scalar read at execution")
     if graph.is_produced(tensor) or tensor.virtual:
         yield problem("a writer", "a scalar that no node writes")
     data_type = default_type(graph, tensor)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RULES", "Resolution", "resolve"]
 
+_SHOWN = 8  # nodes of a cycle
+
 COMPUTE_TYPES = (
     DataType.FLOAT,
     DataType.DOUBLE,
@@ -87,12 +89,14 @@ def resolve(
             Problem(
                 rule="GRAPH-03",
                 node=names[0],
-                got=f"a cycle among {', '.join(names)}",
+                got=f"a cycle among {', '.join(names[:_SHOWN])}"
+                + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""),
                 wanted="no node that depends on its own result",
             )
         )
+    uids = {tensor.given_uid for tensor in graph.tensors}
     for tensor in graph.tensors:
-        result.problems += check_tensor(graph, tensor)
+        result.problems += check_tensor(graph, tensor, uids)
         if not graph.is_produced(tensor):
             result.views[id(tensor)] = _source_view(graph, tensor)
     for node in result.nodes:
@@ -160,7 +164,7 @@ def _check_graph(graph: GraphBuilder, labels: Mapping[int, str]) -> Iterator[Pro
 
 def _source_view(graph: GraphBuilder, tensor: Tensor) -> PortView:
     strides = tensor.strides
-    if tensor.dims is not None and strides is None:
+    if tensor.dims is not None and strides is None and len(tensor.dims) <= MAX_RANK:
         strides = contiguous_strides(tensor.dims)
     return PortView(
         data_type=default_type(graph, tensor),
@@ -276,7 +280,7 @@ def _usable(view: PortView) -> bool:
 
 def _check_ports(node: Node, label: str) -> Iterator[Problem]:
     for connected, ports in ((node.inputs, node.op.INPUTS), (node.outputs, node.op.OUTPUTS)):
-        names = [name for p in ports for name in p.connected(connected)]
+        names = {name for p in ports for name in p.connected(connected)}
         for port in ports:
             if not (port.connected(connected) or port.optional or port.variadic):
                 yield Problem(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 from ..dtypes import DataType
 from ..enums import ModeEnum
@@ -36,7 +37,7 @@ class Absent(Enum):
     OMITTED = "no key"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Field:
     """One field of a node.
 
@@ -78,7 +79,7 @@ class Field:
     bits: int = 64
     assumed: object = None
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Key in JSON and name of the slot; for tensors ``<name>_tensor_uid`` by default."""
         if self.spelled:

@@ -126,10 +126,10 @@ class Pointwise(Op):
     def resolve(self, t: Ports) -> Self:
         # The wire format and JSON hold float32: what is computed must not depend on the way
         # that the graph took.
-        floats = {name: getattr(self, name) for name in _FLOATS}
-        rounded: dict[str, Any] = {
-            n: stored(v, DataType.FLOAT) for n, v in floats.items() if v is not None
-        }
+        given = {n: v for n in _FLOATS if (v := getattr(self, n)) is not None}
+        rounded: dict[str, Any] = {n: stored(v, DataType.FLOAT) for n, v in given.items()}
+        if not rounded:
+            return self
         return replace(self, **{n: v for n, v in rounded.items() if v is not None})
 
     def check(self, t: Ports) -> Iterator[Problem]:

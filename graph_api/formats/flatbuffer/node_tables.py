@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 from ...ops import OPS
 from ...ops.base import Op
@@ -14,6 +15,7 @@ from .schema_types import Slot, Table
 __all__ = ["NODE_TABLES", "OPS_BY_CODE", "held"]
 
 
+@cache
 def held(op: type[Op]) -> tuple[Field, ...]:
     """Return the fields that have a slot, in order of their slots, which have no gaps."""
     return tuple(field for field in op.FIELDS if field.assumed is None)
