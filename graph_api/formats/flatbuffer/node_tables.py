@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 
 from ...ops import OPS
 from ...ops.base import Op
@@ -15,10 +14,12 @@ from .schema_types import Slot, Table
 __all__ = ["NODE_TABLES", "OPS_BY_CODE", "held"]
 
 
-@cache
+_HELD = {op: tuple(f for f in op.FIELDS if f.assumed is None) for op in OPS.values()}
+
+
 def held(op: type[Op]) -> tuple[Field, ...]:
     """Return the fields that have a slot, in order of their slots, which have no gaps."""
-    return tuple(field for field in op.FIELDS if field.assumed is None)
+    return _HELD[op]
 
 
 def _tensor(field: Field) -> Slot:
