@@ -13,8 +13,10 @@ import pytest
 from hipdnn_iree.jit.settings import KNOBS
 from hipdnn_iree.provider.cli.app import app
 
+from tools.soak.driver import ATTACKS
+
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BY_HAND = [page for page in PAGES if page.parent.name != "reference"]
 FOLDERS = "graph_api|jit|provider|hipdnn_plugin|suites|tools|tests|examples|benchmarks|scripts|docs"
 
@@ -130,3 +132,31 @@ def test_python_that_is_shown_is_python(page: Path) -> None:
 def test_shell_that_is_shown_can_be_split(page: Path) -> None:
     for code in blocks(page.read_text(encoding="utf-8"), "sh", "console"):
         shlex.split(code, comments=True)
+
+
+def test_every_guarantee_names_a_test_or_attack() -> None:
+    """A row of the tables of guarantees ends with what shows it."""
+    text = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "shown by" not in line]
+    assert len(rows) > 20
+    lacking = [r for r in rows if "::" not in r.split("|")[-2] and "attack" not in r.split("|")[-2]]
+    assert lacking == []
+    named = {
+        attack
+        for row in rows
+        for part in re.findall(r"attacks? ((?:`\w+`,? ?)+)", row)
+        for attack in re.findall(r"`(\w+)`", part)
+    }
+    assert named == set(ATTACKS)
+
+
+@pytest.mark.parametrize("page", BY_HAND, ids=name)
+def test_tests_that_are_named_exist(page: Path) -> None:
+    lost = []
+    for path, test in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page.read_text(encoding="utf-8")):
+        file = ROOT / path
+        tree = ast.parse(file.read_text(encoding="utf-8") if file.exists() else "")
+        functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+        if test not in {node.name for node in ast.walk(tree) if isinstance(node, functions)}:
+            lost.append(f"{path}::{test}")
+    assert lost == []
