@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import UnionType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ..graph_api.dtypes import DataType
 from ..graph_api.frozen import FrozenGraph, FrozenNode
@@ -18,6 +18,7 @@ from .target import Target
 __all__ = ["GraphContext", "Layout", "NodeContext"]
 
 Ints = tuple[int, ...]
+T = TypeVar("T")
 
 
 class Layout(NamedTuple):
@@ -55,26 +56,44 @@ class GraphContext:
 
     graph: FrozenGraph
     target: Target
+    _known: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def makers(self) -> dict[int, FrozenNode]:
         """The node that computes each tensor."""
         return {out: node for node in self.graph.nodes for out in node.outputs.values()}
 
+    @cached_property
+    def _ops(self) -> frozenset[type[Op]]:
+        return frozenset(type(node.op) for node in self.graph.nodes)
+
+    def once(self, key: Hashable, find: Callable[[], T]) -> T:
+        """Return what ``find`` finds in the whole graph: nodes that ask do not look again."""
+        if key not in self._known:
+            self._known[key] = find()
+        found: T = self._known[key]
+        return found
+
     def has(self, ops: type[Op] | UnionType) -> bool:
         """Return whether the graph has such an op."""
-        return any(isinstance(node.op, ops) for node in self.graph.nodes)
+        return any(issubclass(op, ops) for op in self._ops)
+
+    def fed_by(self, uids: Iterable[int]) -> set[int]:
+        """Return some tensors, and those that pointwise nodes compute from them."""
+        found = set(uids)
+        for node in self.graph.nodes:
+            if isinstance(node.op, Pointwise) and not found.isdisjoint(node.inputs.values()):
+                found.update(node.outputs.values())
+        return found
 
     def made_of(self, uid: int, ops: type[Op] | UnionType) -> bool:
         """Return whether pointwise nodes compute a tensor from what such an op results in."""
-        todo = [uid]
-        while todo:
-            maker = self.makers.get(todo.pop())
-            if maker is not None and isinstance(maker.op, ops):
-                return True
-            if maker is not None and isinstance(maker.op, Pointwise):
-                todo += maker.inputs.values()
-        return False
+
+        def find() -> set[int]:
+            nodes = (node for node in self.graph.nodes if isinstance(node.op, ops))
+            return self.fed_by(out for node in nodes for out in node.outputs.values())
+
+        return uid in self.once(("made of", str(ops)), find)
 
 
 @dataclass(frozen=True, eq=False)

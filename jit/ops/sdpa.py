@@ -77,11 +77,15 @@ def _rule(context: NodeContext) -> str:
     """Return the default strategy."""
     if context.target.is_gfx9 and _fused(context):
         return "fused"
-    alone = all(
-        isinstance(node.op, Sdpa) and _few_heads(NodeContext(context.around, node))
-        for node in context.graph.nodes
-        if isinstance(node.op, AttentionOp)
-    )
+
+    def find() -> bool:
+        return all(
+            isinstance(node.op, Sdpa) and _few_heads(NodeContext(context.around, node))
+            for node in context.graph.nodes
+            if isinstance(node.op, AttentionOp)
+        )
+
+    alone = context.around.once(_rule, find)
     return PER_HEAD if alone and context.around.has(Matmul | ConvOp) else "composite"
 
 

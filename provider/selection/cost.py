@@ -256,14 +256,9 @@ def _kernels(graph: FrozenGraph) -> int:
 def _between(graph: FrozenGraph) -> int:
     """Return the bytes of virtual tensors that are written by one kernel and read by another."""
     made = {uid for n in graph.nodes if not info(n.op.NAME).fuses for uid in n.outputs.values()}
-    total = 0
-    for uid in made:
-        spec = graph.tensors[uid]
-        if spec.virtual and any(
-            uid in n.inputs.values() and not info(n.op.NAME).fuses for n in graph.nodes
-        ):
-            total += 2 * spec.data_type.nbytes(spec.layout.span)
-    return total
+    read = {uid for n in graph.nodes if not info(n.op.NAME).fuses for uid in n.inputs.values()}
+    specs = [spec for uid in made & read if (spec := graph.tensors[uid]).virtual]
+    return sum(2 * spec.data_type.nbytes(spec.layout.span) for spec in specs)
 
 
 def _calibration(engine: Engine, target: Target) -> tuple[float, int]:

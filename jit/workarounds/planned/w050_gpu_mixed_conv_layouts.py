@@ -35,9 +35,14 @@ class Remedy(Enum):
 
 def remedy(around: GraphContext) -> Remedy:
     """Return what is done: one remedy for the whole graph."""
+    return around.once(remedy, lambda: _remedy(around))
+
+
+def _remedy(around: GraphContext) -> Remedy:
     graph = around.graph
     convs = [node for node in graph.nodes if isinstance(node.op, ConvFprop)]
-    mixed = [node for node in convs if _mixed(graph, node)]
+    inputs = set(graph.inputs)
+    mixed = [node for node in convs if _mixed(graph, node, node.inputs["x"] not in inputs)]
     known = all(isinstance(node.op, ConvFprop | Pointwise) for node in graph.nodes)
     if not around.target.is_gfx9 or not mixed or not known:
         return Remedy.COPIED
@@ -66,10 +71,9 @@ def _first(spec: TensorSpec) -> bool:
     return _fits(spec, range(len(spec.dims)))
 
 
-def _mixed(graph: FrozenGraph, node: FrozenNode) -> bool:
+def _mixed(graph: FrozenGraph, node: FrozenNode, computed: bool) -> bool:
     """Whether a channels-last filter may meet a channels-first input."""
     x, w = (graph.tensors[node.inputs[port]] for port in ("x", "w"))
-    computed = node.inputs["x"] not in graph.inputs
     return _last(w) and not _first(w) and (computed or not _last(x))
 
 

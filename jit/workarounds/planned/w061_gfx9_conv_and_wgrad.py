@@ -15,7 +15,9 @@ __all__ = ["WORKAROUND"]
 def _operands(context: NodeContext) -> Iterator[str]:
     if isinstance(context.op, ConvWgrad):
         nodes = context.graph.nodes
-        convolved = {n.inputs["x"] for n in nodes if isinstance(n.op, ConvFprop)}
+        convolved = context.around.once(
+            _operands, lambda: {n.inputs["x"] for n in nodes if isinstance(n.op, ConvFprop)}
+        )
         yield from (port for port, uid in context.node.inputs.items() if uid in convolved)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from ....graph_api.dtypes import DataType
 from ....graph_api.ops.conv_fprop import ConvOp
-from ....graph_api.ops.pointwise import Pointwise
 from ...node_context import GraphContext, NodeContext
 from ..rule import GFX9, Workaround
 
@@ -22,17 +21,13 @@ def _operands(context: NodeContext) -> Iterator[str]:
 
 def _widened(around: GraphContext, uid: int) -> bool:
     """Whether pointwise nodes compute a float32 tensor from narrower inputs."""
-    tensors, todo = around.graph.tensors, [uid]
-    if tensors[uid].data_type is not DataType.FLOAT:
-        return False
-    while todo:
-        at = todo.pop()
-        maker = around.makers.get(at)
-        if maker is None and at != uid and tensors[at].data_type.bits < 32:
-            return True
-        if maker is not None and isinstance(maker.op, Pointwise):
-            todo += maker.inputs.values()
-    return False
+    tensors = around.graph.tensors
+
+    def find() -> set[int]:
+        given = (at for at in tensors if at not in around.makers)
+        return around.fed_by(at for at in given if tensors[at].data_type.bits < 32)
+
+    return tensors[uid].data_type is DataType.FLOAT and uid in around.once(_widened, find)
 
 
 WORKAROUND = Workaround(
