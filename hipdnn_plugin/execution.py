@@ -14,8 +14,8 @@ from ..provider.plugin_abi import Status
 from .abi import MOST_ITEMS, PluginError
 
 if TYPE_CHECKING:
+    from ..jit.runtime.address_calls import Call
     from ..jit.runtime.bound_plan import BoundPlan
-    from ..jit.runtime.in_place import Call
     from ..provider.engines.iree.iree_plan import IreePlan
 
 __all__ = ["ALIGNMENT", "Execution", "workspace_bytes"]
@@ -25,7 +25,7 @@ log = logging.getLogger("hipdnn_iree.plugin")
 ALIGNMENT = 64
 """Of workspaces; hosts align them to less, so the size that is reported leaves room for it."""
 
-_REMEMBERED = 32  # sets of pointers per loaded plan, of those that are not used in place
+_REMEMBERED = 32  # sets of pointers per loaded plan, of those that `Executable.call_at` declines
 _PAIRS = "qN"  # of DeviceBuffer: the uid and the address
 _PAIR = calcsize(_PAIRS)
 
@@ -59,7 +59,6 @@ class Execution:
     def __init__(self, plan: IreePlan, workspace_bytes: int) -> None:
         self._executable = plan.executable
         self._workspace_bytes = workspace_bytes
-        # Of pointers that are not used in place; see `Executable.call_at`.
         self._bound: LruCache[BoundPlan] = LruCache(_REMEMBERED)
         self._last: tuple[_Key, Call] | None = None
         self._told = False
@@ -89,7 +88,8 @@ class Execution:
         given = dict(iter_unpack(_PAIRS, raw))
         space = Pointer(workspace, self._workspace_bytes) if workspace else None
         if len(given) == count and (space is not None or not self._workspace_bytes):
-            call = self._executable.call_at(given, space)
+            # The first set that has to be copied is bound, which tells what is copied.
+            call = self._executable.call_at(given, space, copies=self._told)
             if call is not None:
                 return call
         return self._bound.get(key, lambda: self._bind(key, count))

@@ -16,7 +16,7 @@ from .loaded_module import LoadedModule
 from .scalars import Reader
 from .workspaces import External, Lease, Workspace, WorkspacePool, pool_of, staging_of
 
-__all__ = ["Binder"]
+__all__ = ["Binder", "padded"]
 
 Memory = Mapping[int | str, CallerMemory]
 Readers = Mapping[int, Reader]
@@ -67,7 +67,7 @@ class Binder(NamedTuple):
         """Return the plan for buffers that were checked; it keeps ``owners``."""
         copied = self._copied(memory)
         if copied and self.device.on_host:
-            nbytes = sum(_padded(spec.nbytes) for _, _, spec in copied)
+            nbytes = sum(padded(spec.nbytes) for _, _, spec in copied)
             parts = Parts(
                 module=self.module,
                 refs=(),
@@ -114,7 +114,7 @@ class Binder(NamedTuple):
                 continue
             if uid in copied:
                 own = None if staging is None else staging[start : start + spec.nbytes]
-                start += _padded(spec.nbytes)
+                start += padded(spec.nbytes)
                 stage = Stage(self.device, spec, memory[uid], own)
                 stages.append((label, stage))
                 buffer = stage.buffer
@@ -159,5 +159,6 @@ class Binder(NamedTuple):
         return Lease(self.pool, self.workspace_bytes)
 
 
-def _padded(nbytes: int) -> int:
+def padded(nbytes: int) -> int:
+    """Return the bytes that a copy takes, so that the next one is aligned."""
     return -(-nbytes // ALIGNMENT) * ALIGNMENT

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...graph_api.errors import ArtifactError, BindError
 from ..lru import LruCache
 from ..signature import Signature
+from .address_calls import AddressCalls, Call
 from .arrays import result, span
 from .binder import Binder
 from .binding_rules import refusal, unknown
@@ -22,7 +23,6 @@ from .bound_plan import BoundPlan, Values, run_chain
 from .buffer_set import Argument, BufferSet
 from .caller_memory import BufferLike, Pointer
 from .device import Device
-from .in_place import Call, InPlace
 from .loaded_module import LoadedModule
 from .pending import Pending
 
@@ -73,7 +73,7 @@ class Executable:
         self._binder = Binder.of(module, self._arguments, signature.workspace_bytes)
         # A plan whose execution has not ended stays: the next one on its buffers must wait for it.
         self._bound: LruCache[BoundPlan] = LruCache(remember, _is_busy)
-        self._in_place = InPlace(self._binder, remember)
+        self._calls = AddressCalls(self._binder, remember)
         self._submits = False  # whether `execute_async` was used, whose order `_bound` keeps
 
     @property
@@ -144,12 +144,12 @@ class Executable:
         self.device.check()
         call = found = None
         if not self._submits:
-            addresses = self._in_place.addresses(buffers)
+            addresses = self._calls.addresses(buffers)
             if addresses is None:
                 found = self._describe(buffers, workspace)
-                addresses = self._in_place.recognised(found)
+                addresses = self._calls.recognised(found)
             if addresses is not None:
-                call = self._in_place.call(addresses, workspace)
+                call = self._calls.call(addresses, workspace)
         if call is not None:
             call()
             return
@@ -157,16 +157,20 @@ class Executable:
         plan._call(values)
 
     def call_at(
-        self, addresses: Mapping[int, int], workspace: Pointer | None = None
+        self,
+        addresses: Mapping[int, int],
+        workspace: Pointer | None = None,
+        *,
+        copies: bool = True,
     ) -> Call | None:
-        """Return the call for addresses by uid, or None if the memory is not used in place.
+        """Return the call for addresses by uid; it is remembered as those of `execute` are.
 
-        Of a scalar it is the address of host memory, which is read at each call.  The call is
-        remembered as those of `execute` are.  None is also the answer for addresses that break a
-        rule, of which `bind` tells more.
+        Of a scalar it is the address of host memory, which is read at each call.  Without
+        ``copies`` misaligned memory is declined.  Addresses that break a rule are declined too:
+        the answer is None, and `bind` tells why.
         """
-        found = [addresses.get(uid, 0) for uid in self.uids]
-        return self._in_place.call(tuple(found), workspace)
+        found = tuple([addresses.get(uid, 0) for uid in self.uids])
+        return self._calls.call(found, workspace, copies=copies)
 
     def execute_async(
         self,
@@ -237,7 +241,7 @@ class Executable:
     def forget(self) -> None:
         """Drop all buffer sets that `execute` remembers."""
         self._bound.clear()
-        self._in_place.forget()
+        self._calls.forget()
 
     def run(
         self, inputs: Mapping[int, BufferLike], *, copy: bool = False
@@ -251,10 +255,10 @@ class Executable:
         if outputs.keys() & inputs.keys():
             raise refusal(unknown(outputs.keys() & inputs.keys(), "run() makes the outputs"))
         buffers = {**inputs, **outputs}
-        addresses = self._in_place.addresses(buffers)
+        addresses = self._calls.addresses(buffers)
         call: Call | None = None
         if addresses is not None:
-            call = self._in_place.call(addresses, remember=False)
+            call = self._calls.call(addresses, remember=False)
         call = call or self.bind(buffers, copy=copy or not self.device.on_host)
         call()
         return outputs
@@ -265,9 +269,9 @@ class Executable:
         return BufferSet(self._arguments, buffers, workspace if self.workspace_bytes else None)
 
     def _check(self, found: BufferSet, copy: bool = False) -> None:
-        if not self._in_place.fits(found):
+        if not self._calls.fits(found):
             found.check(self.device, workspace_bytes=self.workspace_bytes, copy=copy)
-            self._in_place.learn(found)
+            self._calls.learn(found)
 
 
 def _is_busy(plan: BoundPlan) -> bool:

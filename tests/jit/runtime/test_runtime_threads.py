@@ -22,30 +22,10 @@ from hipdnn_iree.jit.runtime.caller_memory import Pointer
 from hipdnn_iree.jit.runtime.device import Device, Driver
 from hipdnn_iree.jit.runtime.executable import Executable
 from hipdnn_iree.jit.runtime.loaded_module import LoadedModule
+from many_threads import in_threads
 
 ROOT = Path(__file__).resolve().parents[3]
 DRIVERS = ("local-sync", "local-task")
-
-
-def in_threads(count: int, work: Callable[[int], None]) -> None:
-    """Run ``work(i)`` in threads that start together; raise what any of them raised."""
-    barrier, failures = threading.Barrier(count), []
-
-    def body(index: int) -> None:
-        barrier.wait()
-        try:
-            work(index)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=body, args=(i,)) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(300)
-        assert not thread.is_alive()
-    if failures:
-        raise failures[0]
 
 
 def problem(seed: int) -> tuple[Any, Any, Any]:

@@ -1,0 +1,372 @@
+"""Calls that are made from addresses within microseconds.
+
+Most buffers have the type and the layout of their argument, and two calls differ only in
+addresses.  `AddressCalls` recognises buffers of a kind that the rules have accepted before, checks
+the addresses, and makes the argument list.  On the host it copies what is misaligned.  It declines
+all others (another layout, an overlap): those are described, checked by rule, and bound
+(`BoundPlan`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from ...graph_api.errors import DeviceError
+from .arrays import ALIGNMENT
+from .binder import Binder, padded
+from .bound_plan import failure
+from .buffer_set import Argument, BufferSet
+from .caller_memory import BufferLike, CallerMemory, Pointer, same_layout
+from .device_memory import importer
+from .scalars import Reader, built
+from .workspaces import Lease, Workspace, staging_of
+
+__all__ = ["AddressCalls", "Call"]
+
+Call = Callable[[], None]
+Facts = tuple[object, ...]
+"""A `CallerMemory` without its address."""
+
+
+class _Kind(NamedTuple):
+    """An array's class, dtype, shape and strides."""
+
+    cls: Any
+    dtype: object
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class _Slot:
+    """An argument, and the kinds of memory that were accepted for it last."""
+
+    __slots__ = ("array", "facts", "nbytes", "output", "spec", "take", "uid", "view")
+
+    def __init__(
+        self, argument: Argument, take: Callable[[int], Any], view: Callable[[Any], Any]
+    ) -> None:
+        self.uid, _, self.spec = argument
+        self.nbytes, self.output = self.spec.nbytes, self.spec.output
+        self.take, self.view = take, view
+        self.facts: Facts = CallerMemory(0)[1:]
+        self.array: _Kind | None = None
+
+    def address(self, buffer: Any) -> int | None:
+        """Return the address of a buffer of the kind that was accepted, else None."""
+        if type(buffer) is int:
+            return buffer
+        known = self.array
+        if (
+            known is None
+            or type(buffer) is not known.cls
+            or buffer.dtype != known.dtype
+            or buffer.shape != known.shape
+            or buffer.strides != known.strides
+            or (self.output and not buffer.flags.writeable)
+        ):
+            return None
+        try:  # a third of the time, for contiguous arrays that can be written
+            return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+        except (TypeError, ValueError):
+            return int(buffer.__array_interface__["data"][0])
+
+
+class _Code:
+    """What the calls of an executable have in common."""
+
+    __slots__ = (
+        *("before", "device", "fences", "function", "invoke", "kinds", "pool", "results"),
+        "workspace_bytes",
+    )
+
+    def __init__(self, binder: Binder) -> None:
+        from iree.runtime import HalFence, VmVariantList
+
+        module, device = binder.module, binder.device
+        self.device = device
+        self.kinds = tuple(spec.data_type for _, _, spec in binder.arguments if spec.scalar)
+        self.pool, self.workspace_bytes = binder.pool, binder.workspace_bytes
+        self.invoke, self.results = module.context.invoke, VmVariantList(0)
+        # With a stream of the caller's that alone orders the work: nothing to wait for or signal.
+        self.function = module.main_async if device.asynchronous else module.main
+        self.fences = (HalFence(0), HalFence(0)) if device.asynchronous else ()
+        self.before = device.catch_up if device.follows else None
+
+    def direct(self, refs: list[Any]) -> Call:
+        """Return the call with a fixed argument list."""
+        invoke, function, results = self.invoke, self.function, self.results
+        device, getpid, pid = self.device, os.getpid, self.device.pid
+        arguments = built((*refs, *self.fences), (), ())
+        lock, before = threading.RLock(), self.before
+
+        def call() -> None:
+            if getpid() != pid:
+                device.check()
+            with lock:
+                if before is not None:
+                    before()
+                try:
+                    invoke(function, arguments, results)
+                except Exception as error:
+                    raise failure(error, device) from error
+
+        return call
+
+    def general(self, refs: list[Any], readers: list[Reader], leased: bool) -> Call:
+        """Return the call that acquires a workspace, or reads scalars, each time."""
+        lock = threading.RLock()
+
+        def call() -> None:
+            self.device.check()
+            with lock:
+                self.run(refs, readers, leased)
+
+        return call
+
+    def run(self, refs: list[Any], readers: list[Reader], leased: bool) -> None:
+        """Execute once; the caller holds the lock of the call."""
+        if self.before is not None:
+            self.before()
+        pool = self.pool if leased else None
+        workspace = None if pool is None else pool.acquire(self.workspace_bytes)
+        try:
+            own = () if workspace is None else (workspace.buffer,)
+            values = tuple([read() for read in readers]) if readers else ()
+            arguments = built((*refs, *own, *self.fences), self.kinds, values)
+            self.invoke(self.function, arguments, self.results)
+        except Exception as error:
+            raise failure(error, self.device) from error
+        finally:
+            if pool is not None and workspace is not None:
+                pool.release(workspace)
+
+    def copying(
+        self,
+        refs: list[Any],
+        readers: list[Reader],
+        leased: bool,
+        lease: Lease,
+        copied: list[tuple[int, int, _Slot]],
+    ) -> Call:
+        """Return the call that copies some arguments: (position, the caller's address, slot)."""
+        lock = threading.RLock()
+
+        def call() -> None:
+            self.device.check()
+            with lock:
+                staging = lease.acquire()
+                try:
+                    mine = staging.lists.get(lease.serial) or _copies(staging, lease, copied)
+                    own = refs.copy()
+                    for (position, theirs, slot), (here, view) in zip(copied, mine, strict=True):
+                        own[position] = view
+                        if not slot.output:
+                            ctypes.memmove(here, theirs, slot.nbytes)
+                    self.run(own, readers, leased)
+                    for (_, theirs, slot), (here, _) in zip(copied, mine, strict=True):
+                        if slot.output:
+                            ctypes.memmove(theirs, here, slot.nbytes)
+                finally:
+                    lease.release(staging)
+
+        return call
+
+
+def _copies(
+    staging: Workspace, lease: Lease, copied: list[tuple[int, int, _Slot]]
+) -> list[tuple[int, Any]]:
+    """Return address and view of each copy in some memory, which keeps them."""
+    made = staging.lists[lease.serial] = []
+    address = staging.buffer.ctypes.data
+    for _, _, slot in copied:
+        made.append((address, slot.view(slot.take(address))))
+        address += padded(slot.nbytes)
+    return made
+
+
+class AddressCalls:
+    """The calls of an executable on memory in the layout of its arguments.
+
+    Parameters
+    ----------
+    binder : Binder
+    remember : int
+        Number of calls that are kept, by their addresses.
+    """
+
+    def __init__(self, binder: Binder, remember: int) -> None:
+        self._code, self._device = _Code(binder), binder.device
+        self._slots = [
+            _Slot(*one)
+            for one in zip(binder.arguments, binder.importers, binder.viewers, strict=True)
+        ]
+        self._nothing, self._workspace_bytes = binder.nothing, binder.workspace_bytes
+        self._import_workspace = importer(binder.device, binder.workspace_bytes)
+        self._leases: dict[tuple[int, ...], Lease] = {}  # by the arguments that are copied
+        self._calls: OrderedDict[tuple[object, ...], Call] = OrderedDict()
+        self._remember = remember
+        self._lock = threading.Lock()
+
+    def addresses(self, buffers: Mapping[int, BufferLike]) -> tuple[int, ...] | None:
+        """Return the addresses of buffers if every one is of a kind that was accepted."""
+        # Of another mapping the buffers might not live as long as the call.
+        if type(buffers) is not dict or self._code.kinds or len(buffers) != len(self._slots):
+            return None
+        found = []
+        for slot in self._slots:
+            buffer = buffers.get(slot.uid)
+            address = buffer if type(buffer) is int else slot.address(buffer)
+            if address is None:
+                return None
+            found.append(address)
+        return tuple(found)
+
+    def recognised(self, found: BufferSet) -> tuple[int, ...] | None:
+        """Return the addresses of described buffers if all are of kinds that were accepted."""
+        if found.problems:
+            return None
+        addresses = []
+        for slot in self._slots:
+            given = found.memory.get(slot.uid)
+            if given is None or given[1:] != slot.facts:
+                return None
+            addresses.append(given.address)
+        return tuple(addresses)
+
+    def fits(self, found: BufferSet) -> bool:
+        """Whether described buffers break no rule, by what is known of their kinds."""
+        addresses, workspace = self.recognised(found), found.memory.get("workspace")
+        if addresses is None or (workspace is not None and workspace.dims is not None):
+            return False
+        space = workspace and Pointer(*workspace[:2])
+        return self._misaligned(addresses, space) is not None
+
+    def learn(self, found: BufferSet) -> None:
+        """Remember the kinds of buffers that the rules have accepted, where they fit."""
+        device = self._device
+        for slot in self._slots:
+            given = found.memory.get(slot.uid)
+            if given is None or not same_layout(slot.spec, given):
+                continue
+            if given.device is not None and given.device[0] not in device.memory:
+                continue
+            slot.facts = given[1:]
+            buffer: Any = found.buffers[slot.uid]
+            if hasattr(buffer, "__array_interface__"):
+                slot.array = _Kind(type(buffer), buffer.dtype, buffer.shape, buffer.strides)
+
+    def call(
+        self,
+        addresses: tuple[int, ...],
+        workspace: BufferLike | None = None,
+        *,
+        remember: bool = True,
+        copies: bool = True,
+    ) -> Call | None:
+        """Return the call for an address of each argument, in order; None if it is declined.
+
+        Parameters
+        ----------
+        addresses : tuple of int
+            Of a scalar: host memory that is read at each call.
+        workspace : BufferLike, optional
+        remember : bool
+            Whether to keep the call for the next time.
+        copies : bool
+            Whether misaligned memory may be copied.
+        """
+        if workspace is None or not self._workspace_bytes:
+            workspace = None
+        elif type(workspace) is int:
+            workspace = Pointer(workspace)
+        elif type(workspace) is not Pointer:
+            return None
+        key = addresses if workspace is None else (*addresses, workspace)
+        found = self._calls.get(key)
+        if found is not None:
+            return found
+        copied = self._misaligned(addresses, workspace)
+        if copied is None or (copied and not copies):
+            return None
+        try:
+            made = self._make(addresses, workspace, copied)
+        except DeviceError:  # its text is that of the general way
+            return None
+        if remember:
+            with self._lock:
+                made = self._calls.setdefault(key, made)
+                if len(self._calls) > self._remember:
+                    self._calls.popitem(last=False)
+        return made
+
+    def forget(self) -> None:
+        """Drop all calls that are kept."""
+        with self._lock:
+            self._calls.clear()
+            self._leases.clear()
+
+    def _misaligned(
+        self, addresses: tuple[int, ...], workspace: Pointer | None
+    ) -> tuple[int, ...] | None:
+        """Return the positions of what has to be copied, or None if addresses break a rule."""
+        ranges = []
+        copied = []
+        for position, (address, slot) in enumerate(zip(addresses, self._slots, strict=True)):
+            if address <= 0:
+                return None
+            if not slot.spec.scalar:
+                if address % ALIGNMENT:
+                    copied.append(position)
+                ranges.append((address, slot.nbytes, slot.output))
+        if workspace is not None:
+            begin, size = workspace
+            room = self._workspace_bytes if size is None else size - -begin % ALIGNMENT
+            if begin <= 0 or room < self._workspace_bytes or (size is None and begin % ALIGNMENT):
+                return None
+            ranges.append((begin, self._workspace_bytes if size is None else size, True))
+        ranges.sort()
+        end = written = 0  # of all ranges so far, and of those that are written
+        for begin, size, output in ranges:
+            if begin < (end if output else written):
+                return None
+            end = max(end, begin + size)
+            if output:
+                written = max(written, begin + size)
+        return tuple(copied) if self._device.on_host or not copied else None
+
+    def _make(
+        self, addresses: tuple[int, ...], workspace: Pointer | None, copied: tuple[int, ...]
+    ) -> Call:
+        refs: list[Any] = []
+        readers: list[Reader] = []
+        for position, (address, slot) in enumerate(zip(addresses, self._slots, strict=True)):
+            if slot.spec.scalar:
+                refs.append(None)
+                readers.append(partial(ctypes.string_at, address, slot.nbytes))
+            else:
+                refs.append(None if position in copied else slot.view(slot.take(address)))
+        if workspace is not None:
+            begin = workspace.address
+            refs.append(self._import_workspace(begin + -begin % ALIGNMENT))
+        elif self._code.pool is None:
+            refs.append(self._nothing)
+        code = self._code
+        leased = workspace is None and code.pool is not None
+        if copied:
+            about = [(position, addresses[position], self._slots[position]) for position in copied]
+            return code.copying(refs, readers, leased, self._lease(copied), about)
+        return code.general(refs, readers, leased) if readers or leased else code.direct(refs)
+
+    def _lease(self, copied: tuple[int, ...]) -> Lease:
+        """Return what acquires memory for copies of some arguments."""
+        found = self._leases.get(copied)
+        if found is None:
+            nbytes = sum(padded(self._slots[position].nbytes) for position in copied)
+            found = self._leases.setdefault(copied, Lease(staging_of(self._device), nbytes))
+        return found
