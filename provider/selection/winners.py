@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...graph_api.arguments import shown
 from ...graph_api.files import read_file, write_file
 from ...graph_api.frozen import FrozenGraph
 from ...jit.cache.locks import key_lock
@@ -160,29 +161,33 @@ _watched = Watched(_read)
 
 def read_entries(text: str) -> tuple[list[Entry], str]:
     """Return the sound entries of a file, and what is wrong with the rest of it."""
-    from msgspec import ValidationError, convert  # imported where there is a file only
+    from msgspec.json import decode  # imported where there is a file only
 
-    from .winner_entry import VERSION, Entry
+    from .winner_entry import VERSION, Entry, WinnersFile
+
+    try:
+        return decode(text, type=WinnersFile).entries, ""
+    except (ValueError, RecursionError):
+        pass  # entry by entry
 
     def entry(item: Any) -> Entry | None:
         try:
-            return convert(item, Entry)
-        except (ValidationError, RecursionError):
+            return decode(json.dumps(item), type=Entry)
+        except (ValueError, RecursionError):
             return None
 
     try:
-        # Not msgspec's reader: it refuses a whole file for one NaN, which costs one entry here.
+        # Python reads NaN, of which msgspec refuses the whole file: that costs one entry here.
         data = json.loads(text)
-        if not isinstance(data, dict) or not isinstance(data.get("entries"), list):
-            return [], "the file is not one of measured times"
-        if data.get("version") != VERSION:
-            return [], f"the file is of version {data.get('version')!r}, not {VERSION}"
     except (ValueError, RecursionError) as error:
         return [], f"the file is damaged ({error})"
+    if not isinstance(data, dict) or not isinstance(data.get("entries"), list):
+        return [], "the file is not one of measured times"
+    if data.get("version") != VERSION:
+        return [], f"the file is of version {shown(data.get('version'))}, not {VERSION}"
     found = [entry(item) for item in data["entries"]]
     sound = [one for one in found if one is not None]
-    bad = len(found) - len(sound)
-    return sound, f"{bad} of {len(found)} entries are damaged" if bad else ""
+    return sound, f"{len(found) - len(sound)} of {len(found)} entries are damaged"
 
 
 def remember(entries: Sequence[Entry], path: Path) -> None:

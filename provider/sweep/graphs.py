@@ -6,10 +6,11 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from msgspec import UNSET
 
+from ...graph_api.arguments import shown
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import FormatError, GraphError, Problem
 from ...graph_api.ops import OPS
@@ -28,7 +29,8 @@ _NODE_KEYS = ("op", "in", "out", "type")
 
 
 def problem(rule: str, node: str, port: str, got: object, wanted: str, hint: str = "") -> Problem:
-    return Problem(rule=rule, node=node, port=port, got=str(got), wanted=wanted, hint=hint)
+    text = got if isinstance(got, str) else shown(got)
+    return Problem(rule=rule, node=node, port=port, got=text, wanted=wanted, hint=hint)
 
 
 def placed(found: Problem, case: str) -> Problem:
@@ -41,7 +43,7 @@ def placed(found: Problem, case: str) -> Problem:
 
 def nearest(word: object, known: Iterable[str]) -> str:
     """Return a hint at the known word that is spelled most like this one."""
-    near = get_close_matches(str(word), list(known), 1)
+    near = get_close_matches(word, list(known), 1) if _is_word(word) else []
     return f"did you mean {near[0]}?" if near else ""
 
 
@@ -213,7 +215,7 @@ class _Builder:
 
     def _node(self, node: Any, where: str) -> None:
         op = node.get("op") if isinstance(node, dict) else None
-        if op not in METHODS:
+        if not isinstance(op, str) or op not in METHODS:
             wanted = "a mapping with op, a method of the graph"
             hint = nearest(op, sorted(METHODS))
             self._add("BENCH-03", where, node if op is None else op, wanted, hint)
@@ -278,8 +280,8 @@ class _Builder:
         """Return the value of a parameter, or the operand where the parameter is a port."""
         if parameters(op).get(key, False):
             return self._operand(value, where, name)
-        if key == "reference" and value in NUMPY_FUNCTIONS:
-            return NUMPY_FUNCTIONS[value]
+        if key == "reference" and isinstance(value, str):
+            return NUMPY_FUNCTIONS.get(value, value)
         return value
 
     def _name_results(self, made: list[Tensor], out: Any, kind: str, where: str) -> None:
@@ -333,6 +335,10 @@ def described_as(
         problems.append(problem("BENCH-05", node, f"{port}{path}", given, wanted))
         entry = kind(dims=[1])
     return entry, problems
+
+
+def _is_word(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and len(value) <= 80
 
 
 def _dims(given: Any) -> bool:

@@ -210,13 +210,8 @@ def _parsed(text: str | bytes, source: str) -> Mapping[str, Any]:
     return data
 
 
-def _ungrouped(
-    given: list[Any], shared: Mapping[str, Any], depth: int = 8
-) -> Iterator[tuple[Any, int]]:
-    """Yield each entry with what its file and groups share, and its line.
-
-    An alias may name a list that it is in; groups are looked into ``depth`` levels deep.
-    """
+def _ungrouped(given: list[Any], shared: Mapping[str, Any]) -> Iterator[tuple[Any, int]]:
+    """Yield each entry with what its file and groups share, and its line."""
     for about in given:
         line = getattr(about, "line", 0)
         if not isinstance(about, dict):
@@ -224,8 +219,8 @@ def _ungrouped(
             continue
         merged = {**shared, **about}
         inner = merged.pop("cases", None)
-        if isinstance(inner, list) and inner and depth:
-            yield from _ungrouped(inner, merged, depth - 1)
+        if isinstance(inner, list) and inner:
+            yield from _ungrouped(inner, merged)
         else:
             yield (merged if inner is None else inner), line
 
@@ -244,7 +239,7 @@ def _case(
     arguments = {key: value for key, value in about.items() if key not in keys(CaseEntry)}
     nodes, file, op = (about.get(key) for key in ("nodes", "graph", "op"))
     many = isinstance(nodes, list) and bool(nodes)
-    if many or file is not None or op not in METHODS:
+    if many or file is not None or not isinstance(op, str) or op not in METHODS:
         problems += unknown_keys(arguments, keys(CaseEntry), name)
         if many == (file is not None):
             hint = nearest(op, sorted(METHODS)) if op else ""

@@ -89,8 +89,42 @@ def test_files_that_are_none() -> None:
     with pytest.raises(FormatError, match="did you mean threads"):
         read("thread: 1\ncases: [{name: a, graph: b}]".replace("graph: b", "nodes: [{op: relu}]"))
     assert ("BENCH-01", "threads") in rules("threads: -1\ncases: []")
-    assert rules("cases: &all [{cases: *all}]") == [("BENCH-02", "case 0")]
+    assert rules("cases: &all [{cases: *all}]") == [("BENCH-01", "line 1, column 22")]
     assert rules("cases: [{? [1] : 2}]") == [("BENCH-01", "line 1, column 12")]
+
+
+# Nine levels of ten aliases: 10,000,000,000 nodes written out.
+BOMB = "\n".join(
+    ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
+)
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (f"{BOMB}\ncases: *a9", "BENCH-01"),
+        (f"{BOMB}\ncases: [{{name: x, op: *a9}}]", "BENCH-01"),
+        ("cases: " + "[" * 200_000, "BENCH-01"),  # libyaml ended the process
+        ("cases: [" + "1, " * 400_000 + "]", "BENCH-01"),
+        ("cases: [{name: x, op: [relu]}]", "BENCH-02"),
+        ("cases: [{name: x, op: {a: relu}}]", "BENCH-02"),
+        ("cases: [{name: x, nodes: [{op: [relu], in: 3, out: y}]}]", "BENCH-03"),
+        ("cases: [{name: x, op: custom_op, in: [[2]], reference: [add]}]", "BENCH-03"),
+        *((f"cases: [{{name: x, op: {value}}}]", "BENCH-01")
+          for value in ("!!int x", "!!float x", "!!bool x", "2001-99-99", "!!timestamp x",
+                        "!!binary '3'", "!!python/name:os.system x")),
+        (f"cases: [{{name: {LONG}, op: {LONG}}}]", "BENCH-02"),
+        (f"{LONG}: 1\ncases: 3", "BENCH-01"),
+    ],
+)  # fmt: skip
+def test_hostile_files_are_refused(text: str, rule: str) -> None:
+    """At once, with a text that can be read."""
+    with pytest.raises(FormatError) as caught:
+        read(text)
+    assert rule in {p.rule for p in caught.value.problems}
+    assert len(str(caught.value)) < 50_000
 
 
 NODES: dict[str, tuple[str, list[tuple[str, str]]]] = {
