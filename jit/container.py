@@ -21,6 +21,7 @@ from hashlib import sha256
 from typing import Any
 from zlib import crc32
 
+from ..graph_api.arguments import shown
 from ..graph_api.errors import ArtifactError
 from .sealed import seal, unseal
 
@@ -116,15 +117,15 @@ class Container:
                 for name, about in self.body["parts"].items()
             }
         except (KeyError, TypeError, AttributeError) as error:
-            raise DamagedError(MANIFEST, f"lists no parts ({error!r})") from None
+            raise DamagedError(MANIFEST, f"lists no parts ({shown(error)})") from None
         sizes = {MANIFEST: length, **{name: size for name, (size, _) in listed.items()}}
         if len(sizes) <= len(listed) or len(sizes) > MAX_PARTS:
             raise DamagedError(MANIFEST, f"lists {len(listed)} parts, or itself")
         for name, size in sizes.items():
             if not _NAME.fullmatch(name):
-                raise DamagedError(MANIFEST, f"lists the part {name!r}")
+                raise DamagedError(MANIFEST, f"lists the part {shown(name)}")
             if type(size) is not int or not 0 <= size <= self.size:
-                raise DamagedError(name, f"has {self.size} bytes at most, not {size!r}")
+                raise DamagedError(name, f"has {self.size} bytes at most, not {shown(size)}")
         begins, frame = _frame(sizes, self._crc)
         found = memoryview(self._data)
         if frame[-1][0] + len(frame[-1][1]) != self.size:

@@ -18,9 +18,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..graph_api.arguments import shown
 from ..graph_api.errors import ArtifactError, FormatError, NotPrecompiledError
 from ..graph_api.frozen import FrozenGraph
-from .cache import CacheKey, CacheStore, source_digest, versions
+from .cache import CacheKey, CacheStore, Entry, source_digest, versions
 from .code_plan import CodePlan
 from .mlir_source import MlirSource
 from .options import BuildOptions, CacheOptions, CompileOptions
@@ -45,6 +46,8 @@ __all__ = [
 ]
 
 log = logging.getLogger("hipdnn_iree.pipeline")
+
+_COUNT = (int, type(None))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +86,7 @@ class Compiled:
 
 @lru_cache(maxsize=8)
 def _store(root: Path, max_bytes: int, enabled: bool) -> CacheStore:
-    return CacheStore(root, max_bytes, enabled=enabled)
+    return CacheStore(root, max_bytes, enabled=enabled, problem_of=_problem_of)
 
 
 def store(options: CacheOptions) -> CacheStore:
@@ -292,6 +295,19 @@ def _manifest(job: Job) -> dict[str, Any]:
         "target": str(job.target),
         "compile_s": result.seconds,
     }
+
+
+def _problem_of(entry: Entry) -> str:
+    """Return why an entry is not what `_files` and `_manifest` made; empty when it is."""
+    about = entry.manifest
+    if VMFB not in entry.names or about.get("sha256") != sha256(entry.read(VMFB)).hexdigest():
+        return "is not that of its code"
+    workspace, counts = about.get("workspace_bytes", -1), about.get("statistics")
+    if workspace is not None and not (type(workspace) is int and 0 <= workspace < 1 << 63):
+        return f"states a workspace of {shown(workspace)} bytes"
+    if not isinstance(counts, dict) or not all(type(n) in _COUNT for n in counts.values()):
+        return f"states the statistics {shown(counts)}"
+    return ""
 
 
 def _summary(statistics: Mapping[str, Any] | None, workspace_bytes: int | None) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from ...graph_api.arguments import shown
 from ...graph_api.files import open_regular
 from ..container import HEAD, LARGEST, MANIFEST, Container, DamagedError, manifest_bytes, pack
 from ..sealed import begins_sealed
@@ -195,7 +196,7 @@ def _checked(path: Path, data: bytes, wanted: CacheKey | None) -> Entry:
     container = Container(data)
     body = container.body
     if (body.get("format"), body.get("schema")) != (FORMAT, SCHEMA):
-        found = f"{body.get('format')!r} with schema {body.get('schema')!r}"
+        found = f"{shown(body.get('format'))} with schema {shown(body.get('schema'))}"
         raise DamagedError(MANIFEST, f"is of a {found} instead of {FORMAT!r} with {SCHEMA}")
     try:
         ingredients = {
@@ -203,12 +204,12 @@ def _checked(path: Path, data: bytes, wanted: CacheKey | None) -> Entry:
             for label, value in body["key"].items()
         }
         digest, created, kept = str(body["digest"]), float(body["created"]), body["manifest"]
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        raise DamagedError(MANIFEST, f"lacks a member ({exc!r})") from None
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as exc:
+        raise DamagedError(MANIFEST, f"lacks a member ({shown(exc)})") from None
     if not isinstance(kept, dict):
         raise DamagedError(MANIFEST, "holds something else than what was to be kept")
     if digest != path.name:
-        raise DamagedError(MANIFEST, f"belongs to entry {digest}")
+        raise DamagedError(MANIFEST, f"belongs to entry {shown(digest)}")
     if wanted is not None and ingredients != dict(wanted.ingredients):
         raise DamagedError(MANIFEST, "holds the ingredients of another key")
     files = {name: container.part(name) for name in container.names}

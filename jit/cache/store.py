@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..container import MANIFEST
 from ..trust import UnsafeError, make_private, opened
 from .entry import DamagedEntryError, Entry, bytes_of, make_entry, stored_at
 from .key import CacheKey
@@ -82,6 +83,8 @@ class CacheStore:
         How long ``get_or_build`` waits for another process that builds the same entry.
     scratch_age_s : float
         Age in seconds from which ``trim`` removes what a dead process left unfinished.
+    problem_of : callable, optional
+        Takes a whole entry and returns why its caller cannot use it; such a one is damaged, too.
 
     Notes
     -----
@@ -96,11 +99,13 @@ class CacheStore:
         enabled: bool = True,
         wait_s: float = 600.0,
         scratch_age_s: float = _SCRATCH_AGE_S,
+        problem_of: Callable[[Entry], str] = lambda _: "",
     ) -> None:
         self.root = Path(os.path.abspath(root))  # the working folder may change later
         self.max_bytes = max_bytes
         self.wait_s = wait_s
         self.scratch_age_s = scratch_age_s
+        self._problem_of = problem_of
         self._layout = Layout(self.root)
         self._refused: str | None = None if enabled else "it is switched off"
         self._unwritable = ""
@@ -135,6 +140,8 @@ class CacheStore:
         path = self._layout.entry(key.digest)
         try:
             entry, status = self._layout.read(path, key)
+            if problem := self._problem_of(entry):
+                raise DamagedEntryError(MANIFEST, problem, status.st_ino)
         except FileNotFoundError:
             return None
         except UnsafeError as misfit:

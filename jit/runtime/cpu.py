@@ -35,7 +35,11 @@ def missing_features(vmfb: bytes | memoryview) -> tuple[str, ...]:
     missing: set[str] = set()
     for text in set(_NAMES.findall(vmfb)):
         # A name may occur twice, "+" for the model and "-" for the machine: the last one counts.
-        wanted = {_plain(word[1:]): word[0] == "+" for word in text.decode().split(",") if word}
+        wanted = {
+            _plain(word[1:]): word[0] == "+"
+            for word in text.decode(errors="replace").split(",")
+            if word
+        }
         missing |= {name for name in _CHECKED if wanted.get(_plain(name)) and name not in here}
     return tuple(sorted(missing))
 

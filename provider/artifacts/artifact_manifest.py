@@ -19,7 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...graph_api.errors import ArtifactError, SettingError
+from ...graph_api.arguments import shown
+from ...graph_api.errors import ArtifactError
 from ...jit.cache import CacheKey
 from ...jit.signature import Signature
 from ...jit.target import Target
@@ -99,7 +100,7 @@ class PlanRecord:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], parts: Mapping[str, tuple[int, str]]) -> PlanRecord:
-        """Read that form; KeyError, TypeError, ValueError or SettingError when it is not it."""
+        """Read that form; any error of a damaged value when it is not it."""
         name, part, workspace = str(data["engine"]), str(data["code"]), data["workspace_bytes"]
         if data["engine_id"] != engine_id(name):
             raise ValueError(f"engine {name!r} does not have the id {data['engine_id']!r}")
@@ -176,10 +177,10 @@ class Manifest:
             If it is another format or version, or not what it should be.
         """
         if data.get("format") != FORMAT:
-            raise ArtifactError(f"{label} is a {data.get('format')!r}, not a {FORMAT!r}")
+            raise ArtifactError(f"{label} is a {shown(data.get('format'))}, not a {FORMAT!r}")
         if data.get("version") != VERSION:
             raise ArtifactError(
-                f"{label} has version {data.get('version')!r} of the format; this version of "
+                f"{label} has version {shown(data.get('version'))} of the format; this version of "
                 f"hipdnn-iree reads {VERSION}: make the artifact again, or update"
             )
         try:
@@ -195,7 +196,7 @@ class Manifest:
                 plans=tuple(PlanRecord.from_dict(plan, parts) for plan in data["plans"]),
                 parts=parts,
             )
-        except (KeyError, TypeError, ValueError, AttributeError, SettingError) as error:
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise ArtifactError(
-                f"{label} has a manifest that is not understood: {error!r}"
+                f"{label} has a manifest that is not understood: {shown(error)}"
             ) from None

@@ -175,3 +175,34 @@ def test_kernels_of_several_dispatches_are_told_apart(tmp_path: Path) -> None:
     assert len(kernels) == compiled.statistics["dispatches"] == 2
     assert len({k.name for k in kernels}) == 2
     assert all(k.mfma_count > 0 and k.vgprs > 0 for k in kernels)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sha256": None},
+        {"sha256": "0" * 64},
+        {"workspace_bytes": None, "statistics": None},
+        {"workspace_bytes": -1},
+        {"workspace_bytes": "64"},
+        {"workspace_bytes": 10**400},
+        {"statistics": [1]},
+        {"statistics": {"dispatches": "many"}},
+    ],
+    ids=str,
+)
+def test_an_entry_that_the_pipeline_has_not_made_is_a_miss(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, changes: dict[str, Any]
+) -> None:
+    """Its seal is right, and so is its key: somebody has made the rest up."""
+    with scope(cache_dir=tmp_path):
+        first = compile_source(relu(), CPU)
+        shelf = store()
+        entry = shelf.get(first.key)
+        assert entry is not None
+        shelf.discard(first.key)
+        manifest = {k: v for k, v in {**entry.manifest, **changes}.items() if v is not None}
+        shelf.put(first.key, {name: entry.read(name) for name in entry.names}, manifest)
+        again = compile_source(relu(), CPU)
+    assert (again.cache, again.statistics) == ("miss", first.statistics)
+    assert [r.getMessage() for r in caplog.records if "damaged" in r.getMessage()] != []
