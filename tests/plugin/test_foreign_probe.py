@@ -214,3 +214,27 @@ def test_reports_are_json(fresh_naive: Naive) -> None:
 
     report = look(fresh_naive("null_handle"))
     assert Report.from_dict(json.loads(json.dumps(report.as_dict()))) == report
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda about: b"[" * 100_000,
+        lambda about: b'{"problems": [5]}',
+        lambda about: json.dumps({**about, "engines": [{"id": 1e999, "name": ""}]}).encode(),
+        lambda about: json.dumps({**about, "engines": [{"id": None, "name": ""}]}).encode(),
+        lambda about: json.dumps({**about, "problems": [{"rule": 5}]}).encode(),
+        lambda about: json.dumps({**about, "said": {"a": 1}}).encode(),
+        lambda about: b"9" * 5000,
+    ],
+)
+def test_a_remembered_answer_that_is_damaged_is_asked_for_again(
+    fresh_naive: Naive, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: Any
+) -> None:
+    monkeypatch.setenv("HIPDNN_IREE_CACHE_DIR", str(tmp_path / "cache"))
+    plugin = fresh_naive()
+    sound = look(plugin)
+    (file,) = (tmp_path / "cache" / "foreign").iterdir()
+    file.write_bytes(damage(sound.as_dict()))
+    assert look(plugin) == sound
+    assert json.loads(file.read_bytes()) == sound.as_dict()

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ....graph_api.errors import Problem
 from ....graph_api.files import read_file, replace_file
@@ -34,6 +34,8 @@ from .probe_report import Report, Trial, Wanted
 __all__ = ["identity", "look", "look_at_backend", "try_out"]
 
 log = logging.getLogger("hipdnn_iree.foreign")
+
+Answer = TypeVar("Answer", Report, Trial)
 
 # Part of every key: to be raised when the meaning of what is remembered changes.
 _VERSION = 1
@@ -73,10 +75,9 @@ def look(path: Path, settings: Settings, *, again: bool = False) -> Report:
         If there is no such file.
     """
     key = [*identity(path), settings.foreign_device]
-    found = None if again else _recall(key, settings)
+    found = None if again else _recall(key, settings, Report)
     if found is not None:
-        with suppress(LookupError, TypeError, ValueError):
-            return Report.from_dict(found)
+        return found
     report = _report({"path": str(path)}, path, settings)
     _remember(key, report.as_dict(), settings)
     return report
@@ -97,10 +98,9 @@ def look_at_backend(
     again : bool
     """
     key = ["backend", *identity(path), plugins, foreign("HIPDNN_PLUGIN_DIR")]
-    found = None if again else _recall(key, settings)
+    found = None if again else _recall(key, settings, Report)
     if found is not None:
-        with suppress(LookupError, TypeError, ValueError):
-            return Report.from_dict(found)
+        return found
     report = _report({"path": str(path), "backend": True}, path, settings)
     _remember(key, report.as_dict(), settings)
     return report
@@ -108,8 +108,8 @@ def look_at_backend(
 
 def _report(request: dict[str, Any], path: Path, settings: Settings) -> Report:
     """Return what a probe process says of a library."""
-    answer, problems, said = _converse(request, settings)
-    report = Report(path=str(path)) if answer is None else _named(Report.from_dict(answer))
+    answer, problems, said = _converse(request, settings, Report)
+    report = Report(path=str(path)) if answer is None else _named(answer)
     return replace(
         report,
         problems=(*report.problems, *problems),
@@ -144,15 +144,11 @@ def try_out(path: Path, wanted: Wanted, settings: Settings) -> Trial:
         "config": b64encode(wanted.config).decode(),
     }
     key = [*identity(path), settings.foreign_device, asked]
-    found = _recall(key, settings)
+    found = _recall(key, settings, Trial)
     if found is not None:
-        with suppress(LookupError, TypeError, ValueError):
-            return Trial.from_dict(found)
-    answer, problems, said = _converse({"path": str(path), "wanted": asked}, settings)
-    if problems or answer is None:
-        trial = Trial(problem=problems[0], said=said)
-    else:
-        trial = Trial.from_dict(answer)
+        return found
+    answer, problems, said = _converse({"path": str(path), "wanted": asked}, settings, Trial)
+    trial = Trial(problem=problems[0], said=said) if problems or answer is None else answer
     _remember(key, trial.as_dict(), settings)
     return trial
 
@@ -161,8 +157,8 @@ def try_out(path: Path, wanted: Wanted, settings: Settings) -> Trial:
 
 
 def _converse(
-    request: dict[str, Any], settings: Settings
-) -> tuple[dict[str, Any] | None, list[Problem], tuple[str, ...]]:
+    request: dict[str, Any], settings: Settings, kind: type[Answer]
+) -> tuple[Answer | None, list[Problem], tuple[str, ...]]:
     """Start a probe process; return its answer, what it did wrong, and what it printed."""
     limit = settings.foreign_timeout_s
     log.info("asking %s in a process of its own", request["path"])
@@ -184,13 +180,14 @@ def _converse(
         os.close(theirs)
     try:
         child.write(json.dumps(request).encode())
-        answer, step, ended = _listen(ours, child, limit)
+        words, step, ended = _listen(ours, child, limit)
     finally:
         os.close(ours)
         status = child.end()
     said = tuple(line for line in child.printed(_TAIL).split("\n") if line.strip())
     child.close()
     problems = []
+    answer = _understood(words, kind)
     if not ended:
         got = f"no answer within {limit:g} s"
         wanted, hint = "an answer", "HIPDNN_IREE_FOREIGN_TIMEOUT_S gives it more time"
@@ -201,11 +198,18 @@ def _converse(
     return answer, problems, said
 
 
-def _listen(
-    pipe: int, child: ChildProcess, limit: float
-) -> tuple[dict[str, Any] | None, str, bool]:
+def _understood(words: object, kind: type[Answer]) -> Answer | None:
+    """Return an answer in its type; None for what is none: a plugin may write anything."""
+    try:
+        return kind.from_dict(words)
+    except ValueError:
+        return None
+
+
+def _listen(pipe: int, child: ChildProcess, limit: float) -> tuple[object, str, bool]:
     """Return the answer, the step that was reached, and whether the process ended by itself."""
-    answer, step, data = None, "start", b""
+    answer: object = None
+    step, data = "start", b""
     deadline = time.monotonic() + limit + _START_S
     open_ = True
     while open_ and (left := deadline - time.monotonic()) > 0:
@@ -215,8 +219,9 @@ def _listen(
         open_ = bool(chunk)
         *lines, data = (data + chunk).split(b"\n")
         for line in lines:
-            found = json.loads(line)
-            answer, step = found.get("done", answer), found.get("step", step)
+            found = _json(line)
+            if isinstance(found, dict):
+                answer, step = found.get("done", answer), str(found.get("step", step))
             deadline = time.monotonic() + limit  # for the next call
     return answer, step, child.wait(deadline - time.monotonic())
 
@@ -242,15 +247,23 @@ def _file(key: list[Any], settings: Settings) -> Path | None:
     return settings.cache_dir / "foreign" / f"{name}.json"
 
 
-def _recall(key: list[Any], settings: Settings) -> dict[str, Any] | None:
+def _recall(key: list[Any], settings: Settings, kind: type[Answer]) -> Answer | None:
     file = _file(key, settings)
     if file is None:
         return None
     try:
-        found = json.loads(read_file(file))
-    except (OSError, ValueError):
+        data = read_file(file)
+    except OSError:
         return None
-    return found if isinstance(found, dict) else None
+    return _understood(_json(data), kind)
+
+
+def _json(data: bytes) -> object:
+    """Return what JSON says; None for what is no JSON."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _remember(key: list[Any], answer: dict[str, Any], settings: Settings) -> None:
