@@ -94,7 +94,8 @@ class WorkerOptions(_Section):
     mode : str
         ``"worker"``: IREE's library in a process that stays; ``"cli"``: iree-compile each time.
     timeout_s : float
-        Seconds after which a compilation is stopped.
+        Seconds after which a compilation is stopped, and after which one that another process
+        does of the same code is waited for no longer.
     jobs : int
         Most compilations at one time; 0: one per CPU, at most 4.
     idle_s : float

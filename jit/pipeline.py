@@ -210,7 +210,7 @@ def compile_source(
                 f"{', '.join(changed)} differ; remove it with 'hipdnn-iree cache clear'"
             )
     else:
-        entry, hit = cache.get_or_build(key, build)
+        entry, hit = cache.get_or_build(key, build, options.workers.timeout_s)
         state = "hit" if hit else ("off" if cache.off else "miss")
     job.seconds["lookup"] = time.perf_counter() - begin - sum(job.seconds.values())
     return _compiled(job, entry.read(VMFB), entry.manifest, state)

@@ -145,7 +145,8 @@ class Settings:
         "300",
         kinds.seconds,
         "a positive number of seconds",
-        "Time after which a compilation is stopped and reported as an error.",
+        "Time after which a compilation is stopped and reported as an error. If another process "
+        "compiles the same code, it is waited for as long at most, then compiled here too.",
         option="--timeout",
     )
     compiler_jobs: int = _row(

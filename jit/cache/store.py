@@ -79,8 +79,6 @@ class CacheStore:
         Cap on the bytes of all entries; the least recently used ones go first.  None: no cap.
     enabled : bool
         False: nothing is read or written, and every ``get`` is a miss.
-    wait_s : float
-        How long ``get_or_build`` waits for another process that builds the same entry.
     scratch_age_s : float
         Age in seconds from which ``trim`` removes what a dead process left unfinished.
     problem_of : callable, optional
@@ -97,13 +95,11 @@ class CacheStore:
         max_bytes: int | None = 2**30,
         *,
         enabled: bool = True,
-        wait_s: float = 600.0,
         scratch_age_s: float = _SCRATCH_AGE_S,
         problem_of: Callable[[Entry], str] = lambda _: "",
     ) -> None:
         self.root = Path(os.path.abspath(root))  # the working folder may change later
         self.max_bytes = max_bytes
-        self.wait_s = wait_s
         self.scratch_age_s = scratch_age_s
         self._problem_of = problem_of
         self._layout = Layout(self.root)
@@ -224,16 +220,19 @@ class CacheStore:
                 return stored
         return entry
 
-    def get_or_build(self, key: CacheKey, build: Build) -> tuple[Entry, bool]:
+    def get_or_build(
+        self, key: CacheKey, build: Build, wait_s: float = 300.0
+    ) -> tuple[Entry, bool]:
         """Return the entry of a key, building it if need be, and whether it was there.
 
         Of all threads and processes that ask at the same time, one builds and the others wait
-        for it, up to ``wait_s`` seconds.  If that one dies, the next takes over.  Exceptions
-        of ``build`` pass through, and nothing is stored.
+        for it.  If that one dies, the next takes over; if it is stopped, or slow, each builds
+        for itself after ``wait_s`` seconds, and the first to finish is stored.  Exceptions of
+        ``build`` pass through, and nothing is stored.
         """
         entry = self._load(key)
         if entry is None and self._writable():
-            with self._layout.locked(key.digest, self.wait_s):
+            with self._layout.locked(key.digest, wait_s):
                 # Somebody else may have built it while we waited.
                 entry = self._load(key)
                 if entry is None:

@@ -181,13 +181,13 @@ def test_kill_9_at_random_moments_leaves_only_whole_entries(tmp_path, caplog) ->
 
 BUILDER = """
 root, log, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
-store = CacheStore(root, wait_s=float(sys.argv[4]))
+store = CacheStore(root)
 def build():
     with open(log, "a") as file:
         file.write(f"{os.getpid()} builds\\n")
     time.sleep(seconds)
     return files(1), {"n": 1}
-entry, hit = store.get_or_build(key(1), build)
+entry, hit = store.get_or_build(key(1), build, float(sys.argv[4]))
 check(1, entry)
 print("hit" if hit else "built")
 """
@@ -230,11 +230,27 @@ def test_waiter_builds_itself_when_the_time_is_up(tmp_path: Path, until: Until) 
     assert scratch(root) == []
 
 
+def test_a_stopped_builder_is_waited_for_no_longer_than_asked(tmp_path: Path, until: Until) -> None:
+    root, log = tmp_path / "cache", tmp_path / "log"
+    first = start(BUILDER, root, log, 5, 60)
+    until(lambda: says(log, "builds"))
+    first.send_signal(signal.SIGSTOP)
+    try:
+        assert finish(start(BUILDER, root, log, 0, 0.2)).strip() == "built"
+        assert finish(start(BUILDER, root, log, 0, 0.2)).strip() == "hit"
+    finally:
+        first.send_signal(signal.SIGCONT)
+    assert finish(first).strip() == "built"  # and keeps what it found stored
+    assert log.read_text().count("builds") == 2
+    assert CacheStore(root).verify() == []
+    assert scratch(root) == []
+
+
 def test_child_forked_during_the_build_does_not_keep_the_lock(tmp_path) -> None:
     """It inherits the descriptor; whoever waits for the lock must get it all the same."""
     code = """
 import threading
-store = CacheStore(sys.argv[1], wait_s=600)
+store = CacheStore(sys.argv[1])
 def opened():
     found = []
     for name in os.listdir("/proc/self/fd"):
@@ -255,7 +271,7 @@ def build():
     return files(1), {"n": 1}
 def fail():
     raise AssertionError("built twice")
-waiter = threading.Thread(target=lambda: took.append(store.get_or_build(key(1), fail)[1]))
+waiter = threading.Thread(target=lambda: took.append(store.get_or_build(key(1), fail, 600)[1]))
 took = []
 store.get_or_build(key(1), build)
 waiter.join()

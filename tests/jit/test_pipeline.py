@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hipdnn_iree.graph_api.errors import ArtifactError, CompileError, NotSupport
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.ops import FAMILIES
 from hipdnn_iree.jit import support
+from hipdnn_iree.jit.cache.layout import Layout
 from hipdnn_iree.jit.inspect.isa import read_kernels
 from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.stages import MLIR, VMFB
@@ -45,6 +47,21 @@ def test_a_second_compilation_is_a_hit_whatever_the_names(tmp_path: Path) -> Non
     assert again.signature == first.signature
     assert "compile" in first.seconds
     assert "compile" not in again.seconds
+
+
+def test_another_process_is_waited_for_as_long_as_a_compilation_may_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = []
+
+    def locked(self: object, digest: str, wait_s: float) -> AbstractContextManager[bool]:
+        waits.append(wait_s)
+        return nullcontext(False)
+
+    monkeypatch.setattr(Layout, "locked", locked)
+    with scope(cache_dir=tmp_path, compiler_timeout_s=77):
+        assert compile_source(relu(), CPU).cache == "miss"
+    assert waits == [77]
 
 
 def test_off_neither_reads_nor_writes(tmp_path: Path) -> None:
