@@ -53,15 +53,16 @@ def open_regular(
     raise OSError(errno.ENXIO, "it is no regular file", str(path))
 
 
-def read_file(path: str | Path) -> bytes:
-    """Return the bytes of a file that the user may have named through links.
+def read_file(path: str | Path, *, dir_fd: int | None = None) -> bytes:
+    """Return the bytes of a file; of one in a folder of ours (``dir_fd``) not through a link.
 
     Raises
     ------
     OSError
         As for `open_regular`.
     """
-    with open(open_regular(path, links=True), "rb", buffering=0) as file:
+    fd = open_regular(path, dir_fd=dir_fd, links=dir_fd is None)
+    with open(fd, "rb", buffering=0) as file:
         return file.readall()
 
 

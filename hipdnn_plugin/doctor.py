@@ -16,6 +16,7 @@ from ..jit.child_process import question
 from ..jit.runtime.hip import KERNEL_DRIVER
 from ..jit.settings import foreign
 from ..jit.settings_table import Settings
+from ..jit.trust import unsafe_path
 from ..provider.engines.foreign import discovery
 from ..provider.engines.foreign.discovery import BACKEND, backends
 from . import library as files
@@ -77,6 +78,8 @@ os._exit(0)  # what it does at the end of a process is not asked
 
 def _ask(library: Path, how: str = "look") -> dict[str, object] | str:
     """Load a plugin in a process of its own; return what it says, or why it does not."""
+    if reason := unsafe_path(library):
+        return f"it was not tried: {reason}"
     return question(_LOAD, str(library), how)
 
 

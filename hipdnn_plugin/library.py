@@ -8,6 +8,8 @@ which ``native/plugin.c`` reads.
 
 from __future__ import annotations
 
+import logging
+import os
 import shutil
 import subprocess
 import sys
@@ -17,10 +19,14 @@ from pathlib import Path
 
 from .. import __version__
 from ..graph_api.errors import NotSupportedError
-from ..graph_api.files import read_file, replace_file
+from ..graph_api.files import open_regular, read_file, replace_file
+from ..jit import scratch
 from ..jit.child_process import interpreter
 from ..jit.settings import foreign
 from ..jit.settings_table import Settings
+from ..jit.trust import UnsafeError, opened, unsafe_path, unsafe_reason
+
+log = logging.getLogger("hipdnn_iree.plugin")
 
 __all__ = ["NAME", "build", "install", "library", "read_record", "record"]
 
@@ -29,6 +35,7 @@ NAME = "libhipdnn_iree_plugin.so"
 
 _HERE = Path(__file__).resolve().parent
 SOURCE = _HERE / "native" / "plugin.c"
+_SHIPPED = _HERE / "engines" / NAME
 
 # -z nodelete: hosts may unload the library, but Python in it goes on.
 FLAGS = (
@@ -45,30 +52,51 @@ def library(settings: Settings) -> Path:
     NotSupportedError
         If it has to be built and there is no C compiler, or the compiler fails.
     OSError
-        If the cache folder cannot be written.
+        If the cache folder cannot be written, or somebody else may write there.
     """
-    shipped = _HERE / "engines" / NAME
-    return shipped if shipped.is_file() else build(settings.cache_dir / "plugin", settings)
+    return _SHIPPED if _SHIPPED.is_file() else build(settings.cache_dir / "plugin", settings)
 
 
 def build(folder: Path, settings: Settings) -> Path:
-    """Build the library in a subfolder of its own, unless it exists already."""
+    """Build the library in a subfolder of its own, unless it exists already.
+
+    Raises
+    ------
+    UnsafeError
+        If somebody else may write into the folder, or exchange it: whoever loads the library runs
+        what is there.
+    """
     source, note = SOURCE.read_bytes(), record(settings)
     facts = (source, note.encode(), " ".join(FLAGS).encode(), __version__.encode())
-    place = folder / sha256(b"\0".join(facts)).hexdigest()[:16]
-    wanted = place / NAME
-    if wanted.is_file():
-        return wanted
-    place.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        built = Path(scratch, NAME)
-        _compile(built)
-        _place(built, wanted, note)
+    name = sha256(b"\0".join(facts)).hexdigest()[:16]
+    wanted = folder / name / NAME
+    with opened(folder, name, make=True) as place:
+        if reason := unsafe_path(folder):
+            raise UnsafeError(f"{reason}; HIPDNN_IREE_CACHE_DIR names another one", folder)
+        if not all(_is_sound(part, place) for part in (NAME, f"{NAME}.python")):
+            with tempfile.TemporaryDirectory(dir=folder) as made:
+                built = Path(made, NAME)
+                _compile(built)
+                _place(built, wanted, note)
     return wanted
+
+
+def _is_sound(name: str, folder: int) -> bool:
+    """Whether there is such a file, and only its user may write it."""
+    try:
+        fd = open_regular(name, dir_fd=folder)
+    except OSError:
+        return False
+    try:
+        return not unsafe_reason(os.fstat(fd))
+    finally:
+        os.close(fd)
 
 
 def install(folder: Path, settings: Settings) -> Path:
     """Copy the library into a hipDNN plugin folder, with its record, and return the copy.
+
+    One that was not shipped is built anew: what lies in the cache folder is not passed on.
 
     Raises
     ------
@@ -77,10 +105,15 @@ def install(folder: Path, settings: Settings) -> Path:
     OSError
         If the folder cannot be written.
     """
-    source = library(settings)
+    source, wanted = _SHIPPED, folder / NAME
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = folder / NAME
-    _place(source, wanted, record(settings))
+    with scratch.folder() as place:
+        if not source.is_file():
+            source = Path(place, NAME)
+            _compile(source)
+        _place(source, wanted, record(settings))
+    if reason := unsafe_path(wanted):
+        log.warning("whoever uses the plugin runs what is in %s: %s", folder, reason)
     return wanted
 
 

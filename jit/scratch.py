@@ -15,6 +15,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from pathlib import Path
+
+from .trust import unsafe_reason
 
 __all__ = ["folder", "make", "remove", "reserve", "sweep"]
 
@@ -30,10 +33,8 @@ def reserve() -> str:
     OSError
         If there is no place for temporary files.
     """
-    usual = _without_blanks()
+    usual = _parent()
     place, start = os.path.join(usual, f"hipdnn-iree-{os.geteuid()}"), _started(os.getpid())
-    if not os.access(usual, os.W_OK | os.X_OK):
-        raise FileNotFoundError(errno.ENOENT, "no folder for temporary files", usual)
     if not start or _is_of_others(place):
         return tempfile.mkdtemp(prefix="hipdnn-iree-", dir=usual)
     return os.path.join(place, f"{_processes()}-{os.getpid()}-{start}-{os.urandom(8).hex()}")
@@ -95,12 +96,32 @@ def sweep(place: str) -> None:
                 remove(os.path.join(place, name))
 
 
-def _without_blanks() -> str:
-    """Return the folder for temporary files; IREE does not quote its path to the linker (W-022)."""
-    usual = tempfile.gettempdir()
-    if not any(map(str.isspace, usual)):
-        return usual
-    return next((d for d in ("/tmp", "/var/tmp") if os.access(d, os.W_OK)), usual)
+def _parent() -> str:
+    """Return the folder for temporary files: ``$TMPDIR``, ``/tmp`` or the like.
+
+    Nobody may exchange what is in it, and its name has no blank, as IREE does not quote it when it
+    starts the linker (W-022).
+    """
+    tried, usual = [], tempfile.gettempdir()
+    if not os.access(usual, os.W_OK | os.X_OK):
+        raise FileNotFoundError(errno.ENOENT, "no folder for temporary files", usual)
+    for place in dict.fromkeys((usual, "/tmp", "/var/tmp", "/dev/shm")):
+        if problem := _problem(place):
+            tried.append(f"{place}: {problem}")
+        else:
+            return place
+    text = f"no folder for temporary files ({'; '.join(tried)}); set TMPDIR to one of your own"
+    raise FileNotFoundError(errno.ENOENT, text)
+
+
+def _problem(place: str) -> str:
+    if any(map(str.isspace, place)):
+        return "its name has a blank"
+    if not os.access(place, os.W_OK | os.X_OK):
+        return "it cannot be written"
+    real = Path(place).resolve()
+    reasons = (unsafe_reason(os.stat(folder), above=True) for folder in (real, *real.parents))
+    return next(filter(None, reasons), "")
 
 
 def _is_of_others(place: str) -> bool:
@@ -110,7 +131,7 @@ def _is_of_others(place: str) -> bool:
     except FileNotFoundError:
         return False
     ours = stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid()
-    return not ours or bool(about.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    return not ours or bool(unsafe_reason(about))
 
 
 @lru_cache(maxsize=1)

@@ -90,18 +90,16 @@ def unsafe_path(path: str | Path) -> str:
     """Return why what lies at a path must not be loaded, ``""`` when it may.
 
     Links are followed; what they lead to and every folder above it count.
-
-    Raises
-    ------
-    OSError
-        If there is no such file, or it cannot be looked at.
     """
-    real = os.path.realpath(path)
-    if reason := unsafe_reason(os.stat(real)):
-        return reason
-    for folder in Path(real).parents:
-        if reason := unsafe_reason(os.stat(folder), above=True):
-            return f"{folder} is above it: {reason}"
+    real = Path(os.path.realpath(path))
+    try:
+        if reason := unsafe_reason(os.stat(real)):
+            return reason
+        for folder in real.parents:
+            if reason := unsafe_reason(os.stat(folder), above=True):
+                return f"{folder} is above it: {reason}"
+    except OSError as error:
+        return f"it cannot be looked at ({error.strerror})"
     return ""
 
 

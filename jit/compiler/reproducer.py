@@ -14,12 +14,15 @@ import os
 import re
 import shlex
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..trust import UnsafeError, make_private, unsafe_reason
 from .request import CompileRequest
 
 __all__ = ["write"]
@@ -66,7 +69,9 @@ def write(
     label = re.sub(r"[^A-Za-z0-9_.]+", "_", request.label)[:40]
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     try:
-        parent.mkdir(parents=True, exist_ok=True)
+        make_private(parent)
+        if reason := unsafe_reason(os.stat(parent), above=True):
+            raise UnsafeError(reason, parent)  # command.sh is there to be run
         folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=parent))
         texts = {
             "flags.txt": "".join(f"{flag}\n" for flag in request.flags),
@@ -100,20 +105,27 @@ exec "${{IREE_COMPILE:-{tool or "iree-compile"}}}" module.mlir \\
 
 
 def _prune(parent: Path, keep: int) -> None:
-    # Other processes may prune at the same time: whatever is gone already is fine.
-    with os.scandir(parent) as entries:
-        names = sorted(e.name for e in entries)
-    ours = [name for name in names if _NAME.fullmatch(name)]
-    ours.sort(key=lambda name: (_age(parent / name), name))
-    for name in ours[:-keep]:
-        shutil.rmtree(parent / name, ignore_errors=True)
-    for name in names:  # left by a process that was killed while it wrote
-        if name.startswith(_UNFINISHED) and time.time() - _age(parent / name) > 3600:
-            shutil.rmtree(parent / name, ignore_errors=True)
+    # Other processes may prune at the same time: whatever is gone already is fine.  Relative to
+    # the folder, and never through a link.
+    with suppress(OSError):
+        fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for name in _superfluous(fd, keep):
+                shutil.rmtree(name, ignore_errors=True, dir_fd=fd)
+        finally:
+            os.close(fd)
 
 
-def _age(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
+def _superfluous(parent: int, keep: int) -> list[str]:
+    """Return the oldest folders of ours above ``keep``, and what killed processes left."""
+    written, left = [], []
+    for name in os.listdir(parent):
+        with suppress(OSError):
+            found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+                continue
+            if _NAME.fullmatch(name):
+                written.append((found.st_mtime, name))
+            elif name.startswith(_UNFINISHED) and time.time() - found.st_mtime > 3600:
+                left.append(name)
+    return [name for _, name in sorted(written)[:-keep]] + left

@@ -228,6 +228,9 @@ print(json.dumps({"runtime_version": version.value, "devices": count.value, "err
 def _ask(libraries: list[str]) -> dict[str, Any]:
     """Load the library where a crash or a hang does no harm."""
     from ...jit.child_process import question
+    from ...jit.trust import unsafe_path
 
+    if reason := unsafe_path(libraries[0]):
+        return {"error": f"{libraries[0]} is not loaded: {reason}"}
     found = question(_QUESTION, libraries[0], timeout_s=30)
     return found if isinstance(found, dict) else {"error": found}

@@ -188,6 +188,17 @@ def test_misbehaving_backend_is_found_out(
     assert caught.value.declines[0].problem.rule == rule
 
 
+def test_a_backend_that_others_may_exchange_is_not_loaded(
+    rocm: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rocm("naive")
+    monkeypatch.setenv("HIPDNN_STANDIN", "crash")  # would be told if it were asked
+    (tmp_path / "lib").chmod(0o777)
+    with pytest.raises(NotSupportedError, match="everybody may write") as caught:
+        graph().build("cpu", engine="hipdnn")
+    assert caught.value.declines[0].problem.rule == "BACKEND-05"
+
+
 def test_plugin_that_crashes_inside_hipdnn(rocm: Callable[..., Path]) -> None:
     rocm("crash_on_create")
     with pytest.raises(NotSupportedError, match=r"FOREIGN-04.*SIGSEGV"):

@@ -181,6 +181,44 @@ def test_discovery(
     assert engines() == ()
 
 
+@pytest.mark.parametrize("what", ["file", "folder", "owner"])
+def test_a_plugin_that_others_may_write_is_not_loaded(
+    what: str, fresh_naive: Naive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = fresh_naive("crash_on_load").replace(tmp_path / "plugins.so")
+    (tmp_path / "plugins").mkdir()
+    path = path.rename(tmp_path / "plugins" / "crash_on_load.so")
+    if what == "owner":
+        if os.geteuid():
+            pytest.skip("only root can give a file away")
+        os.chown(path, 12345, 12345)
+    else:
+        (path if what == "file" else path.parent).chmod(0o777)
+    monkeypatch.setenv("HIPDNN_PLUGIN_DIR", str(path.parent))
+    ((_, wrong),) = candidates()
+    assert wrong is not None
+    assert wrong.rule == "FOREIGN-12"
+    assert ("12345" if what == "owner" else "everybody") in wrong.got
+    (report,) = reports()
+    assert (report.usable, report.problems) == (False, (wrong,))
+    assert not list((tmp_path / "cache").rglob("*.json"))  # it was not asked
+    with pytest.raises(NotSupportedError, match="FOREIGN-12"):
+        open_plugin(path)
+
+
+def test_answers_that_somebody_else_may_have_written_are_not_taken(
+    fresh_naive: Naive, tmp_path: Path
+) -> None:
+    plugin = fresh_naive()
+    look(plugin)
+    (answer,) = (tmp_path / "cache/foreign").iterdir()
+    forged = json.loads(answer.read_bytes()) | {"version": "forged"}
+    answer.write_text(json.dumps(forged))
+    assert look(plugin).version == "forged"
+    answer.parent.chmod(0o777)
+    assert look(plugin).version != "forged"
+
+
 def test_default_folder_is_beside_the_backend(
     fresh_naive: Naive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

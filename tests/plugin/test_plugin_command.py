@@ -14,7 +14,7 @@ import pytest
 from hipdnn_iree.graph_api.errors import NotSupportedError
 from hipdnn_iree.hipdnn_plugin import doctor, library
 from hipdnn_iree.hipdnn_plugin.doctor import Finding
-from hipdnn_iree.jit.settings import settings
+from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.provider.engines.foreign import discovery
 
 
@@ -59,6 +59,78 @@ def test_install_and_run(host: Any, tmp_path: Path) -> None:
     assert host.run("start", library=copy, mode="deepbind")["status"] == "0"
     (tmp_path / "file").write_text("")
     assert command("install", tmp_path / "file" / "folder")[0] == 2
+
+
+PLANTED = b"\x7fELF planted by somebody else"
+
+
+def planted(cache: Path) -> Path:
+    """Put something else into the place where the library is built in a cache folder."""
+    path = library.build(cache / "plugin", settings())
+    path.write_bytes(PLANTED)
+    return path
+
+
+@pytest.fixture
+def not_shipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(library, "_SHIPPED", tmp_path / "none")
+
+
+@pytest.mark.usefixtures("not_shipped")
+def test_what_somebody_planted_in_the_cache_is_not_installed(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    planted(tmp_path / "cache")
+    (tmp_path / "cache").chmod(0o777)
+    with scope(cache_dir=tmp_path / "cache"):
+        copy = library.install(tmp_path / "engines", settings())
+    assert copy.read_bytes() != PLANTED
+
+
+@pytest.mark.usefixtures("not_shipped")
+@pytest.mark.parametrize("open_to_all", [".", "plugin", "plugin/hash"])
+def test_a_library_is_not_taken_from_where_everybody_may_write(
+    tmp_path: Path, open_to_all: str
+) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    path = planted(cache)
+    folder = path.parent if open_to_all == "plugin/hash" else cache / open_to_all
+    folder.chmod(0o777)
+    with scope(cache_dir=cache), pytest.raises(OSError, match="everybody may write"):
+        library.library(settings())
+    code, out, err = command("path", env={"HIPDNN_IREE_CACHE_DIR": str(cache)})
+    if code:  # 0 where the library is shipped
+        assert "everybody may write" in err
+        assert out == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.usefixtures("not_shipped")
+@pytest.mark.parametrize("what", ["library", "record", "folder"])
+def test_a_library_of_another_user_is_not_taken(tmp_path: Path, what: str) -> None:
+    path = planted(tmp_path)
+    given = {"library": path, "record": Path(f"{path}.python"), "folder": path.parent}[what]
+    os.chown(given, 12345, 12345)
+    with scope(cache_dir=tmp_path):
+        if what == "folder":
+            with pytest.raises(OSError, match="user 12345"):
+                library.library(settings())
+        else:  # it is built anew in a folder of our own
+            assert library.library(settings()).read_bytes() != PLANTED
+            assert given.stat().st_uid == 0
+
+
+def test_installing_where_everybody_may_write_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    copy = library.install(tmp_path / "open", settings())
+    assert "everybody may write" in caplog.text
+    found = states(list(doctor._folders([copy.parent])), "file")
+    assert [(state, "everybody may write" in text) for text, state in found.items()] == [
+        ("problem", True)
+    ]
 
 
 def test_doctor_of_a_good_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from ....graph_api.frozen import FrozenGraph
 from ....jit.lru import LruCache
 from ....jit.settings_table import Settings
 from ....jit.target import Target
+from ....jit.trust import unsafe_path
 from ...engine import checked_knobs
 from ...plan import Plan
 from . import places
@@ -190,6 +191,9 @@ def report(settings: Settings, *, again: bool = False) -> Report:
         hint = "looked on LD_LIBRARY_PATH, in ROCM_PATH, /opt/rocm, and Python packages"
         wanted = "hipDNN, or its path in HIPDNN_IREE_HIPDNN_BACKEND"
         return Report(path="", problems=(problem("BACKEND-01", "hipDNN", got, wanted, hint),))
+    if reason := unsafe_path(paths[0]):
+        unsafe = problem("BACKEND-05", str(paths[0]), reason, "a library that only you may write")
+        return Report(path=str(paths[0]), problems=(unsafe,))
     plugins = []
     for one in candidates(settings, hipdnn_only=True):
         try:

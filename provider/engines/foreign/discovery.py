@@ -22,6 +22,7 @@ from ....graph_api.errors import Decline, HipdnnIreeError, NotSupportedError, Pr
 from ....jit.lru import LruCache
 from ....jit.settings import foreign
 from ....jit.settings_table import Settings
+from ....jit.trust import unsafe_path
 from ...engine_ids import engine_id
 from ...registry import own_engines
 from .foreign_rules import problem
@@ -129,6 +130,9 @@ def _file(path: Path) -> Candidate:
         got = f"a file that ends as {real.name}"
         hint = "hipDNN does not load it either: put the file itself there, not a link to it"
         return Candidate(real, problem("FOREIGN-01", str(path), got, "a name in .so", hint))
+    if reason := unsafe_path(real):
+        wanted = "a library that only you may write"
+        return Candidate(real, problem("FOREIGN-12", str(path), reason, wanted))
     return Candidate(real)
 
 

@@ -18,6 +18,7 @@ RULES: dict[str, str] = {
     "FOREIGN-09": "the engine API of the plugin is not older than what the graph needs",
     "FOREIGN-10": "the plugin says that the engine is applicable to the graph",
     "FOREIGN-11": "a call succeeds and sets its results: pointers, sizes, ids of the plugin's own",
+    "FOREIGN-12": "nobody but its user and root may write a plugin, or exchange a folder above it",
 }
 """Rule id -> what must hold."""
 

@@ -26,6 +26,7 @@ RULES: dict[str, str] = {
     "BACKEND-02": "hipDNN has the functions that are used here, and takes graphs as bytes",
     "BACKEND-03": "hipDNN takes the graph and lists the engine for it",
     "BACKEND-04": "a call of hipDNN succeeds and gives what was asked for",
+    "BACKEND-05": "nobody but its user and root may write hipDNN, or exchange a folder above it",
 }
 
 _P, _I, _N = c_void_p, c_int, c_int64

@@ -27,6 +27,7 @@ from ....graph_api.files import read_file, replace_file
 from ....jit.child_process import ChildProcess, interpreter
 from ....jit.settings import foreign
 from ....jit.settings_table import Settings
+from ....jit.trust import opened
 from ...engine_ids import engine_id
 from .foreign_rules import problem
 from .probe_report import Report, Trial, Wanted
@@ -252,7 +253,8 @@ def _recall(key: list[Any], settings: Settings, kind: type[Answer]) -> Answer | 
     if file is None:
         return None
     try:
-        data = read_file(file)
+        with opened(settings.cache_dir, file.parent.name) as folder:
+            data = read_file(file.name, dir_fd=folder)
     except OSError:
         return None
     return _understood(_json(data), kind)
@@ -272,9 +274,9 @@ def _remember(key: list[Any], answer: dict[str, Any], settings: Settings) -> Non
     if file is None:
         return
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        replace_file(file, json.dumps(answer).encode(), sync=False)
-        _trim(file.parent)
+        with opened(settings.cache_dir, file.parent.name, make=True):
+            replace_file(file, json.dumps(answer).encode(), sync=False)
+            _trim(file.parent)
     except OSError as error:
         log.info("what %s said is not remembered: %s", answer.get("path", "a plugin"), error)
 
