@@ -9,7 +9,7 @@ from ...graph_api.errors import Problem
 from ...graph_api.ops.resample_bwd import ResampleBwd
 from ..node_context import NodeContext
 from .op_info import OpInfo, problem
-from .resample import MOST_TERMS, flags, work
+from .resample import MOST_TERMS, flags, resize_declines, work
 
 __all__ = ["INFO"]
 
@@ -18,6 +18,7 @@ def _declines(context: NodeContext) -> Iterator[Problem]:
     op = context.op
     assert isinstance(op, ResampleBwd)
     if op.resizes:
+        yield from resize_declines(context, "dx", "dy")
         return
     dims = zip(op.window, op.stride, context.dims("dy")[2:], strict=True)
     over = prod(min(-(-w // s), n) for w, s, n in dims)

@@ -9,7 +9,7 @@ from ...graph_api.errors import Problem
 from ...graph_api.ops.resample_fwd import ResampleFwd
 from ..node_context import NodeContext
 from .op_info import OpInfo, problem
-from .resample import MOST_TERMS, flags, work
+from .resample import MOST_TERMS, flags, resize_declines, work
 
 __all__ = ["INFO"]
 
@@ -18,6 +18,7 @@ def _declines(context: NodeContext) -> Iterator[Problem]:
     op = context.op
     assert isinstance(op, ResampleFwd)
     if op.resizes:
+        yield from resize_declines(context, "x", "y")
         return
     whole = not op.padded
     pairs = zip(op.window, context.dims("y")[2:], strict=True)

@@ -22,7 +22,6 @@ from .windows import Positions
 __all__ = ["Line", "Neighbours", "Numbers", "Table", "ends", "lines", "users"]
 
 Ints = tuple[int, ...]
-Integers = np.ndarray[tuple[int], np.dtype[np.int64]]
 Table = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
@@ -46,40 +45,103 @@ class Line:
         """The position of the input's last element, in units."""
         return (self.n - 1) * self.unit
 
-    @cached_property
-    def _positions(self) -> Integers:
-        """Where the result's elements are sampled, in units."""
-        at = np.arange(self.out, dtype=np.int64) * self.step + self.start
-        return at // self.unit * self.unit if self.nearest else at.clip(0, self.top)
-
     @property
     def first(self) -> int:
         """The element that NEAREST takes for the first one of the result."""
-        return int(self._positions[0]) // self.unit
+        return self.start // self.unit
 
     @property
     def whole(self) -> bool:
         """Whether NEAREST takes elements at equal distances, each equally often."""
-        taken = self._positions // self.unit
+        # What is asked is linear in the element, so that it holds for all if for both ends.
+        step, start, unit = self.step, self.start, self.unit
         if self.out > self.n:
             times = self.out // self.n
-            return self.out % self.n == 0 and bool((taken == np.arange(self.out) // times).all())
-        return self.n % self.out == 0 and bool((np.diff(taken) == self.n // self.out).all())
+            return self.out % self.n == 0 and all(
+                unit * i <= step * times * i + start
+                and step * (times * i + times - 1) + start < unit * (i + 1)
+                for i in (0, self.n - 1)
+            )
+        by = self.n // self.out
+        return self.n % self.out == 0 and all(
+            0 <= step * o + start - unit * (self.first + by * o) < unit for o in (0, self.out - 1)
+        )
 
     @cached_property
     def users(self) -> int:
-        """How many elements of the result use an element of the input, at most."""
-        here = np.arange(self.n, dtype=np.int64) * self.unit
-        first = np.searchsorted(self._positions, here - self.unit, side="right")
-        behind = np.searchsorted(self._positions, here + self.unit, side="left")
-        return int((behind - first).max())
+        """How many elements of the result use an element of the input, at most.
+
+        Found without looking at each of them: dims may have 2^40 elements.
+        """
+        n, out, step, start, unit = self.n, self.out, self.step, self.start, self.unit
+        if not step or n == 1:
+            return out
+        # Where neither end of the result cuts the users of element i off, their number depends
+        # on where i lies between two of the result's elements, and grows with that remainder.
+        back = 0 if self.nearest else 1
+        low = max(0, back - (step - start) // unit)
+        high = min(n - 1, (step * out + start) // unit - 1)
+        ends = (0, low - 1, low, high, high + 1, n - 1)
+        most = max(self._users(i) for i in ends if 0 <= i < n)
+        if low <= high:
+            shift = -start - 1 if self.nearest else -unit - start
+            rest = _largest_rest(unit, unit * low + shift, step, high - low + 1)
+            if self.nearest:
+                most = max(most, -((step - 1 - rest - unit) // step))
+            else:
+                most = max(most, -((-rest - 2 * unit) // step) - 1)
+        return most
+
+    def _users(self, i: int) -> int:
+        """Return how many elements of the result use element i of the input."""
+
+        def before(position: int) -> int:
+            """Return how many elements of the result are sampled before a position, in units."""
+            return min(max(-((self.start - position) // self.step), 0), self.out)
+
+        if self.nearest:
+            return before(self.unit * (i + 1)) - before(self.unit * i)
+        first = before(self.unit * (i - 1) + 1) if i else 0
+        return (before(self.unit * (i + 1)) if i < self.n - 1 else self.out) - first
 
     def end_weights(self, neighbour: int) -> Table:
         """Return the weights of ``ends`` of BILINEAR, for each element of the result."""
-        low = np.minimum(self._positions // self.unit, self.n - 2)
-        beyond = self._positions - low * self.unit
+        at = np.arange(self.out, dtype=np.int64) * self.step + self.start
+        at = at.clip(0, self.top)
+        beyond = at - np.minimum(at // self.unit, self.n - 2) * self.unit
         weights: Table = (beyond if neighbour else self.unit - beyond) / self.unit
         return weights
+
+
+def _largest_rest(factor: int, offset: int, divisor: int, count: int) -> int:
+    """Return the largest (factor · i + offset) mod divisor of the first ``count`` i."""
+    below, largest = _floor_sum(count, divisor, factor, offset), 0
+    for bit in reversed(range(divisor.bit_length())):
+        # Numbers whose rest is that large get into the next multiple with what is missing.
+        wanted = largest + (1 << bit)
+        if wanted < divisor and (
+            _floor_sum(count, divisor, factor, offset + divisor - wanted) > below
+        ):
+            largest = wanted
+    return largest
+
+
+def _floor_sum(count: int, divisor: int, factor: int, offset: int) -> int:
+    """Return the sum of (factor · i + offset) // divisor over the first ``count`` i.
+
+    Points of a lattice below a line, counted as in Euclid's algorithm.
+    """
+    total = 0
+    while True:
+        whole, factor = divmod(factor, divisor)
+        total += whole * count * (count - 1) // 2
+        whole, offset = divmod(offset, divisor)
+        total += whole * count
+        top = factor * count + offset
+        if top < divisor:
+            return total
+        count, offset = divmod(top, divisor)
+        divisor, factor = factor, divisor
 
 
 def lines(op: ResampleOp, x: Sequence[int], result: Sequence[int], order: Ints) -> list[Line]:
