@@ -240,6 +240,15 @@ def norm_gradient(length: int) -> Callable[[Graph], None]:
     return build
 
 
+def product(row: int, *, then: str = "") -> Callable[[Graph], None]:
+    def build(graph: Graph) -> None:
+        x = graph.tensor(dims=(64, 1000), strides=(row, 1))
+        x = getattr(graph, then)(x) if then else x
+        graph.matmul(x, graph.tensor(dims=(1000, 64))).set_output()
+
+    return build
+
+
 Build = Callable[[Graph], None]
 # Of those that are planned: target, a graph that is struck, one beside it.
 PLANNED: dict[str, tuple[Target, Build, Build]] = {
@@ -264,6 +273,7 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-068": (GFX942, concatenated(True), concatenated(False)),
     "W-073": (GFX950, heads(True), heads(False)),
     "W-077": (GFX942, norm_gradient(100), norm_gradient(128)),
+    "W-097": (CPU, product(1024, then="relu"), product(1000)),
 }
 
 

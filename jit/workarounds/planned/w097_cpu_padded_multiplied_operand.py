@@ -1,0 +1,41 @@
+"""W-097: A padded operand fused with the packing of a data-tiled matmul does not compile.
+
+A half product of 64x1000x64 with rows of 1,024 needs a stack frame of 132 KB; a bfloat16 one of
+33x200x31 with rows of 256 takes all memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....graph_api.ops.conv_fprop import ConvOp
+from ....graph_api.ops.matmul import Matmul
+from ...node_context import NodeContext
+from ..rule import CPU, Workaround
+
+__all__ = ["WORKAROUND"]
+
+
+def _operands(context: NodeContext) -> Iterator[str]:
+    if isinstance(context.op, Matmul | ConvOp):
+        around = context.around
+        padded = around.once("fed by padded arguments", lambda: around.fed_by(_padded(context)))
+        yield from (port for port, uid in context.node.inputs.items() if uid in padded)
+
+
+def _padded(context: NodeContext) -> Iterator[int]:
+    """Yield the arguments with gaps; the stride of a scalar is none."""
+    for uid in context.graph.inputs:
+        spec = context.graph.tensors[uid]
+        if not spec.runtime_scalar and spec.layout.padded:
+            yield uid
+
+
+WORKAROUND = Workaround(
+    id="W-097",
+    title="A padded operand fused with the packing of a data-tiled matmul does not compile",
+    symptom="does not compile",
+    targets=CPU,
+    instead="the operand is materialised",
+    operands=_operands,
+)
