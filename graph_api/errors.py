@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 __all__ = [
     "ArtifactError",
@@ -36,6 +36,7 @@ __all__ = [
     "NotSupportedError",
     "Problem",
     "SettingError",
+    "TriedAttempt",
 ]
 
 
@@ -244,6 +245,30 @@ def _rebuild_not_precompiled(message: str, details: dict[str, Any]) -> NotPrecom
     return NotPrecompiledError(message, **details)
 
 
+class TriedAttempt(NamedTuple):
+    """One way to compile a graph that failed.
+
+    Attributes
+    ----------
+    attempt : str
+        What it differed in: ``"as planned"``, ``"matmul=plain"``, ``"data tiling off"``.
+    stage, cause, reproducer : str
+        As of `CompileError`.
+    said : str
+        The compiler's first error text.
+    """
+
+    attempt: str
+    stage: str
+    cause: str
+    said: str
+    reproducer: str
+
+    def __str__(self) -> str:
+        where = f"; to repeat it: {self.reproducer}" if self.reproducer else ""
+        return f"{self.attempt} (stage: {self.stage}): {self.said}{where}"
+
+
 class CompileError(HipdnnIreeError, RuntimeError):
     """The compiler refused the module, crashed, or ran past its time limit.
 
@@ -257,6 +282,12 @@ class CompileError(HipdnnIreeError, RuntimeError):
         The compiler's own error texts, first one first, without IR dumps.
     reproducer : str
         Folder with the module, the flags, the log and the command to repeat it, or ``""``.
+    cause : str
+        ``"time"`` or ``"memory"``: it ran past that limit; ``"killed"``: the compiler's process was
+        killed from outside; ``"host"``: the graph is not to blame, as no compiler could be
+        started, or somebody ended it; ``""``: the compiler itself failed.
+    tried : tuple of TriedAttempt
+        All that was tried, the planned way first; empty where one way only was tried.
     """
 
     code = "E400"
@@ -269,8 +300,12 @@ class CompileError(HipdnnIreeError, RuntimeError):
         node: str = "",
         diagnostics: Sequence[str] = (),
         reproducer: str = "",
+        cause: str = "",
+        tried: Sequence[TriedAttempt] = (),
     ) -> None:
         self.message = message
+        self.cause = cause
+        self.tried = tuple(tried)
         self.stage = stage
         self.node = node
         self.diagnostics = tuple(diagnostics)
@@ -282,10 +317,15 @@ class CompileError(HipdnnIreeError, RuntimeError):
             lines.append(f"compiler said: {self.diagnostics[0]}")
         if reproducer:
             lines.append(f"to repeat it: {reproducer}")
+        lines += [f"tried too: {one}" for one in self.tried[1:]]
         super().__init__("\n  ".join(lines))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild_compile_error, (self.message, self._details()))
+
+    def with_tried(self, tried: Sequence[TriedAttempt]) -> CompileError:
+        """Return the same error, with all ways that were tried."""
+        return CompileError(self.message, **{**self._details(), "tried": tried})
 
     def _details(self) -> dict[str, Any]:
         return {
@@ -293,10 +333,13 @@ class CompileError(HipdnnIreeError, RuntimeError):
             "node": self.node,
             "diagnostics": self.diagnostics,
             "reproducer": self.reproducer,
+            "cause": self.cause,
+            "tried": self.tried,
         }
 
     def as_dict(self) -> dict[str, Any]:
-        details = {**self._details(), "diagnostics": list(self.diagnostics)}
+        tried = [one._asdict() for one in self.tried]
+        details = {**self._details(), "diagnostics": list(self.diagnostics), "tried": tried}
         return {**super().as_dict(), "message": self.message, **details}
 
 

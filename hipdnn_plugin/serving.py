@@ -66,15 +66,14 @@ def reasons(graph: bytes, target: Target, settings: Settings) -> tuple[Problem, 
     frozen, why = _answer(graph, target)
     if frozen is None or why or not settings.cache_require_precompiled:
         return why
-    from ..jit.pipeline import cache_key, store
+    from ..jit.pipeline import find
 
-    options = BuildOptions.of(settings)
-    key = cache_key(frozen, target, options.code)
-    if store(options.cache).get(key) is not None:
+    found = find(frozen, target, BuildOptions.of(settings))
+    if found.entry is not None:
         return ()
     missing = Problem(
         rule="PRECOMPILED-01",
-        got=f"no code {key.digest[:16]} for {target} in {settings.cache_dir}",
+        got=f"no code {found.job.key.digest[:16]} for {target} in {settings.cache_dir}",
         wanted="code for the graph, as HIPDNN_IREE_REQUIRE_PRECOMPILED is on",
         hint=f"hipdnn-iree compile GRAPH --target {target}",
     )
@@ -83,12 +82,11 @@ def reasons(graph: bytes, target: Target, settings: Settings) -> tuple[Problem, 
 
 def workspace_guess(config: messages.Config, graph: bytes, target: Target) -> int:
     """Return the bytes of workspace of code that is cached, else those of all virtual tensors."""
-    from ..jit.pipeline import cache_key, store
+    from ..jit.pipeline import find
 
     own(config.engine_id)
     frozen = _served(graph, target)
-    options = BuildOptions.of(config.settings)
-    entry = store(options.cache).get(cache_key(frozen, target, options.code))
+    entry = find(frozen, target, BuildOptions.of(config.settings)).entry
     if entry is not None:
         return workspace_bytes(int(entry.manifest["workspace_bytes"]))
     sizes = [s.data_type.nbytes(prod(s.dims)) for s in frozen.tensors.values() if s.virtual]

@@ -254,6 +254,7 @@ def interpreter(chosen: Path | None) -> str:
         f"no Python to run the compiler in: tried {', '.join(guesses)}; "
         "set HIPDNN_IREE_PYTHON to the interpreter that has hipdnn-iree installed",
         stage="crash",
+        cause="host",
     )
 
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from typing import Any, NamedTuple
 
 from ..graph_api.frozen import FrozenGraph
+from ..graph_api.ops.pointwise import Pointwise
 from .node_context import GraphContext, Layout, NodeContext
 from .ops import info
 from .ops.conv_geometry import EXPLICIT_PADDING
@@ -170,7 +172,9 @@ def _help(op: str, strategy: str) -> str:
     return known.named(strategy).help if known and strategy else ""
 
 
-def plan_code(graph: FrozenGraph, target: Target, strategies: Iterable[str] = ()) -> CodePlan:
+def plan_code(
+    graph: FrozenGraph, target: Target, strategies: Iterable[str] = (), copies: str = ""
+) -> CodePlan:
     """Return the plan of a graph.
 
     Parameters
@@ -180,6 +184,9 @@ def plan_code(graph: FrozenGraph, target: Target, strategies: Iterable[str] = ()
     strategies : iterable of str
         ``op=strategy`` for ops that are not to have their default one, as in
         ``compiler.strategies``.
+    copies : str
+        Which operands are materialised whatever the rules say (`options.COPIES`): of nodes other
+        than pointwise ones, with their results (``"products"``), or of every node (``"all"``).
 
     Raises
     ------
@@ -191,7 +198,7 @@ def plan_code(graph: FrozenGraph, target: Target, strategies: Iterable[str] = ()
     contexts, plans = [], []
     for node, strategy in zip(graph.nodes, choose(graph, target, strategies), strict=True):
         given = {port: layouts.get(uid, Layout()) for port, uid in node.inputs.items()}
-        context, plan = _plan_node(NodeContext(around, node, strategy, given))
+        context, plan = _plan_node(NodeContext(around, node, strategy, given), copies)
         contexts.append(context)
         plans.append(plan)
         layouts.update((node.outputs[port], found) for port, found in plan.layouts.items())
@@ -206,12 +213,14 @@ def _argument_layout(graph: FrozenGraph, uid: int) -> Layout:
     return Layout(spec.layout.order, bool(spec.layout.broadcast), argument=True)
 
 
-def _plan_node(context: NodeContext) -> tuple[NodeContext, NodePlan]:
+def _plan_node(context: NodeContext, more: str) -> tuple[NodeContext, NodePlan]:
     """Return a node's plan, and the node with operands as they are after their copies."""
     node, rules = context.node, planned(context.target)
     found: set[str] = set()
     copies = [(rule.id, port) for rule in rules if rule.operands for port in rule.operands(context)]
-    ports = tuple(port for port in node.inputs if port in {port for _, port in copies})
+    apart = more and not (more == "products" and (context.moves or isinstance(node.op, Pointwise)))
+    wanted = {port for _, port in copies} | (set(_copyable(context)) if apart else set())
+    ports = tuple(port for port in node.inputs if port in wanted)
     operands = {**context.operands, **dict.fromkeys(ports, Layout())}
     context = NodeContext(context.around, node, context.strategy, operands)
     stored = [port for port, uid in node.outputs.items() if not context.graph.tensors[uid].virtual]
@@ -229,16 +238,24 @@ def _plan_node(context: NodeContext) -> tuple[NodeContext, NodePlan]:
     plan = NodePlan(
         strategy=context.strategy,
         materialised=ports,
-        copied_results=bool(results),
+        copied_results=bool(results or apart),
         copied_outputs=copied,
         settled_outputs=settled,
         workarounds=tuple(sorted(found | set(info(node.op.NAME).avoids(context)))),
         layouts={
-            port: _result_layout(context, port, copied=bool(results) or port in copied)
+            port: _result_layout(context, port, copied=bool(results or apart) or port in copied)
             for port in node.outputs
         },
     )
     return context, plan
+
+
+def _copyable(context: NodeContext) -> Iterator[str]:
+    """Yield the ports of operands that are more than a number."""
+    for port in context.node.inputs:
+        spec = context.spec(port)
+        if spec.value is None and not spec.runtime_scalar and prod(spec.dims) > 1:
+            yield port
 
 
 def _result_layout(context: NodeContext, port: str, *, copied: bool) -> Layout:

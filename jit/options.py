@@ -7,6 +7,7 @@ edge (the command line, the plugin's entry, ``Graph.build``), and passes them do
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from .settings import Settings
     from .target import Target
 
-__all__ = ["BuildOptions", "CacheOptions", "CompileOptions", "WorkerOptions"]
+__all__ = ["COPIES", "BuildOptions", "CacheOptions", "CompileOptions", "WorkerOptions"]
+
+COPIES = {"products": "what ops other than pointwise ones read and make", "all": "all operands"}
+"""Which copies an attempt may ask for beside those that the rules want."""
 
 
 class _Section:
@@ -31,8 +35,13 @@ class _Section:
     @classmethod
     def of(cls, settings: Settings, **changes: Any) -> Self:
         """Return the options that the settings give, with some of them changed."""
-        found = {f.name: getattr(settings, setting_of(cls, f.name)) for f in fields(cls)}  # type: ignore[arg-type]
+        found = {name: getattr(settings, setting_of(cls, name)) for name in _set(cls)}
         return cls(**{**found, **changes})
+
+
+def _set(section: type[_Section]) -> Iterator[str]:
+    """Yield the fields of a section that are settings."""
+    yield from (f.name for f in fields(section) if f.metadata.get("setting", True))  # type: ignore[arg-type]
 
 
 def setting_of(section: type[_Section], name: str) -> str:
@@ -56,6 +65,9 @@ class CompileOptions(_Section):
         ``op=strategy`` for ops that are not to have their default one.
     tuning_spec, tuning_dir : Path or None
         See `tuning`; only the content of the file that holds for the target matters.
+    copies : str
+        Which operands are materialised beside those that the rules name, see `COPIES`; no
+        setting: `attempts` asks for it.  It is in the key by the code plan.
     """
 
     SECTION = "compiler"
@@ -66,6 +78,7 @@ class CompileOptions(_Section):
     strategies: tuple[str, ...] = ()
     tuning_spec: Path | None = None
     tuning_dir: Path | None = None
+    copies: str = field(default="", metadata={"setting": False})
 
     def key_ingredients(self, target: Target | None = None) -> dict[str, str]:
         """Return what stands in a cache key for the options, by name of the setting.
@@ -78,7 +91,7 @@ class CompileOptions(_Section):
         SettingError
             If a tuning spec cannot be read.
         """
-        found = {f"{self.SECTION}.{f.name}": spell(getattr(self, f.name)) for f in fields(self)}
+        found = {f"{self.SECTION}.{name}": spell(getattr(self, name)) for name in _set(type(self))}
         spec = self.tuning_spec if target is None else tuning.spec_for(target, self)
         every = tuning.folder_content(self.tuning_dir) if not target and self.tuning_dir else ""
         specs = {"tuning_spec": tuning.content(spec) if spec else "", "tuning_dir": every}
@@ -96,6 +109,10 @@ class WorkerOptions(_Section):
     timeout_s : float
         Seconds after which a compilation is stopped, and after which one that another process
         does of the same code is waited for no longer.
+    max_memory : int
+        Bytes of memory above which a compilation ends; 0: half of the machine's.
+    fallback : bool
+        Whether other ways are tried where the planned one does not compile (`attempts`).
     jobs : int
         Most compilations at one time; 0: one per CPU, at most 4.
     idle_s : float
@@ -112,6 +129,8 @@ class WorkerOptions(_Section):
 
     mode: str = "worker"
     timeout_s: float = 300.0
+    max_memory: int = 0
+    fallback: bool = True
     jobs: int = 0
     idle_s: float = 300.0
     python: Path | None = None
@@ -122,6 +141,11 @@ class WorkerOptions(_Section):
     def workers(self) -> int:
         """Most compilations at one time, with the default in numbers."""
         return self.jobs or min(4, len(os.sched_getaffinity(0)))
+
+    @property
+    def memory(self) -> int:
+        """Bytes that one compilation may take, with the default in numbers."""
+        return self.max_memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
 @dataclass(frozen=True, kw_only=True)

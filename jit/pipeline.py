@@ -11,20 +11,28 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..graph_api.arguments import shown
-from ..graph_api.errors import ArtifactError, FormatError, NotPrecompiledError
+from ..graph_api.errors import (
+    ArtifactError,
+    CompileError,
+    FormatError,
+    NotPrecompiledError,
+    TriedAttempt,
+)
 from ..graph_api.frozen import FrozenGraph
+from .attempts import Attempt, Chain, attempts, retriable
 from .cache import CacheKey, CacheStore, Entry, source_digest, versions
 from .code_plan import CodePlan
 from .mlir_source import MlirSource
 from .options import BuildOptions, CacheOptions, CompileOptions
+from .outcomes import Outcome, is_outcome, read, recall, remember
 from .signature import ArgSpec, Signature
 from .stages import STAGES, VMFB, Job, Source, Stage, flags, plan_of, run
 from .target import Target, cpu_features
@@ -35,9 +43,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Compiled",
+    "Found",
+    "attempts_as_dict",
     "cache_key",
     "compile_source",
     "dump",
+    "find",
     "flags",
     "lowering_sources",
     "made_with",
@@ -72,6 +83,10 @@ class Compiled:
         ``dispatches``, ``fills``, ``copies``, ``transient_bytes``.
     workspace_bytes : int or None
         As in the signature, or None when they depend on the sizes of dynamic dims.
+    attempt : str
+        The way in which it was compiled (`attempts`); empty where the planned one worked.
+    failed : tuple of TriedAttempt
+        What was tried before, without success.
     """
 
     key: CacheKey
@@ -82,6 +97,8 @@ class Compiled:
     seconds: dict[str, float] = field(default_factory=dict)
     statistics: dict[str, Any] = field(default_factory=dict)
     workspace_bytes: int | None = 0
+    attempt: str = ""
+    failed: tuple[TriedAttempt, ...] = ()
 
 
 @lru_cache(maxsize=8)
@@ -185,35 +202,209 @@ def compile_source(
     ArtifactError
         In mode ``verify``, if compiling again gives other bytes than those stored.
     """
-    cache = store(options.cache)
     begin = time.perf_counter()
+    found, allowed = find(source, target, options), not options.cache.require_precompiled
+    if allowed and options.cache.mode == "verify":
+        served = _verified(found, stages)
+    elif found.entry is not None:
+        served = _Served(found.job, found.entry, found.failed, "hit")
+    elif allowed:
+        served = _built(found.first, stages)
+    else:
+        raise _not_precompiled(found.job)
+    job, entry = served.job, served.entry
+    job.seconds["lookup"] = time.perf_counter() - begin - sum(job.seconds.values())
+    return _compiled(job, entry.read(VMFB), entry.manifest, served.state, served.failed)
+
+
+class Found(NamedTuple):
+    """The way in which a source is compiled, as far as that is known.
+
+    Attributes
+    ----------
+    first, job : Job
+        Of the planned way, and of the one that is known to work: most often the same.
+    entry : Entry or None
+        Its code, if it is in the cache.
+    outcome : Outcome or None
+        What is remembered of attempts, where the planned way did not work.
+    """
+
+    first: Job
+    job: Job
+    entry: Entry | None
+    outcome: Outcome | None = None
+
+    @property
+    def failed(self) -> tuple[TriedAttempt, ...]:
+        """What was tried before, without success."""
+        return self.outcome.failed if self.outcome else ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what is known of attempts, in JSON types."""
+        return attempts_as_dict(self.job.attempt, self.failed)
+
+    def lines(self) -> Iterator[str]:
+        """Yield what is known of attempts, in words; nothing where the planned way works."""
+        if self.outcome is not None:
+            yield f"served with: {self.job.attempt or 'nothing: every attempt failed'}"
+            yield from (f"failed before: {one}" for one in self.failed)
+
+
+def attempts_as_dict(served: str, failed: Iterable[TriedAttempt]) -> dict[str, Any]:
+    """Return by what attempt code is served, and what failed before, in JSON types."""
+    return {"attempt": served or None, "failed": [one._asdict() for one in failed]}
+
+
+class _Served(NamedTuple):
+    """The job whose code serves, its entry, what failed before it, and the cache's part in it."""
+
+    job: Job
+    entry: Entry
+    failed: tuple[TriedAttempt, ...]
+    state: str
+
+
+def find(source: Source, target: Target, options: BuildOptions) -> Found:
+    """Return how a source is compiled and its code, if it is in the cache; nothing is compiled."""
+    first = _job(source, target, options)
+    entry = store(options.cache).get(first.key)
+    return Found(first, first, entry) if entry is not None else _remembered(first)
+
+
+def _remembered(first: Job) -> Found:
+    """Return what is known of a source whose planned code is not in the cache."""
+    options, cache = first.options, store(first.options.cache)
+    known = recall(cache, first.key, options.workers) if options.workers.fallback else None
+    if known is None or not known.attempt:
+        return Found(first, first, None, known)
+    for one in attempts(first.source, first.target, options.code, known.op):
+        if one.name == known.attempt:
+            job = _job(first.source, first.target, options, one)
+            return Found(first, job, cache.peek(job.key), known)
+    return Found(first, first, None)  # of another list of attempts
+
+
+def _job(
+    source: Source, target: Target, options: BuildOptions, attempt: Attempt | None = None
+) -> Job:
+    if attempt is not None:
+        options = replace(options, code=attempt.options)
     plan = plan_of(source, target, options.code)
     key = cache_key(source, target, options.code, plan)
-    job = Job(source, target, options, plan, key)
+    return Job(source, target, options, plan, key, attempt=attempt.name if attempt else "")
+
+
+def _verified(found: Found, stages: Mapping[str, Stage]) -> _Served:
+    """Compile, and compare with what is in the cache."""
+    cache = store(found.first.options.cache)
+    job, failed = _made(found, stages)
+    files = _files(job, stages)
+    if found.entry is None or job.key != found.job.key:
+        return _Served(job, cache.put(job.key, files, _manifest(job)), failed, "miss")
+    if changed := found.entry.changed_files(files):
+        raise ArtifactError(
+            f"cache entry {job.key.digest[:16]} in {cache.root} is not what compiling gives now: "
+            f"{', '.join(changed)} differ; remove it with 'hipdnn-iree cache clear'"
+        )
+    return _Served(job, found.entry, failed, "verified")
+
+
+class _OtherServes(Exception):  # noqa: N818 - how the code of another key leaves `get_or_build`
+    def __init__(self, served: _Served) -> None:
+        super().__init__()
+        self.served = served
+
+
+def _built(first: Job, stages: Mapping[str, Stage]) -> _Served:
+    """Return what serves after this process, or another one at the same time, has compiled.
+
+    The key of the planned way is locked all the time, so of all that ask for a source one goes
+    through the attempts.
+    """
+    cache, job = store(first.options.cache), first
 
     def build() -> tuple[Mapping[str, bytes], Mapping[str, Any]]:
-        run(job, stages)
+        nonlocal job
+        found = _remembered(first)  # others may have found it out while this one waited
+        if found.entry is not None:
+            raise _OtherServes(_Served(found.job, found.entry, found.failed, "hit"))
+        job, failed = _made(found, stages)
+        if job.attempt:
+            entry = cache.put(job.key, _files(job, stages), _manifest(job))
+            raise _OtherServes(_Served(job, entry, failed, _state(cache)))
         return _files(job, stages), _manifest(job)
 
-    if options.cache.require_precompiled:
-        entry, state = cache.get(key), "hit"
-        if entry is None:
-            raise _not_precompiled(source, target, key, cache)
-    elif options.cache.mode == "verify":
-        entry, state = cache.get(key), "verified"
-        files, manifest = build()
-        if entry is None:
-            entry, state = cache.put(key, files, manifest), "miss"
-        elif changed := entry.changed_files(files):
-            raise ArtifactError(
-                f"cache entry {key.digest[:16]} in {cache.root} is not what compiling gives now: "
-                f"{', '.join(changed)} differ; remove it with 'hipdnn-iree cache clear'"
-            )
-    else:
-        entry, hit = cache.get_or_build(key, build, options.workers.timeout_s)
-        state = "hit" if hit else ("off" if cache.off else "miss")
-    job.seconds["lookup"] = time.perf_counter() - begin - sum(job.seconds.values())
-    return _compiled(job, entry.read(VMFB), entry.manifest, state)
+    try:
+        entry, hit = cache.get_or_build(first.key, build, first.options.workers.timeout_s)
+    except _OtherServes as other:
+        return other.served
+    return _Served(job, entry, (), "hit" if hit else _state(cache))
+
+
+def _state(cache: CacheStore) -> str:
+    return "off" if cache.off else "miss"
+
+
+def _made(
+    found: Found, stages: Mapping[str, Stage], folder: Path | None = None
+) -> tuple[Job, tuple[TriedAttempt, ...]]:
+    """Return a job whose stages are all made, and what failed before it; the outcome is kept.
+
+    Raises
+    ------
+    CompileError
+        If no attempt works, naming all of them, or the first fails for a reason of the host.
+    """
+    begin, first, options = time.perf_counter(), found.first, found.first.options
+    cache, label = store(options.cache), first.source.name or "a graph"
+    if found.outcome is not None:
+        if not found.outcome.attempt:
+            raise found.outcome.error(label)
+        try:
+            return _run(found.job, stages, folder), found.failed
+        except CompileError as error:
+            log.warning("%s: %s, which worked before, fails: %s", label, found.job.attempt, error)
+    try:
+        return _run(first, stages, folder), ()
+    except CompileError as error:
+        if not (options.workers.fallback and retriable(error)):
+            raise
+        chain = Chain(first.source, first.target, options, error)
+    seen = {_code(first)}
+    for attempt, limits in chain:
+        job = _job(first.source, first.target, replace(options, workers=limits), attempt)
+        if (code := _code(job)) in seen:  # another name for what failed
+            continue
+        seen.add(code)
+        log.info("%s: trying %s", label, attempt.name)
+        try:
+            _run(job, stages, folder)
+        except CompileError as error:
+            if not retriable(error):
+                raise
+            chain.failed(attempt, error)
+            continue
+        log.warning(
+            "%s does not compile as planned; it is served with: %s (%s)",
+            *(label, attempt.name, chain.tried[0]),
+        )
+        remember(cache, first.key, chain.outcome(attempt))
+        job.seconds["failed"] = time.perf_counter() - begin - sum(job.seconds.values())
+        return job, tuple(chain.tried)
+    remember(cache, first.key, chain.outcome(None))
+    raise chain.error()
+
+
+def _code(job: Job) -> tuple[str, ...]:
+    """Return what tells the code of two jobs for a source apart."""
+    return (job.plan.text, *flags(job.source, job.target, job.options.code, job.plan))
+
+
+def _run(job: Job, stages: Mapping[str, Stage], folder: Path | None) -> Job:
+    job.folder = folder
+    run(job, stages)
+    return job
 
 
 def dump(
@@ -233,28 +424,27 @@ def dump(
     OSError
         If the folder cannot be written.
     """
-    plan = plan_of(source, target, options.code)
-    key = cache_key(source, target, options.code, plan)
-    job = Job(source, target, options, plan, key, folder)
     folder.mkdir(parents=True, exist_ok=True)
-    run(job, stages)
+    job, failed = _made(find(source, target, options), stages, folder)
+    key, plan = job.key, job.plan
     for name, made in job.made.items():
         try:
             (folder / stages[name].file).write_bytes(stages[name].write(made))
         except FormatError as error:  # an infinite scalar, which JSON cannot hold
             log.warning("%s is not written: %s", stages[name].file, error)
     manifest = _manifest(job)
-    (folder / "flags.txt").write_text("\n".join(flags(source, target, options.code, plan)) + "\n")
+    (folder / "flags.txt").write_text(
+        "\n".join(flags(source, target, job.options.code, plan)) + "\n"
+    )
     (folder / "statistics.json").write_text(json.dumps(manifest["statistics"], indent=2) + "\n")
     store(options.cache).put(key, _files(job, stages), manifest)
-    return _compiled(job, job.made["vmfb"].vmfb, manifest, "miss")
+    return _compiled(job, job.made["vmfb"].vmfb, manifest, "miss", failed)
 
 
-def _not_precompiled(
-    source: Source, target: Target, key: CacheKey, cache: CacheStore
-) -> NotPrecompiledError:
+def _not_precompiled(job: Job) -> NotPrecompiledError:
     from .cache import explain_miss
 
+    source, target, key, cache = job.source, job.target, job.key, store(job.options.cache)
     name = repr(source.name) if source.name else f"with digest {source.digest[:16]}"
     return NotPrecompiledError(
         f"graph {name} is not precompiled for {target}, and compiling is not allowed here "
@@ -267,7 +457,13 @@ def _not_precompiled(
     )
 
 
-def _compiled(job: Job, vmfb: bytes, manifest: Mapping[str, Any], state: str) -> Compiled:
+def _compiled(
+    job: Job,
+    vmfb: bytes,
+    manifest: Mapping[str, Any],
+    state: str,
+    failed: tuple[TriedAttempt, ...],
+) -> Compiled:
     return Compiled(
         key=job.key,
         vmfb=vmfb,
@@ -277,6 +473,8 @@ def _compiled(job: Job, vmfb: bytes, manifest: Mapping[str, Any], state: str) ->
         seconds=job.seconds,
         statistics=manifest["statistics"],
         workspace_bytes=manifest["workspace_bytes"],
+        attempt=job.attempt,
+        failed=failed if job.attempt else (),
     )
 
 
@@ -298,8 +496,10 @@ def _manifest(job: Job) -> dict[str, Any]:
 
 
 def _problem_of(entry: Entry) -> str:
-    """Return why an entry is not what `_files` and `_manifest` made; empty when it is."""
+    """Return why an entry is not what `_files` and `_manifest` made, or an outcome; else empty."""
     about = entry.manifest
+    if is_outcome(entry):
+        return "" if read(about) else "is no outcome of attempts"
     if VMFB not in entry.names or about.get("sha256") != sha256(entry.read(VMFB)).hexdigest():
         return "is not that of its code"
     workspace, counts = about.get("workspace_bytes", -1), about.get("statistics")

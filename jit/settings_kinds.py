@@ -16,6 +16,7 @@ __all__ = [
     "count",
     "flags",
     "nbytes",
+    "nbytes_or_none",
     "path",
     "paths",
     "seconds",
@@ -72,6 +73,11 @@ def nbytes(text: str) -> int:
     if value <= 0:
         raise ValueError
     return value
+
+
+def nbytes_or_none(text: str) -> int:
+    """Parse a byte count as `nbytes` does, or 0."""
+    return 0 if text == "0" else nbytes(text)
 
 
 def switch(text: str) -> bool:

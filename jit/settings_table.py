@@ -149,6 +149,22 @@ class Settings:
         "compiles the same code, it is waited for as long at most, then compiled here too.",
         option="--timeout",
     )
+    compiler_max_memory: int = _row(
+        "COMPILER_MAX_MEMORY",
+        "0",
+        kinds.nbytes_or_none,
+        "a number of bytes, with an optional K, M, G or T (powers of 1024)",
+        "Memory above which a compilation ends and is reported as an error; 0: half of the "
+        "machine's.",
+    )
+    compiler_fallback: bool = _row(
+        "COMPILER_FALLBACK",
+        "on",
+        kinds.switch,
+        "on | off",
+        "on: where code does not compile as planned, other ways are tried: strategies, no data "
+        "tiling, copies; together they have the time limit of one compilation.",
+    )
     compiler_jobs: int = _row(
         "COMPILER_JOBS",
         "0",

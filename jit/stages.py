@@ -44,6 +44,8 @@ class Job:
 
     Attributes
     ----------
+    attempt : str
+        What it differs in from the first job for the source; empty where it is that one.
     made : dict of str to object
         What each stage is, by its name in `STAGES`, from the source on.
     seconds : dict of str to float
@@ -56,6 +58,7 @@ class Job:
     plan: CodePlan
     key: CacheKey
     folder: Path | None = None
+    attempt: str = ""
     made: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -92,7 +95,7 @@ def plan_of(source: Source, target: Target, options: CompileOptions) -> CodePlan
     """Return what is decided about the code of a source: nothing, where it is a module."""
     if isinstance(source, MlirSource):
         return CodePlan((), (), ())
-    return plan_code(source, target, options.strategies)
+    return plan_code(source, target, options.strategies, options.copies)
 
 
 def flags(

@@ -17,7 +17,17 @@ from .ops import info
 from .ops.strategy import Strategies
 from .target import Target
 
-__all__ = ["AUTO", "Choice", "choices", "choose", "default_strategies", "merged", "tables"]
+__all__ = [
+    "AUTO",
+    "PLAIN",
+    "Choice",
+    "choices",
+    "choose",
+    "default_strategies",
+    "merged",
+    "pinned",
+    "tables",
+]
 
 AUTO = "auto"
 """Every node gets what the rules choose for it."""
@@ -134,6 +144,12 @@ def merged(wanted: Iterable[str], more: Mapping[str, str]) -> tuple[str, ...]:
     """Return ``op=strategy`` texts with those of some ops replaced, as the setting takes them."""
     found = {**dict(text.partition("=")[::2] for text in wanted), **more}
     return tuple(f"{op}={name}" for op, name in sorted(found.items()))
+
+
+def pinned(wanted: Iterable[str], op: str) -> bool:
+    """Return whether ``op=strategy`` texts say how an op is to be expressed."""
+    asked = dict(text.partition("=")[::2] for text in wanted)
+    return asked.get(op, asked.get(ALL, AUTO)) != AUTO
 
 
 def _unknown(asked: Mapping[str, str]) -> Iterator[str]:

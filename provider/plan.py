@@ -80,6 +80,7 @@ class Plan(ABC):
 
     def __repr__(self) -> str:
         knobs = "".join(f", {name}={choice}" for name, choice in self.knobs.items())
+        knobs += f", served with {self.attempt}" if self.attempt else ""
         return (
             f"<{type(self).__name__} of graph {self.graph.name!r} for {self.target} by "
             f"{self.engine} (cache {self.cache}{knobs})>"
@@ -94,6 +95,11 @@ class Plan(ABC):
     def engine_id(self) -> int:
         """hipDNN's id of the engine."""
         return self.maker.id
+
+    @property
+    def attempt(self) -> str:
+        """By what its code was made where it does not compile as planned; else empty."""
+        return ""
 
     @property
     def fingerprint(self) -> str:

@@ -130,6 +130,10 @@ class CacheStore:
         self._count("misses" if entry is None else "hits")
         return entry
 
+    def peek(self, key: CacheKey) -> Entry | None:
+        """Return an entry as `get` does, without counting it as a hit or miss."""
+        return self._load(key)
+
     def _load(self, key: CacheKey) -> Entry | None:
         if not self._readable():
             return None

@@ -109,7 +109,7 @@ class Compiler:
         return answer.done["facts"], answer.payload
 
     def _ask(self, job: dict[str, Any], source: bytes) -> tuple[Answer, failure.Origin]:
-        limit_s = self.options.timeout_s
+        limit_s, job = self.options.timeout_s, {**job, "memory": self.options.memory}
         with self.pool.lend(self.options) as worker:
             try:
                 answer = worker.ask(job, source, limit_s)

@@ -15,7 +15,7 @@ from . import reproducer
 from .diagnostics import clean, crash_reason, find_node
 from .process import Answer, WorkerEnded, WorkerTimeout
 from .request import CompileRequest
-from .wire import UNKNOWN_CPU
+from .wire import OUT_OF_MEMORY, UNKNOWN_CPU
 
 __all__ = ["Origin", "cleaned", "error", "of_death", "of_timeout", "task_error"]
 
@@ -47,29 +47,45 @@ class Origin(NamedTuple):
 def of_timeout(event: WorkerTimeout, limit_s: float) -> Answer:
     """Return the answer that stands for a worker that ran out of time."""
     reason = f"stopped after {limit_s:g} s; HIPDNN_IREE_COMPILER_TIMEOUT_S sets the limit"
-    return Answer(_done("timeout", reason), event.diagnostics, b"")
+    return Answer(_done("timeout", reason, "time"), event.diagnostics, b"")
+
+
+# By these only the host or its user ends a process.
+_BY_SOMEBODY = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
 
 
 def of_death(event: WorkerEnded, stderr: str) -> Answer:
     """Return the answer that stands for a worker that ended before it answered."""
-    status, name = event.returncode, ""
+    status, name, stage, cause = event.returncode, "", "crash", ""
     if status is None:
-        reason = "its process is gone"
+        reason, cause = "its process is gone", "host"
     elif status < 0:
         name = signal.Signals(-status).name
         reason = f"its process was ended by {name}"
-        if name == "SIGKILL":
-            reason += "; the machine may be short of memory"
     else:
         reason = f"its process left with status {status}"
-    stage = "crash"
     if UNKNOWN_CPU in stderr:
         stage, reason = "flags", "it does not know the CPU"
-    return Answer({**_done(stage, reason), "signal": name}, event.diagnostics, b"")
+    return Answer({**_done(stage, reason, cause), "signal": name}, event.diagnostics, b"")
 
 
-def _done(stage: str, reason: str) -> dict[str, Any]:
-    return {"stage": stage, "reason": reason, "log": "", "signal": ""}
+def _explained(done: dict[str, Any], printed: str, memory: int) -> dict[str, Any]:
+    """Return an answer with the cause of a crash, as far as signal and output tell it."""
+    name, cause, more = done["signal"], "", ""
+    if done["stage"] != "crash" or done["cause"]:
+        return done
+    if name == "SIGKILL":
+        cause, more = "killed", "; the machine may be short of memory"
+    elif name in _BY_SOMEBODY:
+        cause = "host"
+    elif any(text in printed for text in OUT_OF_MEMORY):
+        allowed = f"{memory / 2**30:.3g} GiB of memory"
+        cause, more = "memory", f"; HIPDNN_IREE_COMPILER_MAX_MEMORY allows {allowed}"
+    return {**done, "cause": cause, "reason": done["reason"] + more}
+
+
+def _done(stage: str, reason: str, cause: str) -> dict[str, Any]:
+    return {"stage": stage, "reason": reason, "log": "", "signal": "", "cause": cause}
 
 
 def error(
@@ -80,12 +96,12 @@ def error(
     seconds: float,
 ) -> CompileError:
     """Return the error for an answer whose stage is not empty, with a reproducer on disk."""
-    done = answer.done
+    printed = "\n".join(filter(None, (answer.done["log"], origin.stderr)))
+    done = _explained(answer.done, printed, options.memory)
     said = [text for severity, text in answer.diagnostics if severity == "error"]
     source = request.source.decode("utf-8", "replace")
     node = "" if done["stage"] == "flags" else find_node(said, source, request.nodes)
     texts = list(cleaned(answer.diagnostics, request.nodes, ("error",)))
-    printed = "\n".join(filter(None, (done["log"], origin.stderr)))
     reason = crash_reason(printed) if done["stage"] in ("crash", "flags") else ""
     if reason and not any(reason in text for text in texts):
         texts.append(reason)
@@ -93,6 +109,7 @@ def error(
         "stage": done["stage"],
         "reason": done["reason"],
         "signal": done["signal"],
+        "cause": done["cause"],
         "node": node,
         "label": request.label,
         "seconds": round(seconds, 3),
@@ -119,6 +136,7 @@ def error(
         node=node,
         diagnostics=texts,
         reproducer=folder,
+        cause=done["cause"],
     )
 
 
@@ -133,6 +151,7 @@ def task_error(answer: Answer, label: str, node: str) -> CompileError:
         stage=done["stage"],
         node=node,
         diagnostics=texts or said,
+        cause=done["cause"],
     )
 
 

@@ -22,10 +22,16 @@ _Callback = CFUNCTYPE(None, c_int, c_void_p, c_size_t, c_void_p)
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not a defect
-    """The compiler did not compile: at which stage, why, and what else it printed."""
+    """The compiler did not compile: at which stage, why, and what else it printed.
 
-    def __init__(self, stage: str, reason: str = "", *, log: str = "", signal: str = "") -> None:
+    ``cause`` is as of `CompileError`.
+    """
+
+    def __init__(
+        self, stage: str, reason: str = "", *, log: str = "", signal: str = "", cause: str = ""
+    ) -> None:
         super().__init__(stage, reason)
+        self.cause = cause
         self.stage = stage
         self.reason = reason
         self.log = log

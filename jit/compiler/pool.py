@@ -106,7 +106,7 @@ class _State:
 
 def closed_error() -> CompileError:
     """Return the error of a pool that was shut down."""
-    return CompileError("the compiler was closed", stage="crash")
+    return CompileError("the compiler was closed", stage="crash", cause="host")
 
 
 def _start(options: WorkerOptions) -> WorkerProcess:
@@ -115,7 +115,9 @@ def _start(options: WorkerOptions) -> WorkerProcess:
         return WorkerProcess(python, warm=options.mode == "worker", idle_s=options.idle_s)
     except OSError as error:
         raise CompileError(
-            f"cannot start the compiler worker with {python}: {error}", stage="crash"
+            f"cannot start the compiler worker with {python}: {error}",
+            stage="crash",
+            cause="host",
         ) from error
 
 

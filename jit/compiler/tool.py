@@ -51,7 +51,9 @@ def compile_with_tool(source: bytes, flags: Sequence[str], report: Report) -> by
     """
     tool = tool_path()
     if not tool:
-        raise Refused("crash", "iree-compile was not found; install iree-base-compiler")
+        raise Refused(
+            "crash", "iree-compile was not found; install iree-base-compiler", cause="host"
+        )
     with tempfile.TemporaryDirectory(prefix="hipdnn-iree-") as folder:
         output = os.path.join(folder, "out.vmfb")
         # The text comes by stdin, so that no folder name gets into the module.

@@ -12,7 +12,15 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["BUFFER_NAME", "IDLE_EXIT", "UNKNOWN_CPU", "Message", "Unframer", "frame"]
+__all__ = [
+    "BUFFER_NAME",
+    "IDLE_EXIT",
+    "OUT_OF_MEMORY",
+    "UNKNOWN_CPU",
+    "Message",
+    "Unframer",
+    "frame",
+]
 
 # The name that diagnostics and debug information call the text by.  It becomes part of the
 # module, so it is the same for all, and the same as the tool's, which reads the text from stdin.
@@ -23,6 +31,9 @@ IDLE_EXIT = 75
 
 # LLVM leaves the process, with status 1, when it does not know a CPU; all it says is this.
 UNKNOWN_CPU = "not a recognized processor"
+
+# What C++ and LLVM print before they end a process that gets no more memory.
+OUT_OF_MEMORY = ("std::bad_alloc", "out of memory")
 
 Message = tuple[dict[str, Any], bytes]
 

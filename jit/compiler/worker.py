@@ -165,8 +165,12 @@ def _compiler_version() -> str:
 def _serve(job: dict[str, Any], source: bytes, answers: _Answers) -> None:
     started = time.perf_counter()
     done: dict[str, Any] = {"event": "done", "number": job["number"]}
-    done |= {"stage": "", "reason": "", "log": "", "signal": ""}
+    done |= {"stage": "", "reason": "", "log": "", "signal": "", "cause": ""}
     vmfb = b""
+    # Of this process and of a tool that it starts; a module must not take the machine's memory.
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    limit = job["memory"] if hard == resource.RLIM_INFINITY else min(job["memory"], hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
     try:
         if "task" in job:
             done["facts"], vmfb = perform(job["task"], source, job["options"])
@@ -179,12 +183,14 @@ def _serve(job: dict[str, Any], source: bytes, answers: _Answers) -> None:
             "reason": refused.reason,
             "log": refused.log,
             "signal": refused.signal,
+            "cause": refused.cause,
         }
     except Exception as error:  # anything may be wrong with the installation
         done |= {
             "stage": "crash",
             "reason": f"{type(error).__name__}: {error}",
             "log": traceback.format_exc(),
+            "cause": "memory" if isinstance(error, MemoryError) else "host",
         }
     answers.send({**done, "seconds": time.perf_counter() - started}, vmfb)
 

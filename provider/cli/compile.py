@@ -44,7 +44,9 @@ JSON: dict[str, str] = {
     "targets": "of each one `target`, `bucket` (sizes of dynamic dims that the code is made for, "
     "with `--buckets`; else null), and either `error` or `cache`, `seconds`, `stages`, "
     "`vmfb_bytes`, `sha256`, `key`, `workspace_bytes`, `dispatches`, `fills`, `copies`, "
-    "`transient_bytes`, `file`, `dump` and `kernels` (null unless asked for): of each kernel "
+    "`transient_bytes`, `attempt` (by what it compiled where it did not as planned, or null), "
+    "`failed` (of each attempt before it `attempt`, `stage`, `cause`, `said`, `reproducer`), "
+    "`file`, `dump` and `kernels` (null unless asked for): of each kernel "
     "`name`, `vgprs`, `agprs`, `sgprs`, `vgpr_spills`, `sgpr_spills`, `lds_bytes`, "
     "`scratch_bytes`, `mfma`, `mfma_count`; only with one GRAPH",
     "graphs": "of each GRAPH, in the order given, its `path`, `graph` (as above, null when the "
@@ -206,6 +208,8 @@ class _Row:
                 "error": {**self.error.as_dict(), "exit_code": code},
             }
         assert self.compiled is not None
+        from ...jit.pipeline import attempts_as_dict
+
         return {
             "target": str(self.target),
             "bucket": self.bucket,
@@ -217,6 +221,7 @@ class _Row:
             "key": self.compiled.key.digest,
             "workspace_bytes": self.compiled.signature.workspace_bytes,
             **self.compiled.statistics,
+            **attempts_as_dict(self.compiled.attempt, self.compiled.failed),
             "file": self.file,
             "dump": self.dump,
             "kernels": None if self.kernels is None else [k.as_dict() for k in self.kernels],
@@ -388,6 +393,8 @@ def _print(rows: list[_Row], summary: dict[str, Any], *, several: bool) -> None:
             say()
             _print_kernels(row)
     for _, made in done:
+        if made["attempt"]:
+            talk(f"{made['target']}: does not compile as planned; served with: {made['attempt']}")
         for what in ("file", "dump"):
             if made[what] is not None:
                 talk(f"wrote {made[what]}")

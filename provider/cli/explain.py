@@ -25,7 +25,7 @@ from .output import bold, emit, facts, number, say, shown
 
 if TYPE_CHECKING:
     from ...graph_api.frozen import FrozenGraph
-    from ...jit.code_plan import CodePlan
+    from ...jit.pipeline import Found
     from ...jit.target import Target
     from ..selection.candidate import Candidate
 
@@ -46,7 +46,9 @@ JSON: dict[str, str] = {
     "of each part; else null) and `measured` (what is remembered, the fastest first: `engine`, "
     "`engine_id`, `knobs`, `median_us`, `low_us`, `high_us`, `samples`, `when`)",
     "cache": "null unless the IREE engine is chosen: `state` (`hit`, `miss`, `off`), `key`, "
-    "`root` and `miss`: null or `reason`, `nearest`, `differences`, `detail`, `text`",
+    "`root`, `miss`: null or `reason`, `nearest`, `differences`, `detail`, `text`; `attempt` "
+    "(by what the code is served where it does not compile as planned, or null) and `failed` (of "
+    "each attempt before it, or of all, `attempt`, `stage`, `cause`, `said`, `reproducer`)",
     "plan": "null unless the IREE engine is chosen: what is decided about the code, as `show "
     "--format plan --json` prints it",
 }
@@ -76,6 +78,8 @@ def command(
     Nothing is compiled, unless the policy is autotune.  The exit code is 3 when no engine would
     run the graph.
     """
+    from ...jit.options import BuildOptions
+    from ...jit.pipeline import find
     from ..engines.iree.iree_engine import settings_with
     from ..selection.policies import policy_names
     from ..selection.select import candidates, choose
@@ -101,7 +105,7 @@ def command(
         why = _why_not(found, engine, error)
     by_iree = chosen is not None and chosen.engine.ALIAS == "iree"
     then = settings_with(now, chosen.choice if chosen else {})
-    plan = _plan(frozen, target, then) if by_iree else None
+    way = find(frozen, target, BuildOptions.of(then)) if by_iree else None
     about = {
         "graph": {"name": frozen.name, "digest": frozen.digest},
         "target": str(target),
@@ -109,21 +113,15 @@ def command(
         "why": why,
         "policies": list(policies),
         "candidates": _candidates(frozen, target, found, now),
-        "cache": _cache(frozen, target, then) if by_iree else None,
-        "plan": plan.as_dict(frozen) if plan else None,
+        "cache": _cache(way) if way else None,
+        "plan": way.job.plan.as_dict(frozen) if way else None,
     }
     if state.json:
         emit(about)
     else:
-        _print(about, plan.lines(frozen) if plan else ())
+        _print(about, [*way.lines(), *way.job.plan.lines(frozen)] if way else ())
     if chosen is None:
         raise click.exceptions.Exit(NOT_SUPPORTED)
-
-
-def _plan(frozen: FrozenGraph, target: Target, now: Settings) -> CodePlan:
-    from ...jit.code_plan import plan_code
-
-    return plan_code(frozen, target, now.compiler_strategies)
 
 
 def _chosen(candidate: Candidate) -> dict[str, Any]:
@@ -183,19 +181,17 @@ def _parts(frozen: FrozenGraph, candidate: Candidate) -> list[dict[str, Any]]:
     ]
 
 
-def _cache(frozen: FrozenGraph, target: Target, settings: Settings) -> dict[str, Any]:
+def _cache(way: Found) -> dict[str, Any]:
     from ...jit.cache import explain_miss
-    from ...jit.options import BuildOptions
-    from ...jit.pipeline import cache_key, store
+    from ...jit.pipeline import store
 
-    options = BuildOptions.of(settings)
-    cache, key = store(options.cache), cache_key(frozen, target, options.code)
-    hit = cache.get(key) is not None
+    cache, key, hit = store(way.job.options.cache), way.job.key, way.entry is not None
     return {
         "state": "hit" if hit else ("off" if cache.off else "miss"),
         "key": key.digest,
         "root": str(cache.root),
         "miss": None if hit else explain_miss(cache, key).as_dict(),
+        **way.as_dict(),
     }
 
 

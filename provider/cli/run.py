@@ -52,13 +52,15 @@ JSON: dict[str, str] = {
     "driver": "IREE runtime driver, or null for an engine without one",
     "bucket": "sizes of dynamic dims that the code was made for, with `--buckets`; else null",
     "cache": "`hit`, `miss`, `off`, `verified` (compiled again and found equal), or `artifact`",
+    "attempt": "by what its code was made where it does not compile as planned, or null",
     "verified": "true or false with `--verify`, else null",
     "max_abs_error": "largest error of all outputs with `--verify`, else null",
     "max_rel_error": "the same, relative to the value or to the output's root mean square",
     "compile_s": "seconds from the frozen graph to code: looking it up, or compiling it",
     "execute_s": "seconds of one execution, the median with `--repeat`",
     "execute": "`repeat`, `first_s`, `min_s`, `median_s`, `max_s`",
-    "stages": "seconds by stage: `load_graph`, `build` (of it `lookup`, `lower`, `compile`), "
+    "stages": "seconds by stage: `load_graph`, `build` (of it `lookup`, `lower`, `compile`, and "
+    "`failed` of what was tried before), "
     "`inputs`, `load`, `bind`, `verify`",
     "workspace_bytes": "scratch memory of an execution",
     "dispatches": "kernels that an execution starts, or null",
@@ -356,6 +358,7 @@ def _about(
         "driver": getattr(plan, "driver", None),
         "bucket": getattr(plan, "bucket", None),
         "cache": plan.cache,
+        "attempt": plan.attempt or None,
         "verified": report.ok if report else None,
         "max_abs_error": report.max_abs_error if report else None,
         "max_rel_error": report.max_rel_error if report else None,
@@ -407,6 +410,7 @@ def _print(plan: Plan, report: Report | None, about: dict[str, Any]) -> None:
             ("graph", f"{plan.graph.name or '(no name)'}  {about['graph']['digest'][:16]}"),
             ("engine", f"{plan.engine} on {plan.target}" + _in_words(about["driver"], ", {}")),
             ("cache", plan.cache + _in_words(in_words(about["bucket"] or {}), ", padded to {}")),
+            *([("served with", plan.attempt)] if plan.attempt else []),
             ("build", f"{about['compile_s']:.3f} s" + _in_words(stages, " ({})")),
             ("load", f"{plan.seconds.get('load', 0.0):.3f} s"),
             ("execute", f"{_duration(about['execute_s'])}{spread}"),

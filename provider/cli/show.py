@@ -23,7 +23,9 @@ JSON: dict[str, str] = {
     "nodes, tensors, ...": "the graph itself, in hipDNN's graph JSON with everything inferred; "
     "with `--format plan`: `nodes` (`node`, `op`, `strategy`, `help`, `materialised`, "
     "`results_materialised`, `outputs_copied`, `explicit_padding`, `workarounds`), `flags` "
-    "(`flag`, `reason`) and `workarounds` (`id`, `title`, `instead`)"
+    "(`flag`, `reason`), `workarounds` (`id`, `title`, `instead`), `attempt` (which way serves "
+    "where the planned one is known not to compile, or null; the plan is of it) and `failed` (what "
+    "was tried before it: `attempt`, `stage`, `cause`, `said`, `reproducer`)"
 }
 FORMATS = ("text", "json", "bin", "dot", "mermaid", "plan", "torch", *DIALECTS, "digest")
 ERAS = ("node", "n25")
@@ -126,10 +128,14 @@ def _binary(graph: Graph, era: str) -> bytes:
 
 def _plan(graph: FrozenGraph, target: Target, *, as_json: bool) -> str:
     """Return what is decided about the code of a graph; nothing is lowered for it."""
-    from ...jit.code_plan import plan_code
+    from ...jit.options import BuildOptions
+    from ...jit.pipeline import find
 
-    plan = plan_code(graph, target, settings().compiler_strategies)
-    return json.dumps(plan.as_dict(graph), indent=2) if as_json else "\n".join(plan.lines(graph))
+    found = find(graph, target, BuildOptions.of(settings()))
+    plan = found.job.plan
+    if as_json:
+        return json.dumps({**plan.as_dict(graph), **found.as_dict()}, indent=2)
+    return "\n".join([*found.lines(), *plan.lines(graph)])
 
 
 def _text(graph: Graph, kind: str, target: Target) -> str:

@@ -34,6 +34,28 @@ def test_a_matrix_times_itself(check: Run) -> None:
     check(graph.freeze())
 
 
+@pytest.mark.parametrize(
+    ("kind", "dims", "a", "b"),
+    [
+        ("half", (64, 1000, 64), (1024, 1), (64, 1)),
+        ("float", (64, 1000, 64), (1024, 1), (64, 1)),
+        ("half", (64, 1000, 64), (1024, 1), (1, 1024)),
+        ("half", (64, 1000, 64), (1, 1024), (1, 1024)),
+        ("bfloat16", (33, 200, 31), (1, 256), (31, 1)),
+        ("bfloat16", (33, 200, 31), (256, 1), (64, 1)),
+    ],
+)
+def test_padded_rows(
+    kind: str, dims: tuple[int, ...], a: tuple[int, ...], b: tuple[int, ...], check: Run
+) -> None:
+    """As of hipBLASLt's users; without a copy they did not compile, or took all memory (W-097)."""
+    m, k, n = dims
+    graph = Graph(io_data_type=kind, compute_data_type="float")
+    x, w = graph.tensor(dims=(m, k), strides=a), graph.tensor(dims=(k, n), strides=b)
+    graph.matmul(x, w).set_output()
+    check(graph.freeze())
+
+
 def test_the_smaller_batch_is_repeated_entry_by_entry(run: Run) -> None:
     graph = Graph(io_data_type="float")
     a, b = graph.tensor(dims=(6, 2, 3)), graph.tensor(dims=(2, 3, 4))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -54,6 +54,10 @@ class Check:
         Share of the elements about which the reference could say nothing.
     spills : int
         Registers of gfx9 kernels that did not fit.
+    attempt : str
+        The way in which it compiled, where the planned one did not.
+    stages : dict of str to float
+        Seconds of the stages of the build.
     """
 
     what: str
@@ -62,6 +66,8 @@ class Check:
     seconds: float = 0.0
     unbounded: float = 0.0
     spills: int = 0
+    attempt: str = ""
+    stages: dict[str, float] = field(default_factory=dict)
 
     @property
     def good(self) -> bool:
@@ -182,7 +188,12 @@ def check_on_cpu(graph: FrozenGraph, seed: int, *, variants: int = 2) -> Iterato
     target = Target.parse("cpu")
 
     def one(what: str, at: FrozenGraph, make: Callable[[], Plan]) -> Check:
-        return _checked(what, lambda: _verdict(what, run_and_compare(make(), at, seed)))
+        def work() -> Check:
+            plan = make()
+            found = _verdict(what, run_and_compare(plan, at, seed))
+            return replace(found, attempt=plan.attempt, stages=dict(plan.seconds))
+
+        return _checked(what, work)
 
     yield one("build", graph, lambda: build(graph, target, settings(), engine="iree"))
     rng = Random(f"variants {seed}")

@@ -29,6 +29,11 @@ class DynamicIreePlan(DynamicPlan):
     _loading: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     @property
+    def attempt(self) -> str:
+        """By what its code was made where it does not compile as planned; else empty."""
+        return self.compiled.attempt
+
+    @property
     def fingerprint(self) -> str:
         """The digest of the code, and the driver at the example sizes."""
         driver = self.knobs.get("driver") or driver_for(

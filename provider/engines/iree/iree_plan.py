@@ -92,6 +92,11 @@ class IreePlan(Plan):
     stream: int | None = None
 
     @property
+    def attempt(self) -> str:
+        """By what its code was made where it does not compile as planned; else empty."""
+        return self.compiled.attempt
+
+    @property
     def fingerprint(self) -> str:
         """The digest of the code, and the driver."""
         return f"{self.compiled.sha256} {self.driver}"
