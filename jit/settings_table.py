@@ -162,8 +162,7 @@ class Settings:
         "on",
         kinds.switch,
         "on | off",
-        "on: where code does not compile as planned, other ways are tried: strategies, no data "
-        "tiling, copies; together they have the time limit of one compilation.",
+        "on: where code does not compile as planned, other ways are tried (docs/errors.md).",
     )
     compiler_jobs: int = _row(
         "COMPILER_JOBS",

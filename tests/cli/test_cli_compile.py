@@ -20,6 +20,8 @@ ROW = {
         "seconds",
         "stages",
         "vmfb_bytes",
+        "attempt",
+        "failed",
         "sha256",
         "key",
         "workspace_bytes",
