@@ -33,7 +33,7 @@ IDLE_EXIT = 75
 UNKNOWN_CPU = "not a recognized processor"
 
 # What C++ and LLVM print before they end a process that gets no more memory.
-OUT_OF_MEMORY = ("std::bad_alloc", "out of memory")
+OUT_OF_MEMORY = ("std::bad_alloc", "out of memory", "MemoryError")
 
 Message = tuple[dict[str, Any], bytes]
 
