@@ -15,7 +15,6 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ..graph_api.frozen import FrozenGraph
-from ..graph_api.ops.pointwise import Pointwise
 from .node_context import GraphContext, Layout, NodeContext
 from .ops import info
 from .ops.conv_geometry import EXPLICIT_PADDING
@@ -218,7 +217,7 @@ def _plan_node(context: NodeContext, more: str) -> tuple[NodeContext, NodePlan]:
     node, rules = context.node, planned(context.target)
     found: set[str] = set()
     copies = [(rule.id, port) for rule in rules if rule.operands for port in rule.operands(context)]
-    apart = more and not (more == "products" and (context.moves or isinstance(node.op, Pointwise)))
+    apart = more and not (more == "products" and (context.moves or context.pointwise))
     wanted = {port for _, port in copies} | (set(_copyable(context)) if apart else set())
     ports = tuple(port for port in node.inputs if port in wanted)
     operands = {**context.operands, **dict.fromkeys(ports, Layout())}

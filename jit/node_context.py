@@ -141,9 +141,14 @@ class NodeContext:
         return self.node.compute_data_type
 
     @property
+    def pointwise(self) -> bool:
+        """Whether the node computes each element from one of each operand."""
+        return isinstance(self.op, Pointwise)
+
+    @property
     def moves(self) -> bool:
         """Whether the node only moves elements: reshape, transpose, slice, concatenate, pad."""
-        return not isinstance(self.op, Pointwise) and not self.op.computes()
+        return not self.pointwise and not self.op.computes()
 
     def uid(self, port: str) -> int:
         """Return the uid of an input or output."""
