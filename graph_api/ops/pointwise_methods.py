@@ -189,7 +189,7 @@ class PointwiseMethods(OpSink):
         return pointwise(self, a, b, mode=PointwiseMode.MIN, **options)
 
     def mod(self, a: Operand, b: Operand, **options: Unpack[NodeOptions]) -> Tensor:
-        """Return the remainder of a / b with the sign of a (C's fmod)."""
+        """Return the remainder of a / b with the sign of a (C's fmod, exact)."""
         return pointwise(self, a, b, mode=PointwiseMode.MOD, **options)
 
     def mul(self, a: Operand, b: Operand, **options: Unpack[NodeOptions]) -> Tensor:
@@ -197,7 +197,7 @@ class PointwiseMethods(OpSink):
         return pointwise(self, a, b, mode=PointwiseMode.MUL, **options)
 
     def pow(self, a: Operand, b: Operand, **options: Unpack[NodeOptions]) -> Tensor:
-        """Return a to the power b."""
+        """Return a to the power b (C's pow: negative bases with integer exponents, x^0 = 1)."""
         return pointwise(self, a, b, mode=PointwiseMode.POW, **options)
 
     def sub(self, a: Operand, b: Operand, **options: Unpack[NodeOptions]) -> Tensor:
@@ -213,7 +213,10 @@ class PointwiseMethods(OpSink):
         lower_clip_slope: float | None = None,
         **options: Unpack[NodeOptions],
     ) -> Tensor:
-        """Return x clipped to [lower_clip (0), upper_clip (∞)], leaky below with the slope (0)."""
+        """Return x clipped to [lower_clip (0), upper_clip (∞)], leaky below with the slope (0).
+
+        NaN stays NaN.
+        """
         return pointwise(
             self,
             x,

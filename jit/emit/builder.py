@@ -232,6 +232,34 @@ class Builder:
         shape = broadcast(condition.shape, a.shape, b.shape)
         return self.call(T.AtenWhereSelfOp, shape, a.dtype, condition, a, b)
 
+    def negate(self, x: Value) -> Value:
+        """Return -x; integers wrap around."""
+        if x.dtype.is_float:
+            return self.unary(T.AtenNegOp, x)
+        return self.sub(self.literal(0, x.dtype, ()), x)  # W-104
+
+    def maximum(self, x: Value, y: Value) -> Value:
+        """Return the larger of two values; NaN where either is."""
+        return self._extreme(x, y, T.AtenMaximumOp, T.AtenGeTensorOp)
+
+    def minimum(self, x: Value, y: Value) -> Value:
+        """Return the smaller of two values; NaN where either is."""
+        return self._extreme(x, y, T.AtenMinimumOp, T.AtenLeTensorOp)
+
+    def _extreme(self, x: Value, y: Value, op: Any, comparison: Any) -> Value:
+        if not x.dtype.is_float:
+            return self.binary(op, x, y)
+        # W-100: Torch's ops lose a NaN on the left.
+        chosen = self.compare(comparison, x, y)
+        nan = self.compare(T.AtenNeTensorOp, x, x)
+        return self.where(self.compare(T.AtenLogicalOrOp, chosen, nan), x, y)
+
+    def clipped(self, x: Value, limit: float, *, above: bool) -> Value:
+        """Return x, or the limit where x is beyond it; NaN stays (unlike Torch's clamp, W-100)."""
+        bound = self.literal(limit, x.dtype, ())
+        beyond = T.AtenGeTensorOp if above else T.AtenLeTensorOp
+        return self.where(self.compare(beyond, x, bound), bound, x)
+
     def scale(self, x: Value, factor: float) -> Value:
         """Return x times a number, leaving x alone for 1."""
         return x if factor == 1 else self.mul(x, self.literal(factor, x.dtype, ()))
@@ -392,6 +420,8 @@ class Builder:
             return self._saturate(x, dtype)
         if self.strikes("W-016", x.dtype, dtype):
             return self._halved(x)
+        if self.strikes("W-106", x.dtype, dtype):
+            return self._brain(x)
         return self.cast(x, dtype)
 
     def _halved(self, x: Value) -> Value:
@@ -407,6 +437,28 @@ class Builder:
         size = self.unary(T.AtenAbsOp, x)
         below = self.compare(T.AtenLtTensorOp, size, self.literal(2.0**-14, F64, ()))
         return self.where(below, small, self.cast(x, DataType.HALF))
+
+    def _brain(self, x: Value) -> Value:
+        """Return doubles as bfloat16, rounded once (W-106: the compiler goes by way of float32).
+
+        Veltkamp's split leaves the nearest number of 8 bits, which the conversion then keeps.  Of
+        two that are as near it may take either; such a number has 9 bits, and float32 holds it.
+        """
+        # 2^64 lower, nothing overflows.
+        large = self.call(T.AtenGtScalarOp, x.shape, BOOL, self.unary(T.AtenAbsOp, x), 1.0)
+        one = self.literal(1.0, F64, ())
+        scaled = self.mul(x, self.where(large, self.literal(2.0**-64, F64, ()), one))
+        near, exact = (self._split(scaled, 53 - bits) for bits in (8, 9))
+        # No comparison holds where x is not finite: it stays.
+        low, high = (self.compare(op, exact, scaled) for op in (T.AtenLtTensorOp, T.AtenGtTensorOp))
+        rounded = self.mul(near, self.where(large, self.literal(2.0**64, F64, ()), one))
+        inexact = self.compare(T.AtenLogicalOrOp, low, high)
+        return self.cast(self.where(inexact, rounded, x), DataType.BFLOAT16)
+
+    def _split(self, x: Value, bits: int) -> Value:
+        """Return doubles without their last bits, rounded to nearest (Veltkamp)."""
+        moved = self.scale(x, 2.0**bits + 1)
+        return self.sub(moved, self.sub(moved, x))
 
     def cast(self, x: Value, dtype: DataType) -> Value:
         """Return x in another type as Torch converts; neither is a narrow float."""
@@ -429,6 +481,8 @@ class Builder:
             return self.cast(self.unary(T.AtenClampOp, x, *bounds), dtype)
         if x.dtype is not F64:
             x = self.cast(x, F32) if x.dtype is not F32 else x
+        elif dtype is DataType.UINT8:
+            return self.convert(self._saturate(x, DataType.INT32), dtype)  # W-105
         exact = float(np.float32(high)) if x.dtype is F32 else float(high)
         if exact <= high:
             return self.cast(self.unary(T.AtenClampOp, x, float(low), float(high)), dtype)

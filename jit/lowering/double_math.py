@@ -1,21 +1,19 @@
 """Double-precision functions that IREE's CPU backend does not have, from elementary ops.
 
-IREE approximates ``erf``, ``tanh``, ``sin`` and ``cos`` in float32 and leaves float64 to a math
-library, which its embedded code cannot link.  Sources: W. J. Cody, "Rational Chebyshev
-approximations for the error function", Math. Comp. 23 (1969), for erf; W. J. Cody and W. Waite,
-"Software Manual for the Elementary Functions" (1980), for tanh near 0; the Taylor series after
-Cody and Waite's three-part reduction by multiples of π/2 for sin and cos.
+IREE approximates ``erf`` and ``tanh`` in float32 and leaves float64 to a math library, which its
+embedded code cannot link.  Sources: W. J. Cody, "Rational Chebyshev approximations for the error
+function", Math. Comp. 23 (1969), for erf; W. J. Cody and W. Waite, "Software Manual for the
+Elementary Functions" (1980), for tanh near 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import factorial, pi
 
 from ...graph_api.dtypes import DataType
 from ..emit.builder import Builder, T, Value
 
-__all__ = ["cos", "erf", "needed", "sin", "tan", "tanh"]
+__all__ = ["erf", "log1p", "needed", "polynomial", "tanh"]
 
 # erf(x) / x for |x| <= 0.46875 as P(x²) / Q(x²); highest power first.
 _SMALL_P = (
@@ -43,10 +41,6 @@ _TANH_Q = (
     *(1.0, 0.11274474380534949335e3),
     *(0.22337720718962312926e4, 0.48402357071988688686e4),
 )
-# π/2 in three parts with trailing zero bits, so that k times each of the first two is exact for
-# |k| < 2^20: arguments up to about 1.6e6 keep all their digits.
-_HALF_PI = (1.5707963267341256e0, 6.077100506303966e-11, 2.0222662487959506e-21)
-_TERMS = 10  # (π/4)^21 / 21! < 2^-64
 
 
 def needed(b: Builder, x: Value) -> bool:
@@ -54,7 +48,7 @@ def needed(b: Builder, x: Value) -> bool:
     return b.strikes("W-008", x.dtype)
 
 
-def _polynomial(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
+def polynomial(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
     """Horner's rule, highest power first."""
     y = b.literal(coefficients[0], x.dtype, ())
     for c in coefficients[1:]:
@@ -63,7 +57,7 @@ def _polynomial(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def _ratio(b: Builder, x: Value, p: Sequence[float], q: Sequence[float]) -> Value:
-    return b.binary(T.AtenDivTensorOp, _polynomial(b, x, p), _polynomial(b, x, q))
+    return b.binary(T.AtenDivTensorOp, polynomial(b, x, p), polynomial(b, x, q))
 
 
 def _negative(b: Builder, x: Value) -> Value:
@@ -79,7 +73,7 @@ def erf(b: Builder, x: Value) -> Value:
     size = b.unary(T.AtenAbsOp, x)
     small = b.mul(x, _ratio(b, b.mul(x, x), _SMALL_P, _SMALL_Q))
     # Beyond 6 erf is 1 to the last bit, and the exponential must not meet infinities.
-    far = b.unary(T.AtenClampOp, size, 0.46875, 6.0)
+    far = b.clipped(b.clipped(size, 0.46875, above=False), 6.0, above=True)
     decay = b.unary(T.AtenExpOp, b.unary(T.AtenNegOp, b.mul(far, far)))
     tail = b.mul(decay, _ratio(b, far, _LARGE_P, _LARGE_Q))
     large = _with_sign_of(b, b.sub(b.literal(1.0, x.dtype, ()), tail), x)
@@ -91,7 +85,7 @@ def tanh(b: Builder, x: Value) -> Value:
     """Return tanh x: rational near 0, else 1 - 2 / (e^(2|x|) + 1) with x's sign."""
     square = b.mul(x, x)
     near = b.add(x, b.mul(x, b.mul(square, _ratio(b, square, _TANH_P, _TANH_Q))))
-    size = b.unary(T.AtenClampOp, b.unary(T.AtenAbsOp, x), 0.0, 20.0)  # tanh 20 is 1
+    size = b.clipped(b.unary(T.AtenAbsOp, x), 20.0, above=True)  # tanh 20 is 1
     one, two = b.literal(1.0, x.dtype, ()), b.literal(2.0, x.dtype, ())
     power = b.add(b.unary(T.AtenExpOp, b.scale(size, 2.0)), one)
     far = _with_sign_of(b, b.sub(one, b.binary(T.AtenDivTensorOp, two, power)), x)
@@ -99,44 +93,11 @@ def tanh(b: Builder, x: Value) -> Value:
     return b.where(small, near, far)
 
 
-def _quadrant(b: Builder, x: Value) -> tuple[Value, Value, Value]:
-    """Return k mod 4 for the nearest multiple k · π/2, and sin and cos of the rest."""
-    k = b.unary(T.AtenFloorOp, b.add(b.scale(x, 2 / pi), b.literal(0.5, x.dtype, ())))
-    rest = x
-    for part in _HALF_PI:
-        rest = b.sub(rest, b.scale(k, part))
-    square = b.mul(rest, rest)
-    sines = [(-1) ** n / factorial(2 * n + 1) for n in reversed(range(_TERMS))]
-    cosines = [(-1) ** n / factorial(2 * n) for n in reversed(range(_TERMS + 1))]
-    quarter = b.unary(T.AtenFloorOp, b.scale(k, 0.25))
-    which = b.sub(k, b.scale(quarter, 4.0))
-    return which, b.mul(rest, _polynomial(b, square, sines)), _polynomial(b, square, cosines)
-
-
-def _turned(b: Builder, which: Value, s: Value, c: Value) -> Value:
-    """Return sin of the whole angle: s, c, -s, -c in quadrants 0, 1, 2, 3."""
-    half = b.call(T.AtenGeScalarOp, which.shape, DataType.BOOLEAN, which, 1.5)
-    within = b.where(half, b.sub(which, b.literal(2.0, which.dtype, ())), which)
-    odd = b.call(T.AtenGeScalarOp, which.shape, DataType.BOOLEAN, within, 0.5)
-    value = b.where(odd, c, s)
-    return b.where(half, b.unary(T.AtenNegOp, value), value)
-
-
-def sin(b: Builder, x: Value) -> Value:
-    """Return sin x; full precision for |x| below about 1.6e6."""
-    return _turned(b, *_quadrant(b, x))
-
-
-def cos(b: Builder, x: Value) -> Value:
-    """Return cos x; full precision for |x| below about 1.6e6."""
-    which, s, c = _quadrant(b, x)
-    # cos of quadrant q is sin of quadrant q + 1.
-    return _turned(b, which, c, b.unary(T.AtenNegOp, s))
-
-
-def tan(b: Builder, x: Value) -> Value:
-    """Return tan x = sin x / cos x."""
-    which, s, c = _quadrant(b, x)
-    sine = _turned(b, which, s, c)
-    cosine = _turned(b, which, c, b.unary(T.AtenNegOp, s))
-    return b.binary(T.AtenDivTensorOp, sine, cosine)
+def log1p(b: Builder, x: Value) -> Value:
+    """Return log(1 + x): x · log(u) / (u - 1) with the rounded u = 1 + x (W-107)."""
+    one = b.literal(1.0, x.dtype, ())
+    u = b.add(x, one)
+    rest = b.sub(u, one)
+    exact = b.compare(T.AtenEqTensorOp, rest, b.literal(0.0, x.dtype, ()))
+    quotient = b.binary(T.AtenDivTensorOp, b.mul(x, b.unary(T.AtenLogOp, u)), rest)
+    return b.where(exact, x, quotient)

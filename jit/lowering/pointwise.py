@@ -11,7 +11,8 @@ from ...graph_api.enums import PointwiseMode as Mode
 from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.pointwise import Pointwise
 from ..emit.builder import Builder, T, Value
-from . import double_math
+from . import angles, double_math
+from .exact_math import power, remainder
 
 __all__ = ["BACKWARD", "COMPARISONS", "MATH", "lower"]
 
@@ -26,6 +27,11 @@ def _op(op: Any, *operands: object) -> Rule:
 def _double(op: Any, double: Callable[[Builder, Value], Value]) -> Rule:
     """Row of a function that needs separate code for doubles on the CPU."""
     return lambda b, p, x: double(b, x) if double_math.needed(b, x) else b.unary(op, x)
+
+
+def _angle(op: Any, exact: Callable[[Builder, Value], Value]) -> Rule:
+    """Row of a function of an angle, which needs separate code on the CPU."""
+    return lambda b, p, x: exact(b, x) if angles.needed(b, x) else b.unary(op, x)
 
 
 def _op2(op: Any, *operands: object) -> Rule:
@@ -45,13 +51,16 @@ def _whole(op: Any) -> Rule:
 def _relu(b: Builder, p: Pointwise, x: Value) -> Value:
     lower, slope = p.relu_lower_clip or 0.0, p.relu_lower_clip_slope or 0.0
     upper = p.relu_upper_clip
+    # NaN stays: where x is NaN no comparison holds.
     if not lower and not slope:
         y = b.unary(T.AtenReluOp, x)
-    else:
+    elif slope:
         at = _number(b, x, lower)
-        below = b.add(at, b.scale(b.sub(x, at), slope)) if slope else at
+        below = b.add(at, b.scale(b.sub(x, at), slope))
         y = b.where(b.compare(T.AtenGtTensorOp, x, at), x, below)
-    return y if upper is None else b.binary(T.AtenMinimumOp, y, _number(b, x, upper))
+    else:
+        y = b.clipped(x, lower, above=False)
+    return y if upper is None else b.clipped(y, upper, above=True)
 
 
 def _elu(b: Builder, p: Pointwise, x: Value) -> Value:
@@ -65,9 +74,8 @@ def _softplus(b: Builder, p: Pointwise, x: Value) -> Value:
     beta = 1.0 if p.softplus_beta is None else p.softplus_beta
     z = b.scale(x, beta)
     # log(1 + e^z) = max(z, 0) + log1p(e^-|z|): neither overflows nor cancels.
-    tail = b.unary(
-        T.AtenLog1pOp, b.unary(T.AtenExpOp, b.unary(T.AtenNegOp, b.unary(T.AtenAbsOp, z)))
-    )
+    small = b.unary(T.AtenExpOp, b.unary(T.AtenNegOp, b.unary(T.AtenAbsOp, z)))
+    tail = _double(T.AtenLog1pOp, double_math.log1p)(b, p, small)
     return b.scale(b.add(b.unary(T.AtenReluOp, z), tail), 1 / beta)
 
 
@@ -104,7 +112,7 @@ MATH: dict[Mode, Rule] = {
     Mode.ADD: _op2(T.AtenAddTensorOp, 1),
     Mode.ADD_SQUARE: lambda b, p, x, y: b.add(x, b.mul(y, y)),
     Mode.CEIL: _whole(T.AtenCeilOp),
-    Mode.COS: _double(T.AtenCosOp, double_math.cos),
+    Mode.COS: _angle(T.AtenCosOp, angles.cos),
     Mode.DIV: _divide,
     Mode.ELU_FWD: _elu,
     Mode.ERF: _double(T.AtenErfOp, double_math.erf),
@@ -113,33 +121,35 @@ MATH: dict[Mode, Rule] = {
     Mode.GELU_APPROX_TANH_FWD: _gelu_tanh,
     Mode.GELU_FWD: _gelu,
     Mode.LOG: _op(T.AtenLogOp),
-    Mode.MAX: _op2(T.AtenMaximumOp),
-    Mode.MIN: _op2(T.AtenMinimumOp),
-    Mode.MOD: _op2(T.AtenFmodTensorOp),
+    Mode.MAX: lambda b, p, x, y: b.maximum(x, y),
+    Mode.MIN: lambda b, p, x, y: b.minimum(x, y),
+    Mode.MOD: lambda b, p, x, y: remainder(b, x, y),
     Mode.MUL: _op2(T.AtenMulTensorOp),
-    Mode.NEG: _op(T.AtenNegOp),
-    Mode.POW: _op2(T.AtenPowTensorTensorOp),
+    Mode.NEG: lambda b, p, x: b.negate(x),
+    Mode.POW: lambda b, p, x, y: power(b, x, y),
     Mode.RECIPROCAL: _op(T.AtenReciprocalOp),
     Mode.RELU_FWD: _relu,
     Mode.RSQRT: _op(T.AtenRsqrtOp),
     Mode.SIGMOID_FWD: _op(T.AtenSigmoidOp),
-    Mode.SIN: _double(T.AtenSinOp, double_math.sin),
+    Mode.SIN: _angle(T.AtenSinOp, angles.sin),
     Mode.SOFTPLUS_FWD: _softplus,
     Mode.SQRT: _op(T.AtenSqrtOp),
     Mode.SUB: _op2(T.AtenSubTensorOp, 1),
     Mode.SWISH_FWD: _swish,
-    Mode.TAN: _double(T.AtenTanOp, double_math.tan),
+    Mode.TAN: _angle(T.AtenTanOp, angles.tan),
     Mode.TANH_FWD: _tanh,
 }
 
 
 def _relu_bwd(b: Builder, p: Pointwise, dy: Value, x: Value) -> Value:
-    lower, upper = p.relu_lower_clip or 0.0, p.relu_upper_clip
-    below = b.scale(dy, p.relu_lower_clip_slope or 0.0)
-    dx = b.where(b.compare(T.AtenGtTensorOp, x, _number(b, x, lower)), dy, below)
+    lower, upper, slope = p.relu_lower_clip or 0.0, p.relu_upper_clip, p.relu_lower_clip_slope
+    # Selected, as 0 · dy would not be 0 for all dy; where x is NaN dy stays.
+    zero = _number(b, x, 0.0)
+    below = b.scale(dy, slope) if slope else zero
+    dx = b.where(b.compare(T.AtenLeTensorOp, x, _number(b, x, lower)), below, dy)
     if upper is None:
         return dx
-    return b.where(b.compare(T.AtenLtTensorOp, x, _number(b, x, upper)), dx, _number(b, x, 0.0))
+    return b.where(b.compare(T.AtenGeTensorOp, x, _number(b, x, upper)), zero, dx)
 
 
 def _elu_bwd(b: Builder, p: Pointwise, dy: Value, x: Value) -> Value:
@@ -247,6 +257,9 @@ def _emit(b: Builder, op: Pointwise, operands: list[Value], compute: DataType) -
         common = next((t for t in pair if all(map(t.holds, pair))), compute)
         return b.where(b.truth(mask), b.convert(first, common), b.convert(second, common))
     values = [b.convert(v, compute) for v in operands]
+    if mode is Mode.CMP_EQ and compute.is_float:
+        # Torch folds x = x, which does not hold for NaN (W-108).
+        return b.unary(T.AtenLogicalNotOp, b.compare(T.AtenNeTensorOp, *values))
     if mode in COMPARISONS:
         return b.compare(COMPARISONS[mode], *values)
     if mode in BACKWARD:

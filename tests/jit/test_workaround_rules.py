@@ -17,6 +17,7 @@ from hipdnn_iree.jit.workarounds import planned, strikes, workaround, workaround
 CPU, CUDA = Target.parse("cpu"), Target.parse("cuda:sm_80")
 GFX942, GFX950 = Target.parse("gfx942"), Target.parse("gfx950")
 HALF, FLOAT, DOUBLE, INT8 = DataType.HALF, DataType.FLOAT, DataType.DOUBLE, DataType.INT8
+BFLOAT16 = DataType.BFLOAT16
 
 
 def conv(x: tuple[int, ...], w: tuple[int, ...], padding: int = 1, **more: Any) -> Convolution:
@@ -70,6 +71,7 @@ ASKED: dict[str, tuple[Target, tuple[Any, ...], tuple[Any, ...]]] = {
     "W-079": (GFX942, (1024,), (196,)),
     "W-082": (GFX942, (65,), (64,)),
     "W-083": (GFX942, (300,), (320,)),
+    "W-106": (CPU, (DOUBLE, BFLOAT16), (FLOAT, BFLOAT16)),
 }
 
 # These concern everything that is compiled for their targets: one of them, and another one.
@@ -78,6 +80,8 @@ WHOLE: dict[str, tuple[Target, Target]] = {
     "W-054": (GFX942, CPU),
     "W-072": (GFX942, CPU),
     "W-080": (GFX942, CPU),
+    "W-101": (CPU, GFX942),
+    "W-102": (CPU, GFX942),
 }
 
 

@@ -43,6 +43,14 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     return {"y": b.permute(view.all_pooled(given, spatial), inverse)}
 
 
+def _kept(b: Builder, best: Value, seen: Value) -> Value:
+    """Return where the best so far stays: the first of equals, and the first NaN."""
+    largest = b.compare(T.AtenGeTensorOp, best, seen)
+    if not best.dtype.is_float:
+        return largest
+    return b.compare(T.AtenLogicalOrOp, largest, b.compare(T.AtenNeTensorOp, best, best))
+
+
 class _View:
     """Slices of an input, one per position in the windows."""
 
@@ -114,7 +122,7 @@ class _View:
                 seen = b.convert(seen, self.compute)
                 result = seen if result is None else b.add(result, seen)
             else:
-                result = seen if result is None else b.binary(T.AtenMaximumOp, result, seen)
+                result = seen if result is None else b.maximum(result, seen)
         assert result is not None
         return result
 
@@ -127,8 +135,8 @@ class _View:
             if best is None or index is None:
                 best, index = seen, b.expand(position, seen.shape)
                 continue
-            better = b.compare(T.AtenGtTensorOp, seen, best)
-            best, index = b.where(better, seen, best), b.where(better, position, index)
+            kept = _kept(b, best, seen)
+            best, index = b.where(kept, best, seen), b.where(kept, index, position)
         assert best is not None
         assert index is not None
         return b.copy(best) if prod(self.op.window) == 1 else best, index
