@@ -22,7 +22,7 @@ from ...graph_api.ops import OPS
 from ...graph_api.tensor import TensorSpec
 from .analysis import rounding
 from .base import Arrays, Context, Domain, Reference
-from .convert import Array, numpy_dtype, scalar, to_dtype, widen
+from .convert import Array, numpy_dtype, scalar, smallest, to_dtype, widen
 
 __all__ = [
     "RULES",
@@ -136,7 +136,8 @@ def _rounded(value: _Value, data_type: DataType) -> Array:
 def expect(frozen: FrozenGraph, arrays: Mapping[int, Array]) -> Expected:
     """Evaluate a graph and bound the error of a correct engine; parameters as for ``execute``.
 
-    A correct engine reads every input exactly, computes each node in its compute type (with any
+    A correct engine reads every input exactly (but subnormal numbers of float32, bfloat16 and
+    float64 as themselves or as 0), computes each node in its compute type (with any
     order of summation, with or without fused multiply-add), may or may not round intermediate
     floats to their tensor's type, and rounds the result once.
     """
@@ -167,7 +168,8 @@ def _results(
         if spec.value is not None:
             seen[uid] = _Value(scalar(spec.value, spec.data_type), _NO_ERROR)
         elif uid in frozen.inputs:
-            seen[uid] = _Value(_given(arrays[uid], spec), _NO_ERROR)
+            given = _given(arrays[uid], spec)
+            seen[uid] = _Value(given, _flushed(given, spec.data_type) if bounded else _NO_ERROR)
     with np.errstate(all="ignore"):
         for node in frozen.nodes:
             for port, value in _run(frozen, node, seen, bounded=bounded).items():
@@ -180,6 +182,15 @@ def _given(array: Array, spec: TensorSpec) -> Array:
     if tuple(array.shape) != spec.dims:
         raise ValueError(f"{spec.label} has dims {tuple(array.shape)}, the graph has {spec.dims}")
     return widen(array, spec.data_type)
+
+
+def _flushed(array: Array, data_type: DataType) -> Array:
+    """Return how far inputs are off where an engine reads subnormal numbers as 0."""
+    if not data_type.is_float:
+        return _NO_ERROR
+    size = np.abs(array)
+    subnormal = (size > 0) & (size < smallest(data_type))
+    return np.where(subnormal, size, 0.0) if subnormal.any() else _NO_ERROR
 
 
 def _run(
@@ -251,9 +262,14 @@ def _ends(value: _Value, data_type: DataType) -> tuple[Array, Array]:
         unsure = (np.abs(array) <= error) & (error > 0)
         return (true & ~unsure).astype(np.int64), (true | unsure).astype(np.int64)
     if not error.any():
-        same = widen(to_dtype(array, data_type), data_type)
-        return same, same
-    # All conversions are monotone, so the ends stay the ends.
-    ends = (array.astype(np.float64) - error, array.astype(np.float64) + error)
-    low, high = (widen(to_dtype(end, data_type), data_type) for end in ends)
-    return low, high
+        low = high = widen(to_dtype(array, data_type), data_type)
+    else:
+        # All conversions are monotone, so the ends stay the ends.
+        ends = (array.astype(np.float64) - error, array.astype(np.float64) + error)
+        low, high = (widen(to_dtype(end, data_type), data_type) for end in ends)
+    if not data_type.is_float:
+        return low, high
+    # What is not larger than the smallest normal number may have become 0.
+    least = smallest(data_type)
+    tiny_low, tiny_high = (low > 0) & (low <= least), (high < 0) & (high >= -least)
+    return np.where(tiny_low, 0.0, low), np.where(tiny_high, 0.0, high)

@@ -38,7 +38,7 @@ def rounding(array: Array, error: Array, data_type: DataType) -> Array:
     if data_type.bits < 8:  # what is too large becomes the largest number
         most = np.maximum(most, size - data_type.largest)
     exact = np.abs(widen(to_dtype(array, data_type), data_type) - array)
-    known = (error == 0) & ((array == 0) | (np.abs(array) >= smallest(data_type)))
+    known = (error == 0) & ((array == 0) | (np.abs(array) > smallest(data_type)))
     return np.where(known, exact, most)
 
 

@@ -50,21 +50,20 @@ class Row:
         ``real`` is evaluated and converted to the compute type.
     domains : tuple of Domain
         Suitable values of each operand; the last one counts for those that follow.
-    wobble : float
-        Relative uncertainty of in_0, in units of roundoff, for modes with jumps.
     """
 
     real: Function
     slack: Function | None = EXACT
     whole: Callable[..., Array | None] | None = None
     domains: tuple[Domain, ...] = field(default=(Domain(),))
-    wobble: float = 0.0
 
 
 def _relu(op: Pointwise, x: Array) -> Array:
     low = op.relu_lower_clip or 0.0
     high = math.inf if op.relu_upper_clip is None else op.relu_upper_clip
-    below = low + (op.relu_lower_clip_slope or 0.0) * (x - low)
+    # Not 0 · (x - low), which is NaN where x is infinite.
+    slope = op.relu_lower_clip_slope
+    below = low + slope * (x - low) if slope else low
     return np.where(x <= low, below, np.where(x >= high, high, x))
 
 
@@ -73,7 +72,8 @@ def _relu_slack(op: Pointwise, y: Array, x: Array) -> Array:
     if not op.given_attributes():
         return np.zeros(())
     low, slope = op.relu_lower_clip or 0.0, op.relu_lower_clip_slope or 0.0
-    return np.where(x <= low, 3 * (np.abs(y) + abs(slope) * np.abs(x) + abs(low)), np.abs(y))
+    moved = abs(slope) * np.abs(x) if slope else 0.0
+    return np.where(x <= low, 3 * (np.abs(y) + moved + abs(low)), np.abs(y))
 
 
 def _relu_whole(op: Pointwise, x: Array) -> Array | None:
@@ -141,12 +141,19 @@ def _of(f: Function) -> Function:
     return lambda op, *xs: f(*xs)
 
 
+def _power_slack(op: Pointwise, y: Array, a: Array, b: Array) -> Array:
+    # exp(b·log a): an error of the exponent is a relative one of the result.
+    exponent = np.where((y == 0) | (b == 0), 0.0, b * np.log(np.abs(a)))
+    return np.abs(y) * (8 + 4 * np.abs(exponent))
+
+
 _BYTE, _SMALL, _TIES = (-128, 127), (-60, 60), (-4, 4)
 _WIDE = Domain(low=-5, high=5, ints=_BYTE)
 _ORDER = (Domain(ints=_BYTE),)
 _TIED = (Domain(grid=0.5, ints=_TIES),)
 _TRUTH = (Domain(zeros=1 / 3, ints=(-2, 2)),)
 _NONZERO = Domain(low=-2, high=2, away=0.5, ints=(-7, 7), strict=True)
+_TURNS = Domain(low=-60, high=60, ints=_BYTE)
 _STEPS = (Domain(low=-8, high=8, ints=_BYTE),)
 
 
@@ -178,20 +185,10 @@ MODES: dict[PointwiseMode, Row] = {
         _of(_whole_div),
         (Domain(ints=_BYTE), _NONZERO),
     ),
-    _P.MOD: Row(
-        _of(np.fmod),
-        # As a - b·trunc(a / b): the error is that of a, and near a multiple of b it jumps.
-        lambda op, y, a, b: np.where(np.abs(a) < np.abs(b), 0.0, 4 * np.abs(a)),
-        _of(np.fmod),
-        (Domain(low=-4, high=4, ints=_BYTE), _NONZERO),
-        wobble=4,
-    ),
+    _P.MOD: Row(_of(np.fmod), EXACT, _of(np.fmod), (Domain(low=-4, high=4, ints=_BYTE), _NONZERO)),
     _P.POW: Row(
         _of(np.power),
-        # exp(b·log a): an error of the exponent is a relative one of the result.
-        lambda op, y, a, b: np.where(
-            y == 0, 0.0, np.abs(y) * (8 + 4 * np.abs(b * np.log(np.abs(a))))
-        ),
+        _power_slack,
         None,
         (
             Domain(low=0.5, high=2, away=0.5, ints=(1, 3), strict=True),
@@ -231,12 +228,12 @@ MODES: dict[PointwiseMode, Row] = {
         None,
         (Domain(low=0.1, high=4, away=0.1, ints=(1, 127), strict=True),),
     ),
-    _P.SIN: Row(_of(np.sin), units(0, 8, 1), None, (Domain(low=-6, high=6, ints=_BYTE),)),
-    _P.COS: Row(_of(np.cos), units(0, 8, 1), None, (Domain(low=-6, high=6, ints=_BYTE),)),
+    _P.SIN: Row(_of(np.sin), units(0, 8), None, (_TURNS,)),
+    _P.COS: Row(_of(np.cos), units(0, 8), None, (_TURNS,)),
     _P.TAN: Row(
         _of(np.tan),
         # sin / cos: the slope is 1 + tan².
-        lambda op, y, x: (8 + np.abs(x)) * (1 + y * y),
+        lambda op, y, x: 8 * (1 + y * y),
         None,
         (Domain(low=-1.2, high=1.2, ints=(-1, 1), strict=True),),
     ),
@@ -258,10 +255,10 @@ MODES: dict[PointwiseMode, Row] = {
 
 
 def _relu_bwd(op: Pointwise, dy: Array, x: Array) -> Array:
-    low = op.relu_lower_clip or 0.0
-    high = math.inf if op.relu_upper_clip is None else op.relu_upper_clip
-    slope = np.where(x <= low, op.relu_lower_clip_slope or 0.0, np.where(x >= high, 0.0, 1.0))
-    return dy * slope
+    low, high = op.relu_lower_clip or 0.0, op.relu_upper_clip
+    below = dy * op.relu_lower_clip_slope if op.relu_lower_clip_slope else 0.0
+    above = False if high is None else x >= high
+    return np.where(x <= low, below, np.where(above, 0.0, dy))
 
 
 def _elu_bwd(op: Pointwise, dy: Array, x: Array) -> Array:
@@ -354,9 +351,6 @@ def evaluate(op: Pointwise, inputs: Arrays, ctx: Context) -> Arrays:
 def bound(op: Pointwise, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Context) -> Arrays:
     """Evaluate the mode at the ends of every operand's range, and add its own error."""
     row, y, xs, es = MODES[op.mode], outputs["out_0"], _operands(inputs), _operands(errors)
-    if row.wobble and ctx.compute.is_float:
-        jump = row.wobble * ctx.roundoff * np.abs(xs[0])
-        es[0] = es[0] + np.where(np.abs(xs[0]) < np.abs(xs[1]), 0.0, jump)
     spread = np.zeros(y.shape)
     if any(e.any() for e in es):
         for points in product(*map(_range_points, xs, es)):
