@@ -516,7 +516,7 @@ def test_plans_share_the_workspaces_of_the_device(chain_case: Any) -> None:
     assert len(space.lists) == 18  # `execute` makes its list for each call
     del plan, plans[3:]
     gc.collect()
-    assert len(space.lists) == 4
+    assert len(space.lists) == 3
     del plans
     chain.forget()
     other.forget()
