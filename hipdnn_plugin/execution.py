@@ -85,7 +85,7 @@ class Execution:
 
     def _call(self, key: _Key, count: int) -> Call:
         workspace, raw = key
-        given = dict(iter_unpack(_PAIRS, raw))
+        given = dict(iter_unpack(_PAIRS, raw))  # a host may pass tensors that the plan does not use
         space = Pointer(workspace, self._workspace_bytes) if workspace else None
         if len(given) == count and (space is not None or not self._workspace_bytes):
             # The first set that has to be copied is bound, which tells what is copied.

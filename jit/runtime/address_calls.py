@@ -17,12 +17,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from ...graph_api.errors import DeviceError
 from .arrays import ALIGNMENT
 from .binder import Binder, padded
 from .bound_plan import failure
 from .buffer_set import Argument, BufferSet
 from .caller_memory import BufferLike, CallerMemory, Pointer, same_layout
+from .device import Device
 from .device_memory import importer
 from .scalars import Reader, built
 from .workspaces import Lease, Workspace, staging_of
@@ -46,16 +46,15 @@ class _Kind(NamedTuple):
 class _Slot:
     """An argument, and the kinds of memory that were accepted for it last."""
 
-    __slots__ = ("array", "facts", "nbytes", "output", "spec", "take", "uid", "view")
+    __slots__ = ("array", "facts", "last", "nbytes", "output", "spec", "uid", "view")
 
-    def __init__(
-        self, argument: Argument, take: Callable[[int], Any], view: Callable[[Any], Any]
-    ) -> None:
+    def __init__(self, argument: Argument, view: Callable[[int], Any]) -> None:
         self.uid, _, self.spec = argument
         self.nbytes, self.output = self.spec.nbytes, self.spec.output
-        self.take, self.view = take, view
+        self.view = view
         self.facts: Facts = CallerMemory(0)[1:]
         self.array: _Kind | None = None
+        self.last: tuple[int, Any] = (0, None)  # the address used last, and the view of it
 
     def address(self, buffer: Any) -> int | None:
         """Return the address of a buffer of the kind that was accepted, else None."""
@@ -81,8 +80,8 @@ class _Code:
     """What the calls of an executable have in common."""
 
     __slots__ = (
-        *("before", "device", "fences", "function", "invoke", "kinds", "pool", "results"),
-        "workspace_bytes",
+        *("before", "device", "fences", "function", "invoke", "kinds", "list_type", "pool"),
+        *("results", "workspace_bytes"),
     )
 
     def __init__(self, binder: Binder) -> None:
@@ -93,6 +92,7 @@ class _Code:
         self.kinds = tuple(spec.data_type for _, _, spec in binder.arguments if spec.scalar)
         self.pool, self.workspace_bytes = binder.pool, binder.workspace_bytes
         self.invoke, self.results = module.context.invoke, VmVariantList(0)
+        self.list_type = VmVariantList
         # With a stream of the caller's that alone orders the work: nothing to wait for or signal.
         self.function = module.main_async if device.asynchronous else module.main
         self.fences = (HalFence(0), HalFence(0)) if device.asynchronous else ()
@@ -102,7 +102,9 @@ class _Code:
         """Return the call with a fixed argument list."""
         invoke, function, results = self.invoke, self.function, self.results
         device, getpid, pid = self.device, os.getpid, self.device.pid
-        arguments = built((*refs, *self.fences), (), ())
+        arguments = self.list_type(len(refs) + len(self.fences))
+        for ref in (*refs, *self.fences):
+            arguments.push_ref(ref)
         lock, before = threading.RLock(), self.before
 
         def call() -> None:
@@ -120,14 +122,14 @@ class _Code:
 
     def general(self, refs: list[Any], readers: list[Reader], leased: bool) -> Call:
         """Return the call that acquires a workspace, or reads scalars, each time."""
-        lock = threading.RLock()
+        return partial(self._alone, threading.RLock(), refs, readers, leased)
 
-        def call() -> None:
-            self.device.check()
-            with lock:
-                self.run(refs, readers, leased)
-
-        return call
+    def _alone(
+        self, lock: threading.RLock, refs: list[Any], readers: list[Reader], leased: bool
+    ) -> None:
+        self.device.check()
+        with lock:
+            self.run(refs, readers, leased)
 
     def run(self, refs: list[Any], readers: list[Reader], leased: bool) -> None:
         """Execute once; the caller holds the lock of the call."""
@@ -162,7 +164,9 @@ class _Code:
             with lock:
                 staging = lease.acquire()
                 try:
-                    mine = staging.lists.get(lease.serial) or _copies(staging, lease, copied)
+                    mine = staging.lists.get(lease.serial)
+                    if mine is None:
+                        mine = _copies(self.device, staging, lease, copied)
                     own = refs.copy()
                     for (position, theirs, slot), (here, view) in zip(copied, mine, strict=True):
                         own[position] = view
@@ -179,14 +183,18 @@ class _Code:
 
 
 def _copies(
-    staging: Workspace, lease: Lease, copied: list[tuple[int, int, _Slot]]
+    device: Device, staging: Workspace, lease: Lease, copied: list[tuple[int, int, _Slot]]
 ) -> list[tuple[int, Any]]:
     """Return address and view of each copy in some memory, which keeps them."""
-    made = staging.lists[lease.serial] = []
+    made = []
     address = staging.buffer.ctypes.data
-    for _, _, slot in copied:
-        made.append((address, slot.view(slot.take(address))))
-        address += padded(slot.nbytes)
+    try:
+        for _, _, slot in copied:
+            made.append((address, slot.view(address)))
+            address += padded(slot.nbytes)
+    except Exception as error:
+        raise failure(error, device) from error
+    staging.lists[lease.serial] = made
     return made
 
 
@@ -202,10 +210,11 @@ class AddressCalls:
 
     def __init__(self, binder: Binder, remember: int) -> None:
         self._code, self._device = _Code(binder), binder.device
-        self._slots = [
-            _Slot(*one)
-            for one in zip(binder.arguments, binder.importers, binder.viewers, strict=True)
-        ]
+        self._slots = list(map(_Slot, binder.arguments, binder.viewers))
+        # A scalar that lies in an output is declined like an overlap; `Binder` takes it.
+        self._positions = [k for k, slot in enumerate(self._slots) if not slot.spec.scalar]
+        self._sizes = [0 if slot.spec.scalar else slot.nbytes for slot in self._slots]
+        self._written = [slot.output for slot in self._slots]
         self._nothing, self._workspace_bytes = binder.nothing, binder.workspace_bytes
         self._import_workspace = importer(binder.device, binder.workspace_bytes)
         self._leases: dict[tuple[int, ...], Lease] = {}  # by the arguments that are copied
@@ -296,7 +305,7 @@ class AddressCalls:
             return None
         try:
             made = self._make(addresses, workspace, copied)
-        except DeviceError:  # its text is that of the general way
+        except Exception:  # IREE does not take the memory; `Binder` tells why
             return None
         if remember:
             with self._lock:
@@ -315,15 +324,17 @@ class AddressCalls:
         self, addresses: tuple[int, ...], workspace: Pointer | None
     ) -> tuple[int, ...] | None:
         """Return the positions of what has to be copied, or None if addresses break a rule."""
-        ranges = []
-        copied = []
-        for position, (address, slot) in enumerate(zip(addresses, self._slots, strict=True)):
-            if address <= 0:
+        if min(addresses) <= 0:
+            return None
+        bits = 0
+        for address in addresses:
+            bits |= address
+        copied: tuple[int, ...] = ()
+        if bits % ALIGNMENT:
+            copied = tuple([k for k in self._positions if addresses[k] % ALIGNMENT])
+            if copied and not self._device.on_host:
                 return None
-            if not slot.spec.scalar:
-                if address % ALIGNMENT:
-                    copied.append(position)
-                ranges.append((address, slot.nbytes, slot.output))
+        ranges = list(zip(addresses, self._sizes, self._written, strict=True))
         if workspace is not None:
             begin, size = workspace
             room = self._workspace_bytes if size is None else size - -begin % ALIGNMENT
@@ -335,10 +346,11 @@ class AddressCalls:
         for begin, size, output in ranges:
             if begin < (end if output else written):
                 return None
-            end = max(end, begin + size)
-            if output:
-                written = max(written, begin + size)
-        return tuple(copied) if self._device.on_host or not copied else None
+            if begin + size > end:
+                end = begin + size
+                if output:
+                    written = end
+        return copied
 
     def _make(
         self, addresses: tuple[int, ...], workspace: Pointer | None, copied: tuple[int, ...]
@@ -346,11 +358,18 @@ class AddressCalls:
         refs: list[Any] = []
         readers: list[Reader] = []
         for position, (address, slot) in enumerate(zip(addresses, self._slots, strict=True)):
-            if slot.spec.scalar:
+            last = slot.last  # once: other threads replace it
+            if address == last[0]:  # weights, say
+                refs.append(last[1])
+            elif slot.spec.scalar:
                 refs.append(None)
                 readers.append(partial(ctypes.string_at, address, slot.nbytes))
+            elif position in copied:
+                refs.append(None)
             else:
-                refs.append(None if position in copied else slot.view(slot.take(address)))
+                view = slot.view(address)
+                slot.last = address, view
+                refs.append(view)
         if workspace is not None:
             begin = workspace.address
             refs.append(self._import_workspace(begin + -begin % ALIGNMENT))

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Self
 
+from ...graph_api.errors import DeviceError
 from .arrays import ALIGNMENT
 from .bound_plan import BoundPlan, Call, Parts
 from .buffer_set import Argument
 from .caller_memory import CallerMemory, same_layout
-from .device import Device
-from .device_memory import Stage, adopt, allocate, importer, viewer
+from .device import Device, reason
+from .device_memory import Stage, adopt, allocate, as_view, viewer
 from .loaded_module import LoadedModule
 from .scalars import Reader
 from .workspaces import External, Lease, Workspace, WorkspacePool, pool_of, staging_of
@@ -29,8 +30,8 @@ class Binder(NamedTuple):
     ----------
     module : LoadedModule
     arguments : tuple of Argument
-    importers, viewers : tuple of callable
-        For each argument: what makes its buffer of an address, and its view of the buffer.
+    viewers : tuple of callable
+        For each argument: what makes its view of memory at an address (`device_memory.viewer`).
     workspace_bytes : int
     pool : WorkspacePool or None
         The workspaces; None for code that needs none.
@@ -40,8 +41,7 @@ class Binder(NamedTuple):
 
     module: LoadedModule
     arguments: tuple[Argument, ...]
-    importers: tuple[Callable[[int], Any], ...]
-    viewers: tuple[Callable[[Any], Any], ...]
+    viewers: tuple[Callable[[int], Any], ...]
     workspace_bytes: int
     pool: WorkspacePool | None
     nothing: Any
@@ -54,9 +54,8 @@ class Binder(NamedTuple):
         device = module.device
         pool = pool_of(device) if workspace_bytes else None
         nothing = None if pool else allocate(device, 0)
-        importers = tuple(importer(device, spec.nbytes) for _, _, spec in arguments)
-        viewers = tuple(viewer(spec) for _, _, spec in arguments)
-        return cls(module, arguments, importers, viewers, workspace_bytes, pool, nothing)
+        viewers = tuple(viewer(device, spec) for _, _, spec in arguments)
+        return cls(module, arguments, viewers, workspace_bytes, pool, nothing)
 
     @property
     def device(self) -> Device:
@@ -106,9 +105,7 @@ class Binder(NamedTuple):
         stages: list[tuple[str, Stage]] = []  # names may repeat
         refs: list[Any] = []
         start = 0
-        for (uid, label, spec), take, view in zip(
-            self.arguments, self.importers, self.viewers, strict=True
-        ):
+        for (uid, label, spec), view in zip(self.arguments, self.viewers, strict=True):
             if spec.scalar:
                 refs.append(None)
                 continue
@@ -117,10 +114,9 @@ class Binder(NamedTuple):
                 start += padded(spec.nbytes)
                 stage = Stage(self.device, spec, memory[uid], own)
                 stages.append((label, stage))
-                buffer = stage.buffer
+                refs.append(as_view(stage.buffer, spec))
             else:
-                buffer = take(memory[uid].address)
-            refs.append(view(buffer))
+                refs.append(self._view(view, memory[uid].address))
         return Parts(
             module=self.module,
             refs=tuple(refs),
@@ -132,6 +128,13 @@ class Binder(NamedTuple):
             after=[step for _, stage in stages for step in stage.after],
             staged=tuple(label for label, _ in stages),
         )
+
+    def _view(self, view: Callable[[int], Any], address: int) -> Any:
+        try:
+            return view(address)
+        except Exception as error:
+            driver = self.device.driver
+            raise DeviceError(f"{driver} does not take {address:#x}: {reason(error)}") from error
 
     def _copied(self, memory: Memory) -> list[Argument]:
         """Return the arguments whose memory cannot be used in place."""

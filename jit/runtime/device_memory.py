@@ -40,26 +40,13 @@ Step = Callable[[], Any]
 
 
 def importer(device: Device, nbytes: int) -> Callable[[int], Any]:
-    """Return what makes a HAL buffer over memory at an address, without a copy.
+    """Return what makes a HAL buffer over memory at an address, without a copy and unchecked.
 
-    The device must be able to address the memory.  What is returned raises `DeviceError` if IREE
-    does not accept it.
+    The device must be able to address the memory, and on the host it must be aligned: IREE does
+    not check that, and the code uses aligned vector instructions.  What is returned raises IREE's
+    own error if IREE does not accept the memory.
     """
-    take = _host_importer(device, nbytes) if device.on_host else _device_importer(device, nbytes)
-    on_host = device.on_host
-
-    def at(address: int) -> Any:
-        try:
-            if on_host and address % ALIGNMENT:
-                # This import does not check it, and the code uses aligned vector instructions.
-                raise ValueError(f"the address is not a multiple of {ALIGNMENT}")
-            return take(address)
-        except Exception as error:
-            raise DeviceError(
-                f"{device.driver} does not take {nbytes} bytes at {address:#x}: {reason(error)}"
-            ) from error
-
-    return at
+    return _host_importer(device, nbytes) if device.on_host else _device_importer(device, nbytes)
 
 
 def _host_importer(device: Device, nbytes: int) -> Callable[[int], Any]:
@@ -83,26 +70,46 @@ def _device_importer(device: Device, nbytes: int) -> Callable[[int], Any]:
 
 
 def adopt(device: Device, address: int, nbytes: int) -> Any:
-    """Return a HAL buffer over memory that the device can address; see `importer`."""
-    return importer(device, nbytes)(address)
+    """Return a HAL buffer over memory that the device can address, without a copy.
+
+    Raises
+    ------
+    DeviceError
+        If IREE does not accept the memory.
+    """
+    try:
+        if device.on_host and address % ALIGNMENT:
+            raise ValueError(f"the address is not a multiple of {ALIGNMENT}")
+        return importer(device, nbytes)(address)
+    except Exception as error:
+        raise DeviceError(
+            f"{device.driver} does not take {nbytes} bytes at {address:#x}: {reason(error)}"
+        ) from error
 
 
-def viewer(spec: ArgSpec) -> Callable[[Any], Any]:
-    """Return what makes the buffer view of an argument, which compiled code takes, of a buffer.
+def viewer(device: Device, spec: ArgSpec) -> Callable[[int], Any]:
+    """Return what makes the buffer view of an argument over memory at an address; see `importer`.
 
     Types below 8 bits are flat raw bytes.
     """
-    from iree.runtime import HalBufferView, HalElementType
+    from iree.runtime import HalBufferView
 
-    kind = element_type(spec.data_type)
-    shape = [spec.nbytes] if kind is None else list(spec.shape)
-    kind = HalElementType.UINT_8 if kind is None else kind
-    return lambda buffer: HalBufferView(buffer, shape, kind)
+    take, (shape, kind) = importer(device, spec.nbytes), _shape(spec)
+    return lambda address: HalBufferView(take(address), shape, kind)
 
 
 def as_view(buffer: Any, spec: ArgSpec) -> Any:
-    """Return the buffer view of an argument; see `viewer`."""
-    return viewer(spec)(buffer)
+    """Return the HAL buffer view that the compiled function expects for an argument."""
+    from iree.runtime import HalBufferView
+
+    return HalBufferView(buffer, *_shape(spec))
+
+
+def _shape(spec: ArgSpec) -> tuple[list[int], Any]:
+    from iree.runtime import HalElementType
+
+    kind = element_type(spec.data_type)
+    return ([spec.nbytes], HalElementType.UINT_8) if kind is None else (list(spec.shape), kind)
 
 
 def allocate(device: Device, nbytes: int, *, staging: bool = False) -> Any:
