@@ -127,9 +127,9 @@ def write_file(path: str | Path, data: bytes, *, sync: bool = True, devices: boo
         As for `replace_file`, if ``path`` is a folder, or a device that it may not be.
     """
     path = Path(path)
-    if not path.exists() or path.is_file():
-        replace_file(path.resolve(), data, sync=sync)
-    elif devices or path.is_dir():
+    if not os.path.exists(path) or os.path.isfile(path):
+        replace_file(os.path.realpath(path), data, sync=sync)
+    elif devices or os.path.isdir(path):
         path.write_bytes(data)
     else:
         raise OSError(errno.ENXIO, "it is no regular file", str(path))

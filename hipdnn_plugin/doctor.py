@@ -5,6 +5,7 @@ Libraries are only ever loaded in processes of their own: foreign plugins and RO
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -138,7 +139,7 @@ def _libpython(_: Settings) -> Iterator[Finding]:
     base = Path(sys.base_prefix)
     places = [base / "lib", *base.glob("lib/*-linux-gnu"), base / "lib64"]
     found = [Path(chosen)] if chosen else [place / name for place in places]
-    there = next((path for path in found if path.is_file()), None)
+    there = next(filter(os.path.isfile, found), None)
     if there is not None:
         yield Finding("libpython", "ok", f"{there}, for programs without Python")
         return
@@ -165,7 +166,7 @@ def _rocm(settings: Settings) -> Iterator[Finding]:
             "device", "note", "the CPU with host pointers, as HIPDNN_IREE_PLUGIN_DEVICE says"
         )
         return
-    if chosen == "auto" and not Path(KERNEL_DRIVER).exists():
+    if chosen == "auto" and not os.path.exists(KERNEL_DRIVER):
         text = f"no AMD GPU ({KERNEL_DRIVER} is missing): the CPU serves, with host pointers"
         yield Finding("device", "note", text)
         return
@@ -193,17 +194,23 @@ def _folders(places: list[Path]) -> Iterator[Finding]:
 
     own = engine_id(IreeEngine.NAME)
     for place in places:
-        if not place.is_dir():
-            text = f"{place} does not exist; hipdnn-iree plugin install {place}"
+        try:
+            inside = sorted(place.iterdir())
+        except OSError as error:
+            what = f"cannot be read ({error.strerror})"
+            if isinstance(error, FileNotFoundError | NotADirectoryError):
+                what = "does not exist"
+            text = f"{place} {what}; hipdnn-iree plugin install {place}"
             yield Finding("folder", "problem", text)
             continue
         loaded = []
-        for path in sorted(place.iterdir()):  # hipDNN's order, in which the first one wins an id
+        for path in inside:  # hipDNN's order, in which the first one wins an id
             if ".so" not in path.name or path.name.endswith(".python"):
                 continue
             ours = path.name.startswith("libhipdnn_iree_plugin")
-            if path.resolve().suffix != ".so":
-                what = f"{path} ends as {path.resolve().name}, which hipDNN does not load"
+            real = Path(os.path.realpath(path))
+            if real.suffix != ".so":
+                what = f"{path} ends as {real.name}, which hipDNN does not load"
                 yield Finding("file", "problem" if ours else "note", f"{what}; it wants *.so")
                 continue
             about = _ask(path)
@@ -225,12 +232,13 @@ def _folders(places: list[Path]) -> Iterator[Finding]:
 
 def _installed(path: Path, version: str) -> Finding:
     """Return what is to be said about a copy in a hipDNN folder."""
-    note = files.read_record(path.resolve())
+    real = Path(os.path.realpath(path))
+    note = files.read_record(real)
     python = note.get("python", "")
     again = f"hipdnn-iree plugin install {path.parent}"
-    if "site-packages" not in path.resolve().parts and not note:
+    if "site-packages" not in real.parts and not note:
         return Finding("file", "problem", f"{path} has no record of its Python; {again}")
-    if note and not Path(python).exists():
+    if note and not os.path.exists(python):
         return Finding("file", "problem", f"{path} belongs to {python}, which is gone; {again}")
     if version != __version__:
         text = f"{path} is of version {version}, the package of {__version__}; {again}"

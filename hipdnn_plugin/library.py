@@ -54,7 +54,7 @@ def library(settings: Settings) -> Path:
     OSError
         If the cache folder cannot be written, or somebody else may write there.
     """
-    return _SHIPPED if _SHIPPED.is_file() else build(settings.cache_dir / "plugin", settings)
+    return _SHIPPED if os.path.isfile(_SHIPPED) else build(settings.cache_dir / "plugin", settings)
 
 
 def build(folder: Path, settings: Settings) -> Path:
@@ -108,7 +108,7 @@ def install(folder: Path, settings: Settings) -> Path:
     source, wanted = _SHIPPED, folder / NAME
     folder.mkdir(parents=True, exist_ok=True)
     with scratch.folder() as place:
-        if not source.is_file():
+        if not os.path.isfile(source):
             source = Path(place, NAME)
             _compile(source)
         _place(source, wanted, record(settings))
@@ -121,8 +121,10 @@ def record(settings: Settings) -> str:
     """Return the record of the running Python: lines of ``key = value``."""
     package = Path(__file__).resolve().parent.parent
     path = package.parent
-    if (package / "pyproject.toml").is_file():  # a checkout, whose folders have generic names
-        path = package / "typings" if (package / "typings" / "hipdnn_iree").is_dir() else package
+    if os.path.isfile(package / "pyproject.toml"):  # a checkout, whose folders have generic names
+        path = (
+            package / "typings" if os.path.isdir(package / "typings" / "hipdnn_iree") else package
+        )
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     python = interpreter(settings.compiler_python)
     return f"python = {python}\nversion = {version}\npath = {path}\n"

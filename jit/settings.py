@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..graph_api.errors import SettingError
-from .settings_kinds import spell
+from .settings_kinds import home_path, spell
 from .settings_table import HIPDNN_PREFIX, KNOBS, PREFIX, Knob, Settings
 
 __all__ = [
@@ -35,8 +35,13 @@ __all__ = [
 
 def _cache_home(_: Mapping[str, Any]) -> Path:
     # A relative XDG_CACHE_HOME is to be ignored, says the specification.
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return Path(base if os.path.isabs(base) else os.path.expanduser("~/.cache")) / "hipdnn-iree"
+    # Where there is no home either, a relative folder would be another one in each program.
+    for base in (os.environ.get("XDG_CACHE_HOME", ""), home_path("~/.cache")):
+        if os.path.isabs(base):
+            return Path(base, "hipdnn-iree")
+    from tempfile import gettempdir
+
+    return Path(gettempdir(), f"hipdnn-iree-{os.getuid()}")
 
 
 _FALLBACKS: dict[str, Callable[[Mapping[str, Any]], Any]] = {

@@ -15,6 +15,7 @@ __all__ = [
     "choice",
     "count",
     "flags",
+    "home_path",
     "nbytes",
     "nbytes_or_none",
     "path",
@@ -90,8 +91,18 @@ def switch(text: str) -> bool:
 
 def path(text: str) -> Path | None:
     """Parse a path, relative to the working directory or to ``~``; None when empty."""
-    # A value that is computed when empty stays None here.
-    return Path(os.path.abspath(os.path.expanduser(text))) if text else None
+    if not text:
+        return None  # a value that is computed when empty
+    found = home_path(text)
+    if not found:
+        raise ValueError
+    return Path(os.path.abspath(found))
+
+
+def home_path(text: str) -> str:
+    """Return a path with the folder that ``~`` stands for; empty where there is no such folder."""
+    found = os.path.expanduser(text)
+    return found if not text.startswith("~") or os.path.isabs(found) else ""
 
 
 def paths(text: str) -> tuple[Path, ...]:

@@ -108,7 +108,7 @@ class Settings:
         kinds.path,
         "a folder; it is made when needed",
         "Where compiled code is kept; by default $XDG_CACHE_HOME/hipdnn-iree, "
-        "else ~/.cache/hipdnn-iree.",
+        "else in ~/.cache, else in $TMPDIR.",
         option="--cache-dir",
     )
     cache_mode: str = _row(

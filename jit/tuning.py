@@ -11,6 +11,7 @@ it lies.
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,7 @@ def spec_for(target: Target, options: CompileOptions) -> Path | None:
     if not target.is_gfx9:
         return None
     paths = (folder / f"{name}.mlir" for name in (target.sku, target.arch) if name)
-    return next((path for path in paths if path.is_file()), None)
+    return next(filter(os.path.isfile, paths), None)
 
 
 def content(path: Path) -> str:
@@ -72,12 +73,12 @@ def folder_content(folder: Path) -> str:
         If it is no folder, or a file cannot be read.
     """
     _must_be_folder(folder)
-    files = sorted(path for path in folder.glob("*.mlir") if path.is_file())
+    files = sorted(filter(os.path.isfile, folder.glob("*.mlir")))
     return " ".join(f"{path.name}={content(path)}" for path in files)
 
 
 def _must_be_folder(folder: Path) -> None:
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise SettingError(
             f"{_FOLDER} is {str(folder)!r}, which is no folder; "
             "it holds files such as gfx942.mlir and mi300x.mlir"

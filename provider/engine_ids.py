@@ -12,7 +12,8 @@ def engine_id(name: str) -> int:
     -3193037706610614382.
     """
     value = 0xCBF29CE484222325
-    for byte in name.encode():
+    # A name from a variable or a file may hold what is no text.
+    for byte in name.encode(errors="surrogatepass"):
         value = ((value ^ byte) * 0x100000001B3) % 2**64
     if not name:
         return 0

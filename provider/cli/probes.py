@@ -180,7 +180,7 @@ def _hip_libraries() -> list[str]:
     places = [Path(f) if f.endswith(".so") else Path(f, _HIP) for f in folders]
     places += [Path(line) for line in _guarded_list(_ldconfig)]
     places += [Path("/opt/rocm/lib", _HIP), *Path("/opt").glob(f"rocm-*/lib/{_HIP}")]
-    return list(dict.fromkeys(str(place) for place in places if place.exists()))
+    return list(dict.fromkeys(str(place) for place in places if os.path.exists(place)))
 
 
 def _guarded_list(look: Callable[[], list[str]]) -> list[str]:

@@ -146,3 +146,20 @@ def test_settings_are_read_at_the_front_doors(modules: dict[str, Path]) -> None:
             if named in ("settings", "scope") and not getattr(node, "args", None):
                 wrong.append(f"{path}:{getattr(node, 'lineno', 0)}: {inner} reads the settings")
     assert not wrong, "\n".join(wrong)
+
+
+_RAISING = {"exists", "is_dir", "is_file", "is_symlink"}
+
+
+def test_questions_about_paths_raise_nothing(modules: dict[str, Path]) -> None:
+    """Those of `Path` raise OSError for closed folders and long names; ``os.path`` says no."""
+    wrong = [
+        f"{name}:{node.lineno} .{node.func.attr}()"
+        for name, path in modules.items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in _RAISING
+        and not node.args  # os.path's take the path
+    ]
+    assert not wrong

@@ -42,6 +42,23 @@ def test_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert now.log_level == "WARNING"
 
 
+@pytest.mark.parametrize("home", ["relative/home", "~", None])
+def test_without_a_home_nothing_is_relative(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, home: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", home or "")
+    if home is None:
+        monkeypatch.delenv("HOME")
+        monkeypatch.setattr(os.path, "expanduser", lambda text: text)  # of a user without entry
+    monkeypatch.setattr("tempfile.tempdir", "/tmp/somewhere")
+    assert settings().cache_dir == Path(f"/tmp/somewhere/hipdnn-iree-{os.getuid()}")
+    monkeypatch.setenv("HIPDNN_IREE_CACHE_DIR", "~no such user/x")
+    with pytest.raises(SettingError, match="HIPDNN_IREE_CACHE_DIR is '~no such user/x'"):
+        settings()
+
+
 def test_cache_home_follows_the_xdg_rule(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from here_and_now import look, open_plugin
+from here_and_now import choose, look, open_plugin
 from here_and_now import plugin_engines as engines
 from here_and_now import plugin_files as candidates
 from here_and_now import plugin_reports as reports
+from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import NotSupportedError
 from hipdnn_iree.provider.engines.foreign import probe
 
@@ -276,3 +277,24 @@ def test_a_remembered_answer_that_is_damaged_is_asked_for_again(
     file.write_bytes(damage(sound.as_dict()))
     assert look(plugin) == sound
     assert json.loads(file.read_bytes()) == sound.as_dict()
+
+
+@pytest.mark.parametrize("variable", ["LD_LIBRARY_PATH", "ROCM_PATH", "HIPDNN_PLUGIN_DIR"])
+@pytest.mark.parametrize("place", ["x" * 300, "loop", "x/" * 3000, "\udcff\udcfe"])
+def test_places_that_cannot_be_looked_at(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, place: str
+) -> None:
+    """Folders that may not be entered are in the soak: they are open to root."""
+    (tmp_path / "loop").symlink_to("loop")
+    for value in (tmp_path / place, tmp_path / place / "lib"):
+        monkeypatch.setenv(variable, str(value))
+        candidates()
+        assert reports() == []
+        assert engines() == ()
+
+
+def test_a_plugin_that_is_named_as_what_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIPDNN_IREE_DESELECT", "\udcff")
+    graph = Graph(io_data_type="float")
+    graph.relu(graph.tensor(dims=(4,))).set_output()
+    assert choose(graph.freeze(), "cpu").served

@@ -66,15 +66,15 @@ def backends(settings: Settings) -> list[Path]:
     """Return every hipDNN backend that a program here could load, in the order of the search."""
     chosen = settings.foreign_backend
     if chosen is not None:
-        return [chosen] if chosen.exists() else []
+        return [chosen] if os.path.exists(chosen) else []
     given = foreign("LD_LIBRARY_PATH", "ROCM_PATH")
     places = [Path(part) for part in given["LD_LIBRARY_PATH"].split(":") if part]
     if given["ROCM_PATH"]:
         places.append(Path(given["ROCM_PATH"], "lib"))
     places += [Path("/opt/rocm/lib"), *sorted(Path("/opt").glob("rocm-*/lib"))]
     places += [Path(p, d, "lib") for p in sys.path for d in ("torch", "_rocm_sdk_core") if p]
-    found = [place / BACKEND for place in places if (place / BACKEND).exists()]
-    return list(dict.fromkeys(path.resolve() for path in found))
+    found = [place / BACKEND for place in places if os.path.exists(place / BACKEND)]
+    return list(map(Path, dict.fromkeys(map(os.path.realpath, found))))
 
 
 def folders(settings: Settings, every: bool = False) -> list[Path]:
@@ -95,7 +95,7 @@ def candidates(settings: Settings, *, hipdnn_only: bool = False) -> list[Candida
         return []
     wanted: list[Path] = [] if hipdnn_only else list(settings.foreign_plugins)
     if settings.foreign_mode == "additive" or hipdnn_only:
-        wanted += [folder for folder in folders(settings) if folder.is_dir()]
+        wanted += [folder for folder in folders(settings) if os.path.isdir(folder)]
     found: dict[Path, Candidate] = {}
     for path in wanted:
         for one in _of(path):
@@ -105,7 +105,7 @@ def candidates(settings: Settings, *, hipdnn_only: bool = False) -> list[Candida
 
 def _of(path: Path) -> Iterable[Candidate]:
     """Return what a file or folder gives."""
-    if path.is_dir():
+    if os.path.isdir(path):
         try:
             inside = sorted(path.iterdir())
         except OSError as error:
@@ -122,9 +122,9 @@ def _of(path: Path) -> Iterable[Candidate]:
 
 
 def _file(path: Path) -> Candidate:
-    real = path.resolve()
-    if not real.is_file():
-        got = "no file" if not real.exists() else "no regular file"
+    real = Path(os.path.realpath(path))
+    if not os.path.isfile(real):
+        got = "no file" if not os.path.exists(real) else "no regular file"
         return Candidate(real, problem("FOREIGN-01", str(path), got, "a regular file"))
     if real.suffix != ".so":
         got = f"a file that ends as {real.name}"
