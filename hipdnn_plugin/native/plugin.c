@@ -11,6 +11,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <link.h>
 #include <locale.h>
@@ -23,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 #include <wchar.h>
@@ -204,9 +206,25 @@ static int minor_version(const char* text, char out[16]) {
   return put(out, 16, "%d.%d", major, minor);
 }
 
-/* Call `each` with every "key = value" line of a file; false if there is no such file. */
-static int read_pairs(const char* file, void (*each)(const char* key, const char* value, void* to), void* to) {
-  FILE* stream = fopen(file, "re");
+/* Open a file, which never waits, as for the other end of a pipe.  With `beside` it has to belong to
+ * the user, to root, or to the owner of that file, and nobody else may write it. */
+static FILE* open_file(const char* file, const char* beside) {
+  int fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  struct stat about, other;
+  if (fd < 0) return NULL;
+  int good = !fstat(fd, &about) && S_ISREG(about.st_mode);
+  if (good && beside)
+    good = !(about.st_mode & S_IWOTH) && (!about.st_uid || about.st_uid == geteuid() ||
+                                          (!stat(beside, &other) && about.st_uid == other.st_uid));
+  FILE* stream = good ? fdopen(fd, "r") : NULL;
+  if (!stream) close(fd);
+  return stream;
+}
+
+/* Call `each` with every "key = value" line of a file; false if there is none (see open_file). */
+static int read_pairs(const char* file, const char* beside,
+                      void (*each)(const char* key, const char* value, void* to), void* to) {
+  FILE* stream = open_file(file, beside);
   char line[PATH_MAX + 64];
   if (!stream) return 0;
   while (fgets(line, sizeof line, stream)) {
@@ -233,7 +251,7 @@ static void locate(void) {
   Dl_info about;
   char text[PATH_MAX + 16];
   if (!dladdr((void*)locate, &about) || !realpath(about.dli_fname, home.library)) return;
-  if (put(text, sizeof text, "%s.python", home.library) && read_pairs(text, record_pair, NULL)) return;
+  if (put(text, sizeof text, "%s.python", home.library) && read_pairs(text, home.library, record_pair, NULL)) return;
   /* An installed one: PREFIX/lib/python3.11/site-packages/hipdnn_iree/... */
   put(text, sizeof text, "%s", home.library);
   while (strchr(text, '/')) {
@@ -273,7 +291,7 @@ static int installation(char base[PATH_MAX]) {
   parent(text);
   parent(text);
   strncat(text, "/pyvenv.cfg", sizeof text - strlen(text) - 1);
-  if (read_pairs(text, environment_pair, &venv) && *venv.home) {
+  if (read_pairs(text, NULL, environment_pair, &venv) && *venv.home) {
     put(base, PATH_MAX, "%s", venv.home);
     if (*venv.version) strcpy(home.version, venv.version);
   } else {
@@ -337,7 +355,7 @@ static int find_python(void) {
   }
   if (!*home.python)
     return fail(INTERNAL_ERROR, "%s does not know its Python: it stands in no site-packages and has no record "
-                "%s.python beside it; install it with 'hipdnn-iree plugin install' or set HIPDNN_IREE_PYTHON",
+                "%s.python beside it that only its owner may write; install it with 'hipdnn-iree plugin install' or set HIPDNN_IREE_PYTHON",
                 home.library, base_name(home.library));
   int status = installation(base);
   if (status) return status;

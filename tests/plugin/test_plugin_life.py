@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -93,6 +94,29 @@ def test_copy_without_a_record_says_what_to_do(host: Any, library: Path, tmp_pat
     assert facts["status"] == "3"
     assert "hipdnn-iree plugin install" in facts["error"]
     assert "HIPDNN_IREE_PYTHON" in facts["error"]
+
+
+@pytest.mark.parametrize("how", ["others", "owner", "pipe"])
+def test_a_record_that_somebody_else_may_have_written_is_not_read(
+    host: Any, library: Path, tmp_path: Path, how: str
+) -> None:
+    """It names the Python, and so the code, that is started in the host."""
+    copy = copy_of(library, tmp_path, python="/tmp/planted/bin/python3.11", version="3.11")
+    record = Path(f"{copy}.python")
+    assert "planted" in host.run("start", library=copy)["error"]
+    if how == "others":
+        record.chmod(0o666)
+    elif how == "pipe":
+        record.unlink()
+        os.mkfifo(record)
+    elif os.geteuid():
+        pytest.skip("only root can give a file away")
+    else:
+        os.chown(record, 12345, 12345)
+    facts = host.run("start", library=copy)
+    assert facts["status"] == "3"
+    assert "has no record" in facts["error"]
+    assert "planted" not in facts["error"]
 
 
 def test_variable_names_the_python(host: Any, library: Path, tmp_path: Path) -> None:
