@@ -233,6 +233,7 @@ def attempt(
         text = f"{type(error).__name__} at {where}: {error!s:.200}"
         found.fail(text, case, traceback.format_exc())
         outcome = "foreign exception"
+    found.slowest_s = max(found.slowest_s, clock() - begin)
     found.counts[outcome] += 1
 
 

@@ -22,6 +22,7 @@ from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import Era, Record
 from hipdnn_iree.graph_api.formats.json.json_form import dumps
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.layout import contiguous_strides
+from hipdnn_iree.provider.graph import Graph
 from hipdnn_iree.provider.sweep.samples import sample_problems
 
 from tools.fuzz.random_graphs import random_graph
@@ -30,6 +31,7 @@ __all__ = ["damaged", "mutated", "recorded", "seeds_json", "seeds_record"]
 
 _RECORDED = Path(__file__).resolve().parents[2] / "tests" / "data" / "opgraphs"
 _RANDOM_SEEDS = 120
+_WOVEN = (5, 8, 12, 20, 20, 30, 30, 60, 60, 120)  # nodes
 Mutator = Callable[[Random, Any, Any], Any]
 
 
@@ -43,7 +45,20 @@ def _frozen() -> tuple[FrozenGraph, ...]:
     for case in sample_problems():
         found.append(case.graph(rng.choice(case.dtypes)).freeze())
     found += [random_graph(seed).freeze() for seed in range(_RANDOM_SEEDS)]
+    found += [_woven(rng, nodes) for nodes in _WOVEN]
     return tuple(found)
+
+
+def _woven(rng: Random, nodes: int) -> FrozenGraph:
+    """Return a graph in which every value has many users: what walks its paths never ends."""
+    graph = Graph("woven", io_data_type="float")
+    known = [graph.tensor(dims=(4, 4))]
+    reach = rng.choice((1, 2, 3, nodes))
+    for _ in range(nodes):
+        method = rng.choice((graph.add, graph.mul, graph.max, graph.matmul, graph.sub))
+        known.append(method(rng.choice(known[-reach:]), rng.choice(known[-reach:])))
+    known[-1].set_output()
+    return graph.freeze()
 
 
 @cache
@@ -329,6 +344,44 @@ def _renumbered(rng: Random, value: Any, _: Any) -> Any:
     return change(value)
 
 
+def _rewired(rng: Random, value: Any, _: Any) -> Any:
+    """Let a node read or write another tensor that is there: cycles, two writers, other types."""
+    uids = [t["uid"] for t in value.get("tensors") or () if isinstance(t.get("uid"), int)]
+    nodes = value.get("nodes") or ()
+    if not uids or not nodes:
+        return value
+    at = rng.randrange(len(nodes))
+    places = [p for p in _uid_places(nodes[at], ()) if p[-1] != "axis_tensor_uid"]
+    if not places:
+        return value
+    return _put(value, ("nodes", at, *rng.choice(places)), rng.choice(uids))
+
+
+def _uid_places(value: Any, path: Path_) -> Iterator[Path_]:
+    for key, held in value.items():
+        if isinstance(held, dict):
+            yield from _uid_places(held, (*path, key))
+        elif isinstance(held, int) and key.endswith("_uid"):
+            yield (*path, key)
+
+
+def _dynamic(rng: Random, value: Any, _: Any) -> Any:
+    """Leave an extent open, of the inputs that have it; a record cannot hold that."""
+    extents = [d for t in value.get("tensors") or () for d in _dims(t)]
+    if isinstance(value, Record) or not extents:
+        return value
+    open_, ends = rng.choice(extents), (0, 1, 1, 1, 64, 4096, 2**31, 2**63 - 1, -1)
+    marked = [
+        {**t, "dynamic_dims": {str(a): "n" for a, d in enumerate(_dims(t)) if d == open_}}
+        if open_ in _dims(t) and not t.get("virtual") and rng.random() < 0.9
+        else t
+        for t in value["tensors"]
+    ]
+    low, high = rng.choice(ends), rng.choice(ends)
+    held = {"n": {"range": [low, high], "example": rng.choice((open_, open_, 1, high))}}
+    return {**value, "tensors": marked, "dynamic_dims": held}
+
+
 def _spliced(rng: Random, value: Any, other: Any) -> Any:
     """Put the nodes of two graphs into one, with the tensors of both or of one."""
     if type(value) is not type(other):
@@ -356,7 +409,7 @@ def _chain(rng: Random, value: Any, _: Any) -> Any:
     if not uids or max(uids) - min(uids) > 10**6:
         return value
     step = max(uids) - min(uids) + 1
-    times = rng.choices((2, 10, 100, 2000), (100, 10, 1, 0.1))[0]
+    times = rng.choices((2, 10, 100, 2000), (100, 10, 2, 0.3))[0]
 
     def moved(inner: Any, by: int) -> Any:
         if isinstance(inner, dict):
@@ -385,9 +438,11 @@ _WEIGHED: tuple[tuple[Mutator, float], ...] = (
     (_extents, 6),
     (_layout, 3),
     (_renumbered, 2),
+    (_rewired, 3),
+    (_dynamic, 1),
     (_spliced, 1),
     (_many, 0.3),
-    (_chain, 0.2),
+    (_chain, 0.4),
 )
 _MUTATORS = [mutator for mutator, _ in _WEIGHED]
 _WEIGHTS = [weight for _, weight in _WEIGHED]
