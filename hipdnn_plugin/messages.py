@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from ..graph_api.errors import FormatError, SettingError
-from ..graph_api.formats.flatbuffer.decode import is_binary
+from ..graph_api.errors import FormatError, Problem, SettingError
+from ..graph_api.formats.flatbuffer.decode import is_binary, lengths
 from ..graph_api.formats.flatbuffer.engine_messages import (
     EngineDetails,
     Knob,
@@ -25,6 +25,7 @@ from .abi import BehaviorNote
 __all__ = [
     "KNOBS",
     "NOTES",
+    "RULES",
     "SETTINGS",
     "WORKSPACE_LIMIT",
     "Config",
@@ -32,6 +33,12 @@ __all__ = [
     "graph",
     "read_config",
 ]
+
+RULES: dict[str, str] = {
+    "HOST-01": "a host asks about graphs of at most 8 MiB, 4096 nodes and 16384 tensors, for "
+    "which every answer takes less than a second or two",
+}
+_MOST = {"bytes": 8 << 20, "nodes": 4096, "tensors": 16_384}
 
 NOTES = (
     BehaviorNote.RUNTIME_COMPILATION,
@@ -117,13 +124,26 @@ def graph(data: bytes) -> FrozenGraph:
     Raises
     ------
     FormatError
-        If the buffer is damaged (`wire.rules.is_damage`), or holds what is not served.
+        If the buffer is damaged (`wire_rules.is_damage`), is too large (HOST-01), or holds what
+        is not served.
     GraphError
         If the graph breaks rules.
     """
     if not is_binary(data):  # the other kinds of graph files never come from hipDNN
         raise FormatError(f"the operation graph is no FlatBuffer ({len(data)} bytes)")
+    counts = {"bytes": len(data)}
+    if len(data) <= _MOST["bytes"]:
+        counts |= lengths(data)
+    found = [_too_large(what, n) for what, n in counts.items() if n > _MOST[what]]
+    if found:
+        raise FormatError("the operation graph is too large", found)
     return loads(data, source="operation graph").freeze()
+
+
+def _too_large(what: str, count: int) -> Problem:
+    wanted = f"at most {_MOST[what]}"
+    hint = "hipdnn_iree.Graph.from_json(...).build() has no such limit"
+    return Problem(rule="HOST-01", port=what, got=f"{count} {what}", wanted=wanted, hint=hint)
 
 
 def read_config(data: bytes, settings: Settings) -> Config:

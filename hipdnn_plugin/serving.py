@@ -124,9 +124,12 @@ def build(config: messages.Config, graph: bytes, target: Target) -> IreePlan:
     return plan
 
 
-@lru_cache(maxsize=32)
 def _answer(data: bytes, target: Target) -> tuple[FrozenGraph | None, tuple[Problem, ...]]:
     """Return a graph and why it is not served; hipDNN asks several times with the same bytes."""
+    return (_small if len(data) < _SMALL else _large)(data, target)
+
+
+def _look(data: bytes, target: Target) -> tuple[FrozenGraph | None, tuple[Problem, ...]]:
     try:
         frozen = messages.graph(data)
     except FormatError as error:
@@ -136,6 +139,10 @@ def _answer(data: bytes, target: Target) -> tuple[FrozenGraph | None, tuple[Prob
     except GraphError as error:
         return None, error.problems
     return frozen, tuple(support.problems(frozen, target))
+
+
+_SMALL = 64 << 10  # bytes of a graph, which takes some ten times as many when it is read
+_small, _large = (lru_cache(maxsize=most)(_look) for most in (32, 2))
 
 
 def _served(data: bytes, target: Target) -> FrozenGraph:

@@ -60,7 +60,7 @@ class Choice(NamedTuple):
     tried: tuple[str, ...]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def default_strategies(graph: FrozenGraph, target: Target) -> tuple[str, ...]:
     """Return what the rules choose for each node; empty where an op has one strategy only.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from ...errors import Problem
+from ...errors import FormatError, Problem
 from .schema_types import Kind, Record, Slot, Step, Struct, Table, Type
 from .wire_rules import problem, refuse
 
@@ -69,6 +69,20 @@ class Reader:
         if position < 4:
             raise refuse("WIRE-01", table.name, "", f"root offset {position}", "at least 4")
         return self._table(table, position, table.name)
+
+    def lengths(self, table: Table) -> dict[str, int]:
+        """Return the lengths of the root's vectors of tables, as far as they are sound."""
+        found = {}
+        try:
+            (position,) = _U32(self.data, 0)
+            _, offsets = self._vtable(position - _I32(self.data, position)[0], table.name)
+            for step in table.plan[: len(offsets)]:
+                if step.kind is Kind.TABLES and step.id < len(offsets) and offsets[step.id]:
+                    at = self._follow(position + offsets[step.id], table.name, step.name)
+                    found[step.name] = self._vector(at, 4, 4, table.name, step.name)
+        except (struct.error, FormatError):  # which reading it reports
+            pass
+        return found
 
     def report(self, found: Problem) -> None:
         """Keep a problem of a sound buffer."""

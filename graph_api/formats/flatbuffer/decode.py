@@ -24,7 +24,7 @@ from .node_tables import OPS_BY_CODE, held
 from .schema_types import Era, Record
 from .wire_rules import problem
 
-__all__ = ["ENGINE_API", "Decoded", "decode", "decode_record", "is_binary"]
+__all__ = ["ENGINE_API", "Decoded", "decode", "decode_record", "is_binary", "lengths"]
 
 G = TypeVar("G", bound=Graph)
 
@@ -73,6 +73,14 @@ def is_binary(data: bytes) -> bool:
     The root's offset is a multiple of 4 and below 64 MiB; no JSON text begins with such bytes.
     """
     return len(data) >= 8 and data[0] % 4 == 0 and data[3] <= 4
+
+
+def lengths(data: bytes) -> dict[str, int]:
+    """Return how many ``nodes`` and ``tensors`` a graph has, without reading them.
+
+    Of a damaged buffer it may be none.
+    """
+    return Reader(data).lengths(GRAPH)
 
 
 def decode_record(data: bytes) -> tuple[Record, list[Problem]]:
