@@ -21,6 +21,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as T  # noqa: N812 (the dialect is written everywhere)
 
 from ...graph_api.dtypes import DataType
+from ...graph_api.errors import CompileError
 from ...graph_api.tensor import Scalar
 from ..code_plan import NodePlan
 from ..ops.multiply_types import is_code
@@ -32,7 +33,7 @@ from .dims import Dim, broadcast
 if TYPE_CHECKING:
     from ..compiler.client import Compiler
 
-__all__ = ["Builder", "T", "Value"]
+__all__ = ["MOST_OPS", "Builder", "T", "Value"]
 
 Ints = tuple[int, ...]
 BOOL, F32, F64 = DataType.BOOLEAN, DataType.FLOAT, DataType.DOUBLE
@@ -61,6 +62,9 @@ class Value:
         return len(self.shape)
 
 
+MOST_OPS = 200_000  # of a module: far beyond what is compiled within an hour
+
+
 class Builder:
     """Creates ops at the current insertion point.
 
@@ -84,6 +88,7 @@ class Builder:
         self.compiler = compiler
         self.extents: dict[str, Callable[[], Any]] = {}
         self.node_plan = NodePlan()
+        self._made = 0
         self._types: dict[tuple[str, DataType, bool], Any] = {}
         self._constants: dict[tuple[object, object], Any] = {}
 
@@ -199,7 +204,16 @@ class Builder:
     # ---------------------------------------------------------------- ops
 
     def call(self, op: Any, shape: Sequence[int], dtype: DataType, *operands: object) -> Value:
-        """Create an op with one tensor result; Python operands become constants."""
+        """Create an op with one tensor result; Python operands become constants.
+
+        Raises
+        ------
+        CompileError
+            If the code becomes larger than the compiler can take.
+        """
+        self._made += 1
+        if self._made > MOST_OPS:
+            raise CompileError(f"the code has more than {MOST_OPS} ops", stage="lower")
         values = [v.ssa if isinstance(v, Value) else self.constant(v) for v in operands]
         return Value(op(self.type(shape, dtype), *values).result, tuple(shape), dtype)
 

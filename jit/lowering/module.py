@@ -7,6 +7,7 @@ compiler diagnostic can name the graph's nodes; user names never enter the IR.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -14,7 +15,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from ...graph_api.errors import CompileError
-from ...graph_api.frozen import FrozenGraph
+from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ..code_plan import CodePlan, plan_code
 from ..compiler.client import Compiler
 from ..emit import narrow
@@ -69,6 +70,27 @@ def _node_of(graph: FrozenGraph, location: str) -> str:
     return ""
 
 
+def _lowered(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Return a node's results; whatever goes wrong becomes an error that names the node."""
+    try:
+        return lowering(node.op.NAME)(b, node, inputs)
+    except CompileError as error:
+        if error.node:
+            raise
+        raise CompileError(
+            error.message,
+            stage=error.stage,
+            node=node.label,
+            diagnostics=error.diagnostics,
+            reproducer=error.reproducer,
+        ) from error
+    except (RuntimeError, MemoryError, OverflowError) as error:  # of MLIR's bindings, or NumPy
+        said = str(error) or type(error).__name__
+        raise CompileError(
+            "the node cannot be expressed in IR", stage="lower", node=node.label, diagnostics=[said]
+        ) from error
+
+
 def _emit_function(b: Builder, graph: FrozenGraph, plan: CodePlan) -> None:
     arguments = [(uid, True) for uid in graph.outputs] + [(uid, False) for uid in graph.inputs]
     types = [
@@ -104,7 +126,7 @@ def _emit_function(b: Builder, graph: FrozenGraph, plan: CodePlan) -> None:
                 inputs = {port: values[uid] for port, uid in node.inputs.items()}
                 for port in decided.materialised:
                     inputs[port] = b.materialise(inputs[port])
-                for port, value in lowering(node.op.NAME)(b, node, inputs).items():
+                for port, value in _lowered(b, node, inputs).items():
                     if port not in node.outputs:
                         continue
                     uid = node.outputs[port]

@@ -20,8 +20,10 @@ RULES: dict[str, str] = {
     "IREE-SDPA-01": "attention without random dropout, whose random numbers hipDNN does not define",
     "IREE-SDPA-02": "attention without block mask, scales of fp8 or hints other than the default",
     "IREE-SDPA-03": "attention for gfx9 that is not fused has up to 256 keys, or a multiple of 64",
+    "IREE-SDPA-04": "an ALiBi mask, whose slopes are a table in code, is for at most 4096 heads",
 }
 
+_MOST_HEADS = 4096
 _TYPES = (DataType.HALF, DataType.BFLOAT16, DataType.FLOAT)
 _RANDOM = ("seed", "offset", "rng_dump")
 _FP8 = ("block_mask", "descale_q", "descale_k", "descale_v", "descale_s")
@@ -65,6 +67,10 @@ def declines(context: NodeContext) -> Iterator[Problem]:
     op, node = context.op, context.node
     assert isinstance(op, AttentionOp)
 
+    heads = context.dims("q")[1]
+    if op.alibi_mask and heads > _MOST_HEADS:
+        wanted = f"at most {_MOST_HEADS} with an alibi_mask"
+        yield problem(node, "IREE-SDPA-04", "q", f"{heads} heads", wanted)
     dropout = "pass a dropout_mask with its dropout_scale"
     if op.dropout_probability:
         got = op.dropout_probability

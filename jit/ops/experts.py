@@ -7,14 +7,20 @@ meanwhile, in float32 on two threads of a Zen 5 EPYC with 2 MiB of L2 cache:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import prod
 
+from ...graph_api.errors import Problem
 from ..node_context import NodeContext
-from .op_info import Dims
+from .op_info import Dims, problem
 from .strategy import Strategies, Strategy
 
-__all__ = ["BLOCKS", "block_count", "block_rows", "strategies", "work"]
+__all__ = ["BLOCKS", "RULES", "block_count", "block_rows", "declines", "strategies", "work"]
+
+RULES: dict[str, str] = {
+    "IREE-MOE-01": "where rows are not gathered into blocks, there are at most 512 experts",
+}
+_MOST_EXPERTS = 512  # each is a matmul of its own in the code
 
 BLOCKS, PLAIN = "blocks", "plain"
 
@@ -68,6 +74,21 @@ def _pays(context: NodeContext, rows: int, weight: str) -> bool:
     return blocks < _MARGIN * _experts_cost(rows, experts, k, n)
 
 
+def _fits_plain(context: NodeContext, weight: str) -> bool:
+    return context.dims(weight)[0] <= _MOST_EXPERTS
+
+
+def declines(weight: str) -> Callable[[NodeContext], Iterator[Problem]]:
+    """Return the rule that no strategy fits."""
+
+    def find(context: NodeContext) -> Iterator[Problem]:
+        if not (_fits_blocks(context) or _fits_plain(context, weight)):
+            got, wanted = f"{context.dims(weight)[0]} experts", f"at most {_MOST_EXPERTS}"
+            yield problem(context.node, "IREE-MOE-01", weight, got, wanted)
+
+    return find
+
+
 def strategies(rows: str, weight: str, plain: str, blocks: str) -> Strategies:
     """Return the strategies of an op, with what they emit in words.
 
@@ -75,11 +96,18 @@ def strategies(rows: str, weight: str, plain: str, blocks: str) -> Strategies:
     """
 
     def rule(context: NodeContext) -> str:
-        pays = _fits_blocks(context) and _pays(context, context.dims(rows)[1], weight)
-        return BLOCKS if pays else PLAIN
+        if not _fits_blocks(context):
+            return PLAIN
+        many = not _fits_plain(context, weight)
+        return BLOCKS if many or _pays(context, context.dims(rows)[1], weight) else PLAIN
 
     table = (
-        Strategy(name=PLAIN, help=plain),
+        Strategy(
+            name=PLAIN,
+            help=plain,
+            fits=lambda context: _fits_plain(context, weight),
+            why=f"at most {_MOST_EXPERTS} experts",
+        ),
         Strategy(name=BLOCKS, help=blocks, fits=_fits_blocks, why="fixed dims, on the CPU"),
     )
     return Strategies(table, rule)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from .experts import strategies, work
+from .experts import declines, strategies, work
 from .op_info import OpInfo
 
 __all__ = ["INFO"]
 
 INFO = OpInfo(
+    declines=declines("dweight"),
     work=work("doutput", "dweight"),
     strategies=strategies(
         "token",
