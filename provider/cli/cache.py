@@ -145,7 +145,11 @@ def _removed(state: State, cache: CacheStore, removed: Removed) -> None:
 
 
 @command.command()
-@click.option("--repair", is_flag=True, help="Remove what is damaged.")
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Remove what is damaged; what is no file or folder of the cache is renamed.",
+)
 @knob_options("--cache-dir")
 @click.pass_obj
 def verify(state: State, repair: bool) -> None:

@@ -22,6 +22,7 @@ from ...graph_api.frozen import FrozenGraph
 from ...jit.cache.locks import key_lock
 from ...jit.settings_table import Settings
 from ...jit.target import Target
+from ...jit.trust import make_private
 from ..registry import engines
 from .candidate import Candidate, with_choice
 from .files import Watched
@@ -197,7 +198,7 @@ def remember(entries: Sequence[Entry], path: Path) -> None:
     """
     places = {(entry.place, entry.engine_id) for entry in entries}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         with key_lock(f"{path}.lock", _LOCK_S):
             kept = [e for e in winners(path).entries if (e.place, e.engine_id) not in places]
             write_file(path, written([*kept, *entries]).encode(), devices=False)

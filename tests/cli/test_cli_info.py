@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import zipfile
@@ -247,6 +248,34 @@ def test_verify(cli: Cli, filled: Path) -> None:
     assert found.json()["findings"][0]["removed"] is True
     assert cli("cache", "verify").code == 0
     assert not entries_of(filled)
+
+
+@pytest.mark.parametrize("name", ["shard", "tmp", "entry"])
+def test_no_command_deletes_through_a_link_in_the_cache(
+    cli: Cli, filled: Path, tmp_path: Path, name: str
+) -> None:
+    """Each was a link to a folder of the user, whose content was deleted."""
+    entry = entry_of(filled)
+    path = {"shard": entry.parent, "tmp": filled / "v2/tmp", "entry": entry}[name]
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    for file in ("notes.txt", entry.name):
+        (precious / file).write_bytes(b"mine")
+        os.utime(precious / file, (1e9, 1e9))
+    path.rename(tmp_path / "away")
+    path.symlink_to(precious)
+    found = cli("cache", "verify", "--json")
+    assert found.code == 1
+    for words in (
+        ("cache", "trim", "--max-bytes", "1"),
+        ("cache", "clear", "--yes"),
+        ("cache", "verify", "--repair"),
+        ("cache", "trim", "--max-bytes", "1"),
+    ):
+        cli(*words)
+        assert {p.name for p in precious.iterdir()} == {"notes.txt", entry.name}, words
+    assert cli("cache", "verify").code == 0
+    assert [p.readlink() for p in path.parent.glob("aside-*")] == [precious]
 
 
 def test_a_cache_folder_that_cannot_be_trusted(cli: Cli, own_cache: Path) -> None:
