@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -43,9 +44,17 @@ _STEADY = 1.05
 
 
 class Winners:
-    """The entries of one state of the file."""
+    """The entries of one state of the file; a `foreign` one has none that can be read."""
 
-    def __init__(self, entries: Iterable[Entry], source: str = "", *, warned: bool = False) -> None:
+    def __init__(
+        self,
+        entries: Iterable[Entry],
+        source: str = "",
+        *,
+        warned: bool = False,
+        foreign: bool = False,
+    ) -> None:
+        self.foreign = foreign
         self.entries = tuple(entries)
         self._source = source
         self._warned = warned
@@ -146,15 +155,15 @@ def winners(path: Path) -> Winners:
 def _read(path: Path) -> Winners:
     try:
         text = read_file(path).decode()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # what is in the way is told by the cache
         return Winners(())
     except (OSError, ValueError) as error:
         log.warning("measured times in %s are ignored: %s", path, error)
-        return Winners(())
+        return Winners((), foreign=isinstance(error, ValueError))
     entries, trouble = read_entries(text)
     if trouble:
         log.warning("measured times in %s are skipped: %s", path, trouble)
-    return Winners(entries, str(path), warned=bool(trouble))
+    return Winners(entries, str(path), warned=bool(trouble), foreign=bool(trouble) and not entries)
 
 
 _watched = Watched(_read)
@@ -200,7 +209,10 @@ def remember(entries: Sequence[Entry], path: Path) -> None:
     try:
         make_private(path.parent)
         with key_lock(f"{path}.lock", _LOCK_S):
-            kept = [e for e in winners(path).entries if (e.place, e.engine_id) not in places]
+            known = winners(path)
+            if known.foreign:  # of a later version, or what somebody may want to look at
+                os.replace(path, f"{path}.old")
+            kept = [e for e in known.entries if (e.place, e.engine_id) not in places]
             write_file(path, written([*kept, *entries]).encode(), devices=False)
     except OSError as error:
         log.warning("measured times cannot be stored in %s: %s", path, error)

@@ -248,6 +248,13 @@ def test_damaged_files_are_skipped_with_one_warning(
     messages = [r.message for r in caplog.records]
     assert len(messages) == 1
     assert word in messages[0]
+    damaged = own_winners.read_bytes()
+    times = Entry.of(
+        choose(product().freeze(), "cpu"), (1.0, 2.0, 3.0), 9, estimated_us=0.0, model=0
+    )
+    remember([times])  # nothing is lost of a file that a later version may have written
+    assert own_winners.with_name(f"{own_winners.name}.old").read_bytes() == damaged
+    assert len(json.loads(own_winners.read_text())["entries"]) == 1
 
 
 def test_sound_entries_of_a_damaged_file_count(
