@@ -21,9 +21,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import yaml
 from hipdnn_iree.graph_api.errors import (
     ArtifactError,
+    BindError,
     FormatError,
     GraphError,
     NotPrecompiledError,
@@ -43,6 +45,7 @@ from hipdnn_iree.provider.artifacts.artifact import Artifact
 from hipdnn_iree.provider.artifacts.save import packed
 from hipdnn_iree.provider.cli.app import app
 from hipdnn_iree.provider.cli.exits import INTERNAL
+from hipdnn_iree.provider.cli.files import read_inputs
 from hipdnn_iree.provider.engines.foreign import probe
 from hipdnn_iree.provider.engines.foreign.probe_report import Found, Report, Trial
 from hipdnn_iree.provider.graph import Graph
@@ -488,6 +491,27 @@ def _judge_command(data: bytes) -> str:
         return _command([path if word == "FILE" else word for word in words])
 
 
+# ---------------------------------------------------------------------------- arrays
+
+
+@cache
+def _arrays() -> tuple[bytes, ...]:
+    found = []
+    for kind in ("float32", "float64"):
+        file = io.BytesIO()
+        np.savez(file, a=np.zeros((4, 8), kind), b=np.zeros((8, 4), kind))
+        found.append(file.getvalue())
+    return tuple(found)
+
+
+def _judge_arrays(data: bytes) -> str:
+    try:
+        read_inputs(str(_file("inputs.npz", data)), _graph())
+    except (BindError, FormatError) as error:
+        return f"arrays: {_said(error)}"
+    return "arrays: read"
+
+
 # ---------------------------------------------------------------------------- the table
 
 KINDS: dict[str, Kind] = {
@@ -499,6 +523,7 @@ KINDS: dict[str, Kind] = {
     "entry": Kind(_entries, partial(_either, _sealed), _judge_entry),
     "sizes": Kind(lambda: (b"=100\n20\n",), partial(_either, _journal), _judge_journal),
     "answer": Kind(_reports, partial(_either, _json), _judge_answer),
+    "arrays": Kind(_arrays, damaged, _judge_arrays),
     "command": Kind(_any, _damage_any, _judge_command),
 }
 
