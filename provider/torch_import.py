@@ -13,7 +13,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import lru_cache
 from operator import getitem
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from ..graph_api.mlir_text import results_of
 from ..graph_api.ops.custom_op import CustomOp, custom_node
 from ..graph_api.tensor import Tensor
 from ..graph_api.validate import resolve
+from .torch_meaning import Meaning, tensors_of
 
 if TYPE_CHECKING:
     from ..graph_api.graph import Graph
@@ -78,7 +79,7 @@ def aten(
     with _quiet():
         with _told("TORCH-03", label, "operands that torch takes, and tensors returned"):
             returned = call(*fakes)
-            values = _tensors(torch, returned)
+            values = tensors_of(torch, returned)
         with _told("TORCH-04", label, _IMPORTABLE):
             text = "" if overload in _decompositions() else _imported(torch, call, fakes, returned)
             if not text or "torch.operator" in text:
@@ -133,7 +134,7 @@ def torch_function(
 
     with _quiet(), _told("TORCH-04", label, _IMPORTABLE):
         text = _exported(torch, call, fakes)
-    count = len(_tensors(torch, seen[0]))
+    count = len(tensors_of(torch, seen[0]))
     code = (function, [fake.dtype for fake in fakes])
     results = _add(graph, text, f"torch.{called}", list(inputs), count, name, label, code)
     return results[0] if isinstance(seen[0], torch.Tensor) else results
@@ -254,14 +255,6 @@ def _fakes(torch: Any, graph: Graph, tensors: Sequence[Any], label: str) -> list
     return fakes
 
 
-def _tensors(torch: Any, returned: Any) -> list[Any]:
-    values = list(returned) if isinstance(returned, list | tuple) else [returned]
-    wrong = [type(v).__name__ for v in values if not isinstance(v, torch.Tensor)]
-    if wrong or not values:
-        raise TypeError(f"{', '.join(wrong) or 'nothing'} returned; tensors are wanted")
-    return values
-
-
 # ------------------------------------------------------------------------------- import
 
 
@@ -278,7 +271,7 @@ def _imported(torch: Any, call: _Call, fakes: Sequence[Any], returned: Any) -> s
     results = [node]
     if not isinstance(returned, torch.Tensor):
         results = [graph.call_function(getitem, (node, i)) for i in range(len(returned))]
-    for i, value in enumerate(_tensors(torch, returned)):
+    for i, value in enumerate(tensors_of(torch, returned)):
         results[i].meta["val"] = value
         if not value.dim():  # a hipDNN tensor has at least one dim
             one = graph.call_function(torch.ops.aten.unsqueeze.default, (results[i], 0))
@@ -295,7 +288,7 @@ def _exported(torch: Any, call: Callable[..., Any], fakes: Sequence[Any]) -> str
 
     class Module(torch.nn.Module):  # type: ignore[misc]
         def forward(self, *values: Any) -> Any:
-            returned = _tensors(torch, call(*values))
+            returned = tensors_of(torch, call(*values))
             return tuple(v if v.dim() else v.reshape(1) for v in returned)
 
     program = torch.export.export(Module(), tuple(fakes), strict=False)
@@ -341,28 +334,8 @@ def _add(
     if len(described) != count:
         got = text.partition("->")[2].partition("{")[0].strip()
         raise _error("TORCH-04", label, got, f"{count} tensors of types that hipDNN has")
-    op = CustomOp(
-        custom_op_id=f"hipdnn_iree.{what}", data=text.encode(), reference=partial(_evaluated, *code)
-    )
+    op = CustomOp(custom_op_id=f"hipdnn_iree.{what}", data=text.encode(), reference=Meaning(*code))
     return custom_node(graph, op, list(tensors), described, name=name)
-
-
-def _evaluated(call: Callable[..., Any], types: Sequence[Any], *arrays: Any) -> tuple[Any, ...]:
-    """Run torch code on arrays, floats in float64: the meaning of what was imported."""
-    import numpy as np
-
-    torch = load_torch()
-    values = [torch.from_numpy(np.ascontiguousarray(array)) for array in arrays]
-    values = [
-        value if dtype.is_floating_point else value.to(dtype)
-        for value, dtype in zip(values, types, strict=True)
-    ]
-    with torch.no_grad():
-        found = _tensors(torch, call(*values))
-    return tuple(
-        np.atleast_1d(v.to(torch.float64 if v.is_floating_point() else torch.int64).numpy())
-        for v in found
-    )
 
 
 # ------------------------------------------------------------------------------- errors

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import numpy as np
 
 from ...graph_api.errors import GraphError, Problem
@@ -31,7 +35,13 @@ def unsupported(op: CustomOp) -> str:
 
 def evaluate(op: CustomOp, inputs: Arrays, ctx: Context) -> Arrays:
     assert op.reference is not None
-    found = op.reference(*(inputs[f"inputs[{i}]"] for i in range(len(inputs))))
+    return _results(op, op.reference, inputs, ctx)
+
+
+def _results(
+    op: CustomOp, function: Callable[..., Any], inputs: Arrays, ctx: Context
+) -> dict[str, Array]:
+    found = function(*(inputs[f"inputs[{i}]"] for i in range(len(inputs))))
     arrays = [np.asarray(a) for a in (found if isinstance(found, tuple | list) else [found])]
     wanted = [spec.dims for spec in ctx.outputs.values()]
     if [a.shape for a in arrays] != wanted:
@@ -52,19 +62,23 @@ def evaluate(op: CustomOp, inputs: Arrays, ctx: Context) -> Arrays:
 def bound(op: CustomOp, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Context) -> Arrays:
     """Return how far results move when every input is off by its error and one rounding.
 
-    The steps of the code are not known here.  Code that is backward stable is as good as exact
-    code on inputs that are rounded a little differently, so the function itself shows how much
-    that may be: the largest change of some disturbances, at least their mean, with a margin.
+    Torch code is run with the error of each of its ops (``rounded``).  Of other code the steps
+    are not known.  If it is backward stable it is as good as exact code on inputs that are rounded
+    a little differently, so the function itself shows how much that may be.  Either way it is the
+    largest change of some disturbances, at least their mean, with a margin.
     """
     specs = [*ctx.inputs.values(), *ctx.outputs.values()]
     unit = max((unit_roundoff(s.data_type) for s in specs if s.data_type.is_float), default=0.0)
     if not unit and not any(error.any() for error in errors.values()):
         return {port: np.zeros(a.shape) for port, a in outputs.items()}
     rng = np.random.default_rng(1)
+    rounded = getattr(op.reference, "rounded", None)
+    function = partial(rounded, rng, unit) if rounded else op.reference
+    assert function is not None
     moved = {port: np.zeros(a.shape) for port, a in outputs.items()}
     for _ in range(_TRIALS):
         other = {port: _disturbed(rng, a, errors[port], unit) for port, a in inputs.items()}
-        for port, a in evaluate(op, other, ctx).items():
+        for port, a in _results(op, function, other, ctx).items():
             moved[port] = np.fmax(moved[port], np.abs(a - outputs[port]))
     return {
         port: _MARGIN * (np.fmax(change, _mean(change)) + unit * np.abs(outputs[port]))

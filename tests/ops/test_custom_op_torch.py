@@ -349,3 +349,41 @@ def test_torch_says_what_it_means() -> None:
     assert verify.compare(frozen, outputs, wanted).ok
     with pytest.raises(NotSupportedError, match="REF-01"):
         expect(Graph.from_json(graph.to_json()).freeze(), inputs)
+
+
+@needs_torch
+@pytest.mark.parametrize("name", ["mm", "addmm", "bmm", "linear", "conv", "module", "sum"])
+def test_sums_are_within_the_error_bound(name: str) -> None:
+    """The bound covers sums in any order, and code that brings weights of its own."""
+    torch.manual_seed(0)
+    layer = torch.nn.Sequential(torch.nn.Linear(300, 40), torch.nn.ReLU(), torch.nn.Linear(40, 7))
+    graph = Graph(io_data_type="float", compute_data_type="float")
+    a, b, c = (graph.tensor(dims=dims) for dims in ((5, 300), (300, 7), (7,)))
+    if name == "mm":
+        y = graph.aten("aten.mm", a, b)
+    elif name == "addmm":
+        y = graph.aten("aten.addmm", c, a, b)
+    elif name == "bmm":
+        y = graph.torch_function(lambda x, w: torch.bmm(x[None], w[None]), a, b)
+    elif name == "linear":
+        y = graph.torch_function(lambda x, w: torch.nn.functional.linear(x, w.t()), a, b)
+    elif name == "conv":
+        y = graph.torch_function(
+            lambda x, w: torch.conv1d(x[None], w.t().reshape(7, 5, 60), padding=3), a, b
+        )
+    elif name == "module":
+        y = graph.torch_function(layer, a)
+    else:
+        y = graph.aten("aten.sum.dim_IntList", graph.mul(a, 1e3), [1])
+    graph.output(y)
+    frozen = graph.freeze()
+    plan = graph.build("cpu")
+    for seed in range(10):
+        inputs = verify.random_inputs(frozen, seed=seed)
+        outputs = verify.poisoned_outputs(frozen)
+        plan.execute({**inputs, **outputs})
+        report = verify.compare(frozen, outputs, expect(frozen, inputs))
+        assert report.ok, f"seed {seed}: {report}"
+        # A bound that is far too wide would show nothing.
+        wrong = {uid: value * np.float32(1.001) for uid, value in outputs.items()}
+        assert not verify.compare(frozen, wrong, expect(frozen, inputs)).ok
