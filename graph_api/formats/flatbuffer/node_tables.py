@@ -1,11 +1,17 @@
-"""hipDNN's tables of the operations, made of the fields that the ops list."""
+"""hipDNN's tables of the operations, made of the fields that the ops list.
+
+Importing an op and making its table takes more than a millisecond, so that is done for those that
+are asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
+from typing import Generic, TypeVar
 
-from ...ops import OPS
+from ...ops import NAMES_BY_CODE, OPS
 from ...ops.base import Op
 from ...ops.fields import Absent, Field, Kind
 from . import schema_types as s
@@ -14,12 +20,9 @@ from .schema_types import Slot, Table
 __all__ = ["NODE_TABLES", "OPS_BY_CODE", "held"]
 
 
-_HELD = {op: tuple(f for f in op.FIELDS if f.assumed is None) for op in OPS.values()}
-
-
 def held(op: type[Op]) -> tuple[Field, ...]:
     """Return the fields that have a slot, in order of their slots, which have no gaps."""
-    return _HELD[op]
+    return tuple(f for f in op.FIELDS if f.assumed is None)
 
 
 def _tensor(field: Field) -> Slot:
@@ -57,15 +60,39 @@ _COSTS = (s.string("umd_flops", note=True), s.string("umd_bytes", note=True))
 """What some tables end in since hipDNN's newest schema: texts that are read and left at that."""
 
 
-def _table(op: type[Op]) -> Table:
+@cache
+def _table(code: int) -> Table:
+    op = OPS_BY_CODE[code]
     slots = [_SLOTS[field.kind](field) for field in held(op)]
     return Table(op.TYPE_NAME, *slots, *(_COSTS if op.COSTS else ()))
 
 
-OPS_BY_CODE: dict[int, type[Op]] = {
-    op.WIRE_CODE: op for op in OPS.values() if op.WIRE_CODE is not None
-}
-"""By code in hipDNN's union of node attributes."""
+T = TypeVar("T")
 
-NODE_TABLES: dict[int, Table] = {code: _table(op) for code, op in OPS_BY_CODE.items()}
-"""Table of the attributes, by the same code."""
+
+class _ByCode(Mapping[int, T], Generic[T]):
+    """Something for each code in hipDNN's union of node attributes, made when it is asked for."""
+
+    def __init__(self, make: Callable[[int], T]) -> None:
+        self._make = make
+
+    def __getitem__(self, code: int) -> T:
+        if code not in NAMES_BY_CODE:
+            raise KeyError(code)
+        return self._make(code)
+
+    def __contains__(self, code: object) -> bool:
+        return code in NAMES_BY_CODE
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(NAMES_BY_CODE)
+
+    def __len__(self) -> int:
+        return len(NAMES_BY_CODE)
+
+
+OPS_BY_CODE: Mapping[int, type[Op]] = _ByCode(lambda code: OPS[NAMES_BY_CODE[code]])
+"""The op of each code."""
+
+NODE_TABLES: Mapping[int, Table] = _ByCode(_table)
+"""Table of the attributes of each code."""
