@@ -21,7 +21,7 @@ def _declines(context: NodeContext) -> Iterator[Problem]:
         yield from resize_declines(context, "dx", "dy")
         return
     dims = zip(op.window, op.stride, context.dims("dy")[2:], strict=True)
-    over = prod(min(-(-w // s), n) for w, s, n in dims)
+    over = prod(1 if n == 1 else -(-w // s) for w, s, n in dims)
     if over > MOST_TERMS:
         wanted = f"at most {MOST_TERMS} windows over an element"
         yield problem(context.node, "IREE-POOL-02", "window", f"{over} of them", wanted)

@@ -253,6 +253,15 @@ def product(row: int, *, then: str = "") -> Callable[[Graph], None]:
     return build
 
 
+def batch_of_matmuls(after: str) -> Callable[[Graph], None]:
+    def build(graph: Graph) -> None:
+        x, w = graph.tensor(dims=(2, 16, 5, 8)), graph.tensor(dims=(1, 16, 1, 1))
+        made = graph.conv_fprop(x, w) if after == "conv_fprop" else graph.tensor(dims=(2, 1, 5, 8))
+        graph.matmul(graph.reshape(made, dim=(2, 5, 8)), graph.tensor(dims=(2, 8, 7))).set_output()
+
+    return build
+
+
 Build = Callable[[Graph], None]
 # Of those that are planned: target, a graph that is struck, one beside it.
 PLANNED: dict[str, tuple[Target, Build, Build]] = {
@@ -277,6 +286,7 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-068": (GFX942, concatenated(True), concatenated(False)),
     "W-073": (GFX950, heads(True), heads(False)),
     "W-077": (GFX942, norm_gradient(100), norm_gradient(128)),
+    "W-098": (CPU, batch_of_matmuls("conv_fprop"), batch_of_matmuls("")),
     "W-097": (CPU, product(1024, then="relu"), product(1000)),
 }
 

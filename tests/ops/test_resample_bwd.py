@@ -160,6 +160,24 @@ def test_faults_show(fault: str) -> None:
     assert not report.ok
 
 
+@pytest.mark.parametrize(
+    ("dy", "dx", "options"),
+    [
+        ((2, 1, 7, 2), (2, 1, 7, 4), {"window": (1, 3)}),
+        ((2, 1, 2, 3), (2, 1, 6, 9), {"window": (5, 7)}),
+        ((2, 1, 2, 2), (2, 1, 6, 6), {"window": (4, 5), "stride": (2, 1)}),
+        ((2, 1, 3, 2), (2, 1, 4, 4), {"window": (2, 3), "resample_mode": "maxpool"}),
+    ],
+)
+def test_windows_that_reach_over_more_positions_than_there_are(
+    dy: tuple[int, ...], dx: tuple[int, ...], options: dict[str, Any], check: Any
+) -> None:
+    """Fewer windows than ⌈w / s⌉ in a dim: those that start furthest before were left out."""
+    index = dy if "resample_mode" in options else None
+    zero = {"stride": 1, "pre_padding": 0, "post_padding": 0}
+    check(gradient(dy, dx, index=index, **{**zero, **options}).freeze())
+
+
 def test_many_windows_over_an_element_are_declined() -> None:
     frozen = gradient(
         (1, 1, 9, 9), (1, 1, 24, 24), window=16, stride=1, pre_padding=0, post_padding=0

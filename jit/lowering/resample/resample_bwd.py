@@ -50,8 +50,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
 
 
 def windows_over(a: Axis) -> int:
-    """Return how many windows cover a position, at most."""
-    return min(-(-a.window // a.stride), a.count)
+    """Return how many windows may cover a position; a single one is the same for all."""
+    return 1 if a.count == 1 else -(-a.window // a.stride)
 
 
 def _repeated(b: Builder, x: Value, spatial: Sequence[Axis]) -> Value:
