@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..graph_api.errors import CompileError
 from ..graph_api.frozen import FrozenGraph
+from . import bindings
 from .code_plan import plan_code
 from .compiler.client import default_compiler
 from .compiler.diagnostics import clean, find_node
@@ -29,12 +30,10 @@ def in_dialect(graph: FrozenGraph, target: Target, dialect: str, options: BuildO
     CompileError
         If torch-mlir has no form for an op in the dialect, or breaks down, with the node.
     """
-    from .lowering.module import lower_graph
-
     compiler = default_compiler(options.workers)
     compiler.start()
     plan = plan_code(graph, target, options.code.strategies)
-    text = lower_graph(graph, target, plan, compiler)
+    text = bindings.lower_graph(graph, target, plan, compiler)
     nodes = {f"n{k}": node.label for k, node in enumerate(graph.nodes)}
     return converted(text, dialect, options.workers, label=graph.name or "the graph", nodes=nodes)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..graph_api.dynamic import other_examples
 from ..graph_api.errors import CompileError, SettingError
 from ..graph_api.frozen import FrozenGraph
+from . import bindings
 from .cache import CacheKey
 from .code_plan import CodePlan, plan_code
 from .compiler.flags import target_flags
@@ -138,10 +139,8 @@ def _graph_file(graph: FrozenGraph) -> bytes:
 
 
 def _torch(job: Job) -> str:
-    from .lowering.module import lower_graph
-
     graph: FrozenGraph = job.made["graph"]
-    text = lower_graph(graph, job.target, job.plan, job.compiler())
+    text = bindings.lower_graph(graph, job.target, job.plan, job.compiler())
     if graph.symbols:
         _must_not_depend(graph, job.target, job.options.code, text)
     return text
@@ -188,10 +187,8 @@ def _must_not_depend(
 
     No number that was made from an example can be in it then, whatever a lowering calculates.
     """
-    from .lowering.module import lower_graph
-
     for other in other_examples(graph):
-        if lower_graph(other, target, plan_of(other, target, options)) != text:
+        if bindings.lower_graph(other, target, plan_of(other, target, options)) != text:
             names = ", ".join(dim.name for dim in graph.symbols)
             raise CompileError(
                 f"the code of graph {graph.name!r} depends on the sizes of its dynamic dims "

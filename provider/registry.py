@@ -14,6 +14,7 @@ from importlib import import_module
 from types import MappingProxyType
 
 from ..graph_api.errors import SettingError
+from ..jit.bindings import load
 from ..jit.settings_table import Settings
 from .engine import Engine
 from .engine_ids import as_id
@@ -112,7 +113,7 @@ def own_engines(settings: Settings) -> Mapping[str, Entry]:
 
 
 def _imported(module: str, cls: str, settings: Settings) -> Engine:
-    made: Engine = getattr(import_module(f".{module}", __package__), cls)(settings)
+    made: Engine = getattr(load(f"{__package__}.{module}"), cls)(settings)
     return made
 
 

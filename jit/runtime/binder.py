@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 from ...graph_api.errors import DeviceError
+from ..exit_guard import native
 from .arrays import ALIGNMENT
 from .bound_plan import BoundPlan, Call, Parts
 from .buffer_set import Argument
@@ -62,6 +63,7 @@ class Binder(NamedTuple):
         """Where the code runs."""
         return self.module.device
 
+    @native
     def bind(self, memory: Memory, readers: Readers, owners: Sequence[object] = ()) -> BoundPlan:
         """Return the plan for buffers that were checked; it keeps ``owners``."""
         copied = self._copied(memory)

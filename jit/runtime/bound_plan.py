@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
+from weakref import WeakSet
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import ArtifactError, BindError, DeviceError, HipdnnIreeError
+from ..exit_guard import at_end, ended, refuse
 from .device import Device, reason
 from .device_memory import Step, end_of_queue
 from .loaded_module import LoadedModule
-from .pending import Pending, Point, collect
+from .pending import Pending, Point, collect, reached, waits
 from .scalars import ArgumentList, Reader, built
 from .workspaces import External, Lease, Workspace
 
@@ -43,26 +47,48 @@ class InFlight:
         Number of submitted runs whose end has not been observed.
     """
 
-    __slots__ = ("lock", "runs", "tail", "workspace")
+    __slots__ = ("__weakref__", "lock", "runs", "tail", "workspace")
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.tail: Point | None = None
         self.workspace: Workspace | None = None
         self.runs = 0
+        _alive.add(self)
+        if ended():  # the end may not have seen it
+            self.tail = _NO_MORE
 
     def wait(self) -> None:
         """Wait for the last submitted run; its `Pending` reports its error."""
         tail, self.tail = self.tail, None
         if tail is not None:
-            try:
-                tail[0].wait(tail[1])
-            except Exception:
-                return
+            if tail is _NO_MORE:
+                self.tail = tail
+                refuse()
+            with suppress(Exception):
+                reached(tail)
+
+    def end(self, deadline: float) -> bool:
+        """Wait for all runs, and refuse those that come; return whether all have ended in time."""
+        left = max(deadline - time.monotonic(), 0.0)
+        held = self.lock.acquire(timeout=left)  # no call is in IREE then
+        ended = held
+        try:
+            if self.tail is not None:
+                ended = reached(self.tail, max(deadline - time.monotonic(), 0.0)) and held
+        except Exception:
+            ended = held  # it failed, which its own Pending reports
+        finally:
+            self.tail = _NO_MORE
+            if held:
+                self.lock.release()
+        return ended
 
     def last(self) -> Point | None:
         """Return when the last submitted run is done, or None if it is done already."""
         tail = self.tail
+        if tail is _NO_MORE:
+            refuse()
         if tail is not None:
             try:
                 running = tail[0].query() < tail[1]
@@ -73,6 +99,25 @@ class InFlight:
             if self.tail is tail:
                 self.tail = None
         return None
+
+
+# Takes the place of the last run when Python ends, so that asking for it costs a call nothing.
+_NO_MORE: Point = (None, 0)
+_alive: WeakSet[InFlight] = WeakSet()
+
+
+@at_end
+def _end(deadline: float) -> bool:
+    alive: tuple[InFlight, ...] = ()
+    for _ in range(1000):
+        with suppress(RuntimeError):  # a thread has just added one
+            alive = tuple(_alive)
+            break
+    done = [in_flight.end(deadline) for in_flight in alive]  # of each, whatever the others say
+    return all(done)
+
+
+os.register_at_fork(after_in_child=_alive.clear)  # of threads and a device that it has not got
 
 
 @dataclass(kw_only=True, slots=True)
@@ -326,6 +371,11 @@ def run_chain(device: Device, runs: Iterable[tuple[BoundPlan, Values]]) -> None:
 
     Executions that use the pool of the device share one workspace.
     """
+    with waits:
+        _run_chain(device, runs)
+
+
+def _run_chain(device: Device, runs: Iterable[tuple[BoundPlan, Values]]) -> None:
     done, count = device.hal.create_semaphore(0), 0
     workspaces: dict[object, tuple[Lease | External, Workspace]] = {}
     try:

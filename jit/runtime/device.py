@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...graph_api.errors import DeviceError, SettingError
+from ..bindings import load
+from ..exit_guard import at_end, native
 from .streams import synchronize
 
 __all__ = ["DRIVERS", "Device", "Driver", "reason"]
@@ -289,6 +291,11 @@ _process = _Process()
 def _after_fork() -> None:
     """In a forked child, never free the parent's devices: that would wait for their threads."""
     _process.lock, _process.opening = threading.Lock(), threading.Lock()
+    _keep()
+
+
+def _keep() -> None:
+    """Never free the devices that are open."""
     if not _process.started:
         return
     from iree.runtime import _binding
@@ -299,6 +306,13 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+@at_end
+def _end(deadline: float) -> bool:
+    # What uses a device is freed in any order, and some of it by threads that go on.
+    _keep()
+    return True
 
 
 def _decide_workers(workers: int | None) -> None:
@@ -313,10 +327,10 @@ def _decide_workers(workers: int | None) -> None:
         )
 
 
+@native
 def _create(driver: str, device_id: int, stream: int | None) -> Any:
     """Create the HAL device; the caller holds the lock."""
-    import iree.runtime as rt
-
+    rt = load("iree.runtime")
     traits = DRIVERS[driver]
     flags = list(traits.flags)
     if driver == "local-task" and _process.workers is not None:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...graph_api.errors import ArtifactError, DeviceError
+from .. import bindings
+from ..exit_guard import native
 from ..signature import ArgSpec
 from .cpu import missing_features
 from .device import Device, reason
@@ -59,6 +61,7 @@ class LoadedModule:
         self.main_async = main_async
         self.workspace_bytes = workspace_bytes
 
+    @native
     def measure(self, args: Sequence[ArgSpec]) -> int:
         """Return the bytes of workspace that a call with arguments of these shapes needs.
 
@@ -96,6 +99,7 @@ class LoadedModule:
         return int(results.get_variant(0))
 
     @classmethod
+    @native
     def load(
         cls,
         device: Device,
@@ -129,8 +133,7 @@ class LoadedModule:
         DeviceError
             If the code is for another type of device, or for a CPU with more features.
         """
-        import iree.runtime as rt
-
+        rt = bindings.load("iree.runtime")
         device.check()
         verify(vmfb, sha256)
         lacking = missing_features(vmfb) if device.on_host else ()
@@ -200,8 +203,7 @@ def transient_bytes(vmfb: bytes | memoryview) -> int:
     ArtifactError
         If the bytes are damaged, or were compiled without ``--iree-torch-externalize-transients``.
     """
-    import iree.runtime as rt
-
+    rt = bindings.load("iree.runtime")
     verify(vmfb)
     return _transients(rt.VmModule.copy_buffer(rt.VmInstance(), vmfb))
 

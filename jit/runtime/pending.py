@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any
 
 from ...graph_api.errors import DeviceError
+from ..exit_guard import Sections, at_end
 from .device import Device, reason
 
-__all__ = ["Pending", "Point", "collect"]
+__all__ = ["Pending", "Point", "collect", "reached", "waits"]
 
 Point = tuple[Any, int]
 """A HAL semaphore and the value that it reaches when the work is done."""
@@ -87,12 +88,10 @@ class Pending:
         """
         point = self._where()
         if point is not None:
-            semaphore, value = point
             try:
-                if timeout_s is None:
-                    semaphore.wait(value)
-                elif not semaphore.wait(value, timeout=max(int(timeout_s * 1e9), 0)):
-                    return False
+                with waits:
+                    if not reached(point, timeout_s):
+                        return False
             except Exception as error:
                 self._end(DeviceError(f"{self._device!r} failed: {reason(error)}"))
             else:
@@ -154,6 +153,19 @@ class Pending:
         return "Pending(done)" if self._point is None and self._mark is None else "Pending()"
 
 
+waits = Sections()
+"""Where threads wait for executions, without Python's lock."""
+
+
+def reached(point: Point, timeout_s: float | None = None) -> bool:
+    """Wait for a point, and return whether it was reached in time."""
+    semaphore, value = point
+    if timeout_s is None:
+        semaphore.wait(value)
+        return True
+    return bool(semaphore.wait(value, timeout=max(int(timeout_s * 1e9), 0)))
+
+
 _dropped: deque[Pending] = deque()
 """Dropped executions that may not have ended; the process keeps their memory until they do."""
 
@@ -169,14 +181,9 @@ def collect() -> None:
             _dropped.append(pending)  # a forked child must not free what its parent uses
 
 
-def _drain() -> None:
-    """At the end of the process, wait: memory must outlive the execution that uses it."""
-    for _ in range(len(_dropped)):
-        pending = _dropped.popleft()
-        if pending._device is not None and pending._device.pid == os.getpid():
-            pending.wait(quiet=True)
-        else:
-            _dropped.append(pending)
-
-
-atexit.register(_drain)
+@at_end
+def _drain(deadline: float) -> bool:
+    """Wait for dropped executions: their memory must outlive them."""
+    mine = [p for p in _dropped if p._device is not None and p._device.pid == os.getpid()]
+    done = [p.wait(max(deadline - time.monotonic(), 0.0), quiet=True) for p in mine]
+    return all(done) and waits.empty(deadline)

@@ -153,15 +153,15 @@ def _text(graph: Graph, kind: str, target: Target) -> str:
 
         choose(frozen, target, settings(), engine_name="iree")
         with working("lowering"):
+            from ...jit import bindings
             from ...jit.code_plan import plan_code
             from ...jit.compiler.client import default_compiler
-            from ...jit.lowering.module import lower_graph
             from ...jit.options import BuildOptions
 
             options = BuildOptions.of(settings())
             compiler = default_compiler(options.workers)
             plan = plan_code(frozen, target, options.code.strategies)
-            return lower_graph(frozen, target, plan, compiler)
+            return bindings.lower_graph(frozen, target, plan, compiler)
     if kind in DIALECTS:
         from ...jit.dialects import in_dialect
         from ...jit.options import BuildOptions

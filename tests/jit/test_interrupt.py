@@ -1,0 +1,80 @@
+"""Ctrl-C while torch-mlir or IREE is loaded for the first time: it comes afterwards, once."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hipdnn_iree.jit.bindings import shielded
+
+PROGRAM = """
+import signal, sys
+from hipdnn_iree import Graph
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            sys.meta_path.remove(self)
+            signal.raise_signal(signal.SIGINT)
+
+def run():
+    graph = Graph(io_data_type="float", compute_data_type="float")
+    x = graph.tensor(dims=(4,), name="x")
+    graph.relu(x).set_output().set_name("y")
+    plan = graph.build("cpu")
+    import numpy as np
+    return plan.run({"x": np.ones(4, np.float32)})["y"].tolist()
+
+sys.meta_path.insert(0, Interrupts())
+try:
+    run()
+except KeyboardInterrupt:
+    print("interrupted")
+print(run())
+"""
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "numpy",
+        "numpy.linalg",
+        "ml_dtypes",
+        "torch_mlir",
+        "torch_mlir._mlir_libs._mlir",
+        "torch_mlir.ir",
+        "torch_mlir.dialects._ods_common",
+        "torch_mlir.dialects.torch",
+        "torch_mlir.dialects._torch_ops_gen",
+        "torch_mlir.dialects._func_ops_gen",
+        "iree.runtime",
+        "iree.runtime._binding",
+        "iree.runtime.system_api",
+    ],
+)
+def test_interrupted_import(module: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, module],
+        env={"HIPDNN_IREE_CACHE_DIR": str(tmp_path), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "interrupted\n[1.0, 1.0, 1.0, 1.0]\n", done.stderr
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_signals_come_after_the_block_and_handlers_are_put_back() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    reached = []
+    with pytest.raises(KeyboardInterrupt), shielded():
+        reached += [signal.raise_signal(signal.SIGINT)]
+    assert reached
+    assert signal.getsignal(signal.SIGINT) is before
+    with pytest.raises(ValueError, match="its own"), shielded():
+        raise ValueError("its own")
+    assert signal.getsignal(signal.SIGINT) is before

@@ -1,0 +1,184 @@
+"""Programs that end while something goes on in them: no signal, no hang, whatever it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tools.soak.attack import Budget, Result
+
+__all__ = ["leave", "replay", "run"]
+
+_HANGS_S = 120.0
+_BEGIN = """
+import sys, threading, time
+
+def daemon(call):
+    threading.Thread(target=call, daemon=True).start()
+
+def forever(call):
+    def loop():
+        while True:
+            call()
+    daemon(loop)
+"""
+_PLAN = """
+import numpy as np
+from hipdnn_iree import Graph
+
+def memory(n):
+    raw = np.zeros(n * n + 16, np.float32)
+    start = -raw.ctypes.data % 64 // 4
+    return raw[start:start + n * n].reshape(n, n)
+
+def chain(n, length):
+    graph = Graph(io_data_type="float", compute_data_type="float")
+    x = y = graph.tensor(dims=(n, n), name="x")
+    for _ in range(length):
+        y = graph.matmul(y, x)
+    y.set_output().set_name("y")
+    return graph.build("cpu")
+
+n, length = {size}
+plan = chain(n, length)
+sets = [dict(x=memory(n), y=memory(n)) for _ in range(4)]
+"""
+_SMALL, _LARGE = _PLAN.replace("{size}", "256, 3"), _PLAN.replace("{size}", "1024, 20")
+_NEW = """
+from random import randrange
+from hipdnn_iree import Graph
+def new():
+    graph = Graph(io_data_type="float", compute_data_type="float")
+    x = graph.tensor(dims=(randrange(1, 10**6), 3))
+    graph.relu(graph.add(x, x)).set_output()
+    return graph
+"""
+
+PHASES: dict[str, tuple[str, float]] = {
+    "import": ("import hipdnn_iree", 0.3),
+    "import in a thread": ("def load():\n    import hipdnn_iree, numpy\ndaemon(load)", 0.3),
+    "first compile in a thread": (_NEW + "daemon(lambda: new().build('cpu'))", 2.0),
+    "compiles in a thread": (_NEW + "new().build('cpu')\nforever(lambda: new().build('cpu'))", 0.5),
+    "compiles in threads": (_NEW + "for _ in range(3): forever(lambda: new().build('cpu'))", 2.5),
+    "many graphs at once": (
+        _NEW + "from hipdnn_iree import precompile\n"
+        "daemon(lambda: precompile([(new(), 'cpu') for _ in range(20)], jobs=2))",
+        3.0,
+    ),
+    "pending held": (_LARGE + "held = plan.execute_async(sets[0])", 0.1),
+    "pending dropped": (_LARGE + "plan.execute_async(sets[0])", 0.1),
+    "pending of a bound plan": (_LARGE + "held = plan.bind(sets[0]).submit()", 0.1),
+    "pending, several": (_LARGE + "held = [plan.execute_async(s) for s in sets]", 0.1),
+    "pending, and memory that is freed": (_LARGE + "plan.execute_async(sets.pop())", 0.1),
+    "waited for in a thread": (_LARGE + "daemon(plan.execute_async(sets[0]).wait)", 0.1),
+    "asked in a thread": (
+        _SMALL + "held = plan.execute_async(sets[0])\nforever(lambda: held.done)",
+        0.1,
+    ),
+    "awaited": (
+        _LARGE + "import asyncio\nasync def main():\n"
+        "    asyncio.ensure_future(plan.execute_async(sets[0])._awaited())\n"
+        "    await asyncio.sleep(0.01)\nasyncio.run(main())",
+        0.1,
+    ),
+    "executes in a thread": (_SMALL + "forever(lambda: plan.execute(sets[0]))", 0.1),
+    "executes in threads": (
+        _SMALL + "for s in sets: forever(lambda s=s: plan.execute(s))",
+        0.1,
+    ),
+    "executes for long in a thread": (_LARGE + "daemon(lambda: plan.execute(sets[0]))", 0.2),
+    "bound plan in a thread": (_SMALL + "forever(plan.bind(sets[0]))", 0.1),
+    "staged in a thread": (_SMALL + "forever(lambda: plan.run({'x': np.ones((n, n), 'f')}))", 0.1),
+    "binds in a thread": (_SMALL + "forever(lambda: plan.bind(sets[0])())", 0.1),
+    "submits in a thread": (_SMALL + "forever(lambda: plan.execute_async(sets[0]))", 0.1),
+    "submits and waits in threads": (
+        _SMALL + "for s in sets: forever(lambda s=s: plan.execute_async(s).wait())",
+        0.1,
+    ),
+    "sets of buffers in a thread": (_SMALL + "forever(lambda: plan.execute_many(sets))", 0.1),
+    "futures": (
+        _SMALL + "from concurrent.futures import ThreadPoolExecutor\n"
+        "pool = ThreadPoolExecutor(2)\nfor _ in range(20): pool.submit(plan.execute, sets[0])",
+        0.1,
+    ),
+    "executes when it ends": (
+        "import atexit\natexit.register(lambda: plan.execute(sets[0]))\n"
+        + _SMALL
+        + "atexit.register(lambda: plan.execute(sets[0]))\nheld = plan.execute_async(sets[1])",
+        0.1,
+    ),
+    "in circles": (
+        _LARGE + "class A: pass\na, b = A(), A()\na.b, b.a = b, a\n"
+        "a.held, b.plan = plan.execute_async(sets[0]), plan.bind(sets[1])\nb.plan()",
+        0.1,
+    ),
+}
+"""What goes on, by name: the program, and how long after that it ends at the latest."""
+
+_ENDS = {
+    "falls off its end": "",
+    "exits": "sys.exit(0)",
+    "exits in a function": "def f():\n    local = dict(globals())\n    sys.exit(0)\nf()",
+}
+_DRIVERS = ("local-task", "local-sync")
+
+
+def run(budget: Budget, seed: int) -> Result:
+    """Let programs end until the time is over."""
+    rng, found = Random(seed), Result()
+    for _ in budget.rounds(found):
+        case = draw(rng)
+        budget.box.put(json.dumps(case).encode())
+        leave(found, budget.scratch, case)
+    return found
+
+
+def replay(budget: Budget, case: bytes) -> Result:
+    """Let one program end at about the same moment."""
+    found = Result()
+    leave(found, budget.scratch, json.loads(case))
+    return found
+
+
+def draw(rng: Random, phase: str = "") -> dict[str, Any]:
+    """Return what goes on, and when and how the program ends."""
+    phase = phase or rng.choice(list(PHASES))
+    delay = rng.random() * PHASES[phase][1]
+    end = rng.choice(list(_ENDS))
+    return {"phase": phase, "delay": delay, "end": end, "driver": rng.choice(_DRIVERS)}
+
+
+def leave(found: Result, scratch: Path, case: dict[str, Any]) -> None:
+    """Run one program and look how it ends."""
+    program = f"{_BEGIN}\n{PHASES[case['phase']][0]}\ntime.sleep({case['delay']})\n"
+    environment = {
+        **os.environ,
+        "HIPDNN_IREE_CACHE_DIR": str(scratch / "cache"),
+        "HIPDNN_IREE_REPRODUCERS_KEEP": "0",
+        "HIPDNN_IREE_RUNTIME_DRIVER": case["driver"],
+        "PYTHONFAULTHANDLER": "1",
+    }
+    data = json.dumps(case).encode()
+    found.counts["exits"] += 1
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program + _ENDS[case["end"]]],
+            env=environment,
+            capture_output=True,
+            timeout=_HANGS_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as hang:
+        said = (hang.stderr or b"").decode(errors="replace")
+        found.fail(f"hangs: {case['phase']}", data, said)
+        return
+    said = done.stderr.decode(errors="replace")
+    if done.returncode:
+        found.fail(f"status {done.returncode}: {case['phase']}", data, said)
+    elif any(word in said for word in ("Fatal", "terminate called", "leaked")):
+        found.fail(f"complains: {case['phase']}", data, said)
