@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from itertools import product
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from hipdnn_iree.jit import support
 from hipdnn_iree.jit.code_plan import plan_code
 from hipdnn_iree.jit.emit import builder
 from hipdnn_iree.jit.lowering import module
+from hipdnn_iree.jit.lowering.resample.resample_bwd import _all_valid, windows_over
+from hipdnn_iree.jit.lowering.resample.windows import Axis
 from hipdnn_iree.jit.target import Target
 
 CPU, GPU = Target.parse("cpu"), Target.parse("gfx942")
@@ -37,6 +40,30 @@ def test_experts_beyond_number_are_declined_or_blocked(
     assert not list(support.problems(graph, CPU))
     with ends():
         assert len(module.lower_graph(graph, CPU)) < 1_000_000
+
+
+def test_gradients_of_pooling_do_not_look_at_each_position() -> None:
+    for before, n, window, stride, count in product(
+        range(3), range(1, 8), range(1, 5), range(1, 4), range(1, 5)
+    ):
+        a = Axis(0, n, window, stride, before, count)
+        for steps in range(windows_over(a)):
+            at = [(i, 0 if count == 1 else (i + before) // stride - steps) for i in range(n)]
+            wanted = all(0 <= o < count and 0 <= i + before - o * stride < window for i, o in at)
+            assert _all_valid(a, steps) == wanted, (a, steps)
+
+
+def test_a_gradient_of_pooling_a_huge_dim(
+    ends: Callable[[], AbstractContextManager[None]],
+) -> None:
+    g = Graph(io_data_type="float")
+    dy = g.tensor(dims=(1, 1, 1))
+    n = 2**40
+    g.resample_bwd(
+        dy, dx_dims=(1, 1, n), window=n, stride=n, resample_mode="avgpool_include_padding"
+    ).set_output()
+    with ends():
+        assert "si32" not in module.lower_graph(g.freeze(), CPU)
 
 
 def test_a_table_of_slopes_is_bounded() -> None:

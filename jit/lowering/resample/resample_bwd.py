@@ -85,7 +85,9 @@ def _term(
 ) -> Value:
     """Return what the windows ``back`` before the last covering one give to each position."""
     seen, conditions = dict(given), []
-    numbers = Positions(b, len(spatial) + 2, DataType.INT32)
+    wide = max(a.n + a.before + a.window for a in spatial) >= 2**31
+    kind = DataType.INT64 if wide else DataType.INT32
+    numbers = Positions(b, len(spatial) + 2, kind)
     for a, steps in zip(spatial, back, strict=True):
         start = (windows_over(a) - 1 - steps) * a.stride
         seen = {port: b.slice(v, a.dim, start, start + a.n) for port, v in seen.items()}
@@ -103,8 +105,12 @@ def _term(
 
 def _all_valid(a: Axis, steps: int) -> bool:
     """Whether the window ``steps`` before the last one covers every position."""
-    windows = ((i, 0 if a.count == 1 else (i + a.before) // a.stride - steps) for i in range(a.n))
-    return all(0 <= o < a.count and 0 <= i + a.before - o * a.stride < a.window for i, o in windows)
+    first, last = a.before, a.before + a.n - 1
+    if a.count == 1:
+        return last < a.window
+    low, high = first // a.stride, last // a.stride
+    rest = last % a.stride if low == high else a.stride - 1  # the farthest from its window's start
+    return low >= steps and high - steps < a.count and rest + steps * a.stride < a.window
 
 
 def _valid(b: Builder, numbers: Positions, a: Axis, steps: int) -> Value:
