@@ -85,8 +85,8 @@ def _term(
 ) -> Value:
     """Return what the windows ``back`` before the last covering one give to each position."""
     seen, conditions = dict(given), []
-    wide = max(a.n + a.before + a.window for a in spatial) >= 2**31
-    kind = DataType.INT64 if wide else DataType.INT32
+    farthest = max(a.n + a.before + a.window for a in spatial)
+    kind = DataType.INT32 if farthest < 2**31 else DataType.INT64
     numbers = Positions(b, len(spatial) + 2, kind)
     for a, steps in zip(spatial, back, strict=True):
         start = (windows_over(a) - 1 - steps) * a.stride
