@@ -127,8 +127,9 @@ def run(
             except Empty:
                 return
             for row in _part(part, folder, compile_timeout_s, begin + limit_s):
+                # A line that was cut off, when a run was ended, does not spoil the next one.
                 with lock, (folder / "findings.jsonl").open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(row) + "\n")
+                    file.write(f"\n{json.dumps(row)}\n")
                     result.add(row)
 
     threads = [threading.Thread(target=serve) for _ in range(jobs)]
