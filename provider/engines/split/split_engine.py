@@ -26,8 +26,10 @@ RULES: dict[str, str] = {
     "SPLIT-02": "each node of a graph to split is served by some engine",
     "SPLIT-03": "a graph to split has parts for different engines, or that one cannot join",
     "SPLIT-04": "a graph to split is for the CPU, whose memory all engines share",
+    "SPLIT-05": "a graph to split has at most 1000 nodes, as every part is tried with every engine",
 }
 
+_MOST_NODES = 1000
 _KEPT = 128  # graphs whose splits are remembered
 
 
@@ -126,6 +128,10 @@ class SplitEngine(Engine):
         if len(graph.nodes) < 2 or graph.symbols:
             got_text = "dynamic dims" if graph.symbols else f"{len(graph.nodes)} node(s)"
             problem = Problem(rule="SPLIT-01", got=got_text, wanted="two nodes, and fixed dims")
+            return (problem,), ()
+        if len(graph.nodes) > _MOST_NODES:
+            wanted = f"at most {_MOST_NODES}"
+            problem = Problem(rule="SPLIT-05", got=f"{len(graph.nodes)} nodes", wanted=wanted)
             return (problem,), ()
         others = self._others()
         alignments = tuple(spec.alignment for spec in graph.tensors.values())

@@ -193,6 +193,12 @@ def test_what_is_not_split(install: Any) -> None:
     with scope(engine_deselect="iree"), pytest.raises(NotSupportedError, match="no engine serves"):
         choose(dynamic().freeze(), "cpu")
     assert rules(dynamic()) == {"SPLIT-01"}
+    long = Graph(io_data_type="float")
+    x = long.tensor(dims=(4,))
+    for _ in range(1001):
+        x = long.relu(x)
+    x.set_output()
+    assert rules(long) == {"SPLIT-05"}
     install(install.Engine("C_ENGINE", serves=("conv_fprop",)))
     assert rules(block()) == {"SPLIT-03"}  # IREE serves it all, and the other one nothing
 
