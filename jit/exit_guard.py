@@ -25,6 +25,7 @@ __all__ = ["Sections", "at_end", "ended", "native", "refuse"]
 log = logging.getLogger("hipdnn_iree.runtime")
 
 _LIMIT_S = 30.0  # a longer execution may end by a signal
+_FORK_S = 10.0  # a fork waits no longer for imports of other threads
 _PAUSE_S = 0.001
 
 _ending: list[int] = []  # the thread that ends Python, as soon as it does
@@ -100,9 +101,15 @@ def _end() -> None:
         )
 
 
+def _before_fork() -> None:
+    # The child would wait for ever for an import that another thread has begun.
+    native.empty(time.monotonic() + _FORK_S)
+
+
 def _after_fork() -> None:
-    native._inside.clear()
+    me = threading.get_ident()
+    native._inside[:] = [thread for thread in native._inside if thread == me]
 
 
 atexit.register(_end)
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(before=_before_fork, after_in_child=_after_fork)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 __all__ = ["LruCache"]
 
@@ -24,13 +26,14 @@ class LruCache(Generic[V]):
         value, the cache grows past ``size``.
     """
 
-    __slots__ = ("_in_use", "_lock", "_size", "_slots")
+    __slots__ = ("__weakref__", "_in_use", "_lock", "_size", "_slots")
 
     def __init__(self, size: int, in_use: Callable[[V], bool] | None = None) -> None:
         self._size = size
         self._in_use = in_use
         self._slots: OrderedDict[Hashable, _Slot[V]] = OrderedDict()
         self._lock = threading.Lock()
+        _caches.add(self)
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
         """Return the value of a key; ``make`` is called if there is none.
@@ -84,6 +87,12 @@ class LruCache(Generic[V]):
     def __len__(self) -> int:
         return len(self._slots)
 
+    def _begin(self) -> None:
+        """In a forked child, let go of what threads hold or make that it has not got."""
+        self._lock = threading.Lock()
+        for key in [key for key, slot in self._slots.items() if slot.value is None]:
+            del self._slots[key]
+
     def _trim(self) -> None:
         while len(self._slots) > self._size:
             oldest = next(iter(self._slots.values())).value
@@ -98,3 +107,14 @@ class _Slot(Generic[V]):
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.value: tuple[V] | None = None
+
+
+_caches: WeakSet[LruCache[Any]] = WeakSet()
+
+
+def _after_fork() -> None:
+    for cache in tuple(_caches):
+        cache._begin()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from weakref import WeakSet
 
 from ...graph_api.errors import CompileError
 from ..child_process import interpreter
@@ -27,6 +28,7 @@ class WorkerPool:
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
         self._states: dict[int, _State] = {}
+        _pools.add(self)
         # Runs at the end of the process too, if nobody has shut it down before.
         self._finalizer = weakref.finalize(self, _shutdown, self._states)
 
@@ -61,6 +63,13 @@ class WorkerPool:
             finally:
                 state.slots.release()
 
+    def let_go(self) -> None:
+        """In a forked child, let go of the workers of its parent."""
+        for state in self._states.values():
+            for worker in (*state.idle, *state.busy):
+                worker.close()
+        self._states.clear()
+
     @contextmanager
     def lend(self, options: WorkerOptions) -> Iterator[WorkerProcess]:
         """Lend a worker that nobody else uses; one is started if none is idle."""
@@ -82,12 +91,7 @@ class WorkerPool:
 
     def _state(self) -> _State:
         # No lock: one could be held by a thread that does not exist in a forked child.
-        pid = os.getpid()
-        state = self._states.get(pid)
-        if state is None:
-            for inherited in [key for key in self._states if key != pid]:
-                _let_go(self._states.pop(inherited, None))
-            state = self._states.setdefault(pid, _State(threading.Semaphore(self.jobs)))
+        state = self._states.setdefault(os.getpid(), _State(threading.Semaphore(self.jobs)))
         if state.closed:
             raise closed_error()
         return state
@@ -102,6 +106,17 @@ class _State:
     busy: set[WorkerProcess] = field(default_factory=set)
     announced: set[int] = field(default_factory=set)  # threads that will ask soon
     closed: bool = False
+
+
+_pools: WeakSet[WorkerPool] = WeakSet()
+
+
+def _after_fork() -> None:
+    for pool in tuple(_pools):
+        pool.let_go()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def closed_error() -> CompileError:
@@ -130,11 +145,6 @@ def _next_alive(idle: list[WorkerProcess]) -> WorkerProcess | None:
         if worker.alive:
             return worker
         worker.close()  # killed while it had nothing to do; nothing is lost
-
-
-def _let_go(state: _State | None) -> None:
-    for worker in [*state.idle, *state.busy] if state else ():
-        worker.close()
 
 
 def _shutdown(states: dict[int, _State]) -> None:
