@@ -193,8 +193,18 @@ def _named(error: HipdnnIreeError, case: bytes) -> None:
         raise BrokenError(f"no variable is named: {error!s:.300}")
 
 
+@cache
+def _streams() -> tuple[io.TextIOWrapper, io.TextIOWrapper]:
+    """Return stdout and stderr of commands: click keeps what it knows of each for good."""
+    one, other = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    return one, other
+
+
 def _command(words: list[str]) -> tuple[int, str]:
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    out, err = _streams()
+    for stream in (out, err):
+        stream.seek(0)
+        stream.truncate()
     code: object = INTERNAL
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:

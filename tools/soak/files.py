@@ -436,9 +436,19 @@ def _judge_answer(data: bytes) -> str:
 # ---------------------------------------------------------------------------- the command line
 
 
+@cache
+def _streams() -> tuple[io.TextIOWrapper, io.TextIOWrapper]:
+    """Return stdout and stderr of commands: click keeps what it knows of each for good."""
+    one, other = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    return one, other
+
+
 def _command(words: list[str]) -> str:
     """Return the exit code of a command, in words."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    out, err = _streams()
+    for stream in (out, err):
+        stream.seek(0)
+        stream.truncate()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             app.main(words)

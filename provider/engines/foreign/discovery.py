@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -217,7 +217,7 @@ def state(settings: Settings) -> object:
     return tuple(given.items()), tuple(stamps)
 
 
-@cache
+@lru_cache(maxsize=8)
 def _places(given: tuple[tuple[str, str], ...], settings: Settings) -> tuple[Path, ...]:
     """Return hipDNN and its folder; looked for once for each set of variables."""
     return (*backends(settings)[:1], *folders(settings))
