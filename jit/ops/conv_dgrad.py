@@ -27,6 +27,13 @@ from .strategy import Strategies, Strategy
 __all__ = ["INFO"]
 
 
+_MOST_PHASES = 256  # of the strides; each is a tensor of its own in the code
+
+
+def _as_phases(context: NodeContext) -> bool:
+    return as_gemm(context) and prod(conv_op(context).stride) <= _MOST_PHASES
+
+
 def _transposable(context: NodeContext) -> bool:
     return context.compute.is_float and group_count(context) == 1 and not context.dynamic
 
@@ -38,7 +45,7 @@ def _rule(context: NodeContext) -> str:
         return "transposed" if is_strided and _transposable(context) else "flipped"
     macs = prod(context.dims("dy")) * prod(context.dims("w")[1:])
     heavy = is_strided and macs >= SMALL and context.compute is DataType.FLOAT
-    return "gemm_col2im" if heavy and as_gemm(context) else "flipped"
+    return "gemm_col2im" if heavy and _as_phases(context) else "flipped"
 
 
 def _flags(context: NodeContext) -> Iterator[str]:
@@ -73,8 +80,8 @@ INFO = OpInfo(
                 name="gemm_col2im",
                 help="one matmul for all filter positions, whose columns are added where they "
                 "belong, phase by phase of the stride",
-                fits=as_gemm,
-                why=GEMM_NEEDS,
+                fits=_as_phases,
+                why=f"{GEMM_NEEDS}, strides whose product is at most {_MOST_PHASES}",
             ),
             Strategy(
                 name="transposed",

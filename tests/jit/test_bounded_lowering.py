@@ -16,6 +16,7 @@ from hipdnn_iree.jit.emit import builder
 from hipdnn_iree.jit.lowering import module
 from hipdnn_iree.jit.lowering.resample.resample_bwd import _all_valid, windows_over
 from hipdnn_iree.jit.lowering.resample.windows import Axis
+from hipdnn_iree.jit.strategies import choices
 from hipdnn_iree.jit.target import Target
 
 CPU, GPU = Target.parse("cpu"), Target.parse("gfx942")
@@ -99,3 +100,16 @@ def test_what_lowering_meets_names_the_node(error: Any, monkeypatch: pytest.Monk
         module.lower_graph(experts(2).freeze(), CPU)
     assert (caught.value.stage, caught.value.node) == ("lower", "moe_grouped_matmul_0")
     assert caught.value.diagnostics[0]
+
+
+@pytest.mark.parametrize(("stride", "fits"), [(16, True), (17, False), (2**20, False)])
+def test_phases_of_a_stride_are_bounded(*, stride: int, fits: bool) -> None:
+    """As one matmul whose columns are added phase by phase there is a term for each phase."""
+    g = Graph(io_data_type="float")
+    dy, w = g.tensor(dims=(1, 256, 2, 2)), g.tensor(dims=(256, 64, 3, 3))
+    n = stride + 3
+    g.conv_dgrad(dy, w, dx_dims=(1, 64, n, n), stride=stride).set_output()
+    graph = g.freeze()
+    offered = choices(graph, CPU)["conv_dgrad"]
+    assert ("gemm_col2im" in offered.names) == fits
+    assert len(module.lower_graph(graph, CPU)) < 1_000_000
