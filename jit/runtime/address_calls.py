@@ -24,6 +24,7 @@ from .buffer_set import Argument, BufferSet
 from .caller_memory import BufferLike, CallerMemory, Pointer, same_layout
 from .device import Device
 from .device_memory import importer
+from .iree_native import iree
 from .scalars import Reader, built
 from .workspaces import Lease, Workspace, staging_of
 
@@ -85,17 +86,15 @@ class _Code:
     )
 
     def __init__(self, binder: Binder) -> None:
-        from iree.runtime import HalFence, VmVariantList
-
         module, device = binder.module, binder.device
         self.device = device
         self.kinds = tuple(spec.data_type for _, _, spec in binder.arguments if spec.scalar)
         self.pool, self.workspace_bytes = binder.pool, binder.workspace_bytes
-        self.invoke, self.results = module.context.invoke, VmVariantList(0)
-        self.list_type = VmVariantList
+        self.invoke, self.results = module.context.invoke, iree().VmVariantList(0)
+        self.list_type = iree().VmVariantList
         # With a stream of the caller's that alone orders the work: nothing to wait for or signal.
         self.function = module.main_async if device.asynchronous else module.main
-        self.fences = (HalFence(0), HalFence(0)) if device.asynchronous else ()
+        self.fences = (iree().HalFence(0), iree().HalFence(0)) if device.asynchronous else ()
         self.before = device.catch_up if device.follows else None
 
     def direct(self, refs: list[Any]) -> Call:

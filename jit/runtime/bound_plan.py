@@ -17,6 +17,7 @@ from ...graph_api.errors import ArtifactError, BindError, DeviceError, HipdnnIre
 from ..exit_guard import at_end, ended, refuse
 from .device import Device, reason
 from .device_memory import Step, end_of_queue
+from .iree_native import iree
 from .loaded_module import LoadedModule
 from .pending import Pending, Point, collect, reached, waits
 from .scalars import ArgumentList, Reader, built
@@ -195,10 +196,8 @@ class Parts:
         """Return the arguments after the workspace."""
         if not self.enqueues:
             return ()
-        from iree.runtime import HalFence
-
         # The stream alone orders the work: there is nothing to wait for and nothing to signal.
-        return HalFence(0), HalFence(0)
+        return iree().HalFence(0), iree().HalFence(0)
 
     def enqueue(
         self, workspace: Workspace, waits: Iterable[Point], done: Point, values: Values
@@ -226,17 +225,13 @@ class Parts:
 @cache
 def _fences() -> Any:
     """Return IREE's type of fences; importing it each time costs more than using it."""
-    from iree.runtime import HalFence
-
-    return HalFence
+    return iree().HalFence
 
 
 @cache
 def _no_results() -> Any:
     """Return the empty result list of functions without results; nobody writes to it."""
-    from iree.runtime import VmVariantList
-
-    return VmVariantList(0)
+    return iree().VmVariantList(0)
 
 
 class BoundPlan:
@@ -421,9 +416,7 @@ def _closed(values: object = None) -> None:
 
 def _direct(parts: Parts, workspace: Workspace) -> Call:
     """Return the call for a fixed argument list: a lock, a check of the process id, and IREE."""
-    from iree.runtime import VmVariantList
-
-    invoke, results = parts.module.context.invoke, VmVariantList(0)
+    invoke, results = parts.module.context.invoke, iree().VmVariantList(0)
     function, arguments = parts.function, parts.lists(workspace).at(())
     device, in_flight, getpid = parts.device, parts.in_flight, os.getpid
     lock, pid = in_flight.lock, device.pid
@@ -445,9 +438,7 @@ def _direct(parts: Parts, workspace: Workspace) -> Call:
 
 def _general(parts: Parts) -> Call:
     """Return the call that acquires a workspace, and reads the scalars unless they are given."""
-    from iree.runtime import VmVariantList
-
-    invoke, results = parts.module.context.invoke, VmVariantList(0)
+    invoke, results = parts.module.context.invoke, iree().VmVariantList(0)
     function, readers, source = parts.function, tuple(parts.readers), parts.source
     device, in_flight, getpid = parts.device, parts.in_flight, os.getpid
     lock, pid = in_flight.lock, device.pid

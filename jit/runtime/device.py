@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...graph_api.errors import DeviceError, SettingError
-from ..bindings import load
 from ..exit_guard import at_end, native
+from .iree_native import iree
 from .streams import synchronize
 
 __all__ = ["DRIVERS", "Device", "Driver", "reason"]
@@ -298,9 +298,7 @@ def _keep() -> None:
     """Never free the devices that are open."""
     if not _process.started:
         return
-    from iree.runtime import _binding
-
-    _binding.disable_leak_checker()  # else it reports at exit what is leaked on purpose
+    iree().disable_leak_checker()  # else it reports at exit what is leaked on purpose
     for thing in [_process.instance, *(device.hal for device in _process.opened)]:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
@@ -330,15 +328,15 @@ def _decide_workers(workers: int | None) -> None:
 @native
 def _create(driver: str, device_id: int, stream: int | None) -> Any:
     """Create the HAL device; the caller holds the lock."""
-    rt = load("iree.runtime")
+    rt = iree()  # an installation without IREE is another error
     traits = DRIVERS[driver]
     flags = list(traits.flags)
     if driver == "local-task" and _process.workers is not None:
         flags.append(f"--task_topology_max_group_count={_process.workers}")
     try:
         if driver not in _process.started and flags:
-            rt.flags.parse_flags(*flags)
-        hal_driver = rt.get_driver(driver)
+            rt.parse_flags(*flags)
+        hal_driver = rt.get_cached_hal_driver(driver)
         found = hal_driver.query_available_devices()
     except Exception as error:
         text = f"no {driver} device here; needs {traits.needs}: {reason(error)}"

@@ -18,6 +18,7 @@ from .arrays import ALIGNMENT, aligned_bytes, pack, stored, unpack, view
 from .caller_memory import CallerMemory, same_layout
 from .device import Device, reason
 from .elements import element_type, is_packed
+from .iree_native import iree
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,10 +57,9 @@ def _host_importer(device: Device, nbytes: int) -> Callable[[int], Any]:
     constant and passed-through results into fills and copies of whole buffers, which also need
     the right to discard.
     """
-    from iree.runtime import BufferUsage, MemoryType
-
-    kind = MemoryType.DEVICE_LOCAL | MemoryType.HOST_VISIBLE
-    usage = BufferUsage.DEFAULT | BufferUsage.MAPPING
+    memory_type, buffer_usage = iree().MemoryType, iree().BufferUsage
+    kind = memory_type.DEVICE_LOCAL | memory_type.HOST_VISIBLE
+    usage = buffer_usage.DEFAULT | buffer_usage.MAPPING
     take, memory = device.hal.allocator.import_host_allocation, ctypes.c_char * nbytes
     return lambda address: take(memory.from_address(address), kind, usage)
 
@@ -92,24 +92,21 @@ def viewer(device: Device, spec: ArgSpec) -> Callable[[int], Any]:
 
     Types below 8 bits are flat raw bytes.
     """
-    from iree.runtime import HalBufferView
-
     take, (shape, kind) = importer(device, spec.nbytes), _shape(spec)
-    return lambda address: HalBufferView(take(address), shape, kind)
+    make = iree().HalBufferView
+    return lambda address: make(take(address), shape, kind)
 
 
 def as_view(buffer: Any, spec: ArgSpec) -> Any:
     """Return the HAL buffer view that the compiled function expects for an argument."""
-    from iree.runtime import HalBufferView
-
-    return HalBufferView(buffer, *_shape(spec))
+    return iree().HalBufferView(buffer, *_shape(spec))
 
 
 def _shape(spec: ArgSpec) -> tuple[list[int], Any]:
-    from iree.runtime import HalElementType
-
     kind = element_type(spec.data_type)
-    return ([spec.nbytes], HalElementType.UINT_8) if kind is None else (list(spec.shape), kind)
+    if kind is None:
+        return [spec.nbytes], iree().HalElementType.UINT_8
+    return list(spec.shape), kind
 
 
 def allocate(device: Device, nbytes: int, *, staging: bool = False) -> Any:
@@ -120,16 +117,15 @@ def allocate(device: Device, nbytes: int, *, staging: bool = False) -> Any:
     DeviceError
         If there is not enough memory.
     """
-    from iree.runtime import BufferUsage, MemoryType
-
-    usage = BufferUsage.DEFAULT
+    memory_type, buffer_usage = iree().MemoryType, iree().BufferUsage
+    usage = buffer_usage.DEFAULT
     if staging:
-        kind = MemoryType.HOST_LOCAL | MemoryType.DEVICE_VISIBLE
-        usage = BufferUsage.TRANSFER | BufferUsage.MAPPING
+        kind = memory_type.HOST_LOCAL | memory_type.DEVICE_VISIBLE
+        usage = buffer_usage.TRANSFER | buffer_usage.MAPPING
     elif device.on_host:
-        kind = MemoryType.DEVICE_LOCAL | MemoryType.HOST_VISIBLE
+        kind = memory_type.DEVICE_LOCAL | memory_type.HOST_VISIBLE
     else:
-        kind = MemoryType.DEVICE_LOCAL
+        kind = memory_type.DEVICE_LOCAL
     try:
         return device.hal.allocator.allocate_buffer(kind, usage, nbytes)
     except Exception as error:

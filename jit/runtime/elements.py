@@ -10,6 +10,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ...graph_api.dtypes import DataType
+from .iree_native import iree
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,10 +55,8 @@ def is_packed(data_type: DataType) -> bool:
 
 def element_type(data_type: DataType) -> Any:
     """Return IREE's ``HalElementType``, or None if IREE has none (memory is raw bytes)."""
-    from iree.runtime import HalElementType
-
     row = _ROWS.get(data_type)
-    return None if row is None else getattr(HalElementType, row[0])
+    return None if row is None else getattr(iree().HalElementType, row[0])
 
 
 @cache

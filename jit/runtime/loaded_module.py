@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...graph_api.errors import ArtifactError, DeviceError
-from .. import bindings
 from ..exit_guard import native
 from ..signature import ArgSpec
 from .cpu import missing_features
 from .device import Device, reason
+from .iree_native import iree
 
 __all__ = ["LoadedModule", "transient_bytes", "verify"]
 
@@ -74,13 +74,11 @@ class LoadedModule:
         """
         if self.workspace_bytes is not None:
             return self.workspace_bytes
-        from iree.runtime import HalFence, VmVariantList
-
         from .device_memory import allocate, as_view
 
         # Only the shapes are read, but a buffer view must have memory.
         memory = allocate(self.device, max(a.nbytes for a in args))
-        arguments, results = VmVariantList(len(args) + 3), VmVariantList(1)
+        arguments, results = iree().VmVariantList(len(args) + 3), iree().VmVariantList(1)
         for spec in args:
             if not spec.scalar:
                 arguments.push_ref(as_view(memory, spec))
@@ -88,7 +86,7 @@ class LoadedModule:
                 arguments.push_float(0.0)
             else:
                 arguments.push_int(0)
-        for ref in (memory, HalFence(0), HalFence(0)):
+        for ref in (memory, iree().HalFence(0), iree().HalFence(0)):
             arguments.push_ref(ref)
         try:
             self.context.invoke(self._size, arguments, results)
@@ -133,7 +131,7 @@ class LoadedModule:
         DeviceError
             If the code is for another type of device, or for a CPU with more features.
         """
-        rt = bindings.load("iree.runtime")
+        rt = iree()
         device.check()
         verify(vmfb, sha256)
         lacking = missing_features(vmfb) if device.on_host else ()
@@ -203,7 +201,7 @@ def transient_bytes(vmfb: bytes | memoryview) -> int:
     ArtifactError
         If the bytes are damaged, or were compiled without ``--iree-torch-externalize-transients``.
     """
-    rt = bindings.load("iree.runtime")
+    rt = iree()
     verify(vmfb)
     return _transients(rt.VmModule.copy_buffer(rt.VmInstance(), vmfb))
 

@@ -16,6 +16,7 @@ from .arrays import empty
 from .caller_memory import CallerMemory, Pointer
 from .device import Device
 from .device_memory import Step, adopt, allocate, transfer
+from .iree_native import iree
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -78,10 +79,8 @@ class DevicePadded:
     __slots__ = ("_device", "_keep", "given")
 
     def __init__(self, device: Device, spec: ArgSpec) -> None:
-        from iree.runtime import HalBufferView, HalElementType
-
         buffer = allocate(device, spec.nbytes)
-        whole = HalBufferView(buffer, [spec.nbytes], HalElementType.UINT_8)
+        whole = iree().HalBufferView(buffer, [spec.nbytes], iree().HalElementType.UINT_8)
         kind = device.memory[0]
         capsule = device.hal.create_dlpack_capsule(whole, kind, device.device_id)
         about, held = dlpack.read(_Exporter(capsule))

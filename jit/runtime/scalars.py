@@ -21,6 +21,7 @@ from ...graph_api.values import plain_number, stored
 from ..signature import ArgSpec
 from .caller_memory import HOST, BufferLike, CallerMemory, broken, describe
 from .elements import numpy_dtype
+from .iree_native import iree
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -147,9 +148,7 @@ def built(refs: Sequence[object], kinds: Sequence[DataType], values: tuple[bytes
 @cache
 def _list_type() -> Any:
     """Return IREE's type of lists; importing it each time costs as much as filling a list."""
-    from iree.runtime import VmVariantList
-
-    return VmVariantList
+    return iree().VmVariantList
 
 
 def one_element(raw: bytes, kind: DataType) -> npt.NDArray[Any]:
