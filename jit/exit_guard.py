@@ -77,6 +77,11 @@ class Sections(ContextDecorator):
             time.sleep(_PAUSE_S)
         return True
 
+    def forget_others(self) -> None:
+        """In a forked child: let go of the threads that it has not got."""
+        me = threading.get_ident()
+        self._inside[:] = [thread for thread in self._inside if thread == me]
+
 
 native = Sections()
 """Where threads are in C++ that calls Python or lets go of its lock, for more than an instant."""
@@ -106,10 +111,5 @@ def _before_fork() -> None:
     native.empty(time.monotonic() + _FORK_S)
 
 
-def _after_fork() -> None:
-    me = threading.get_ident()
-    native._inside[:] = [thread for thread in native._inside if thread == me]
-
-
 atexit.register(_end)
-os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
+os.register_at_fork(before=_before_fork, after_in_child=native.forget_others)

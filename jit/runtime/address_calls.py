@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from ..exit_guard import Sections, at_end
 from .arrays import ALIGNMENT
 from .binder import Binder, padded
 from .bound_plan import failure
@@ -29,6 +30,11 @@ from .scalars import Reader, built
 from .workspaces import Lease, Workspace, staging_of
 
 __all__ = ["AddressCalls", "Call"]
+
+# Not those of `native`, for which a fork waits: calls may follow one another without a pause.
+_inside = Sections()
+at_end(_inside.empty)
+os.register_at_fork(after_in_child=_inside.forget_others)
 
 Call = Callable[[], None]
 Facts = tuple[object, ...]
@@ -109,7 +115,7 @@ class _Code:
         def call() -> None:
             if getpid() != pid:
                 device.check()
-            with lock:
+            with _inside, lock:
                 if before is not None:
                     before()
                 try:
@@ -127,7 +133,7 @@ class _Code:
         self, lock: threading.RLock, refs: list[Any], readers: list[Reader], leased: bool
     ) -> None:
         self.device.check()
-        with lock:
+        with _inside, lock:
             self.run(refs, readers, leased)
 
     def run(self, refs: list[Any], readers: list[Reader], leased: bool) -> None:
@@ -160,7 +166,7 @@ class _Code:
 
         def call() -> None:
             self.device.check()
-            with lock:
+            with _inside, lock:
                 staging = lease.acquire()
                 try:
                     mine = staging.lists.get(lease.serial)
