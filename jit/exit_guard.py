@@ -52,11 +52,12 @@ class Sections(ContextDecorator):
 
     def __init__(self) -> None:
         self._inside: list[int] = []  # threads, each as often as it has come in
+        self._closed = False
 
     def __enter__(self) -> None:
         me = threading.get_ident()
         self._inside.append(me)  # before the question: the end looks here after it is announced
-        if _ending and me not in _ending and self._inside.count(me) == 1:
+        if _ending and (self._closed or (me not in _ending and self._inside.count(me) == 1)):
             self._inside.remove(me)
             refuse()
 
@@ -76,6 +77,12 @@ class Sections(ContextDecorator):
                 return False
             time.sleep(_PAUSE_S)
         return True
+
+    def close(self, deadline: float) -> bool:
+        """As `empty`; afterwards the thread that ends Python does not come in either."""
+        done = self.empty(deadline)
+        self._closed = True
+        return done
 
     def forget_others(self) -> None:
         """In a forked child: let go of the threads that it has not got."""
