@@ -25,7 +25,7 @@ from typing import Any
 
 from tools.soak.attack import Box, Budget, Failure, Result
 
-__all__ = ["ATTACKS", "Attack", "drive", "replay", "report"]
+__all__ = ["ATTACKS", "Attack", "drive", "known", "replay", "report", "save"]
 
 
 @dataclass(frozen=True)

@@ -403,13 +403,14 @@ def _many(rng: Random, value: Any, _: Any) -> Any:
 
 
 def _chain(rng: Random, value: Any, _: Any) -> Any:
-    """Repeat the whole with fresh uids: a valid graph of many nodes."""
-    tensors = value.get("tensors") or ()
+    """Repeat the whole with fresh uids: a valid graph of up to as many nodes as a host's."""
+    tensors, nodes = value.get("tensors") or (), value.get("nodes") or (0,)
     uids = [t["uid"] for t in tensors if isinstance(t.get("uid"), int)]
     if not uids or max(uids) - min(uids) > 10**6:
         return value
     step = max(uids) - min(uids) + 1
-    times = rng.choices((2, 10, 100, 2000), (100, 10, 2, 0.3))[0]
+    times = rng.choices((2, 10, 100, 4096), (100, 10, 2, 0.3))[0]
+    times = min(times, 4096 // len(nodes), 16384 // len(tensors))
 
     def moved(inner: Any, by: int) -> Any:
         if isinstance(inner, dict):
