@@ -699,6 +699,6 @@ API int hipdnnEnginePluginGetAllEngineIds(int64_t* ids, uint32_t most, uint32_t*
 }
 
 API int hipdnnEnginePluginGetEngineName(int64_t id, const char** name) {
-  if (id != engine_id()) return fail(BAD_PARAM, "engine %lld is not of this plugin", (long long)id);
+  if (id != engine_id()) return fail(NOT_APPLICABLE, "engine %lld is not of this plugin", (long long)id);
   return give(name, ENGINE_NAME);
 }

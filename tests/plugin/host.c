@@ -442,7 +442,7 @@ static int errors(char** args) {
   EXPECT(P.GetName(NULL) == BAD_PARAM && P.GetVersion(NULL) == BAD_PARAM && P.GetType(NULL) == BAD_PARAM);
   EXPECT(P.GetApiVersion(NULL) == BAD_PARAM && P.GetAllEngineIds(NULL, 0, NULL) == BAD_PARAM);
   EXPECT(P.GetAllEngineIds(NULL, 4, &count) == BAD_PARAM);
-  EXPECT(P.GetEngineName(engine + 1, &text) == BAD_PARAM && P.GetEngineName(engine, NULL) == BAD_PARAM);
+  EXPECT(P.GetEngineName(engine + 1, &text) == NOT_APPLICABLE && P.GetEngineName(engine, NULL) == BAD_PARAM);
   EXPECT(P.SetLogLevel(9) == INVALID_VALUE && P.SetLogLevel(-1) == INVALID_VALUE);
   EXPECT(P.Create(NULL) == BAD_PARAM);
   EXPECT(P.Destroy(NULL) == BAD_PARAM && P.Destroy(stranger) == BAD_PARAM);
