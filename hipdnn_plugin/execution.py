@@ -47,6 +47,7 @@ class Execution:
     plan : IreePlan
     workspace_bytes : int
         Bytes of the workspace that the host passes; 0 for a plan that uses none of the host's.
+        Where the host passes null, a call acquires a workspace that the device's plans share.
 
     Raises
     ------
@@ -69,7 +70,7 @@ class Execution:
         Raises
         ------
         BindError
-            If a tensor has no buffer, a buffer does not fit, or the workspace is missing.
+            If a tensor has no buffer, or a buffer does not fit.
         DeviceError
             If the device fails.
         """
@@ -87,7 +88,7 @@ class Execution:
         workspace, raw = key
         given = dict(iter_unpack(_PAIRS, raw))  # a host may pass tensors that the plan does not use
         space = Pointer(workspace, self._workspace_bytes) if workspace else None
-        if len(given) == count and (space is not None or not self._workspace_bytes):
+        if len(given) == count:
             # The first set that has to be copied is bound, which tells what is copied.
             call = self._executable.call_at(given, space, copies=self._told)
             if call is not None:
@@ -98,8 +99,6 @@ class Execution:
         workspace, raw = key
         if count and not raw:
             raise PluginError(Status.BAD_PARAM, f"null pointer for {count} buffers")
-        if self._workspace_bytes and not workspace:
-            raise BindError(f"the workspace is null; {self._workspace_bytes} bytes are needed")
         pairs = list(iter_unpack(_PAIRS, raw))
         given = {uid: Pointer(address) for uid, address in pairs}
         if len(given) < count:

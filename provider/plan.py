@@ -179,7 +179,7 @@ class Plan(ABC):
             For each input and output a NumPy array (or any ``__dlpack__`` object, or an
             address) with the tensor's logical dims and its strides.
         workspace : buffer, optional
-            ``workspace_bytes`` of scratch memory; the plan has its own otherwise.
+            ``workspace_bytes`` of scratch memory; for None or a null pointer it is the plan's.
         stream : int or stream object, optional
             GPU stream to run on; see `on_stream`.
 

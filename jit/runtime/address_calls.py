@@ -298,9 +298,11 @@ class AddressCalls:
         if workspace is None or not self._workspace_bytes:
             workspace = None
         elif type(workspace) is int:
-            workspace = Pointer(workspace)
+            workspace = Pointer(workspace) if workspace else None
         elif type(workspace) is not Pointer:
             return None
+        elif not workspace.address:
+            workspace = None
         key = addresses if workspace is None else (*addresses, workspace)
         found = self._calls.get(key)
         if found is not None:

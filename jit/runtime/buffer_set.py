@@ -79,6 +79,9 @@ class BufferSet:
             self.problems += unknown(buffers.keys() - {argument.uid for argument in arguments})
         if workspace is not None:
             self._describe("workspace", workspace, "workspace")
+            given = self.memory.get("workspace")
+            if given is not None and not given.address and given.dims is None:
+                del self.memory["workspace"]  # a null pointer, as C hosts pass for none
 
     def _describe(self, key: int | str, buffer: BufferLike, label: str) -> None:
         found = describe(buffer, label)

@@ -107,8 +107,8 @@ class Executable:
             A buffer for the uid of every argument; `caller_memory` lists what is accepted.
         workspace : BufferLike, optional
             At least `workspace_bytes` of contiguous memory, used from its first 64-byte boundary
-            on.  If that leaves too little, or for None, each call acquires a workspace that the
-            plans of the device share (`workspaces`).
+            on.  If that leaves too little, or for None or a null pointer, each call acquires a
+            workspace that the plans of the device share (`workspaces`).
         copy : bool
             Whether buffers in other strides, or in host memory for a GPU, are copied in and
             out at each call.

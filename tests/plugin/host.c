@@ -203,7 +203,7 @@ static void* plan(void* handle, void** workspace) {
   EXPECT(!P.CreateExecutionContext(handle, &config, &graph, &context) && context);
   EXPECT(!P.DestroyEngineDetails(handle, &details) && !details.ptr && !details.size);
   EXPECT(!P.GetWorkspaceSizeFromExecutionContext(handle, context, &size));
-  *workspace = size ? malloc(size) : NULL;
+  *workspace = size && !getenv("HOST_NULL_WORKSPACE") ? malloc(size) : NULL;
   return context;
 }
 
@@ -482,7 +482,7 @@ static int errors(char** args) {
   EXPECT(P.ExecuteOpGraph(NULL, NULL, NULL, NULL, 0) == BAD_PARAM);
   EXPECT(!P.GetWorkspaceSizeFromExecutionContext(handle, context, &size));
   printf("workspace %zu\n", size);
-  if (size) EXPECT(P.ExecuteOpGraph(handle, context, NULL, job.buffers, job.count) == BAD_PARAM);
+  EXPECT(!P.ExecuteOpGraph(handle, context, NULL, job.buffers, job.count)); /* the plugin has one */
   buffer_t hole[MOST];
   memcpy(hole, job.buffers, sizeof hole);
   hole[0].ptr = NULL;

@@ -56,6 +56,14 @@ def test_something_wrong_at_every_step(host: Any, make_job: Any, mode: str) -> N
     assert int(facts["workspace"]) > 0
 
 
+def test_a_null_workspace_is_one_of_the_pool(host: Any, make_job: Any) -> None:
+    """As AMD's programs for batch normalisation pass it; 8 sets of pointers, also misaligned."""
+    job = make_job(chain())
+    host.run("run", *job.arguments, 100, env={"HOST_NULL_WORKSPACE": "1"})
+    job.verify()
+    host.run("threads", *job.arguments, 200, 4, env={"HOST_NULL_WORKSPACE": "1"})
+
+
 @pytest.mark.parametrize("delay_ms", [0, 150, 1500])
 def test_exit_with_work_in_flight(host: Any, make_job: Any, delay_ms: int) -> None:
     """Main returns while three threads start, plan or execute."""
