@@ -322,9 +322,10 @@ class Settings:
     )
     graph_backward_operands: str = _row(
         "BACKWARD_OPERANDS",
-        "dy_x",
-        *kinds.choice("dy_x", "x_dy"),
-        "What in_0 and in_1 of a pointwise backward mode are in graph files.",
+        "auto",
+        *kinds.choice("auto", "dy_x", "x_dy"),
+        "What in_0 and in_1 of a pointwise backward mode are in graphs of hipDNN and in files; "
+        "auto: x_dy in hipDNN's graphs of 2025, else dy_x.",
     )
     graph_resize_coordinates: str = _row(
         "RESIZE_COORDINATES",

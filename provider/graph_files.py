@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..graph_api.errors import FormatError
-from ..graph_api.formats.meanings import is_open, read_as
+from ..graph_api.formats.meanings import exchange, is_open, sample_at, x_first
 from .graph import Graph
 
 __all__ = ["is_artifact", "load", "loads"]
@@ -66,8 +66,13 @@ def _decoded(data: bytes) -> Graph:
             if data[4:8] == plan.GRAPH_AND_PLAN_ID:
                 data, _ = plan.split_graph_and_plan(data)
             now = settings()
-            graph = decode.decode(data, Graph, inv_variance=now.graph_inv_variance).graph
-            read_as(graph, now.graph_backward_operands, now.graph_resize_coordinates)
+            graph = decode.decode(
+                data,
+                Graph,
+                inv_variance=now.graph_inv_variance,
+                backward_operands=now.graph_backward_operands,
+            ).graph
+            sample_at(graph, now.graph_resize_coordinates)
             return graph
     graph = Graph.from_json(data)
     if is_open(graph):  # else a graph can be read whatever the settings say
@@ -76,5 +81,7 @@ def _decoded(data: bytes) -> Graph:
             from ..graph_api.formats.flatbuffer import inv_variance
 
             inv_variance.reinterpret(graph)
-        read_as(graph, now.graph_backward_operands, now.graph_resize_coordinates)
+        if x_first(now.graph_backward_operands):
+            exchange(graph)
+        sample_at(graph, now.graph_resize_coordinates)
     return graph

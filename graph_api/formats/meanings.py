@@ -1,7 +1,8 @@
 """What graph files leave open in two ops; settings decide.  `flatbuffer.inv_variance` has a third.
 
-A pointwise backward mode has dy and x as its operands, which files order in two ways.  Files
-of older writers lack the sampling positions of the resample modes that resize.
+A pointwise backward mode has dy and x as its operands, which files order in two ways: x was
+first in hipDNN of 2025.  Files of older writers lack the sampling positions of the resample modes
+that resize.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+from ..building import GraphBuilder
 from ..enums import ResizeCoordinates
 from ..frozen import FrozenGraph
 from ..graph import Graph
@@ -18,7 +20,10 @@ from ..ops.batchnorm_inference import BatchnormInference
 from ..ops.pointwise import Pointwise
 from ..ops.resample_fwd import ResampleOp
 
-__all__ = ["exchanged", "is_open", "read_as"]
+__all__ = ["OPERANDS", "exchange", "exchanged", "is_open", "sample_at", "x_first"]
+
+OPERANDS = ("auto", "dy_x", "x_dy")
+"""Orders of a backward mode's operands; auto: that of the era, (dy, x) where it is not known."""
 
 T = TypeVar("T")
 
@@ -40,22 +45,30 @@ def is_open(graph: Graph) -> bool:
     )
 
 
-def read_as(graph: Graph, operands: str, coordinates: str) -> None:
-    """Give the ops of a graph that was read the meaning that the file's writer had in mind.
-
-    Parameters
-    ----------
-    graph : Graph
-    operands : str
-        ``x_dy`` where in_0 of a backward mode is x in the file.
-    coordinates : str
-        Sampling positions for resize modes that do not give them.
-    """
+def sample_at(graph: Graph, coordinates: str) -> None:
+    """Give resize modes without sampling positions those that the file's writer had in mind."""
     for node in graph.nodes:
-        if operands == "x_dy":
-            node.inputs = _operands(node.op, node.inputs)
         if isinstance(node.op, ResampleOp) and node.op.resizes and node.op.coordinates is None:
             node.op = replace(node.op, coordinates=ResizeCoordinates.parse(coordinates))
+
+
+def x_first(operands: str, *, old: bool = False) -> bool:
+    """Return whether in_0 of a backward mode is x; ``old``: in a graph of hipDNN of 2025.
+
+    Raises
+    ------
+    ValueError
+        If the order is none of `OPERANDS`.
+    """
+    if operands not in OPERANDS:
+        raise ValueError(f"operands are {operands!r}; allowed: {', '.join(OPERANDS)}")
+    return operands == "x_dy" or (operands == "auto" and old)
+
+
+def exchange(graph: GraphBuilder) -> None:
+    """Put dy first in the backward modes of a graph that was read with x first."""
+    for node in graph.nodes:
+        node.inputs = _operands(node.op, node.inputs)
 
 
 def exchanged(graph: FrozenGraph) -> FrozenGraph:

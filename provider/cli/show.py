@@ -123,7 +123,13 @@ def _binary(graph: Graph, era: str) -> bytes:
     from ...graph_api.formats.flatbuffer.encode import encode
     from ...graph_api.formats.flatbuffer.schema_types import Era
 
-    return encode(graph.freeze(), Era(era), inv_variance=settings().graph_inv_variance)
+    now = settings()
+    return encode(
+        graph.freeze(),
+        Era(era),
+        inv_variance=now.graph_inv_variance,
+        backward_operands=now.graph_backward_operands,
+    )
 
 
 def _plan(graph: FrozenGraph, target: Target, *, as_json: bool) -> str:

@@ -200,3 +200,41 @@ def test_a_record_keeps_its_table(all_recorded: list[Any]) -> None:
     assert isinstance(record, Record)
     assert record.table.name == "Graph"
     assert "Graph" in repr(record.table)
+
+
+# ---------------------------------------------------------------------------- backward operands
+
+
+def slope(order: str) -> Graph:
+    """relu_bwd of in_0 and in_1, which have uids 0 and 1; what the node keeps is (dy, x)."""
+    graph = Graph(io_data_type="float", compute_data_type="float")
+    operands = [graph.tensor(dims=(2, 3), uid=uid) for uid in (0, 1)]
+    graph.pointwise(*operands, mode="relu_bwd", operands=order).set_output().set_uid(2)
+    return graph
+
+
+@pytest.mark.parametrize("operands", ["auto", "dy_x", "x_dy"])
+@pytest.mark.parametrize("era", Era)
+def test_the_era_and_the_knob_say_the_order_of_backward_operands(era: Era, operands: str) -> None:
+    x_first = operands == "x_dy" or (operands == "auto" and era is Era.N25)
+    graph = slope("x_dy" if x_first else "dy_x").freeze()
+    data = encode(graph, era, backward_operands=operands)
+    (node,) = decode_record(data)[0]["nodes"]
+    assert [node["attributes"][f"in_{i}_tensor_uid"] for i in (0, 1)] == [0, 1]
+    with knobs.scope(graph_backward_operands=operands):
+        found = (decode(data, Graph, backward_operands=operands).graph, loads(data))
+    for read in found:
+        assert dict(read.freeze().nodes[0].inputs) == dict(graph.nodes[0].inputs)
+        assert read.freeze() == graph
+
+
+def test_json_does_not_tell_its_era_and_has_dy_first_but_obeys_the_knob() -> None:
+    text = slope("dy_x").to_json().encode()
+    for operands, order in (("auto", "dy_x"), ("dy_x", "dy_x"), ("x_dy", "x_dy")):
+        with knobs.scope(graph_backward_operands=operands):
+            assert loads(text).freeze() == slope(order).freeze()
+
+
+def test_an_order_of_operands_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ValueError, match="'dyx'; allowed: auto, dy_x, x_dy"):
+        encode(slope("dy_x").freeze(), backward_operands="dyx")

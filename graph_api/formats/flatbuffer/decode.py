@@ -17,6 +17,7 @@ from ...ops.base import variadic
 from ...ops.fields import Kind
 from ...tensor import Tensor
 from ...values import from_byte
+from ..meanings import exchange, x_first
 from .buffer_reader import Reader
 from .hipdnn_tables import GRAPH, NODE
 from .inv_variance import is_variance, reinterpret
@@ -102,7 +103,13 @@ def decode_record(data: bytes) -> tuple[Record, list[Problem]]:
     return reader.root(GRAPH), reader.problems
 
 
-def decode(data: bytes, factory: Callable[..., G], *, inv_variance: str = "auto") -> Decoded[G]:
+def decode(
+    data: bytes,
+    factory: Callable[..., G],
+    *,
+    inv_variance: str = "auto",
+    backward_operands: str = "auto",
+) -> Decoded[G]:
     """Read an operation graph of either era.
 
     Parameters
@@ -113,6 +120,8 @@ def decode(data: bytes, factory: Callable[..., G], *, inv_variance: str = "auto"
         The class of the graph.
     inv_variance : str
         What that field of a batch normalisation holds: ``auto``, ``inverse`` or ``variance``.
+    backward_operands : str
+        How the operands of a pointwise backward mode are ordered: ``auto``, ``dy_x`` or ``x_dy``.
 
     Raises
     ------
@@ -139,6 +148,8 @@ def decode(data: bytes, factory: Callable[..., G], *, inv_variance: str = "auto"
         _node(graph, item, tensors)
     if is_variance(inv_variance, era):
         reinterpret(graph)
+    if x_first(backward_operands, old=era is Era.N25):
+        exchange(graph)
     return Decoded(
         graph=graph,
         era=era,

@@ -12,6 +12,7 @@ from ...ops.base import Op, Port
 from ...ops.fields import Kind
 from ...tensor import TensorSpec
 from ...values import from_byte
+from ..meanings import exchanged, x_first
 from .buffer_writer import write
 from .hipdnn_tables import GRAPH, NODE, NODE_N25, TENSOR
 from .inv_variance import holds_inverse, is_variance, narrowed
@@ -41,6 +42,7 @@ def encode(
     era: Era = Era.NODE,
     *,
     inv_variance: str = "auto",
+    backward_operands: str = "auto",
     id: bytes | None = None,
 ) -> bytes:
     """Write an operation graph.
@@ -52,6 +54,8 @@ def encode(
         Form of hipDNN that is to read it.
     inv_variance : str
         What that reader takes the field for: ``auto``, ``inverse`` or ``variance``.
+    backward_operands : str
+        The order in which it takes those of a backward mode: ``auto``, ``dy_x`` or ``x_dy``.
     id : bytes, optional
         UUID of the graph, 16 bytes.
 
@@ -61,15 +65,25 @@ def encode(
         If the era cannot hold the graph (WIRE-13), or a number does not fit its field
         (WIRE-14).
     """
-    record = encode_record(graph, era, inv_variance=inv_variance)
+    record = encode_record(
+        graph, era, inv_variance=inv_variance, backward_operands=backward_operands
+    )
     if id is not None and era is Era.NODE:
         record["id"] = id
     return write(record, era=era)
 
 
-def encode_record(graph: FrozenGraph, era: Era = Era.NODE, *, inv_variance: str = "auto") -> Record:
+def encode_record(
+    graph: FrozenGraph,
+    era: Era = Era.NODE,
+    *,
+    inv_variance: str = "auto",
+    backward_operands: str = "auto",
+) -> Record:
     """Return a graph as a record, field by field in hipDNN's names; see `encode`."""
     problems: list[Problem] = []
+    if x_first(backward_operands, old=era is Era.N25):
+        graph = exchanged(graph)
     variance = is_variance(inv_variance, era)
     nodes = [_node(graph, node, era, variance, problems) for node in graph.nodes]
     used = {uid for record in nodes for uid in _uids(record)}

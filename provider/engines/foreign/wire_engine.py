@@ -14,7 +14,6 @@ from ....graph_api.formats.flatbuffer.encode import encode
 from ....graph_api.formats.flatbuffer.engine_messages import EngineDetails
 from ....graph_api.formats.flatbuffer.node_tables import OPS_BY_CODE
 from ....graph_api.formats.flatbuffer.schema_types import Era
-from ....graph_api.formats.meanings import exchanged
 from ....graph_api.frozen import FrozenGraph
 from ....jit.lru import LruCache
 from ....jit.settings_table import Settings
@@ -40,9 +39,12 @@ def wire_form(graph: FrozenGraph, era: Era, settings: Settings) -> bytes:
     FormatError
         If the era's format cannot hold the graph.
     """
-    if settings.graph_backward_operands == "x_dy":
-        graph = exchanged(graph)
-    return encode(graph, era, inv_variance=settings.graph_inv_variance)
+    return encode(
+        graph,
+        era,
+        inv_variance=settings.graph_inv_variance,
+        backward_operands=settings.graph_backward_operands,
+    )
 
 
 @dataclass(frozen=True)
