@@ -7,6 +7,7 @@ when it runs.  The module contains the features that it was compiled for, in LLV
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from ..target import cpuinfo
 
@@ -32,16 +33,15 @@ def missing_features(vmfb: bytes | memoryview) -> tuple[str, ...]:
     here = _features()
     if not here:
         return ()
-    missing: set[str] = set()
-    for text in set(_NAMES.findall(vmfb)):
-        # A name may occur twice, "+" for the model and "-" for the machine: the last one counts.
-        wanted = {
-            _plain(word[1:]): word[0] == "+"
-            for word in text.decode(errors="replace").split(",")
-            if word
-        }
-        missing |= {name for name in _CHECKED if wanted.get(_plain(name)) and name not in here}
-    return tuple(sorted(missing))
+    return tuple(sorted({name for text in _NAMES.findall(vmfb) for name in _lacking(text, here)}))
+
+
+@lru_cache(maxsize=32)  # all modules that are compiled for one machine list the same
+def _lacking(text: bytes, here: frozenset[str]) -> tuple[str, ...]:
+    # A name may occur twice, "+" for the model and "-" for the machine: the last one counts.
+    words = filter(None, text.decode(errors="replace").split(","))
+    wanted = {_plain(word[1:]): word[0] == "+" for word in words}
+    return tuple(name for name in _CHECKED if wanted.get(_plain(name)) and name not in here)
 
 
 def _plain(name: str) -> str:
