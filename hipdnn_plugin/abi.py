@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import CFUNCTYPE, c_char_p, c_int, c_int32, c_uint32
+from ctypes import CFUNCTYPE, c_char_p, c_int, c_int32, c_uint32, c_void_p
 from enum import IntEnum
 
 from ..graph_api.errors import (
@@ -43,7 +43,7 @@ class BehaviorNote(IntEnum):
     SUPPORTS_EXECUTION_PLAN_SERIALIZATION = 4
 
 
-TABLE_VERSION = 2
+TABLE_VERSION = 3
 
 
 class ShimTable(ctypes.Structure):
@@ -59,9 +59,7 @@ class ShimTable(ctypes.Structure):
         ("emit", CFUNCTYPE(None, c_int, c_char_p)),
         ("log_level", CFUNCTYPE(c_int)),
         ("exit_early", CFUNCTYPE(None)),
-        ("shutdown", CFUNCTYPE(None)),
-        ("set_level", CFUNCTYPE(None, c_int)),
-        *((name, CFUNCTYPE(c_int, *kinds)) for name, kinds in ENTRY_POINTS.items()),
+        *((name, c_void_p) for name in ("shutdown", "set_level", *ENTRY_POINTS)),  # functions
     )
 
 

@@ -1,7 +1,8 @@
-"""Where C enters: fills the library's table with callbacks that cannot fail silently.
+"""Where C enters: fills the library's table with functions that answer a status.
 
-ctypes prints an exception of a callback and returns garbage, so every callback here catches
-whatever comes, leaves its text for the host and answers a status.
+Every one catches any `Exception` and leaves its text for the host.  What is none, such as a
+KeyboardInterrupt, may come at any instruction; C takes it as a failed call, and hands it on to a
+host's program that is in Python.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ __all__ = ["fill"]
 
 log = logging.getLogger("hipdnn_iree.plugin")
 
-_kept: list[object] = []  # callbacks, which live as long as the library: until the process ends
+_kept: list[object] = []  # functions, which live as long as the library: until the process ends
 _lock = threading.Lock()
 
 
@@ -58,12 +59,13 @@ def fill(address: int) -> None:
             table.exit_early()
             _watch_extensions(table.exit_early)
         plugin = Plugin()
-        for name, kinds in ENTRY_POINTS.items():
-            kind = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)
-            body = getattr(plugin, _method(name))
-            _put(table, name, kind(_guarded(body, table.set_error)))
-        _put(table, "set_level", ctypes.CFUNCTYPE(None, ctypes.c_int)(_quiet(set_level)))
-        _put(table, "shutdown", ctypes.CFUNCTYPE(None)(_quiet(_shutdown)))
+        functions: dict[str, Callable[..., object]] = {
+            name: _guarded(getattr(plugin, _method(name)), table.set_error) for name in ENTRY_POINTS
+        }
+        functions["set_level"], functions["shutdown"] = _quiet(set_level), _quiet(_shutdown)
+        for name, function in functions.items():
+            setattr(table, name, id(function))
+            _kept.append(function)
         table.started = 1
     log.info("hipdnn-iree %s started in Python %s", __version__, sys.version.split()[0])
 
@@ -85,11 +87,6 @@ def _watch_extensions(exit_early: Callable[[], object]) -> None:
     loader.exec_module = exec_module  # type: ignore[method-assign]
 
 
-def _put(table: abi.ShimTable, name: str, callback: Any) -> None:
-    setattr(table, name, callback)
-    _kept.append(callback)
-
-
 def _method(name: str) -> str:
     """``GetEngineDetails`` -> ``get_engine_details``."""
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
@@ -99,10 +96,10 @@ def _guarded(body: Callable[..., None], set_error: Callable[[bytes], None]) -> C
     def call(*arguments: Any) -> int:
         try:
             body(*arguments)
-        except BaseException as error:  # also SystemExit and KeyboardInterrupt
+        except Exception as error:
             try:
                 return _tell(error, set_error)
-            except BaseException:
+            except Exception:
                 set_error(f"{type(error).__name__}, whose text cannot be had".encode())
                 return int(Status.INTERNAL_ERROR)
         return 0
@@ -110,7 +107,7 @@ def _guarded(body: Callable[..., None], set_error: Callable[[bytes], None]) -> C
     return call
 
 
-def _tell(error: BaseException, set_error: Callable[[bytes], None]) -> int:
+def _tell(error: Exception, set_error: Callable[[bytes], None]) -> int:
     """Leave the text of an error with the host and return its status."""
     status = abi.status_of(error)
     text = str(error)
@@ -126,7 +123,7 @@ def _quiet(body: Callable[..., object]) -> Callable[..., None]:
     def call(*arguments: Any) -> None:
         try:
             body(*arguments)
-        except BaseException as error:
+        except Exception as error:
             log.error("%s: %s", type(error).__name__, error)
 
     return call

@@ -3,8 +3,8 @@
  * No Python header is used and libpython is not linked, so that one binary serves CPython 3.11 to
  * 3.13, hosts with and without Python, and hosts that load it with local or deep binding.  The
  * interpreter is found, or started, at the first call that needs it; the module ENTRY then fills
- * the table below with function pointers (ctypes callbacks).  What never changes (name, type,
- * engine id) and what Python cannot tell (why it does not start, the log sink) is answered here.
+ * the table below with Python functions.  What never changes (name, type, engine id) and what
+ * Python cannot tell (why it does not start, the log sink) is answered here.
  *
  * Whatever goes wrong on the way to Python, a call answers an error status and leaves a text.
  * docs/plugin.md describes the behaviour; hipdnn_plugin/abi.py holds the other half of the table.
@@ -16,6 +16,7 @@
 #include <link.h>
 #include <locale.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -25,6 +26,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
 #include <wchar.h>
@@ -35,7 +37,7 @@
 #define ENGINE_NAME "IREE_JIT_ENGINE"
 #define API_VERSION "1.4.0" /* engine names; what lies below it is served or declined by rule */
 #define ENTRY "hipdnn_iree.hipdnn_plugin.entry"
-#define TABLE_VERSION 2 /* raise it with every change of struct table */
+#define TABLE_VERSION 3 /* raise it with every change of struct table */
 #define EXIT_WAIT_MS 2000 /* what running calls are given when the process ends */
 #define API __attribute__((visibility("default")))
 
@@ -126,8 +128,17 @@ static struct {
   object* (*FromBool)(long);
   object* (*ImportModule)(const char*);
   object* (*CallMethod)(object*, const char*, const char*, ...);
+  object* (*CallFunction)(object*, const char*, ...);
+  long (*AsLong)(object*);
   void (*ErrFetch)(object**, object**, object**);
+  void (*ErrRestore)(object*, object*, object*);
   void (*ErrClear)(void);
+  int (*ErrMatches)(object*);
+  const char* (*ClassName)(object*);
+  int (*AddPendingCall)(int (*)(void*), void*);
+  int (*SetAsyncExc)(unsigned long, object*);
+  unsigned long (*ThreadId)(void);
+  object** Exception;
   object* (*Str)(object*);
   const char* (*AsUTF8)(object*, ssize_t*);
   void (*DecRef)(object*);
@@ -144,9 +155,13 @@ static const char* resolve(void* library) {
       {(void**)&py.Ensure, "PyGILState_Ensure"}, {(void**)&py.Release, "PyGILState_Release"},
       {(void**)&py.ThisThreadState, "PyGILState_GetThisThreadState"},
       {(void**)&py.ImportModule, "PyImport_ImportModule"}, {(void**)&py.CallMethod, "PyObject_CallMethod"},
-      {(void**)&py.ErrFetch, "PyErr_Fetch"}, {(void**)&py.ErrClear, "PyErr_Clear"},
+      {(void**)&py.CallFunction, "PyObject_CallFunction"}, {(void**)&py.AsLong, "PyLong_AsLong"},
+      {(void**)&py.ErrFetch, "PyErr_Fetch"}, {(void**)&py.ErrRestore, "PyErr_Restore"},
+      {(void**)&py.ErrClear, "PyErr_Clear"}, {(void**)&py.ErrMatches, "PyErr_ExceptionMatches"},
+      {(void**)&py.AddPendingCall, "Py_AddPendingCall"}, {(void**)&py.SetAsyncExc, "PyThreadState_SetAsyncExc"},
+      {(void**)&py.ThreadId, "PyThread_get_thread_ident"}, {(void**)&py.Exception, "PyExc_Exception"},
       {(void**)&py.Str, "PyObject_Str"}, {(void**)&py.AsUTF8, "PyUnicode_AsUTF8AndSize"},
-      {(void**)&py.DecRef, "Py_DecRef"},
+      {(void**)&py.ClassName, "PyExceptionClass_Name"}, {(void**)&py.DecRef, "Py_DecRef"},
   };
   for (size_t k = 0; k < sizeof names / sizeof *names; ++k)
     if (!(*names[k].slot = dlsym(library, names[k].name))) return names[k].name;
@@ -379,34 +394,35 @@ static int find_python(void) {
 #define P hipdnnEnginePlugin
 #define NAME2(a, b) a##b
 #define NAME(a, b) NAME2(a, b)
-/* X(name without prefix, parameters, names of the parameters); abi.py has the same list */
+/* X(name without prefix, parameters, names of the parameters, how PyObject_CallFunction takes them:
+ * pointers as ssize_t); abi.py has the same list */
 #define FORWARDED(X) \
-  X(Create, (void** handle), (handle)) \
-  X(Destroy, (void* handle), (handle)) \
-  X(SetStream, (void* handle, void* stream), (handle, stream)) \
+  X(Create, (void** handle), (handle), "n") \
+  X(Destroy, (void* handle), (handle), "n") \
+  X(SetStream, (void* handle, void* stream), (handle, stream), "nn") \
   X(GetApplicableEngineIds, (void* handle, const const_data* graph, int64_t* ids, uint32_t most, uint32_t* count), \
-    (handle, graph, ids, most, count)) \
+    (handle, graph, ids, most, count), "nnnIn") \
   X(GetEngineDetails, (void* handle, int64_t id, const const_data* graph, const_data* details), \
-    (handle, id, graph, details)) \
-  X(DestroyEngineDetails, (void* handle, const_data* details), (handle, details)) \
+    (handle, id, graph, details), "nLnn") \
+  X(DestroyEngineDetails, (void* handle, const_data* details), (handle, details), "nn") \
   X(GetWorkspaceSize, (void* handle, const const_data* config, const const_data* graph, size_t* size), \
-    (handle, config, graph, size)) \
+    (handle, config, graph, size), "nnnn") \
   X(CreateExecutionContext, (void* handle, const const_data* config, const const_data* graph, void** context), \
-    (handle, config, graph, context)) \
-  X(DestroyExecutionContext, (void* handle, void* context), (handle, context)) \
-  X(GetWorkspaceSizeFromExecutionContext, (void* handle, void* context, size_t* size), (handle, context, size)) \
+    (handle, config, graph, context), "nnnn") \
+  X(DestroyExecutionContext, (void* handle, void* context), (handle, context), "nn") \
+  X(GetWorkspaceSizeFromExecutionContext, (void* handle, void* context, size_t* size), (handle, context, size), "nnn") \
   X(ExecuteOpGraph, (void* handle, void* context, void* workspace, const device_buffer* buffers, uint32_t count), \
-    (handle, context, workspace, buffers, count)) \
+    (handle, context, workspace, buffers, count), "nnnnI") \
   X(ExecuteOpGraphWithOverrides, \
     (void* handle, void* context, void* workspace, const device_buffer* buffers, uint32_t count, uint32_t overrides, \
      const int64_t* uids, const uint32_t* lengths, const int64_t* const* shapes, const int64_t* const* strides), \
-    (handle, context, workspace, buffers, count, overrides, uids, lengths, shapes, strides)) \
+    (handle, context, workspace, buffers, count, overrides, uids, lengths, shapes, strides), "nnnnIInnnn") \
   X(SerializeExecutionContextWithEngineId, (void* handle, int64_t id, void* context, const_data* serialized), \
-    (handle, id, context, serialized)) \
-  X(SerializeExecutionContext, (void* handle, void* context, const_data* serialized), (handle, context, serialized)) \
-  X(DestroySerializedExecutionContext, (void* handle, const_data* serialized), (handle, serialized)) \
+    (handle, id, context, serialized), "nLnn") \
+  X(SerializeExecutionContext, (void* handle, void* context, const_data* serialized), (handle, context, serialized), "nnn") \
+  X(DestroySerializedExecutionContext, (void* handle, const_data* serialized), (handle, serialized), "nn") \
   X(CreateExecutionContextFromSerialized, (void* handle, const const_data* payload, void** context), \
-    (handle, payload, context))
+    (handle, payload, context), "nnn")
 
 static void exit_early(void);
 static struct table {
@@ -420,9 +436,9 @@ static struct table {
   int (*log_level)(void);
   void (*exit_early)(void);
   /* From here on filled by Python. */
-  void (*shutdown)(void);
-  void (*set_level)(int level);
-#define FIELD(name, parameters, call) int(*name) parameters;
+  object* shutdown;
+  object* set_level;
+#define FIELD(name, parameters, values, format) object* name;
   FORWARDED(FIELD)
 } table = {
     .version = TABLE_VERSION, .size = sizeof(struct table), .package = PLUGIN_VERSION,
@@ -449,11 +465,13 @@ static object* guard(object* self, object* arguments) {
   return py.FromBool(1);
 }
 
+static void run(object* function, const char* format, int value);
+
 static void at_exit(void) {
   int now = atomic_load(&state);
   if (now == GONE || now == FORKED) return;
   end(); /* also while another thread is starting Python */
-  if (!atomic_load(&inflight) && table.started && py.IsInitialized()) table.shutdown();
+  if (!atomic_load(&inflight) && table.started && py.IsInitialized()) run(table.shutdown, NULL, 0);
 }
 
 static int additions(struct dl_phdr_info* info, size_t size, void* out) {
@@ -484,18 +502,66 @@ static const char* const refusals[] = {
     [GONE] = "Python has ended in this process, and with it the plugin",
     [FORKED] = "this process was forked from one that had started the plugin; start it with exec instead"};
 
+/* What came from outside while Python ran for a call, such as KeyboardInterrupt. */
+struct interrupt { object *kind, *value; };
+
+static int raise_interrupt(void* of) {
+  struct interrupt* it = of;
+  py.ErrRestore(it->kind, it->value, NULL);
+  free(it);
+  return -1;
+}
+
+/* What is no Exception is meant for the host's program: where that is in Python, it gets it as soon
+ * as the call has returned.  Takes over both references. */
+static void hand_on(object* kind, object* value) {
+  struct interrupt* it = getpid() == gettid() ? malloc(sizeof *it) : NULL;
+  if (it) { /* the main thread: with the value, such as an exit status */
+    *it = (struct interrupt){kind, value};
+    if (!py.AddPendingCall(raise_interrupt, it)) return;
+    free(it);
+  }
+  if (value) py.DecRef(value);
+  py.SetAsyncExc(py.ThreadId(), kind);
+  py.DecRef(kind);
+}
+
+/* Answer for an exception, with its text; the caller holds the GIL. */
 static int python_error(const char* what) {
   object *kind = NULL, *value = NULL, *trace = NULL;
+  int foreign = !py.ErrMatches(*py.Exception);
   py.ErrFetch(&kind, &value, &trace);
+  foreign = foreign && kind;
   object* text = value ? py.Str(value) : NULL;
   const char* shown = text ? py.AsUTF8(text, NULL) : NULL;
-  fail(INTERNAL_ERROR, "%s: %s", what, shown ? shown : "unknown Python error");
+  if (foreign) what = py.ClassName(kind);
+  fail(INTERNAL_ERROR, "%s: %s", what, shown && *shown ? shown : foreign ? "the call was interrupted" : "unknown error");
+  py.ErrClear();
   if (text) py.DecRef(text);
+  if (trace) py.DecRef(trace);
+  if (foreign && !table.owner) { /* the last thing that happens in Python here */
+    hand_on(kind, value);
+    return INTERNAL_ERROR;
+  }
   if (kind) py.DecRef(kind);
   if (value) py.DecRef(value);
-  if (trace) py.DecRef(trace);
-  py.ErrClear();
   return INTERNAL_ERROR;
+}
+
+/* Call a function of the table that answers nothing. */
+static void run(object* function, const char* format, int value) {
+  int held = py.Ensure();
+  object* result = py.CallFunction(function, format, value);
+  if (result) py.DecRef(result);
+  else python_error("a function of the plugin");
+  py.Release(held);
+}
+
+/* Until Python has looked whether somebody else has SIGINT; else the import of `signal` takes it. */
+static atomic_int interrupted;
+static void note_interrupt(int number) {
+  (void)number;
+  atomic_store(&interrupted, 1);
 }
 
 /* Start the interpreter as that of `home.python`, not as the host's environment would have it. */
@@ -510,7 +576,17 @@ static void initialise(void) {
   char* locale = setlocale(LC_CTYPE, NULL);
   locale = locale ? strdup(locale) : NULL;
   if (*home.python) py.SetProgramName(py.DecodeLocale(home.python, NULL)); /* leads to pyvenv.cfg */
+  struct sigaction now, ours = {.sa_handler = note_interrupt, .sa_flags = SA_RESTART};
+  unsigned char before[64]; /* as the kernel has it: glibc's would come back with another flag */
+  int unset = !sigaction(SIGINT, NULL, &now) && now.sa_handler == SIG_DFL &&
+              !syscall(SYS_rt_sigaction, SIGINT, NULL, before, 8) && !sigaction(SIGINT, &ours, NULL);
   py.InitializeEx(0); /* 0: the signal handlers stay the host's */
+  object* module = py.ImportModule("_signal");
+  if (module) py.DecRef(module);
+  else py.ErrClear();
+  if (unset && !sigaction(SIGINT, NULL, &now) && now.sa_handler == note_interrupt)
+    syscall(SYS_rt_sigaction, SIGINT, before, NULL, 8);
+  if (atomic_load(&interrupted)) kill(getpid(), SIGINT); /* what came meanwhile is the host's */
   table.owner = 1;
   py.SaveThread();
   if (locale) setlocale(LC_CTYPE, locale);
@@ -541,14 +617,16 @@ static int fill(void) {
   int status = register_guard(); /* first, as an import may be long and Python end meanwhile */
   if (status) return status;
   object* module = py.ImportModule(ENTRY);
-  if (!module && *home.path) {
+  if (!module && *home.path && py.ErrMatches(*py.Exception)) { /* else it was interrupted */
     py.ErrClear();
     object* site = py.ImportModule("site");
     object* added = site ? py.CallMethod(site, "addsitedir", "s", home.path) : NULL;
-    if (added) py.DecRef(added);
     if (site) py.DecRef(site);
-    py.ErrClear();
-    module = py.ImportModule(ENTRY);
+    if (added) py.DecRef(added);
+    if (added || py.ErrMatches(*py.Exception)) {
+      py.ErrClear();
+      module = py.ImportModule(ENTRY);
+    }
   }
   if (!module) return python_error("cannot import " ENTRY);
   object* filled = py.CallMethod(module, "fill", "n", (ssize_t)(intptr_t)&table);
@@ -585,7 +663,7 @@ static __attribute__((noinline)) int start(void) {
     if (!py.IsInitialized()) return fail(INTERNAL_ERROR, "%s", refusals[GONE]);
     int held = py.Ensure(); /* racing threads are ordered by Python's import lock */
     status = fill();
-    if (!status && atomic_compare_exchange_strong(&state, &now, READY)) table.set_level(log_level());
+    if (!status && atomic_compare_exchange_strong(&state, &now, READY)) run(table.set_level, "i", log_level());
     py.Release(held);
     now = atomic_load(&state);
   }
@@ -632,18 +710,28 @@ static inline int enter(void) {
   return SUCCESS;
 }
 
-static inline int checked(int status, const char* name) {
-  if ((unsigned)status <= LAST) return status;
-  return fail(INTERNAL_ERROR, "%s gave the status %d, which does not exist", name, status);
+/* Return the status that Python has answered: without an answer a call has not succeeded. */
+static inline int answer(object* result, const char* name) {
+  if (!result) return python_error(name);
+  long status = py.AsLong(result);
+  py.DecRef(result);
+  if ((unsigned long)status <= LAST) return (int)status;
+  py.ErrClear();
+  return fail(INTERNAL_ERROR, "%s gave the status %ld, which does not exist", name, status);
 }
 
 /* ------------------------------------------------------------------ entry points */
 
-#define BODY(name, parameters, call) \
+#define BARE(...) __VA_ARGS__
+#define BODY(name, parameters, values, format) \
   API int NAME(P, name) parameters { \
     atomic_fetch_add(&inflight, 1); \
     int status = enter(); \
-    if (!status) status = checked(table.name call, #name); \
+    if (!status) { \
+      int held = py.Ensure(); \
+      status = answer(py.CallFunction(table.name, format, BARE values), #name); \
+      py.Release(held); \
+    } \
     atomic_fetch_sub(&inflight, 1); \
     return status; \
   }
@@ -686,7 +774,7 @@ API int hipdnnPluginSetLogLevel(int level) {
   if (atomic_load(&state) != READY) return SUCCESS; /* Python asks when it starts */
   atomic_fetch_add(&inflight, 1);
   int status = enter();
-  if (!status) table.set_level(level);
+  if (!status) run(table.set_level, "i", level);
   atomic_fetch_sub(&inflight, 1);
   return SUCCESS; /* the level holds in any case */
 }

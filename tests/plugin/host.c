@@ -802,12 +802,78 @@ static int crash(char** args) {
   return 0;
 }
 
+/* signals GRAPH CONFIG JOB COUNT: SIGINT arrives at random moments, from before the first call on.
+ * With COUNT 0 the handlers are compared, and then SIGINT ends the process. */
+static atomic_long arrived, sent, executing;
+static void on_interrupt(int number) {
+  (void)number;
+  atomic_fetch_add(&arrived, 1);
+}
+
+static void* interrupter(void* most) {
+  unsigned seed = 1;
+  for (long k = 0; k < (long)most; ++k) {
+    usleep(rand_r(&seed) % 400);
+    while (k > (long)most / 3 && !atomic_load(&executing)) usleep(100);
+    kill(getpid(), SIGINT);
+    for (int ms = 0; atomic_load(&arrived) == k && ms < 20000; ++ms) usleep(1000);
+    atomic_fetch_add(&sent, 1);
+  }
+  return NULL;
+}
+
+static int same_handler(const struct sigaction* a, const struct sigaction* b) {
+  return a->sa_handler == b->sa_handler && a->sa_flags == b->sa_flags &&
+         !memcmp(&a->sa_mask, &b->sa_mask, sizeof(unsigned long));
+}
+
+static int signals(char** args) {
+  struct sigaction before[SIGRTMAX + 1], after;
+  struct sigaction own = {.sa_handler = on_interrupt}; /* without SA_RESTART: waits end early */
+  long most = atol(args[3]);
+  pthread_t thread;
+  if (most) {
+    sigaction(SIGINT, &own, NULL);
+    pthread_create(&thread, NULL, interrupter, (void*)most);
+  }
+  for (int k = 1; k <= SIGRTMAX; ++k) memset(&before[k], 0, sizeof *before), sigaction(k, NULL, &before[k]);
+  load(-1);
+  graph = slurp(args[0]), config = slurp(args[1]);
+  void *handle = NULL, *workspace = NULL;
+  job_t job, right;
+  read_job(args[2], &job);
+  read_job(args[2], &right);
+  EXPECT(!P.Create(&handle));
+  void* context = plan(handle, &workspace);
+  EXPECT(!P.ExecuteOpGraph(handle, context, workspace, right.buffers, right.count));
+  long calls = 0, wrong = 0;
+  atomic_store(&executing, 1);
+  do {
+    for (uint32_t b = 0; b < job.count; ++b)
+      if (strcmp(job.out[b], "-")) memset(job.buffers[b].ptr, 0x5A, job.bytes[b]);
+    EXPECT(!P.ExecuteOpGraph(handle, context, workspace, job.buffers, job.count));
+    for (uint32_t b = 0; b < job.count; ++b) wrong += !!memcmp(job.buffers[b].ptr, right.buffers[b].ptr, job.bytes[b]);
+    ++calls;
+  } while (atomic_load(&sent) < most);
+  if (most) pthread_join(thread, NULL);
+  write_results(&job);
+  for (int k = 1; k <= SIGRTMAX; ++k) {
+    memset(&after, 0, sizeof after);
+    sigaction(k, NULL, &after);
+    if (!same_handler(&before[k], &after)) printf("changed %d\n", k);
+  }
+  printf("calls %ld\nwrong %ld\narrived %ld\n", calls, wrong, (long)atomic_load(&arrived));
+  fflush(stdout);
+  while (!most) P.ExecuteOpGraph(handle, context, workspace, job.buffers, job.count); /* to the end by a signal */
+  return 0;
+}
+
 int main(int count, char** args) {
   static const struct { const char* name; int (*body)(char**); int arguments; } scenarios[] = {
       {"run", run, 4}, {"threads", threads, 5}, {"exit", leave, 4}, {"storm", storm, 0}, {"reload", reload, 1},
       {"start", start, 0}, {"errors", errors, 3}, {"serialized", serialized, 4}, {"restore", restore, 2},
       {"fork", forked, 0}, {"fuzz", fuzz, 3}, {"crash", crash, 3}, {"overrides", overrides, 4},
-      {"embed", embed, 3},
+      {"embed", embed, 3}, {"signals", signals, 4},
   };
   if (count < 4) return 2;
   library_path = args[1];

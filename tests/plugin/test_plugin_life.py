@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
@@ -307,6 +308,9 @@ def test_table_is_that_of_the_source() -> None:
     parameters = re.findall(r"^\s+X\(\w+,\s*\\?\s*\((.*?)\),", block, re.M | re.S)
     for name, text in zip(names, parameters, strict=True):
         assert text.count(",") + 1 == len(ENTRY_POINTS[name]), name
+    letters = {ctypes.c_void_p: "n", ctypes.c_uint32: "I", ctypes.c_int64: "L"}
+    formats = re.findall(r'"([nIL]+)"\)', block)
+    assert formats == ["".join(letters[kind] for kind in kinds) for kinds in ENTRY_POINTS.values()]
     assert f"#define TABLE_VERSION {abi.TABLE_VERSION} " in source
     fields = [name for name, _ in abi.ShimTable._fields_][: -len(names)]
     struct = source[source.index("static struct table {") : source.index("#define FIELD")]
