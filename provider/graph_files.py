@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..graph_api.errors import FormatError
-from ..graph_api.formats.meanings import exchange, is_open, sample_at, x_first
+from ..graph_api.formats.meanings import exchange, is_open, mark_outputs, sample_at, x_first
 from .graph import Graph
 
 __all__ = ["is_artifact", "load", "loads"]
@@ -75,6 +75,7 @@ def _decoded(data: bytes) -> Graph:
             sample_at(graph, now.graph_resize_coordinates)
             return graph
     graph = Graph.from_json(data)
+    mark_outputs(graph)
     if is_open(graph):  # else a graph can be read whatever the settings say
         now = settings()
         if now.graph_inv_variance == "variance":  # a JSON file does not tell its era

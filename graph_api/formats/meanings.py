@@ -1,8 +1,8 @@
-"""What graph files leave open in two ops; settings decide.  `flatbuffer.inv_variance` has a third.
+"""What graph files leave open; settings decide of ops.  `flatbuffer.inv_variance` has a third.
 
 A pointwise backward mode has dy and x as its operands, which files order in two ways: x was
 first in hipDNN of 2025.  Files of older writers lack the sampling positions of the resample modes
-that resize.
+that resize.  Graphs in which no result is marked as an output have those that no node reads.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from ..ops.base import Op
 from ..ops.batchnorm_inference import BatchnormInference
 from ..ops.pointwise import Pointwise
 from ..ops.resample_fwd import ResampleOp
+from ..tensor_rules import default_type
 
-__all__ = ["OPERANDS", "exchange", "exchanged", "is_open", "sample_at", "x_first"]
+__all__ = ["OPERANDS", "exchange", "exchanged", "is_open", "mark_outputs", "sample_at", "x_first"]
 
 OPERANDS = ("auto", "dy_x", "x_dy")
 """Orders of a backward mode's operands; auto: that of the era, (dy, x) where it is not known."""
@@ -69,6 +70,22 @@ def exchange(graph: GraphBuilder) -> None:
     """Put dy first in the backward modes of a graph that was read with x first."""
     for node in graph.nodes:
         node.inputs = _operands(node.op, node.inputs)
+
+
+def mark_outputs(graph: GraphBuilder) -> None:
+    """Make outputs of the results that no node reads, if no result is marked as one.
+
+    Hosts of hipDNN's 2025 form mark none and pass a buffer for each.  A result that is left
+    unmarked beside marked ones has no buffer, and stays as it is.
+    """
+    results = [tensor for node in graph.nodes for tensor in node.outputs.values()]
+    if any(not tensor.virtual for tensor in results):
+        return
+    read = {id(tensor) for node in graph.nodes for tensor in node.inputs.values()}
+    for tensor in results:
+        if id(tensor) not in read:
+            tensor.data_type = default_type(graph, tensor)  # that of a virtual tensor
+            tensor.virtual = False
 
 
 def exchanged(graph: FrozenGraph) -> FrozenGraph:

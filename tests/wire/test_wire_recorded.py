@@ -32,7 +32,10 @@ GRAPH_KEYS = {
     "io_type": "io_data_type",
 }
 COSTS = {"umd_flops", "umd_bytes"}
-NEWER_TENSOR_FIELDS = {"is_runtime_pass_by_value", "ragged_offset_tensor_uid", "alignment"}
+NEWER_TENSOR_FIELDS = {
+    *("is_runtime_pass_by_value", "ragged_offset_tensor_uid", "alignment"),
+    "ragged_offset_multiplier",
+}
 
 
 def plain(value: Any) -> Any:

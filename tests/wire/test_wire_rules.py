@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -31,6 +32,7 @@ from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import (
     string,
 )
 from hipdnn_iree.graph_api.formats.flatbuffer.wire_rules import RULES, is_damage
+from hipdnn_iree.provider.graph_files import loads
 
 
 def example() -> Graph:
@@ -259,6 +261,27 @@ def test_unknown_fields_of_any_table_decline() -> None:
     assert decode(write(changed), Graph).graph.freeze() == example().freeze()
 
 
+@pytest.mark.parametrize("multiplier", [0, 1, 64])
+def test_a_multiplier_of_offsets_is_only_read_for_a_ragged_tensor(multiplier: int) -> None:
+    """The newest hipDNN writes it into every tensor, as slot 11."""
+    changed = record()
+    older = [slot for slot in changed["tensors"][0].table.slots if "multiplier" not in slot.name]
+    table = Table("TensorAttributes", *older, scalar("slot 11", LONG, None))
+    assert table.last == 11
+    for tensor in changed["tensors"]:
+        tensor.table = table
+        tensor["slot 11"] = multiplier
+    assert decode(write(changed), Graph).graph.freeze() == example().freeze()
+    ragged = changed["tensors"][0]
+    ragged["ragged_offset_tensor_uid"] = changed["tensors"][1]["uid"]
+    if multiplier == 1:  # offsets count elements, as without it
+        assert decode(write(changed), Graph).graph.tensors[0].ragged_offset_uid is not None
+    else:
+        error = broken(write(changed))
+        assert rules_of(error) == {"WIRE-07"}
+        assert f"ragged_offset_multiplier: [WIRE-07] got {multiplier}" in str(error)
+
+
 def test_unknown_fields_all_come_at_once_but_not_without_end() -> None:
     newer = with_more(TENSOR, *(scalar(f"new{i}", LONG, None) for i in range(20)))
     changed = record()
@@ -268,7 +291,7 @@ def test_unknown_fields_all_come_at_once_but_not_without_end() -> None:
     )
     error = broken(write(changed))
     assert len(error.problems) == MAX_PROBLEMS
-    assert "field 11, 12, 13, 14, 15, 16, 17, 18... of TensorAttributes" in str(error)
+    assert "field 12, 13, 14, 15, 16, 17, 18, 19... of TensorAttributes" in str(error)
 
 
 def test_costs_are_notes_that_change_nothing() -> None:
@@ -424,3 +447,40 @@ def test_an_engine_configuration_with_unknown_fields_is_refused() -> None:
     newer = with_more(ENGINE_CONFIG, scalar("new", LONG, None))
     with pytest.raises(FormatError, match="WIRE-07"):
         decode_config(write(Record(newer, engine_id=3, new=1)))
+
+
+def statistics() -> Graph:
+    """A batch normalisation and a relu of its y; mean and inv_variance are read by no node."""
+    graph = Graph(io_data_type="float", compute_data_type="float")
+    channels = (1, 3, 1, 1)
+    x, scale, bias = (graph.tensor(dims=d) for d in ((2, 3, 4, 4), channels, channels))
+    found = graph.batchnorm(x, scale, bias, epsilon=1e-5)
+    for uid, tensor in enumerate((graph.relu(found.y), found.mean, found.inv_variance), 10):
+        tensor.set_uid(uid).set_output()
+    return graph
+
+
+@pytest.mark.parametrize("era", Era)
+@pytest.mark.parametrize(("last", "outputs"), [(9, [10, 11, 12]), (10, [10]), (11, [10, 11])])
+def test_results_that_nothing_reads_are_outputs_where_none_is_marked(
+    era: Era, last: int, outputs: list[int]
+) -> None:
+    """Programs for hipDNN of 2025 mark none, and pass a buffer for each."""
+    frozen = statistics().freeze()
+    changed = encode_record(frozen, era)
+    for tensor in changed["tensors"]:
+        tensor["virtual"] |= tensor["uid"] > last
+    text = json.loads(statistics().to_json())
+    for tensor in text["tensors"]:
+        tensor["virtual"] |= tensor["uid"] > last
+    for data in (write(changed, era=era), json.dumps(text).encode()):
+        assert sorted(loads(data).freeze().outputs) == outputs
+    if last == 9:
+        assert decode(write(changed, era=era), Graph).graph.freeze() == frozen
+
+
+def test_a_graph_made_in_python_has_to_mark_its_outputs() -> None:
+    graph = Graph(io_data_type="float")
+    graph.relu(graph.tensor(dims=(2, 3)))
+    (problem,) = graph.problems()
+    assert (problem.rule, "set_output()" in problem.hint) == ("GRAPH-02", True)

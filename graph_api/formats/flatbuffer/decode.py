@@ -17,7 +17,7 @@ from ...ops.base import variadic
 from ...ops.fields import Kind
 from ...tensor import Tensor
 from ...values import from_byte
-from ..meanings import exchange, x_first
+from ..meanings import exchange, mark_outputs, x_first
 from .buffer_reader import Reader
 from .hipdnn_tables import GRAPH, NODE
 from .inv_variance import is_variance, reinterpret
@@ -150,6 +150,7 @@ def decode(
         reinterpret(graph)
     if x_first(backward_operands, old=era is Era.N25):
         exchange(graph)
+    mark_outputs(graph)
     return Decoded(
         graph=graph,
         era=era,
@@ -195,6 +196,11 @@ def _problems(record: Record) -> list[Problem]:
         if ragged is not None and ragged not in uids:
             where = f"tensor {tensor['uid']}"
             found.append(_dangling(where, "ragged_offset_tensor_uid", ragged))
+        factor = tensor["ragged_offset_multiplier"]
+        if ragged is not None and factor not in (None, 1):  # it has no meaning elsewhere
+            where = f"tensor {tensor['uid']}"
+            wanted = "1, as offsets count elements here"
+            found.append(problem("WIRE-07", where, "ragged_offset_multiplier", factor, wanted))
     return found
 
 

@@ -57,6 +57,7 @@ TENSOR = Table(
     s.flag("is_runtime_pass_by_value", since=Era.NODE),
     s.scalar("ragged_offset_tensor_uid", s.LONG, None, since=Era.NODE),
     s.scalar("alignment", s.LONG, 16, since=Era.NODE),
+    s.scalar("ragged_offset_multiplier", s.LONG, None, since=Era.NODE),
 )
 _ATTRIBUTES = s.union("attributes", NODE_TABLES)
 NODE_N25 = Table("Node", s.string("name"), _ATTRIBUTES)

@@ -15,7 +15,8 @@ RULES: dict[str, str] = {
     "WIRE-04": "a string ends with a NUL character",
     "WIRE-05": "a buffer is not a maze: at most 100000 tables, and parts are hardly shared",
     "WIRE-06": "a union has both a type and a value, and a field that must be there is there",
-    "WIRE-07": "there is no field that this version does not know (it may change the result)",
+    "WIRE-07": "there is no field, and no value of it, that this version does not know (it may "
+    "change the result)",
     "WIRE-08": "a code of an enumeration or of a kind of value is one that this version knows",
     "WIRE-09": "a node is of a type that this version serves",
     "WIRE-10": "the engine API that the graph asks for is not newer than the one served here",

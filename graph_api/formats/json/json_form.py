@@ -272,6 +272,9 @@ def _read_tensor(
         tensor.ragged_offset_uid = reader.integer(
             where, "ragged_offset_tensor_uid", item["ragged_offset_tensor_uid"]
         )
+        if (factor := item.get("ragged_offset_multiplier")) not in (None, 1):
+            wanted = "1, as offsets count elements here"
+            reader.report("JSON-04", where, "ragged_offset_multiplier", factor, wanted)
     _read_value(reader, where, item, tensor)
     json_dynamic.read_marks(reader, where, tensor, item.get("dynamic_dims"))
     tensors[uid] = tensor
