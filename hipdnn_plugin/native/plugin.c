@@ -85,8 +85,9 @@ static void set_error(const char* text) { fail(0, "%s", text); }
 
 /* ------------------------------------------------------------------ log */
 
-enum { COLD, READY, GONE, FORKED };
+enum { COLD, READY, LEAVING, GONE, FORKED };
 static atomic_int state = COLD; /* of the interpreter */
+static atomic_int leaver;       /* the thread that ends the process, the only one that may call then */
 static atomic_int inflight;     /* calls inside this library */
 
 static _Atomic(log_sink) sink;
@@ -450,8 +451,8 @@ static struct table {
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
 
 /* Refuse new calls and give the running ones, and those that start Python, time to end. */
-static void end(void) {
-  atomic_store(&state, GONE);
+static void end(int now) {
+  atomic_store(&state, now);
   for (int k = 0; k < EXIT_WAIT_MS && atomic_load(&inflight) > 0; ++k) usleep(1000);
 }
 
@@ -460,18 +461,48 @@ static void end(void) {
 static object* guard(object* self, object* arguments) {
   (void)self, (void)arguments;
   void* thread = py.SaveThread();
-  end();
+  end(GONE);
   py.RestoreThread(thread);
   return py.FromBool(1);
 }
 
 static void run(object* function, const char* format, int value);
 
+/* Python's exit functions wait longer for what is in C++, end compilers, and stop what comes. */
+static void shut_down(void) {
+  if (table.started && py.IsInitialized()) run(table.shutdown, NULL, 0);
+}
+
 static void at_exit(void) {
   int now = atomic_load(&state);
-  if (now == GONE || now == FORKED) return;
-  end(); /* also while another thread is starting Python */
-  if (!atomic_load(&inflight) && table.started && py.IsInitialized()) run(table.shutdown, NULL, 0);
+  if (now >= GONE) return;
+  end(GONE); /* also while another thread is starting Python */
+  shut_down();
+}
+
+/* Before the first of all exit functions and destructors, those of libraries in use among them, no
+ * other thread is in here.  What the host has registered may still call, on the thread of its end. */
+static void leave(void) {
+  if (atomic_load(&state) >= LEAVING || (!table.owner && !atomic_load(&inflight))) return;
+  atomic_store(&leaver, gettid());
+  end(LEAVING);
+  if (atomic_load(&inflight)) shut_down();
+}
+
+/* Libraries register destructors at any time, such as those of variables that are made at their
+ * first use.  Variables of the main thread go before all of them, and registered from here `leave`
+ * is the last of the exit functions, so that it runs first. */
+static void main_ends(void* unused) {
+  (void)unused;
+  if (table.owner) atexit(leave);
+}
+
+extern int __cxa_thread_atexit_impl(void (*)(void*), void*, void*);
+extern void* __dso_handle __attribute__((visibility("hidden")));
+
+static __attribute__((constructor)) void watch_main(void) {
+  static atomic_int watched;
+  if (getpid() == gettid() && !atomic_exchange(&watched, 1)) __cxa_thread_atexit_impl(main_ends, NULL, &__dso_handle);
 }
 
 static int additions(struct dl_phdr_info* info, size_t size, void* out) {
@@ -493,12 +524,13 @@ static void exit_early(void) {
  * import.  One that was forked before the first call can start the plugin itself. */
 static void in_child(void) {
   int was = atomic_load(&state);
-  if (was == READY || (was == COLD && (table.owner || atomic_load(&inflight) > 0))) atomic_store(&state, FORKED);
+  if (was == READY || was == LEAVING || (was == COLD && (table.owner || atomic_load(&inflight) > 0))) atomic_store(&state, FORKED);
   atomic_store(&inflight, 0);
   pthread_mutex_init(&starting, NULL);
 }
 
 static const char* const refusals[] = {
+    [LEAVING] = "Python has ended in this process, which is ending itself",
     [GONE] = "Python has ended in this process, and with it the plugin",
     [FORKED] = "this process was forked from one that had started the plugin; start it with exec instead"};
 
@@ -580,6 +612,7 @@ static void initialise(void) {
   unsigned char before[64]; /* as the kernel has it: glibc's would come back with another flag */
   int unset = !sigaction(SIGINT, NULL, &now) && now.sa_handler == SIG_DFL &&
               !syscall(SYS_rt_sigaction, SIGINT, NULL, before, 8) && !sigaction(SIGINT, &ours, NULL);
+  table.owner = 1;
   py.InitializeEx(0); /* 0: the signal handlers stay the host's */
   object* module = py.ImportModule("_signal");
   if (module) py.DecRef(module);
@@ -587,7 +620,6 @@ static void initialise(void) {
   if (unset && !sigaction(SIGINT, NULL, &now) && now.sa_handler == note_interrupt)
     syscall(SYS_rt_sigaction, SIGINT, before, NULL, 8);
   if (atomic_load(&interrupted)) kill(getpid(), SIGINT); /* what came meanwhile is the host's */
-  table.owner = 1;
   py.SaveThread();
   if (locale) setlocale(LC_CTYPE, locale);
   free(locale);
@@ -655,6 +687,7 @@ static int awaken(void) {
 
 static __attribute__((noinline)) int start(void) {
   int status = SUCCESS, now;
+  if (atomic_load(&state) == LEAVING && table.started && atomic_load(&leaver) == gettid()) return SUCCESS;
   pthread_mutex_lock(&starting); /* nothing in here waits for the GIL */
   now = atomic_load(&state);
   if (now == COLD) status = awaken();
@@ -667,7 +700,7 @@ static __attribute__((noinline)) int start(void) {
     py.Release(held);
     now = atomic_load(&state);
   }
-  if (now >= GONE) return fail(INTERNAL_ERROR, "%s", refusals[now]);
+  if (now >= LEAVING) return fail(INTERNAL_ERROR, "%s", refusals[now]);
   if (status) emit(ERROR, last_error);
   return status;
 }
@@ -676,8 +709,6 @@ static __attribute__((noinline)) int start(void) {
 
 /* A thread that Python does not know gets one thread state, which it keeps until it ends.
  * Otherwise every call would make and free one: 7 us instead of 0.3. */
-extern int __cxa_thread_atexit_impl(void (*)(void*), void*, void*);
-extern void* __dso_handle __attribute__((visibility("hidden")));
 static _Thread_local int known;
 
 static void forget_thread(void* unused) {
@@ -693,6 +724,7 @@ static void forget_thread(void* unused) {
 
 static __attribute__((noinline)) void know_thread(void) {
   known = 1;
+  watch_main();
   if (py.ThisThreadState()) return;
   py.Ensure(); /* never released, so that the state stays */
   py.SaveThread();

@@ -320,7 +320,19 @@ static int threads(char** args) {
   return 0;
 }
 
-/* exit GRAPH CONFIG JOB: main returns while threads execute */
+/* exit GRAPH CONFIG JOB: main returns while threads execute.  A function that was registered during
+ * that, as destructors of C++ are, runs when no other thread executes; its own may still call. */
+static atomic_int destroyed, executing;
+static void* kept;
+
+static void destruct(void) {
+  usleep(100000); /* for threads that are on the way out of their last call */
+  atomic_store(&destroyed, 1);
+  int status = P.Destroy(kept);
+  if (status && status != 3) _exit(4); /* 3: other calls have not ended within the limit */
+  usleep(100000);
+}
+
 static void* forever(void* unused) {
   (void)unused;
   void *handle = NULL, *workspace = NULL;
@@ -328,7 +340,10 @@ static void* forever(void* unused) {
   read_job(thread_args[2], &job);
   EXPECT(!P.Create(&handle));
   void* context = plan(handle, &workspace);
-  while (!P.ExecuteOpGraph(handle, context, workspace, job.buffers, job.count)) {}
+  for (long k = 0; !P.ExecuteOpGraph(handle, context, workspace, job.buffers, job.count); ++k) {
+    if (!k) atomic_fetch_add(&executing, 1);
+    if (atomic_load(&destroyed)) _exit(3);
+  }
   while (1) usleep(1000); /* refused: the process is about to end */
 }
 
@@ -337,10 +352,12 @@ static int leave(char** args) {
   graph = slurp(args[0]), config = slurp(args[1]);
   thread_args = args;
   pthread_t id;
-  void* handle = NULL;
-  EXPECT(!P.Create(&handle)); /* stays alive, as that of a static object */
+  EXPECT(!P.Create(&kept)); /* stays alive, as that of a static object */
   for (int k = 0; k < 3; ++k) pthread_create(&id, NULL, forever, NULL);
-  usleep(atoi(args[3]) * 1000);
+  int delay_ms = atoi(args[3]); /* -1: until all execute */
+  if (delay_ms < 0) while (atomic_load(&executing) < 3) usleep(1000);
+  else usleep((unsigned)delay_ms * 1000);
+  atexit(destruct);
   printf("left yes\n");
   fflush(stdout);
   atomic_store(&leaving, 1);
@@ -804,7 +821,7 @@ static int crash(char** args) {
 
 /* signals GRAPH CONFIG JOB COUNT: SIGINT arrives at random moments, from before the first call on.
  * With COUNT 0 the handlers are compared, and then SIGINT ends the process. */
-static atomic_long arrived, sent, executing;
+static atomic_long arrived, sent;
 static void on_interrupt(int number) {
   (void)number;
   atomic_fetch_add(&arrived, 1);

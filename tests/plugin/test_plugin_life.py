@@ -65,9 +65,12 @@ def test_a_null_workspace_is_one_of_the_pool(host: Any, make_job: Any) -> None:
     host.run("threads", *job.arguments, 200, 4, env={"HOST_NULL_WORKSPACE": "1"})
 
 
-@pytest.mark.parametrize("delay_ms", [0, 150, 1500])
+@pytest.mark.parametrize("delay_ms", [0, 150, 1500, -1])
 def test_exit_with_work_in_flight(host: Any, make_job: Any, delay_ms: int) -> None:
-    """Main returns while three threads start, plan or execute."""
+    """Main returns while three threads start, plan or execute (-1: all three execute).
+
+    Destructors that were registered last, as by variables of C++ at their first use, wait too.
+    """
     job = make_job(data("pw_relu_all"))
     assert host.run("exit", *job.arguments, delay_ms)["left"] == "yes"
 
