@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 
 from ..provider.plugin_abi import Severity
@@ -19,17 +20,22 @@ _LEVELS = {
 """What is shown at a level that the host asks for."""
 
 
+# hipDNN passes a text on as it is; `log_error` of the library writes the same form.
+_FORM = "%(asctime)s.%(msecs)03d thread %(native)d %(levelname)s %(name)s: %(message)s"
+
+
 class _Handler(logging.Handler):
     """Hands records to the host; the library knows where they go, and drops the quieter ones."""
 
     def __init__(self, emit: Callable[[int, bytes], None]) -> None:
         super().__init__()
         self._emit = emit
-        self.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+        self.setFormatter(logging.Formatter(_FORM, "%Y-%m-%d %H:%M:%S"))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Hand over one record; runs without the GIL in the host's callback."""
         try:
+            vars(record)["native"] = threading.get_native_id()
             text = self.format(record).replace("\0", " ").encode("utf-8", "backslashreplace")
             self._emit(_severity(record.levelno), text)
         except Exception:

@@ -28,6 +28,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -183,6 +184,18 @@ static void emit(int severity, const char* text) {
     else fprintf(stderr, "[hipdnn-iree] %s\n", text);
   }
   atomic_fetch_sub(&inflight, 1);
+}
+
+/* Log an error of this file in the form of the lines that come from Python (log.py). */
+static void log_error(const char* text) {
+  char line[sizeof last_error + 128], stamp[32] = "";
+  struct timespec now = {0, 0};
+  struct tm local;
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (localtime_r(&now.tv_sec, &local)) strftime(stamp, sizeof stamp, "%Y-%m-%d %H:%M:%S", &local);
+  snprintf(line, sizeof line, "%s.%03ld thread %d ERROR hipdnn_iree.plugin: %s", stamp,
+           now.tv_nsec / 1000000, (int)gettid(), text);
+  emit(ERROR, line);
 }
 
 /* ------------------------------------------------------------------ which Python it belongs to */
@@ -701,7 +714,7 @@ static __attribute__((noinline)) int start(void) {
     now = atomic_load(&state);
   }
   if (now >= LEAVING) return fail(INTERNAL_ERROR, "%s", refusals[now]);
-  if (status) emit(ERROR, last_error);
+  if (status) log_error(last_error);
   return status;
 }
 

@@ -336,3 +336,15 @@ def test_failure_to_start_is_logged(host: Any, library: Path, tmp_path: Path) ->
     env = {"HOST_SHOW_LOG": "1", "HIPDNN_LOG_LEVEL": "error"}
     facts = host.run("start", library=copy_of(library, tmp_path), env=env)
     assert "does not know its Python" in facts["log"]
+
+
+def test_a_line_of_the_log_has_time_thread_and_level(
+    host: Any, library: Path, tmp_path: Path
+) -> None:
+    """hipDNN adds none of them to what its callback gets; also where Python does not start."""
+    env = {"HOST_SHOW_LOG": "1", "HIPDNN_LOG_LEVEL": "info"}
+    stamp = r"\d \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} thread \d+ "
+    loud = host.run("start", env=env)["log"]
+    assert re.match(stamp + r"INFO hipdnn_iree\.plugin: hipdnn-iree .* started in Python", loud)
+    broken = host.run("start", library=copy_of(library, tmp_path), env=env)["log"]
+    assert re.match(stamp + r"ERROR hipdnn_iree\.plugin: .*does not know its Python", broken)
