@@ -69,6 +69,9 @@ def check_tensor(
     offsets = tensor.ragged_offset_uid
     if offsets is not None and offsets not in uids:
         yield problem("TENSOR-10", f"ragged offsets in uid {offsets}", "a tensor of this graph")
+    if any(abs(s) * 8 > _INT64_MAX for s in tensor.strides or ()):
+        yield problem("TENSOR-05", f"strides {shown(tensor.strides)}", "less than 2^63 bytes")
+        return
     if tensor.dims is None:
         if not produced:
             yield problem("TENSOR-02", "no dims", "dims", "pass dims=(...) to tensor()")
@@ -88,9 +91,6 @@ def check_tensor(
             f"{len(tensor.strides)} strides for {len(tensor.dims)} dims",
             "one stride per dim",
         )
-        return
-    if any(abs(s) * 8 > _INT64_MAX for s in tensor.strides):
-        yield problem("TENSOR-05", f"strides {list(tensor.strides)}", "less than 2^63 bytes")
         return
     try:
         layout = layout_of(tensor.dims, tensor.strides)

@@ -259,3 +259,11 @@ def test_the_text_of_many_problems_or_long_names_stays_bearable() -> None:
     assert len(lines) == 101
     assert all(len(line) <= 1000 for line in lines)
     assert lines[-1] == f"  ... and {len(caught.value.problems) + 1 - 100} more"
+
+
+@pytest.mark.parametrize("far", [2**63 - 1, -(2**63)])
+def test_strides_of_a_result_without_dims_are_checked_like_others(far: int) -> None:
+    graph = Graph(io_data_type="float")
+    y = graph.relu(graph.tensor(dims=(4, 1))).set_output().set_stride((1, far))
+    assert y.dims is None
+    assert [p.rule for p in graph.problems()] == ["TENSOR-05"]
