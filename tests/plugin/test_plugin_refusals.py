@@ -252,11 +252,13 @@ def refused(plugin: Plugin, data: bytes) -> None:
     ],
 )
 def test_doctor_of_a_plugin_that_answers_nonsense(
-    monkeypatch: pytest.MonkeyPatch, program: str, text: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str, text: str
 ) -> None:
     """As one does whose static destructors print, or that ends the process."""
+    library = tmp_path / "some.so"
+    library.touch(0o600)  # One that is not there, or that others may write, is not loaded.
     monkeypatch.setattr(doctor, "_LOAD", program)
-    found = doctor._ask(Path("some.so"))
+    found = doctor._ask(library)
     assert isinstance(found, str)
     assert text in found
 
