@@ -53,6 +53,7 @@ class Sections(ContextDecorator):
     def __init__(self) -> None:
         self._inside: list[int] = []  # threads, each as often as it has come in
         self._closed = False
+        os.register_at_fork(after_in_child=self._forget_others)
 
     def __enter__(self) -> None:
         me = threading.get_ident()
@@ -84,8 +85,8 @@ class Sections(ContextDecorator):
         self._closed = True
         return done
 
-    def forget_others(self) -> None:
-        """In a forked child: let go of the threads that it has not got."""
+    def _forget_others(self) -> None:
+        # A forked child has not got these threads, and would wait for them when it ends.
         me = threading.get_ident()
         self._inside[:] = [thread for thread in self._inside if thread == me]
 
@@ -119,4 +120,4 @@ def _before_fork() -> None:
 
 
 atexit.register(_end)
-os.register_at_fork(before=_before_fork, after_in_child=native.forget_others)
+os.register_at_fork(before=_before_fork)

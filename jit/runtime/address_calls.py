@@ -34,7 +34,6 @@ __all__ = ["AddressCalls", "Call"]
 # Not those of `native`, for which a fork waits: calls may follow one another without a pause.
 _inside = Sections()
 at_end(_inside.close)
-os.register_at_fork(after_in_child=_inside.forget_others)
 
 Call = Callable[[], None]
 Facts = tuple[object, ...]

@@ -485,7 +485,7 @@ def _around(call: Call, before: Sequence[Step], parts: Parts) -> Call:
     lock, after = parts.in_flight.lock, tuple(parts.after)
 
     def around(values: Values | None = None) -> None:
-        with lock:
+        with waits, lock:  # a copy may wait for a device
             for step in before:
                 step()
             call(values)

@@ -9,18 +9,28 @@ from pathlib import Path
 
 import pytest
 
-from tools.soak.attack import Result
-from tools.soak.exits import PHASES, leave
+from tools.soak.attack import Failure, Result
+from tools.soak.exits import PHASES, RUNNING, leave
 
 
 @pytest.mark.parametrize("driver", ["local-task", "local-sync"])
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_program_ends_without_a_signal(phase: str, driver: str, tmp_path: Path) -> None:
+def test_a_program_ends_without_a_signal(phase: str, driver: str) -> None:
+    assert _failures(phase, driver) == []
+
+
+@pytest.mark.parametrize("phase", RUNNING)
+def test_no_thread_is_in_iree_after_the_exit_functions(phase: str) -> None:
+    assert _failures(phase, "local-task", watched=True) == []
+
+
+def _failures(phase: str, driver: str, *, watched: bool = False) -> list[Failure]:
     found = Result()
     cache = Path(os.environ["HIPDNN_IREE_CACHE_DIR"])
-    case = {"phase": phase, "delay": PHASES[phase][1] / 4, "end": "exits", "driver": driver}
-    leave(found, cache.parent, case)
-    assert found.failures == []
+    delay = PHASES[phase][1] / 4
+    about = {"phase": phase, "delay": delay, "end": "exits", "driver": driver, "watched": watched}
+    leave(found, cache.parent, about)
+    return found.failures
 
 
 LATE = """
@@ -75,3 +85,65 @@ def test_calls_at_the_end_are_refused_and_threads_leave_quietly() -> None:
         "a thread: SystemExit",
         "DeviceError Python is ending in this process: nothing is executed any more",
     ]
+
+
+COPIES = """
+import atexit, threading
+
+def last():
+    go.set()
+    thread.join(60)
+    print(thread.is_alive(), copies, flush=True)
+
+atexit.register(last)
+import numpy as np
+from hipdnn_iree import Graph
+from hipdnn_iree.jit.runtime.bound_plan import BoundPlan
+graph = Graph(io_data_type="float", compute_data_type="float")
+x = graph.tensor(dims=(4,), name="x")
+graph.relu(x).set_output().set_name("y")
+plan = graph.build("cpu")
+parts = plan.bind({"x": np.ones(4, np.float32), "y": np.zeros(4, np.float32)})._parts
+copies, go = [], threading.Event()
+parts.before.append(lambda: copies.append("copied"))
+bound = BoundPlan(parts)
+thread = threading.Thread(target=lambda: go.wait() and bound(), daemon=True)
+thread.start()
+"""
+
+
+def test_nothing_is_copied_for_a_call_that_is_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COPIES], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("False []\n", "", 0)
+
+
+FORKED = """
+import os, sys, threading, time
+from hipdnn_iree.jit.exit_guard import Sections
+
+sections, inside = Sections(), threading.Event()
+
+def stay():
+    with sections:
+        inside.set()
+        time.sleep(600)
+
+threading.Thread(target=stay, daemon=True).start()
+inside.wait()
+now = time.monotonic()
+child = os.fork()
+if child == 0:
+    os._exit(0 if sections.empty(now) else 1)
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print(status, sections.empty(now), flush=True)
+os._exit(0)  # the end of Python would wait for the thread
+"""
+
+
+def test_a_forked_child_does_not_wait_for_threads_that_it_has_not_got() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("0 False\n", 0), done.stderr

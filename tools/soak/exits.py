@@ -12,7 +12,7 @@ from typing import Any
 
 from tools.soak.attack import Budget, Result
 
-__all__ = ["leave", "replay", "run"]
+__all__ = ["PHASES", "RUNNING", "leave", "replay", "run"]
 
 _HANGS_S = 120.0
 _BEGIN = """
@@ -27,6 +27,37 @@ def forever(call):
             call()
     daemon(loop)
 """
+_WATCH = """
+import atexit
+over, inside, late = [], [], []
+
+def look():
+    over.append(True)
+    late.extend(inside)
+    time.sleep(0.1)
+    if late:
+        print("threads in IREE after the end:", len(late), file=sys.stderr)
+
+atexit.register(look)  # the first, so the last to be called
+import hipdnn_iree, hipdnn_iree.jit.runtime.iree_native as native
+
+def watch(owner, name):
+    original = getattr(owner, name)
+    def call(*arguments, **options):
+        me = threading.get_ident()
+        inside.append(me)
+        late.extend(over)
+        try:
+            return original(*arguments, **options)
+        finally:
+            inside.remove(me)
+    setattr(owner, name, call)
+
+watch(native.iree().VmContext, "invoke")
+watch(native.iree().HalSemaphore, "wait")
+"""
+# The two calls into IREE that let go of Python's lock.  A thread that takes it again while Python
+# is taken down aborts the process; whether one does is chance, so this tells of all that could.
 _PLAN = """
 import numpy as np
 from hipdnn_iree import Graph
@@ -48,7 +79,7 @@ n, length = {size}
 plan = chain(n, length)
 sets = [dict(x=memory(n), y=memory(n)) for _ in range(4)]
 """
-_SMALL, _LARGE = _PLAN.replace("{size}", "256, 3"), _PLAN.replace("{size}", "1024, 20")
+_SMALL, _LARGE = _PLAN.replace("{size}", "256, 3"), _PLAN.replace("{size}", "640, 20")
 _NEW = """
 from random import randrange
 from hipdnn_iree import Graph
@@ -120,6 +151,9 @@ PHASES: dict[str, tuple[str, float]] = {
 }
 """What goes on, by name: the program, and how long after that it ends at the latest."""
 
+RUNNING = tuple(name for name, (program, _) in PHASES.items() if "plan." in program)
+"""Those in which a plan is executed."""
+
 _ENDS = {
     "falls off its end": "",
     "exits": "sys.exit(0)",
@@ -150,12 +184,19 @@ def draw(rng: Random, phase: str = "") -> dict[str, Any]:
     phase = phase or rng.choice(list(PHASES))
     delay = rng.random() * PHASES[phase][1]
     end = rng.choice(list(_ENDS))
-    return {"phase": phase, "delay": delay, "end": end, "driver": rng.choice(_DRIVERS)}
+    return {
+        "phase": phase,
+        "delay": delay,
+        "end": end,
+        "driver": rng.choice(_DRIVERS),
+        "watched": phase in RUNNING and rng.random() < 0.5,
+    }
 
 
 def leave(found: Result, scratch: Path, case: dict[str, Any]) -> None:
     """Run one program and look how it ends."""
-    program = f"{_BEGIN}\n{PHASES[case['phase']][0]}\ntime.sleep({case['delay']})\n"
+    begin = _BEGIN + _WATCH if case.get("watched") else _BEGIN
+    program = f"{begin}\n{PHASES[case['phase']][0]}\ntime.sleep({case['delay']})\n"
     environment = {
         **os.environ,
         "HIPDNN_IREE_CACHE_DIR": str(scratch / "cache"),
@@ -180,5 +221,5 @@ def leave(found: Result, scratch: Path, case: dict[str, Any]) -> None:
     said = done.stderr.decode(errors="replace")
     if done.returncode:
         found.fail(f"status {done.returncode}: {case['phase']}", data, said)
-    elif any(word in said for word in ("Fatal", "terminate called", "leaked")):
+    elif any(word in said for word in ("Fatal", "terminate called", "leaked", "after the end")):
         found.fail(f"complains: {case['phase']}", data, said)
