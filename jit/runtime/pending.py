@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import time
@@ -17,6 +18,10 @@ __all__ = ["Pending", "Point", "collect", "reached", "waits"]
 
 Point = tuple[Any, int]
 """A HAL semaphore and the value that it reaches when the work is done."""
+
+
+_dropped: deque[Pending] = deque()
+"""Dropped executions that may not have ended; the process keeps their memory until they do."""
 
 
 class Pending:
@@ -142,10 +147,10 @@ class Pending:
         if finish is not None:
             finish()
 
-    def __del__(self) -> None:
+    # The default is there even when Python has taken this module down.
+    def __del__(self, dropped: deque[Pending] = _dropped) -> None:
         if self._point is not None:
-            again = Pending(self._device, self._point, held=self._held, finish=self._finish)
-            _dropped.append(again)
+            dropped.append(self)
 
     def __repr__(self) -> str:
         if self._error is not None:
@@ -166,10 +171,6 @@ def reached(point: Point, timeout_s: float | None = None) -> bool:
     return bool(semaphore.wait(value, timeout=max(int(timeout_s * 1e9), 0)))
 
 
-_dropped: deque[Pending] = deque()
-"""Dropped executions that may not have ended; the process keeps their memory until they do."""
-
-
 def collect() -> None:
     """Free the memory of dropped executions that have ended."""
     for _ in range(len(_dropped)):
@@ -186,4 +187,5 @@ def _drain(deadline: float) -> bool:
     """Wait for dropped executions: their memory must outlive them."""
     mine = [p for p in _dropped if p._device is not None and p._device.pid == os.getpid()]
     done = [p.wait(max(deadline - time.monotonic(), 0.0), quiet=True) for p in mine]
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_dropped))  # threads may add some: never freed
     return all(done) and waits.empty(deadline)

@@ -87,6 +87,28 @@ def test_calls_at_the_end_are_refused_and_threads_leave_quietly() -> None:
     ]
 
 
+DROPPED = """
+import atexit, sys
+
+def last():
+    point = device.hal.create_semaphore(0), 1
+    Pending(device, point)
+    sys.held = Pending(device, point)
+
+atexit.register(last)
+from hipdnn_iree.jit.runtime.device import Device
+from hipdnn_iree.jit.runtime.pending import Pending
+device = Device.open("local-sync")
+"""
+
+
+def test_executions_that_are_dropped_after_the_exit_functions_stay() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", DROPPED], capture_output=True, text=True, check=False
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
 COPIES = """
 import atexit, threading
 

@@ -221,5 +221,7 @@ def leave(found: Result, scratch: Path, case: dict[str, Any]) -> None:
     said = done.stderr.decode(errors="replace")
     if done.returncode:
         found.fail(f"status {done.returncode}: {case['phase']}", data, said)
-    elif any(word in said for word in ("Fatal", "terminate called", "leaked", "after the end")):
+    elif any(
+        word in said for word in ("Fatal", "terminate called", "leaked", "ignored", "after the end")
+    ):
         found.fail(f"complains: {case['phase']}", data, said)
