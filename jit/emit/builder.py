@@ -407,7 +407,9 @@ class Builder:
         axis = next(known, 0) if x.shape and isinstance(x.shape[0], Dim) else 0
         half = 0 if isinstance(x.shape[axis], Dim) else x.shape[axis] // 2
         if not half:
-            return self.flip(self.flip(x, [x.rank - 1]), [x.rank - 1])
+            # To reverse an extent of 1 is folded away.
+            long = next((i for i in reversed(range(x.rank)) if x.shape[i] != 1), x.rank - 1)
+            return self.flip(self.flip(x, [long]), [long])
         parts = [self.slice(x, axis, 0, half), self.slice(x, axis, half, x.shape[axis])]
         return self.concatenate(parts, axis)
 

@@ -262,6 +262,14 @@ def batch_of_matmuls(after: str) -> Callable[[Graph], None]:
     return build
 
 
+def rows_and_columns(other: bool) -> Callable[[Graph], None]:
+    def build(graph: Graph) -> None:
+        made = [graph.reduction(graph.tensor(dims=(5, 4, 1)), mode="add", axes=(0,)) for _ in "ab"]
+        graph.add(made[0], graph.transpose(made[other], permutation=(0, 2, 1))).set_output()
+
+    return build
+
+
 Build = Callable[[Graph], None]
 # Of those that are planned: target, a graph that is struck, one beside it.
 PLANNED: dict[str, tuple[Target, Build, Build]] = {
@@ -287,6 +295,7 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-073": (GFX950, heads(True), heads(False)),
     "W-077": (GFX942, norm_gradient(100), norm_gradient(128)),
     "W-098": (CPU, batch_of_matmuls("conv_fprop"), batch_of_matmuls("")),
+    "W-099": (CPU, rows_and_columns(False), rows_and_columns(True)),
     "W-097": (CPU, product(1024, then="relu"), product(1000)),
 }
 
