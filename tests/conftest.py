@@ -46,6 +46,9 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [n for n in os.environ if n.startswith(("HIPDNN_IREE_", "HIPDNN_HEUR_"))]:
         del os.environ[name]
     os.environ["HIPDNN_IREE_CACHE_DIR"] = str(run_dir / "cache")
+    # A run in the background of a shell ignores SIGINT, and so would every host that is tested.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Other work on the machine is no reason to fail.
     slow = [hypothesis.HealthCheck.too_slow]
     hypothesis.settings.register_profile("any_speed", deadline=None, suppress_health_check=slow)

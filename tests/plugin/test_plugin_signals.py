@@ -49,7 +49,11 @@ def test_sigint_ends_a_host_in_c(host: Any, make_job: Any) -> None:
             else:
                 time.sleep(delay)
             process.send_signal(signal.SIGINT)
-            assert process.wait(60) == -signal.SIGINT, (delay, process.stderr.read())
+            try:
+                process.wait(60)
+            finally:
+                process.kill()  # one that lives would be waited for without end
+            assert process.returncode == -signal.SIGINT, (delay, process.stderr.read())
             if delay is None:
                 assert "changed" not in said
                 assert "wrong 0\n" in said
