@@ -120,7 +120,14 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def closed_error() -> CompileError:
-    """Return the error of a pool that was shut down."""
+    """Return the error of a pool that was shut down.
+
+    A thread that still compiles when Python ends is ended without a word: the traceback that it
+    would print can hold the lock of stderr when Python is taken down, which aborts the process.
+    """
+    main = threading.main_thread()
+    if not main.is_alive() and threading.current_thread() is not main:
+        raise SystemExit
     return CompileError("the compiler was closed", stage="crash", cause="host")
 
 

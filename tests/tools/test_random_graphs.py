@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 from hipdnn_iree import Graph
@@ -70,6 +71,9 @@ def test_wrong_numbers_and_errors_are_findings(monkeypatch: pytest.MonkeyPatch) 
     graph = _small()
 
     class Broken:
+        attempt = ""
+        seconds: ClassVar[dict[str, float]] = {}
+
         def execute(self, buffers: object) -> None:
             """Write nothing."""
 

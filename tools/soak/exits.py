@@ -222,6 +222,7 @@ def leave(found: Result, scratch: Path, case: dict[str, Any]) -> None:
     if done.returncode:
         found.fail(f"status {done.returncode}: {case['phase']}", data, said)
     elif any(
-        word in said for word in ("Fatal", "terminate called", "leaked", "ignored", "after the end")
+        word in said
+        for word in ("Fatal", "terminate called", "leaked", "ignored in:", "after the end")
     ):
         found.fail(f"complains: {case['phase']}", data, said)
