@@ -145,8 +145,8 @@ class Settings:
         "300",
         kinds.seconds,
         "a positive number of seconds",
-        "Time after which a compilation is stopped and reported as an error. If another process "
-        "compiles the same code, it is waited for as long at most, then compiled here too.",
+        "Time after which a compilation is stopped, and another process that compiles the same "
+        "is waited for no longer.",
         option="--timeout",
     )
     compiler_max_memory: int = _row(
@@ -324,8 +324,8 @@ class Settings:
         "BACKWARD_OPERANDS",
         "auto",
         *kinds.choice("auto", "dy_x", "x_dy"),
-        "What in_0 and in_1 of a pointwise backward mode are in graphs of hipDNN and in files; "
-        "auto: x_dy in hipDNN's graphs of 2025, else dy_x.",
+        "in_0 and in_1 of pointwise backward modes in hipDNN's graphs and files; auto: x_dy in "
+        "those of 2025, else dy_x.",
     )
     graph_resize_coordinates: str = _row(
         "RESIZE_COORDINATES",
