@@ -201,7 +201,7 @@ def leave(found: Result, scratch: Path, case: dict[str, Any]) -> None:
         **os.environ,
         "HIPDNN_IREE_CACHE_DIR": str(scratch / "cache"),
         "HIPDNN_IREE_REPRODUCERS_KEEP": "0",
-        "HIPDNN_IREE_RUNTIME_DRIVER": case["driver"],
+        "HIPDNN_IREE_DRIVER": case["driver"],
         "PYTHONFAULTHANDLER": "1",
     }
     data = json.dumps(case).encode()
