@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from fresh_python import printed
 
 PROGRAM = """
 import os, signal, sys, threading, time
@@ -60,11 +59,4 @@ thread.join()
     ],
 )
 def test_fork_during_the_first_compilation(moment: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, moment],
-        env={"HIPDNN_IREE_CACHE_DIR": str(tmp_path), "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout == "0 miss\n", done.stderr
+    assert printed(PROGRAM, moment, home=tmp_path) == "0 miss\n"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from fresh_python import printed
 from hipdnn_iree.jit.bindings import shielded
 
 PROGRAM = """
@@ -56,14 +55,7 @@ print(run())
     ],
 )
 def test_interrupted_import(module: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, module],
-        env={"HIPDNN_IREE_CACHE_DIR": str(tmp_path), "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout == "interrupted\n[1.0, 1.0, 1.0, 1.0]\n", done.stderr
+    assert printed(PROGRAM, module, home=tmp_path) == "interrupted\n[1.0, 1.0, 1.0, 1.0]\n"
 
 
 @pytest.mark.usefixtures("interruptible")

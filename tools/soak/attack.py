@@ -25,6 +25,7 @@ __all__ = [
     "BrokenError",
     "Budget",
     "Failure",
+    "Inputs",
     "Result",
     "attempt",
     "limit_memory",
@@ -268,3 +269,32 @@ def many(
             if index % 64 == 0:
                 note(size())
     return found
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The ``run`` and ``replay`` of an attack that tries one input after the other.
+
+    Attributes
+    ----------
+    make, judge : callable
+        As in `many`.
+    start : callable
+        Is called first, in the attack's process.
+    """
+
+    make: Callable[[Random], bytes]
+    judge: Judge
+    start: Callable[[], object] = limit_memory
+
+    def run(self, budget: Budget, seed: int) -> Result:
+        """Attack until the time is over."""
+        self.start()
+        return many(budget, seed, self.make, self.judge)
+
+    def replay(self, budget: Budget, case: bytes) -> Result:
+        """Try one input."""
+        self.start()
+        found = Result()
+        attempt(found, budget, case, self.judge)
+        return found

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import io
 import json
 import logging
 import os
@@ -20,12 +19,12 @@ from random import Random
 from hipdnn_iree.graph_api.errors import DeviceError, HipdnnIreeError, SettingError
 from hipdnn_iree.hipdnn_plugin.devices import place_of
 from hipdnn_iree.jit.settings import HIPDNN_PREFIX, KNOBS, PREFIX, settings
-from hipdnn_iree.provider.cli.app import app
-from hipdnn_iree.provider.cli.exits import BAD_INPUT, INTERNAL
+from hipdnn_iree.provider.cli.exits import BAD_INPUT
 from hipdnn_iree.provider.graph import Graph
 from hipdnn_iree.provider.selection.select import candidates, choose
 
-from tools.soak.attack import BrokenError, Budget, Result, attempt, limit_memory, many
+from tools.soak.attack import BrokenError, Inputs, limit_memory
+from tools.soak.commands import command
 
 __all__ = ["replay", "run"]
 
@@ -193,31 +192,6 @@ def _named(error: HipdnnIreeError, case: bytes) -> None:
         raise BrokenError(f"no variable is named: {error!s:.300}")
 
 
-@cache
-def _streams() -> tuple[io.TextIOWrapper, io.TextIOWrapper]:
-    """Return stdout and stderr of commands: click keeps what it knows of each for good."""
-    one, other = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
-    return one, other
-
-
-def _command(words: list[str]) -> tuple[int, str]:
-    out, err = _streams()
-    for stream in (out, err):
-        stream.seek(0)
-        stream.truncate()
-    code: object = INTERNAL
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            app.main(words)
-        except SystemExit as end:
-            code = end.code
-    err.seek(0)
-    said = err.read()
-    if code == INTERNAL or not isinstance(code, int) or "Traceback" in said:
-        raise BrokenError(f"{' '.join(words[:2])} ended with {code}: {said[:600]}")
-    return code, said
-
-
 def judge(case: bytes) -> Iterator[str]:
     """Yield what each question gives in an environment."""
     path = _graph_file()
@@ -229,7 +203,7 @@ def judge(case: bytes) -> Iterator[str]:
         except SettingError as error:
             _named(error, case)
             yield "settings: refused"
-            code, said = _command(["explain", str(path)])
+            code, said = command(["explain", str(path)])
             if code != BAD_INPUT or "E800" not in said:
                 raise BrokenError(f"explain ended with {code}: {said[:300]}") from error
             yield "command: refused"
@@ -242,9 +216,9 @@ def judge(case: bytes) -> Iterator[str]:
             ):
                 yield _asked(question, case)
             for words in (["engines"], ["explain", str(path)], ["cache", "info"]):
-                code, _ = _command([*words, "--json"])
+                code, _ = command([*words, "--json"])
                 yield f"command: {words[0]} {code}"
-        _command(["env", "--json"])
+        command(["env", "--json"])
     if new := set(os.listdir()) - cwd:
         raise BrokenError(f"made in the working folder: {sorted(new)[:3]}")
     yield "environment"
@@ -282,15 +256,5 @@ def _start() -> None:
         del os.environ[name]
 
 
-def run(budget: Budget, seed: int) -> Result:
-    """Attack until the time is over."""
-    _start()
-    return many(budget, seed, make, judge)
-
-
-def replay(budget: Budget, case: bytes) -> Result:
-    """Try one environment."""
-    _start()
-    found = Result()
-    attempt(found, budget, case, judge)
-    return found
+inputs = Inputs(make, judge, _start)
+run, replay = inputs.run, inputs.replay

@@ -43,8 +43,6 @@ from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.artifacts.artifact import Artifact
 from hipdnn_iree.provider.artifacts.save import packed
-from hipdnn_iree.provider.cli.app import app
-from hipdnn_iree.provider.cli.exits import INTERNAL
 from hipdnn_iree.provider.cli.files import read_inputs
 from hipdnn_iree.provider.engines.foreign import probe
 from hipdnn_iree.provider.engines.foreign.probe_report import Found, Report, Trial
@@ -57,7 +55,8 @@ from hipdnn_iree.provider.selection.winner_entry import Entry
 from hipdnn_iree.provider.selection.winners import remember, winners, written
 from hipdnn_iree.provider.sweep import suite
 
-from tools.soak.attack import BrokenError, Budget, Result, attempt, limit_memory, many
+from tools.soak.attack import BrokenError, Inputs, limit_memory
+from tools.soak.commands import command
 from tools.soak.mutators import as_json, damaged, mutated
 
 __all__ = ["KINDS", "replay", "run"]
@@ -437,33 +436,6 @@ def _judge_answer(data: bytes) -> str:
 
 
 @cache
-def _streams() -> tuple[io.TextIOWrapper, io.TextIOWrapper]:
-    """Return stdout and stderr of commands: click keeps what it knows of each for good."""
-    one, other = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
-    return one, other
-
-
-def _command(words: list[str]) -> str:
-    """Return the exit code of a command, in words."""
-    out, err = _streams()
-    for stream in (out, err):
-        stream.seek(0)
-        stream.truncate()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            app.main(words)
-        except SystemExit as end:
-            code = end.code
-    err.seek(0)
-    said = err.read()
-    if code == INTERNAL or "Traceback" in said:
-        raise BrokenError(f"{' '.join(words)}: {said[:600]}")
-    if code and not said.strip():
-        raise BrokenError(f"{' '.join(words)} ended with {code} and said nothing")
-    return f"command: {words[0]} {code}"
-
-
-@cache
 def _any() -> tuple[bytes, ...]:
     """Return a file of each kind; the command line does not know what it is given."""
     graph = dumps(_graph()).encode()
@@ -498,7 +470,8 @@ def _judge_command(data: bytes) -> str:
     path = str(_file("input", data))
     words = _COMMANDS[sum(data) % len(_COMMANDS)]
     with scope(engine_winners=Path("cli-winners.json").absolute()):
-        return _command([path if word == "FILE" else word for word in words])
+        code, _ = command([path if word == "FILE" else word for word in words])
+    return f"command: {words[0]} {code}"
 
 
 # ---------------------------------------------------------------------------- arrays
@@ -553,17 +526,13 @@ def judge(case: bytes) -> Iterator[str]:
     yield KINDS[name.decode()].judge(data)
 
 
-def run(budget: Budget, seed: int) -> Result:
-    """Attack until the time is over."""
+def _start() -> None:
+    """Read each undamaged file once, so that what is imported then is not counted or limited."""
     for kind in KINDS.values():
         for data in kind.seeds():
             kind.judge(data)
     limit_memory()
-    return many(budget, seed, make, judge)
 
 
-def replay(budget: Budget, case: bytes) -> Result:
-    """Try one file."""
-    found = Result()
-    attempt(found, budget, case, judge)
-    return found
+inputs = Inputs(make, judge, _start)
+run, replay = inputs.run, inputs.replay

@@ -7,7 +7,7 @@ from random import Random
 from hipdnn_iree.graph_api.errors import FormatError
 from hipdnn_iree.graph_api.formats.flatbuffer.buffer_writer import write
 
-from tools.soak.attack import Budget, Result, attempt, limit_memory, many
+from tools.soak.attack import Inputs
 from tools.soak.judging import judge
 from tools.soak.mutators import damaged, mutated, recorded, seeds_record
 
@@ -32,14 +32,5 @@ def make(rng: Random) -> bytes:
     return data
 
 
-def run(budget: Budget, seed: int) -> Result:
-    """Attack until the time is over."""
-    limit_memory()
-    return many(budget, seed, make, judge)
-
-
-def replay(budget: Budget, case: bytes) -> Result:
-    """Try one input."""
-    found = Result()
-    attempt(found, budget, case, judge)
-    return found
+inputs = Inputs(make, judge)
+run, replay = inputs.run, inputs.replay

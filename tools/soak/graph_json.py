@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from random import Random
 
-from tools.soak.attack import Budget, Result, attempt, limit_memory, many
+from tools.soak.attack import Inputs
 from tools.soak.judging import judge
 from tools.soak.mutators import as_json, damaged, mutated, seeds_json
 
@@ -21,14 +21,5 @@ def make(rng: Random) -> bytes:
     return as_json(mutated(rng, json.loads(text), json.loads(other)))
 
 
-def run(budget: Budget, seed: int) -> Result:
-    """Attack until the time is over."""
-    limit_memory()
-    return many(budget, seed, make, judge)
-
-
-def replay(budget: Budget, case: bytes) -> Result:
-    """Try one input."""
-    found = Result()
-    attempt(found, budget, case, judge)
-    return found
+inputs = Inputs(make, judge)
+run, replay = inputs.run, inputs.replay

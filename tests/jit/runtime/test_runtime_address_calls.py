@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from exporters import Exporter
 from hipdnn_iree.graph_api.errors import BindError
 from hipdnn_iree.jit.runtime.arrays import aligned_bytes
 from hipdnn_iree.jit.runtime.binder import Binder
@@ -17,19 +18,6 @@ from many_threads import in_threads
 
 RNG = np.random.default_rng(77)
 SIZE = 48 * 48 * 4
-
-
-class Exporter:
-    """An object that speaks DLPack and nothing else."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = array
-
-    def __dlpack__(self, **keywords: Any) -> Any:
-        return self.array.__dlpack__(**keywords)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
 
 
 def aligned(values: Any = None) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from exporters import Exporter, OldExporter
 from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.errors import BindError, DeviceError
 from hipdnn_iree.jit.runtime.address_calls import AddressCalls
@@ -262,26 +263,6 @@ def test_copied_tensors_may_have_one_name(layout_case: Any) -> None:
 
 
 # --- DLPack and addresses ---------------------------------------------------------------------
-
-
-class Exporter:
-    """An object that speaks DLPack 1.0 and nothing else."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = array
-
-    def __dlpack__(self, **keywords: Any) -> Any:
-        return self.array.__dlpack__(**keywords)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
-
-
-class OldExporter(Exporter):
-    """One that knows the protocol before version 1.0, as older libraries do."""
-
-    def __dlpack__(self) -> Any:  # type: ignore[override]
-        return self.array.__dlpack__()
 
 
 @pytest.mark.parametrize("exporter", [Exporter, OldExporter])
