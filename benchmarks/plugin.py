@@ -81,7 +81,7 @@ def once(host: Host, case: Case, calls: int) -> dict[str, float]:
 
 def measure(rounds: int, calls: int, folder: Path) -> dict[str, dict[str, dict[str, float]]]:
     """Return best and median of each figure, by graph."""
-    host = Host(build_host(folder / "host"), library.library(settings()))
+    host = Host(build_host(folder / "host"), library.LIBRARY.find(settings()))
     cases = {name: Case(name, folder / name) for name in GRAPHS}
     seen: dict[str, list[dict[str, float]]] = {name: [] for name in GRAPHS}
     for number in range(rounds + 1):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import CFUNCTYPE, c_char_p, c_int, c_int32, c_uint32, c_void_p
+from ctypes import c_void_p
 from enum import IntEnum
 
 from ..graph_api.errors import (
@@ -20,6 +20,7 @@ from ..graph_api.errors import (
     NotSupportedError,
     SettingError,
 )
+from ..provider.native.table import HOST_FIELDS
 from ..provider.plugin_abi import ENTRY_POINTS, ConstData, Status
 
 __all__ = [
@@ -49,18 +50,7 @@ TABLE_VERSION = 3
 class ShimTable(ctypes.Structure):
     """``struct table`` of ``native/plugin.c``: what the library offers, and what it calls."""
 
-    _fields_ = (
-        ("version", c_uint32),
-        ("size", c_uint32),
-        ("owner", c_int32),
-        ("started", c_int32),
-        ("package", c_char_p),
-        ("set_error", ctypes.PYFUNCTYPE(None, c_char_p)),  # holds the GIL: it only copies text
-        ("emit", CFUNCTYPE(None, c_int, c_char_p)),
-        ("log_level", CFUNCTYPE(c_int)),
-        ("exit_early", CFUNCTYPE(None)),
-        *((name, c_void_p) for name in ("shutdown", "set_level", *ENTRY_POINTS)),  # functions
-    )
+    _fields_ = (*HOST_FIELDS, *((name, c_void_p) for name in ENTRY_POINTS))
 
 
 class PluginError(Exception):

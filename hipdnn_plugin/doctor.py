@@ -20,8 +20,9 @@ from ..jit.settings_table import Settings
 from ..jit.trust import unsafe_path
 from ..provider.engines.foreign import discovery
 from ..provider.engines.foreign.discovery import BACKEND, backends
-from . import library as files
+from ..provider.native.library import read_record
 from .devices import place_of
+from .library import LIBRARY
 
 __all__ = ["Finding", "examine"]
 
@@ -121,7 +122,7 @@ def _packages(_: Settings) -> Iterator[Finding]:
 
 
 def _library(settings: Settings) -> Iterator[Finding]:
-    path = files.library(settings)
+    path = LIBRARY.find(settings)
     found = _ask(path, "start")
     if isinstance(found, str):
         yield Finding("library", "problem", f"{path} does not load: {found}")
@@ -233,7 +234,7 @@ def _folders(places: list[Path]) -> Iterator[Finding]:
 def _installed(path: Path, version: str) -> Finding:
     """Return what is to be said about a copy in a hipDNN folder."""
     real = Path(os.path.realpath(path))
-    note = files.read_record(real)
+    note = read_record(real)
     python = note.get("python", "")
     again = f"hipdnn-iree plugin install {path.parent}"
     if "site-packages" not in real.parts and not note:

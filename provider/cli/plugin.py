@@ -41,7 +41,7 @@ def path(state: State) -> None:
     """Say where the library is; it is built first where none was shipped."""
     from ... import __version__
 
-    found = library.library(settings())
+    found = library.LIBRARY.find(settings())
     if state.json:
         emit({"library": str(found), "folder": str(found.parent), "version": __version__})
         return
@@ -57,7 +57,7 @@ def install(state: State, folder: Path) -> None:
     Beside it goes a record of the Python that it belongs to.  hipDNN's default folder is
     hipdnn_plugins/engines beside libhipdnn_backend.so.
     """
-    copy = library.install(folder, settings())
+    copy = library.LIBRARY.install(folder, settings())
     if state.json:
         emit({"library": str(copy), "record": f"{copy}.python"})
         return

@@ -24,7 +24,7 @@ def host_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def library() -> Path:
-    return library_module.library(settings())
+    return library_module.LIBRARY.find(settings())
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hipdnn_iree.hipdnn_plugin import doctor, library
 from hipdnn_iree.hipdnn_plugin.doctor import Finding
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.provider.engines.foreign import discovery
+from hipdnn_iree.provider.native.library import read_record
 
 
 def command(*words: object, env: dict[str, str] | None = None) -> tuple[int, str, str]:
@@ -53,7 +55,7 @@ def test_install_and_run(host: Any, tmp_path: Path) -> None:
     assert copy.is_file()
     assert not copy.is_symlink()
     assert {p.name for p in folder.iterdir()} == {library.NAME, f"{library.NAME}.python"}
-    assert Path(library.read_record(copy)["python"]).samefile(sys.executable)
+    assert Path(read_record(copy)["python"]).samefile(sys.executable)
     assert host.run("start", library=copy)["status"] == "0"
     assert command("install", folder)[0] == 0  # again, over itself
     assert host.run("start", library=copy, mode="deepbind")["status"] == "0"
@@ -66,14 +68,14 @@ PLANTED = b"\x7fELF planted by somebody else"
 
 def planted(cache: Path) -> Path:
     """Put something else into the place where the library is built in a cache folder."""
-    path = library.build(cache / "plugin", settings())
+    path = library.LIBRARY.build(cache / "plugin", settings())
     path.write_bytes(PLANTED)
     return path
 
 
 @pytest.fixture
 def not_shipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(library, "_SHIPPED", tmp_path / "none")
+    monkeypatch.setattr(library, "LIBRARY", replace(library.LIBRARY, shipped=tmp_path / "none"))
 
 
 @pytest.mark.usefixtures("not_shipped")
@@ -82,7 +84,7 @@ def test_what_somebody_planted_in_the_cache_is_not_installed(tmp_path: Path) -> 
     planted(tmp_path / "cache")
     (tmp_path / "cache").chmod(0o777)
     with scope(cache_dir=tmp_path / "cache"):
-        copy = library.install(tmp_path / "engines", settings())
+        copy = library.LIBRARY.install(tmp_path / "engines", settings())
     assert copy.read_bytes() != PLANTED
 
 
@@ -97,7 +99,7 @@ def test_a_library_is_not_taken_from_where_everybody_may_write(
     folder = path.parent if open_to_all == "plugin/hash" else cache / open_to_all
     folder.chmod(0o777)
     with scope(cache_dir=cache), pytest.raises(OSError, match="everybody may write"):
-        library.library(settings())
+        library.LIBRARY.find(settings())
     code, out, err = command("path", env={"HIPDNN_IREE_CACHE_DIR": str(cache)})
     if code:  # 0 where the library is shipped
         assert "everybody may write" in err
@@ -114,9 +116,9 @@ def test_a_library_of_another_user_is_not_taken(tmp_path: Path, what: str) -> No
     with scope(cache_dir=tmp_path):
         if what == "folder":
             with pytest.raises(OSError, match="user 12345"):
-                library.library(settings())
+                library.LIBRARY.find(settings())
         else:  # it is built anew in a folder of our own
-            assert library.library(settings()).read_bytes() != PLANTED
+            assert library.LIBRARY.find(settings()).read_bytes() != PLANTED
             assert given.stat().st_uid == 0
 
 
@@ -125,7 +127,7 @@ def test_installing_where_everybody_may_write_is_told(
 ) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    copy = library.install(tmp_path / "open", settings())
+    copy = library.LIBRARY.install(tmp_path / "open", settings())
     assert "everybody may write" in caplog.text
     found = states(list(doctor._folders([copy.parent])), "file")
     assert [(state, "everybody may write" in text) for text, state in found.items()] == [
@@ -135,7 +137,7 @@ def test_installing_where_everybody_may_write_is_told(
 
 def test_doctor_of_a_good_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROCM_PATH", raising=False)
-    copy = library.install(tmp_path, settings())
+    copy = library.LIBRARY.install(tmp_path, settings())
     findings = doctor.examine(settings(), tmp_path)
     assert list(states(findings, "file").values()) == ["ok"]
     assert set(states(findings, "library").values()) == {"ok"}
@@ -154,7 +156,7 @@ def test_doctor_tells_what_is_wrong_with_a_folder(tmp_path: Path) -> None:
         return found
 
     assert "is not in" in only("folder")[0]
-    built = library.library(settings())
+    built = library.LIBRARY.find(settings())
     versioned = Path(shutil.copy(built, tmp_path / f"{library.NAME}.1"))
     text, state = only("file")
     assert (state, "does not load" in text) == ("problem", True)
@@ -206,12 +208,12 @@ def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(NotSupportedError, match="no C compiler"):
-        library.build(tmp_path / "cache", settings())
+        library.LIBRARY.build(tmp_path / "cache", settings())
     cc = tmp_path / "cc"
     cc.write_text("#!/bin/sh\necho broken compiler >&2\nexit 3\n")
     cc.chmod(0o755)
     with pytest.raises(NotSupportedError, match="broken compiler"):
-        library.build(tmp_path / "cache", settings())
+        library.LIBRARY.build(tmp_path / "cache", settings())
     assert not list((tmp_path / "cache").rglob("*.so"))
 
 
@@ -219,7 +221,7 @@ def test_built_once_for_all_processes(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from hipdnn_iree.hipdnn_plugin import library;"
         "from hipdnn_iree.jit.settings import settings;"
-        "print(library.build(Path(sys.argv[1]), settings()))"
+        "print(library.LIBRARY.build(Path(sys.argv[1]), settings()))"
     )
     words = [sys.executable, "-c", code, str(tmp_path / "cache")]
     running = [

@@ -183,7 +183,7 @@ def test_fork_while_another_thread_starts_the_plugin(library: Path) -> None:
     done = python(
         library,
         f"""{FORK}
-from hipdnn_iree.hipdnn_plugin import log as module
+from hipdnn_iree.provider.native import log as module
 attach = module.attach
 inside, go = threading.Event(), threading.Event()
 def slow(*arguments):
@@ -260,7 +260,7 @@ def test_level_that_the_host_sets_while_the_plugin_starts(library: Path) -> None
     done = python(
         library,
         """
-from hipdnn_iree.hipdnn_plugin import log as module
+from hipdnn_iree.provider.native import log as module
 attach = module.attach
 def interrupted(*arguments):
     set_level = attach(*arguments)

@@ -132,7 +132,7 @@ def test_a_record_that_somebody_else_may_have_written_is_not_read(
 
 
 def test_variable_names_the_python(host: Any, library: Path, tmp_path: Path) -> None:
-    from hipdnn_iree.hipdnn_plugin.library import read_record
+    from hipdnn_iree.provider.native.library import read_record
 
     found = read_record(library)
     copy = copy_of(library, tmp_path, path=found.get("path", ""))
@@ -187,8 +187,8 @@ def test_installed_in_the_site_packages_of_an_environment(
     host: Any, library: Path, tmp_path: Path, mode: str
 ) -> None:
     """Without a record: the place says which Python it is, and pyvenv.cfg where that is from."""
-    from hipdnn_iree.hipdnn_plugin.library import record
     from hipdnn_iree.jit.settings import settings
+    from hipdnn_iree.provider.native.library import record
 
     bare_environment(tmp_path)
     (site,) = (tmp_path / "bare").glob("lib/python*/site-packages")
@@ -300,12 +300,11 @@ def test_exports_are_hipdnns_and_nothing_else(library: Path) -> None:
 def test_table_is_that_of_the_source() -> None:
     """Names and order of the entry points in C and in Python."""
     from hipdnn_iree.hipdnn_plugin import abi, library
+    from hipdnn_iree.provider import native
     from hipdnn_iree.provider.plugin_abi import ENTRY_POINTS
 
-    source = library.SOURCE.read_text()
-    block = source[
-        source.index("#define FORWARDED(X)") : source.index("static void exit_early(void);")
-    ]
+    source = library.LIBRARY.source.read_text()
+    block = source[source.index("#define FORWARDED(X)") : source.index("static struct table {")]
     names = re.findall(r"^\s+X\((\w+),", block, re.M)
     assert names == list(ENTRY_POINTS)
     parameters = re.findall(r"^\s+X\(\w+,\s*\\?\s*\((.*?)\),", block, re.M | re.S)
@@ -316,9 +315,11 @@ def test_table_is_that_of_the_source() -> None:
     assert formats == ["".join(letters[kind] for kind in kinds) for kinds in ENTRY_POINTS.values()]
     assert f"#define TABLE_VERSION {abi.TABLE_VERSION} " in source
     fields = [name for name, _ in abi.ShimTable._fields_][: -len(names)]
-    struct = source[source.index("static struct table {") : source.index("#define FIELD")]
-    found = re.findall(r"\(\*(\w+)\)\(|(\w+);", struct)
+    header = (Path(native.__file__).parent / "python_host.h").read_text()
+    head = header[header.index("#define HOST_FIELDS") : header.index("#define HOST_VALUES")]
+    found = re.findall(r"\(\*(\w+)\)\(|(\w+);", head)
     assert ["".join(pair) for pair in found] == fields
+    assert re.search(r"static struct table \{\s+HOST_FIELDS\n#define FIELD", source)
 
 
 # ---------------------------------------------------------------------------- log

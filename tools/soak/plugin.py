@@ -15,7 +15,7 @@ from random import Random
 from struct import Struct
 
 from hipdnn_iree.graph_api.formats.flatbuffer.engine_messages import EngineConfig, encode_config
-from hipdnn_iree.hipdnn_plugin.library import library
+from hipdnn_iree.hipdnn_plugin.library import LIBRARY
 from hipdnn_iree.hipdnn_plugin.serving import ENGINE_ID
 from hipdnn_iree.jit.settings import settings
 
@@ -45,7 +45,7 @@ class Host:
             "-lpthread",
         ]
         subprocess.run(words, check=True, timeout=300)
-        self.library = library(settings())
+        self.library = LIBRARY.find(settings())
         self.config = folder / "config"
         self.config.write_bytes(encode_config(EngineConfig(engine_id=ENGINE_ID)))
         self.slowest_s = self.size_mib = 0.0

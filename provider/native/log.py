@@ -1,4 +1,4 @@
-"""From Python's loggers to hipDNN's log callback."""
+"""From Python's loggers to the log of a library's host."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from ..provider.plugin_abi import Severity
+from ..plugin_abi import Severity
 
 __all__ = ["attach"]
 
