@@ -112,13 +112,15 @@ class MoeGroupedMatmul(Op):
                 got = "a tensor" if port in t else "no tensor"
                 need = "a tensor" if port in wanted else "none"
                 yield t.problem("MOE-04", port, got, f"{need} in mode {self.mode.json}")
-        routes = {port: t.dims(port) for port in wanted if port in t}
-        for port, dims in routes.items():
+        rows: int | None = None  # of token_index, which comes first
+        for port in (port for port in wanted if port in t):
+            dims = t.dims(port)
             if len(dims) != 3 or (dims[0], dims[2]) != (1, 1):
                 yield t.problem("MOE-05", port, f"dims {list(dims)}", "(1, rows, 1)")
-            elif dims != routes.get("token_index", dims):
-                rows = routes["token_index"][1]
+            elif rows not in (None, dims[1]):
                 yield t.problem("MOE-05", port, f"{dims[1]} rows", f"{rows}, as token_index")
+            else:
+                rows = dims[1]
             yield from check_index(t, "MOE-05", port, t[port].data_type)
         if self.mode is MoeGroupedMatmulMode.SCATTER and not 1 <= self.top_k <= experts:
             yield t.problem("MOE-06", "top_k", self.top_k, f"from 1 to {experts}, the experts")

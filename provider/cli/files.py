@@ -252,7 +252,11 @@ def _read_npz(path: str) -> dict[str, Any]:
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ValueError("a single array")
-            return {key: archive[key] for key in archive.files}
+            arrays = {key: archive[key] for key in archive.files}
+            for key, array in arrays.items():
+                if not isinstance(array, np.ndarray):
+                    raise ValueError(f"{key}: {type(array).__name__}, not an array")
+            return arrays
         except (OSError, MemoryError):
             raise
         except Exception as error:  # zip, zlib and header parsing have no common base

@@ -28,9 +28,12 @@ METHODS: frozenset[str] = frozenset(
 _NODE_KEYS = ("op", "in", "out", "type")
 
 
-def problem(rule: str, node: str, port: str, got: object, wanted: str, hint: str = "") -> Problem:
+def problem(
+    rule: str, node: str, port: object, got: object, wanted: str, hint: str = ""
+) -> Problem:
+    """Return a problem; keys of YAML, which may be anything, are told as text."""
     text = got if isinstance(got, str) else shown(got)
-    return Problem(rule=rule, node=node, port=port, got=text, wanted=wanted, hint=hint)
+    return Problem(rule=rule, node=node, port=str(port), got=text, wanted=wanted, hint=hint)
 
 
 def placed(found: Problem, case: str) -> Problem:

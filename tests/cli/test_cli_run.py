@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -245,12 +246,18 @@ def test_a_file_that_is_no_npz(
     assert str(path) in found.err
 
 
-def test_pickles_are_not_read(cli: Cli, graphs: Path, tmp_path: Path) -> None:
+def test_members_that_are_no_arrays_and_pickles_are_not_read(
+    cli: Cli, graphs: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "x.npz"
     np.savez(path, b=np.array([print], dtype=object))
     found = cli("run", graphs / "add.json", "--inputs", path)
     assert found.code == 2
     assert "[FILE-02]" in found.err
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("b.npy", b"no array")
+    found = cli("run", graphs / "add.json", "--inputs", path)
+    assert "[FILE-02] got b: bytes, not an array" in found.err
     single = tmp_path / "x.npy"
     np.save(single, np.zeros(3))
     assert "[FILE-02] got a single array" in cli("run", graphs / "add.json", "--inputs", single).err

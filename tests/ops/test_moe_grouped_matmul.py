@@ -162,6 +162,11 @@ def refusal(rule: str, **change: Any) -> str:
             {"mode": "scatter", "token_index": (1, 8, 1), "token_ks": (1, 7, 1), "top_k": 1},
             "token_ks: got 7 rows; wanted 8, as token_index",
         ),
+        (
+            "MOE-05",
+            {"mode": "scatter", "token_index": (8,), "token_ks": (1, 7, 1), "top_k": 1},
+            "token_index: got dims [8]",
+        ),
         *(
             (
                 "MOE-06",

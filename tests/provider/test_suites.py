@@ -90,6 +90,8 @@ def test_files_that_are_none() -> None:
         read("thread: 1\ncases: [{name: a, graph: b}]".replace("graph: b", "nodes: [{op: relu}]"))
     assert ("BENCH-01", "threads") in rules("threads: -1\ncases: []")
     assert rules("cases: &all [{cases: *all}]") == [("BENCH-01", "line 1, column 22")]
+    found = rules("op: relu\ncases: [{name: a, in_0: [4], 3, 4: 5}]")
+    assert {("BENCH-01", "relu.a.3"), ("BENCH-01", "relu.a.4")} <= set(found)
     assert rules("cases: [{? [1] : 2}]") == [("BENCH-01", "line 1, column 12")]
 
 
