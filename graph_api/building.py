@@ -123,8 +123,9 @@ class GraphBuilder(OpMethods):
         dims : sequence of int or DynamicDim
             Logical dims (N, C, spatial...); some may be given at execution (``dynamic``).
         strides : sequence of int, optional
-            In elements; contiguous when not given.  Inputs may be any dense permutation, padded
-            or broadcast (stride 0); outputs any dense permutation.
+            In elements; contiguous when not given.  Any permutation, with gaps between rows or
+            elements (a part of a larger tensor); inputs may be broadcast (stride 0).  What lies
+            in the gaps of an output stays as it is.
         data_type : DataType or str
             The graph's I/O type when unset.
         name : str

@@ -15,10 +15,12 @@ __all__ = [
     "LayoutError",
     "analyse",
     "broadcast_dims",
+    "byte_runs",
     "channels_last_strides",
     "contiguous_strides",
     "is_broadcast",
     "layout_of",
+    "runs",
     "same_strides",
     "strides_in_order",
     "strides_like",
@@ -167,6 +169,29 @@ def analyse(dims: Sequence[int], strides: Sequence[int]) -> Layout:
 def layout_of(dims: Ints, strides: Ints) -> Layout:
     """Return what `analyse` does; graphs have many tensors of few shapes."""
     return analyse(dims, strides)
+
+
+def runs(layout: Layout) -> tuple[tuple[int, int], ...]:
+    """Return extent and stride of each dim in memory order; dims without a gap between are one."""
+    found: list[tuple[int, int]] = []
+    for extent, stride in zip(layout.shape, layout.strides, strict=True):
+        if not stride:
+            continue
+        whole = bool(found) and found[-1][1] == extent * stride
+        found.append((extent * found.pop()[0] if whole else extent, stride))
+    return tuple(found)
+
+
+def byte_runs(layout: Layout, bits: int) -> tuple[tuple[int, int], ...] | None:
+    """Return what `runs` does in bytes for elements of less, or None where one is shared.
+
+    A byte is shared by an element and a gap, or by two elements with a gap between.
+    """
+    *outer, (extent, stride) = runs(layout)
+    numbers = [extent * bits, *(s * bits for _, s in outer)]
+    if stride != 1 or any(n % 8 for n in numbers):
+        return None
+    return (*((d, s * bits // 8) for d, s in outer), (extent * bits // 8, 1))
 
 
 def broadcast_dims(shapes: Sequence[Sequence[int]]) -> Ints | None:

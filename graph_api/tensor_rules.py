@@ -9,14 +9,23 @@ from typing import TYPE_CHECKING
 from .arguments import shown
 from .dtypes import DataType
 from .errors import Problem
-from .layout import LayoutError, contiguous_strides, layout_of
+from .layout import LayoutError, byte_runs, contiguous_strides, layout_of
 from .tensor import Tensor
 from .values import Scalar, stored
 
 if TYPE_CHECKING:
     from .building import GraphBuilder
 
-__all__ = ["EXTENTS", "MAX_RANK", "RULES", "check_tensor", "default_type", "fits", "label_of"]
+__all__ = [
+    "EXTENTS",
+    "MAX_RANK",
+    "RULES",
+    "check_tensor",
+    "default_type",
+    "fits",
+    "label_of",
+    "misplaced",
+]
 
 MAX_RANK = 8
 EXTENTS = "extents of at least 1, below 2^63 bytes"
@@ -29,11 +38,12 @@ RULES: dict[str, str] = {
     "TENSOR-04": "there is one stride per dim, and at most 8 dims",
     "TENSOR-05": "every extent is at least 1, and the tensor has less than 2^63 bytes",
     "TENSOR-06": "strides are not negative, elements do not overlap, gaps are whole inner rows",
-    "TENSOR-07": "a tensor that a node writes is a dense permutation (no gaps, no broadcast)",
+    "TENSOR-07": "a tensor that a node writes has a place for every element (no broadcast)",
     "TENSOR-08": "a compile-time scalar has dims (1,), a value its type can hold, and no producer",
     "TENSOR-09": "a virtual tensor is written by a node",
     "TENSOR-10": "the alignment is at least one byte; ragged offsets are a tensor of the graph",
     "TENSOR-11": "a scalar read at execution has one element of at least 8 bits, and no producer",
+    "TENSOR-12": "of a tensor that a node writes, elements below 8 bits share no byte with a gap",
 }
 
 
@@ -92,21 +102,37 @@ def check_tensor(
             "one stride per dim",
         )
         return
+    for problem_of in misplaced(tensor.dims, tensor.strides, written=produced):
+        yield problem(*problem_of)
+
+
+def misplaced(
+    dims: tuple[int, ...], strides: tuple[int, ...], *, written: bool, bits: int = 8
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield rule, what was found, what is allowed and a hint for strides that a tensor cannot have.
+
+    Parameters
+    ----------
+    dims, strides : tuple of int
+        Of equal length.
+    written : bool
+        Whether a node writes the tensor.
+    bits : int
+        Of an element that has memory.
+    """
     try:
-        layout = layout_of(tensor.dims, tensor.strides)
+        layout = layout_of(dims, strides)
     except LayoutError as error:
-        yield problem("TENSOR-06", error, "dense, padded or broadcast strides", "copy it to one")
+        yield "TENSOR-06", str(error), "dense, padded or broadcast strides", "copy it to one"
         return
+    got = f"strides {list(strides)} for dims {list(dims)}"
+    example = f"for example {list(contiguous_strides(dims))}"
     if layout.span * 8 > _INT64_MAX:
-        yield problem("TENSOR-05", f"a span of {layout.span} elements", "less than 2^63 bytes")
-    if produced and not layout.dense:
-        kind = "gaps" if layout.padded else "broadcast dims"
-        yield problem(
-            "TENSOR-07",
-            f"strides {list(tensor.strides)} with {kind} for dims {list(tensor.dims)}",
-            "any permutation without gaps",
-            f"for example {list(contiguous_strides(tensor.dims))}",
-        )
+        yield "TENSOR-05", f"a span of {layout.span} elements", "less than 2^63 bytes", ""
+    if written and layout.broadcast:
+        yield "TENSOR-07", got, "no stride 0 (gaps are allowed)", example
+    elif written and layout.padded and bits < 8 and byte_runs(layout, bits) is None:
+        yield "TENSOR-12", f"{got} of {bits} bits", "gaps that begin and end with a byte", example
 
 
 def _check_scalar(graph: GraphBuilder, tensor: Tensor, value: Scalar) -> Iterator[Problem]:

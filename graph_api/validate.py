@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from .arguments import shown
 from .dtypes import DataType
 from .errors import Problem
-from .layout import LayoutError, analyse, contiguous_strides, strides_like
+from .layout import contiguous_strides, strides_like
 from .ops.base import Inferred, Op, Ports, PortView
 from .order import topological
 from .tensor import Tensor
-from .tensor_rules import EXTENTS, MAX_RANK, check_tensor, default_type, fits, label_of
+from .tensor_rules import EXTENTS, MAX_RANK, check_tensor, default_type, fits, label_of, misplaced
 
 if TYPE_CHECKING:
     from .building import GraphBuilder, Node
@@ -341,19 +341,13 @@ def _settle(
             wanted=f"{len(dims)} strides for dims {list(dims)}",
         )
         return replace(given, dims=dims, strides=contiguous_strides(dims)), [problem]
-    problems = []
-    if given.dims is None and given.strides is not None:
-        # With dims given, `_check_tensor` has looked already.
-        probe = Problem(
-            rule="TENSOR-07",
-            node=label,
-            port=port,
-            got=f"strides {list(strides)} for dims {list(dims)}",
-            wanted="any permutation without gaps",
-        )
-        try:
-            if not analyse(dims, strides).dense:
-                problems.append(probe)
-        except LayoutError as error:
-            problems.append(replace(probe, rule="TENSOR-06", got=str(error)))
+    if given.strides is None:
+        return replace(given, dims=dims, strides=strides), []
+    bits = 8 if given.virtual else given.data_type.bits or 8
+    problems = [
+        Problem(rule=rule, node=label, port=port, got=got, wanted=wanted, hint=hint)
+        for rule, got, wanted, hint in misplaced(dims, strides, written=True, bits=bits)
+        # With dims given, `check_tensor` has looked at the rest already.
+        if given.dims is None or rule == "TENSOR-12"
+    ]
     return replace(given, dims=dims, strides=strides), problems

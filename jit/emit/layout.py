@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 from ...graph_api.dtypes import DataType
-from ...graph_api.layout import Layout
+from ...graph_api.layout import Layout, byte_runs, runs
 from ...graph_api.tensor import TensorSpec
 from . import narrow
-from .builder import Builder, Value
+from .builder import Builder, T, Value
 from .dims import sizes
+from .scatter import scatter
 
-__all__ = ["argument", "argument_shape", "to_logical", "to_memory"]
+__all__ = ["argument", "argument_shape", "store", "to_logical"]
 
 
 def argument_shape(spec: TensorSpec) -> tuple[int, ...]:
@@ -45,10 +47,21 @@ def to_logical(b: Builder, given: Value, spec: TensorSpec) -> Value:
     return replace(logical, order=layout.order, repeated=bool(layout.broadcast), argument=True)
 
 
-def to_memory(b: Builder, value: Value, spec: TensorSpec) -> Value:
-    """Return a logical value in the order, or the bytes, of an output's memory."""
-    ordered = b.permute(value, spec.layout.order)
-    return narrow.pack(b, ordered) if spec.data_type.bits < 8 else ordered
+def store(b: Builder, value: Value, spec: TensorSpec, output: Any, zero: Any) -> None:
+    """Write a logical value to an output: in the order of its memory, packed, around its gaps.
+
+    ``zero`` is an index that `scatter.zero` has made for an output with gaps.
+    """
+    bits, layout = spec.data_type.bits, spec.layout
+    given = b.permute(value, layout.order)
+    if bits < 8:
+        given = narrow.pack(b, given)
+    if layout.padded:
+        (span,), _ = argument(spec)
+        where = runs(layout) if bits >= 8 else byte_runs(layout, bits)
+        assert where is not None, "IREE-05 declines it"
+        given = scatter(b, given, where, span, zero)
+    T.OverwriteTensorContentsOp(given.ssa, output)
 
 
 def _without_gaps(b: Builder, flat: Value, layout: Layout) -> Value:

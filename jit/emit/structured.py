@@ -7,14 +7,16 @@ own conversion makes; IREE takes such modules as it takes all others.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
+from ...graph_api.dtypes import DataType
 from .builder import Builder, Value
 from .narrow import storage
 
-__all__ = ["DEPTHWISE", "depthwise", "load_casts"]
+__all__ = ["DEPTHWISE", "depthwise", "from_builtin", "load_casts", "to_builtin"]
 
 DEPTHWISE = {1: "linalg.depthwise_conv_1d_nwc_wc", 2: "linalg.depthwise_conv_2d_nhwc_hwc"}
 """The depthwise convolution by the number of spatial dims."""
@@ -55,9 +57,8 @@ def depthwise(
         for n, k, s, d in zip(x.shape[1:-1], w.shape, stride, dilation, strict=False)
     )
     shape = (x.shape[0], *extents, x.shape[-1])
-    load_casts(ir.Context.current)
     element = ir.Type.parse(storage(x.dtype))
-    tensors = [_to_builtin(v) for v in (x, w, b.literal(0, x.dtype, shape))]
+    tensors = [to_builtin(v) for v in (x, w, b.literal(0, x.dtype, shape))]
     numbers = ir.RankedTensorType.get([rank], ir.IntegerType.get_signless(64))
     op = ir.Operation.create(
         DEPTHWISE[rank],
@@ -76,15 +77,21 @@ def depthwise(
         term = ir.Operation.create("arith.mulf", [element], [left, right]).result
         total = ir.Operation.create("arith.addf", [element], [total, term]).result
         ir.Operation.create("linalg.yield", operands=[total])
-    result = ir.Operation.create(
-        "torch_c.from_builtin_tensor", [b.type(shape, x.dtype)], [op.result]
-    ).result
-    return Value(result, shape, x.dtype)
+    return from_builtin(b, op.result, shape, x.dtype)
 
 
-def _to_builtin(v: Value) -> ir.Value:
-    kind = ir.RankedTensorType.get(list(v.shape), ir.Type.parse(storage(v.dtype)))
+def to_builtin(v: Value) -> ir.Value:
+    """Return a value as a tensor of MLIR's own type, whose integers have no sign."""
+    load_casts(ir.Context.current)
+    element = ir.Type.parse(storage(v.dtype).removeprefix("s").removeprefix("u"))
+    kind = ir.RankedTensorType.get(list(v.shape), element)
     return ir.Operation.create("torch_c.to_builtin_tensor", [kind], [v.ssa]).result
+
+
+def from_builtin(b: Builder, ssa: Any, shape: tuple[int, ...], dtype: DataType) -> Value:
+    """Return a tensor of MLIR's own type as a value."""
+    made = ir.Operation.create("torch_c.from_builtin_tensor", [b.type(shape, dtype)], [ssa])
+    return Value(made.result, shape, dtype)
 
 
 def _numbers(values: Sequence[int], kind: ir.Type) -> ir.Attribute:

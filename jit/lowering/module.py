@@ -21,7 +21,8 @@ from ..compiler.client import Compiler
 from ..emit import narrow
 from ..emit.builder import Builder, T, Value
 from ..emit.dims import Dim
-from ..emit.layout import argument, to_logical, to_memory
+from ..emit.layout import argument, store, to_logical
+from ..emit.scatter import zero
 from ..target import Target
 from . import lowering
 
@@ -104,6 +105,7 @@ def _emit_function(b: Builder, graph: FrozenGraph, plan: CodePlan) -> None:
     with ir.InsertionPoint(function.add_entry_block()):
         slots = dict(zip((uid for uid, _ in arguments), function.arguments, strict=True))
         values: dict[int, Value] = {}
+        zeros = {uid: zero() for uid in graph.outputs if graph.tensors[uid].layout.padded}
         for uid in graph.inputs:
             spec = graph.tensors[uid]
             if spec.runtime_scalar:
@@ -145,5 +147,5 @@ def _emit_function(b: Builder, graph: FrozenGraph, plan: CodePlan) -> None:
                     if not spec.virtual:
                         if port in decided.settled_outputs:
                             result = b.materialise(result)
-                        T.OverwriteTensorContentsOp(to_memory(b, result, spec).ssa, slots[uid])
+                        store(b, result, spec, slots[uid], zeros.get(uid))
         func.ReturnOp([])

@@ -24,7 +24,7 @@ from .bound_plan import failure
 from .buffer_set import Argument, BufferSet
 from .caller_memory import BufferLike, CallerMemory, Pointer, same_layout
 from .device import Device
-from .device_memory import importer
+from .device_memory import importer, putter
 from .iree_native import iree
 from .scalars import Reader, built
 from .workspaces import Lease, Workspace, staging_of
@@ -52,12 +52,13 @@ class _Kind(NamedTuple):
 class _Slot:
     """An argument, and the kinds of memory that were accepted for it last."""
 
-    __slots__ = ("array", "facts", "last", "nbytes", "output", "spec", "uid", "view")
+    __slots__ = ("array", "facts", "last", "nbytes", "output", "put", "spec", "uid", "view")
 
     def __init__(self, argument: Argument, view: Callable[[int], Any]) -> None:
         self.uid, _, self.spec = argument
         self.nbytes, self.output = self.spec.nbytes, self.spec.output
         self.view = view
+        self.put = putter(self.spec)
         self.facts: Facts = CallerMemory(0)[1:]
         self.array: _Kind | None = None
         self.last: tuple[int, Any] = (0, None)  # the address used last, and the view of it
@@ -179,7 +180,7 @@ class _Code:
                     self.run(own, readers, leased)
                     for (_, theirs, slot), (here, _) in zip(copied, mine, strict=True):
                         if slot.output:
-                            ctypes.memmove(theirs, here, slot.nbytes)
+                            slot.put(theirs, here)
                 finally:
                     lease.release(staging)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from ...graph_api.layout import byte_runs, layout_of
 from ..signature import ArgSpec
 from .elements import is_packed, numpy_dtype, value_dtype
 
@@ -17,6 +18,8 @@ __all__ = [
     "ALIGNMENT",
     "aligned_bytes",
     "empty",
+    "gapped",
+    "occupied",
     "pack",
     "result",
     "span",
@@ -58,6 +61,26 @@ def view(memory: Any, spec: ArgSpec) -> npt.NDArray[Any]:
     dtype = numpy_dtype(spec.data_type)
     strides = tuple(s * dtype.itemsize for s in spec.strides)
     return np.ndarray(spec.dims, dtype, memory, strides=strides)
+
+
+def gapped(spec: ArgSpec) -> bool:
+    """Whether there is memory between the elements that does not belong to the tensor."""
+    return prod(spec.shape) != prod(d for d, s in zip(spec.dims, spec.strides, strict=True) if s)
+
+
+def occupied(memory: Any, spec: ArgSpec) -> npt.NDArray[Any]:
+    """Return an array of what belongs to an output in its ``spec.nbytes`` bytes, without the gaps.
+
+    Its elements are the tensor's, or bytes of them for packed types; none comes twice.
+    """
+    if not (is_packed(spec.data_type) and gapped(spec)):
+        return view(memory, spec)
+    import numpy as np
+
+    runs = byte_runs(layout_of(spec.dims, spec.strides), spec.data_type.bits)
+    assert runs is not None  # no engine serves it
+    extents, strides = zip(*runs, strict=True)
+    return np.ndarray(extents, np.uint8, memory, strides=strides)
 
 
 def empty(spec: ArgSpec) -> npt.NDArray[Any]:

@@ -8,13 +8,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import partial
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ...graph_api.errors import DeviceError
 from ..signature import ArgSpec
 from . import dlpack
-from .arrays import ALIGNMENT, aligned_bytes, pack, stored, unpack, view
+from .arrays import ALIGNMENT, aligned_bytes, gapped, occupied, pack, stored, unpack, view
 from .caller_memory import CallerMemory, same_layout
 from .device import Device, reason
 from .elements import element_type, is_packed
@@ -33,6 +32,7 @@ __all__ = [
     "copies",
     "end_of_queue",
     "importer",
+    "putter",
     "transfer",
     "viewer",
 ]
@@ -203,19 +203,33 @@ def copies(spec: ArgSpec, given: CallerMemory, memory: npt.NDArray[np.uint8]) ->
     import numpy as np
 
     if same_layout(spec, given):
-        here = memory.ctypes.data
+        here, put = memory.ctypes.data, putter(spec)
         return (
             partial(ctypes.memmove, here, given.address, spec.nbytes),
-            partial(ctypes.memmove, given.address, here, spec.nbytes),
+            partial(put, given.address, here),
         )
     theirs = given.array(spec)
     if is_packed(spec.data_type):
         memory[:] = _UNWRITTEN
         return partial(_pack, spec, theirs, memory), partial(_unpack, spec, memory, theirs)
-    if prod(spec.shape) != prod(spec.dims):
-        memory[:] = 0  # gaps between the rows
+    if gapped(spec):
+        memory[:] = 0
     mine, theirs = stored(view(memory, spec), spec), stored(theirs, spec)
     return partial(np.copyto, mine, theirs), partial(np.copyto, theirs, mine)
+
+
+def putter(spec: ArgSpec) -> Callable[[int, int], Any]:
+    """Return what copies an output from one address to another; what lies between stays."""
+    nbytes = spec.nbytes
+    if not gapped(spec):
+        return lambda there, here: ctypes.memmove(there, here, nbytes)
+    memory = ctypes.c_char * nbytes
+
+    def put(there: int, here: int) -> None:
+        target, source = (occupied(memory.from_address(at), spec) for at in (there, here))
+        target[...] = source
+
+    return put
 
 
 # In memory that was never written, every packed element has the code 5 (0x15 in 6 bits).

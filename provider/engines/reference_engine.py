@@ -13,7 +13,7 @@ from typing import Any
 from ...graph_api.errors import Decline, Problem
 from ...graph_api.frozen import FrozenGraph
 from ...graph_api.ops import OPS
-from ...jit.runtime.arrays import pack, unpack
+from ...jit.runtime.arrays import occupied, pack, unpack
 from ...jit.target import Target
 from ..binding import BindingPlan
 from ..dynamic_plan import ExactPlan
@@ -93,7 +93,9 @@ class ReferencePlan(BindingPlan):
             for uid, result in execute(graph, inputs).items():
                 spec = arguments[uid]
                 values = to_dtype(result, spec.data_type)
-                packed = arrays[uid].dtype != values.dtype
-                arrays[uid][...] = pack(spec, values) if packed else values
+                if arrays[uid].dtype == values.dtype:
+                    arrays[uid][...] = values
+                else:
+                    occupied(arrays[uid], spec)[...] = occupied(pack(spec, values), spec)
 
         return call

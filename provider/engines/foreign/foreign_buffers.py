@@ -10,7 +10,6 @@ import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ....graph_api.errors import Problem
@@ -116,8 +115,7 @@ def _address(
     fill, empty = copies(spec, given, memory)
     address = int(memory.ctypes.data)
     binding.owners.append(memory)
-    # An output with gaps is copied in as well, so that the gaps keep their content.
-    before: list[Callable[[], Any]] = [] if spec.output and _dense(spec) else [fill]
+    before: list[Callable[[], Any]] = [] if spec.output else [fill]
     after: list[Callable[[], Any]] = [empty] if spec.output else []
     if not place.on_host:
         host, nbytes = address, spec.nbytes
@@ -137,7 +135,3 @@ def _misaligned(place: Place, given: CallerMemory, tensor: TensorSpec) -> list[P
         return []
     label, got = tensor.name or f"uid {tensor.uid}", f"address {given.address:#x}"
     return [Problem(rule="BIND-13", port=label, got=got, wanted=f"a multiple of {alignment}")]
-
-
-def _dense(spec: ArgSpec) -> bool:
-    return prod(spec.shape) == prod(spec.dims)

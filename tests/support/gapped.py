@@ -1,0 +1,75 @@
+"""Graphs whose outputs are parts of larger buffers, and memory that shows what is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+from hipdnn_iree.graph_api.frozen import FrozenGraph
+from hipdnn_iree.graph_api.layout import byte_runs, layout_of, strides_in_order
+from hipdnn_iree.jit.runtime.arrays import occupied, view
+from hipdnn_iree.jit.signature import ArgSpec
+
+__all__ = ["RedZones", "gapped_strides", "with_gaps"]
+
+_ZONE = 256  # bytes before and behind
+
+
+def gapped_strides(dims: tuple[int, ...], bits: int, random: Random) -> tuple[int, ...] | None:
+    """Return random strides that leave gaps, at any depth; None where the dims have no such."""
+    for _ in range(50):
+        order = random.sample(range(len(dims)), len(dims))
+        wide = [d + random.choice((0, 0, 1, 2, 5)) for d in dims]
+        step = random.choice((1, 1, 1, 2, 3))
+        strides = tuple(step * s for s in strides_in_order(wide, order))
+        layout = layout_of(dims, strides)
+        if layout.padded and (bits >= 8 or byte_runs(layout, bits) is not None):
+            return strides
+    return None
+
+
+def with_gaps(graph: FrozenGraph, seed: int) -> FrozenGraph:
+    """Return the graph with gaps in its outputs, wherever one can be."""
+    random, tensors = Random(seed), dict(graph.tensors)
+    for uid in graph.outputs:
+        spec = tensors[uid]
+        strides = gapped_strides(spec.dims, spec.data_type.bits, random)
+        if strides is not None:
+            tensors[uid] = replace(spec, strides=strides)
+    return replace(graph, tensors=tensors)
+
+
+class RedZones:
+    """Memory of an output: noise before, behind and between its elements.
+
+    Attributes
+    ----------
+    array : ndarray
+        The output's memory, as a plan takes it.
+    """
+
+    def __init__(self, spec: ArgSpec, seed: int = 0, misaligned: int = 0) -> None:
+        nbytes = _ZONE + misaligned + spec.nbytes + _ZONE
+        raw = np.empty(nbytes + 64, np.uint8)
+        start = -raw.ctypes.data % 64
+        self.bytes = raw[start : start + nbytes]
+        self.bytes[:] = np.random.default_rng(seed).integers(0, 256, nbytes, np.uint8)
+        self._first = _ZONE + misaligned
+        self._before = self.bytes.copy()
+        self.spec = spec
+        self.array = view(self._inner(self.bytes), spec)
+
+    def _inner(self, memory: Any) -> Any:
+        return memory[self._first : self._first + self.spec.nbytes].data
+
+    def touched(self) -> Iterator[int]:
+        """Yield the bytes outside of the elements that have changed, counted from the first."""
+        changed = (self.bytes != self._before).astype(np.uint8)
+        itemsize = occupied(self._inner(self.bytes), self.spec).dtype.itemsize
+        inside = occupied(self._inner(changed), self.spec)
+        # A view of the flags as elements: those of the output are cleared.
+        inside[...] = np.zeros(itemsize, np.uint8).view(inside.dtype)[0]
+        yield from (int(at) - self._first for at in np.flatnonzero(changed))
