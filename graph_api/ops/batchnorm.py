@@ -111,7 +111,7 @@ def batchnorm(
     momentum : Tensor or number, optional
         Weight of the current statistics; needed with running statistics.
     peer_stats : sequence of Tensor
-        Statistics of other devices; must be empty (BN-07).
+        Statistics of other devices; no engine here serves them (BN-07).
     compute_data_type : DataType or str
         Type of the statistics and of the arithmetic; the graph's when unset.
     name : str

@@ -104,7 +104,7 @@ def batchnorm_backward(
         computed from x, with 1e-5 as epsilon (the op has no field for it; if another one was
         used in the forward pass, pass the statistics).
     peer_stats : sequence of Tensor
-        Statistics of other devices; must be empty (BN-07).
+        Statistics of other devices; no engine here serves them (BN-07).
     compute_data_type : DataType or str
         Type of the sums and of the arithmetic; the graph's when unset.
     name : str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from ..errors import Problem
 from .base import Ints, Op, Ports
 from .fields import Field, Kind
 
-__all__ = ["BN_RULES", "PEER_STATS", "ChannelNorm", "rules"]
+__all__ = ["BN_RULES", "PEER_STATS", "ChannelNorm", "of_one_device", "rules"]
 
 BN_RULES = {
     "BN-01": "x has rank 2 to 5 (N, C, up to three spatial dims)",
@@ -20,7 +20,7 @@ BN_RULES = {
     "BN-04": "an epsilon that is part of the graph is finite and not negative",
     "BN-05": "a momentum that is part of the graph is between 0 and 1",
     "BN-06": "next_running_mean needs prev_running_mean and momentum, the variance likewise",
-    "BN-07": "peer_stats is empty, as statistics are those of one device",
+    "BN-07": "peer_stats is empty where a graph is served: statistics are those of one device",
     "BN-08": "mean and inv_variance are given together or not at all",
     "BN-09": "dy has x's dims",
     "BN-10": "the compute type is a floating type",
@@ -76,6 +76,19 @@ class ChannelNorm(Op):
         yield from _check_connections(t)
 
 
+def of_one_device(label: str, ports: Iterable[str]) -> Iterator[Problem]:
+    """Yield why a node is not served by engines that do not know of other devices."""
+    if "peer_stats[0]" in ports:
+        yield Problem(
+            rule="BN-07",
+            node=label,
+            port="peer_stats[0]",
+            got="a tensor",
+            wanted="no peer_stats",
+            hint="statistics over several devices are not part of one graph here",
+        )
+
+
 def _check_values(t: Ports) -> Iterator[Problem]:
     epsilon = t["epsilon"].value if "epsilon" in t else None
     if epsilon is not None and not 0 <= epsilon <= DataType.DOUBLE.largest:
@@ -92,14 +105,6 @@ def _check_values(t: Ports) -> Iterator[Problem]:
 
 
 def _check_connections(t: Ports) -> Iterator[Problem]:
-    if "peer_stats[0]" in t:
-        yield t.problem(
-            "BN-07",
-            "peer_stats[0]",
-            "a tensor",
-            "no peer_stats",
-            "statistics over several devices are not part of one graph here",
-        )
     for what in ("mean", "variance"):
         needed = (f"prev_running_{what}", "momentum")
         missing = [p for p in needed if p not in t]

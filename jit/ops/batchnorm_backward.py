@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from .channel_norms import declines
 from .counts import per_element
 from .op_info import OpInfo
 
 __all__ = ["INFO"]
 
-INFO = OpInfo(work=per_element("x", 11))
+INFO = OpInfo(work=per_element("x", 11), declines=declines)

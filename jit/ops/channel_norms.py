@@ -1,14 +1,22 @@
-"""What the forms of batch normalisation with given statistics share."""
+"""What the forms of batch normalisation share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...graph_api.errors import Problem
 from ...graph_api.frozen import FrozenNode
+from ...graph_api.ops.channel_norms import of_one_device
+from ..node_context import NodeContext
 from .counts import per_element
 from .op_info import Marks, OpInfo, dynamic_axes
 
-__all__ = ["INFERENCE"]
+__all__ = ["INFERENCE", "declines"]
+
+
+def declines(context: NodeContext) -> Iterator[Problem]:
+    """Yield why a form that calculates the statistics is not served."""
+    yield from of_one_device(context.node.label, context.node.inputs)
 
 
 def _dynamic(node: FrozenNode, marks: Marks) -> Iterator[tuple[str, int]]:

@@ -88,6 +88,7 @@ def unsupported(frozen: FrozenGraph) -> list[Problem]:
     for node in frozen.nodes:
         ref = reference(node.op.NAME)
         why = ref.unsupported(node.op) if ref else f"op {node.op.NAME} has no reference"
+        problems += ref.declines(node.label, node.inputs) if ref else ()
         if why:
             wanted = "an op and mode that provider/reference knows"
             problems.append(Problem(rule="REF-01", node=node.label, got=why, wanted=wanted))

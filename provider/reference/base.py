@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from ...graph_api.dtypes import DataType
+from ...graph_api.errors import Problem
 from ...graph_api.tensor import TensorSpec
 from .convert import Array, smallest, unit_roundoff, wrap
 
@@ -128,6 +129,8 @@ class Reference:
         Ports that are read in their own type instead of the compute type, from (op, context).
     unsupported : callable
         Why an op cannot be evaluated; ``""`` when it can.
+    declines : callable
+        Yields why a node cannot be, from its label and its ports.
     """
 
     evaluate: Evaluate
@@ -135,3 +138,4 @@ class Reference:
     domain: Callable[[Any, str, Context], Domain]
     exact_ports: Callable[[Any, Context], frozenset[str]] = lambda op, ctx: frozenset()
     unsupported: Callable[[Any], str] = lambda op: ""
+    declines: Callable[[str, Iterable[str]], Iterable[Problem]] = lambda label, ports: ()

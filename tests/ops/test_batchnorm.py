@@ -9,11 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hipdnn_iree import Graph
-from hipdnn_iree.graph_api.errors import FormatError, GraphError
+from hipdnn_iree.graph_api.errors import FormatError, GraphError, NotSupportedError
+from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
 from hipdnn_iree.graph_api.layout import channels_last_strides
+from hipdnn_iree.hipdnn_plugin import serving
+from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
+from hipdnn_iree.provider.cli.app import app
+from hipdnn_iree.provider.graph_files import loads
 from hipdnn_iree.provider.reference import expect, to_dtype
 from under_settings import dump
 
@@ -258,7 +264,6 @@ MISTAKES: list[tuple[str, str, Callable[[Graph], Any]]] = [
         "next_running_mean",
         lambda g: batchnorm(g, prev_running_mean=tensor(g, 1, 3, 1)),
     ),
-    ("BN-07", "peer_stats[0]", lambda g: batchnorm(g, peer_stats=[tensor(g, 1, 3, 1)])),
     (
         "BN-10",
         "compute_data_type",
@@ -308,12 +313,35 @@ def test_peer_stats_that_are_no_array_of_uids(value: object, rule: str) -> None:
     assert [p.rule for p in caught.value.problems] == [rule]
 
 
-def test_peer_stats_in_json_are_declined_by_rule() -> None:
+def with_peers() -> Graph:
     def twice(inputs: dict[str, Any]) -> None:
         inputs["peer_stats_tensor_uid"] = [inputs["scale_tensor_uid"]] * 2
 
-    problems = Graph.from_json(graph_json(twice)).problems()
-    assert [(p.rule, p.port) for p in problems] == [("BN-07", "peer_stats[0]")]
+    return Graph.from_json(graph_json(twice))
+
+
+@pytest.mark.parametrize("target", ["cpu", "gfx942"])
+@pytest.mark.parametrize("engine", ["iree", "reference"])
+def test_peer_stats_are_declined_by_every_engine(engine: str, target: str) -> None:
+    with pytest.raises(NotSupportedError) as caught:
+        with_peers().build(target, engine=engine)
+    found = {(d.problem.rule, d.problem.port) for d in caught.value.declines}
+    assert ("BN-07", "peer_stats[0]") in found
+
+
+def test_a_graph_with_peer_stats_can_be_shown_and_is_declined_at_applicability(
+    tmp_path: Path,
+) -> None:
+    frozen = with_peers().freeze()
+    data = encode(frozen)
+    (reason,) = serving.reasons(data, Target.parse("cpu"), settings())
+    assert (reason.rule, reason.node, reason.port) == ("BN-07", "bn", "peer_stats[0]")
+    assert "peer_stats[0]" in loads(data).freeze().nodes[0].inputs
+    file = tmp_path / "peers.bin"
+    file.write_bytes(data)
+    for form in ("text", "json"):
+        done = CliRunner().invoke(app, ["show", str(file), "--format", form])
+        assert (done.exit_code, "peer_stats" in done.output) == (0, True), done.output
 
 
 def test_absent_results_are_null_in_json() -> None:

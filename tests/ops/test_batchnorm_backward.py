@@ -148,11 +148,6 @@ MISTAKES: list[tuple[str, str, Callable[[Graph, Any, Any, Any], Any]]] = [
     ("BN-08", "mean", lambda g, dy, x, s: g.batchnorm_backward(dy, x, s, inv_variance=s, name="b")),
     ("BN-09", "dy", lambda g, dy, x, s: g.batchnorm_backward(s, x, s, name="b")),
     ("BN-02", "scale", lambda g, dy, x, s: g.batchnorm_backward(dy, x, x, name="b")),
-    (
-        "BN-07",
-        "peer_stats[0]",
-        lambda g, dy, x, s: g.batchnorm_backward(dy, x, s, peer_stats=(s,), name="b"),
-    ),
 ]
 
 
