@@ -15,7 +15,7 @@ from ..graph_api.ops.pointwise import Pointwise
 from ..graph_api.tensor import TensorSpec
 from .target import Target
 
-__all__ = ["GraphContext", "Layout", "NodeContext"]
+__all__ = ["GraphContext", "Layout", "NodeContext", "all_pointwise"]
 
 Ints = tuple[int, ...]
 T = TypeVar("T")
@@ -166,3 +166,8 @@ class NodeContext:
     def kind(self, port: str) -> DataType:
         """Return the data type of an input or output."""
         return self.spec(port).data_type
+
+
+def all_pointwise(graph: FrozenGraph) -> bool:
+    """Whether every node computes each element from one of each operand."""
+    return all(isinstance(node.op, Pointwise) for node in graph.nodes)

@@ -106,6 +106,15 @@ class Plan(ABC):
         """What tells code of two plans of one engine apart; empty where that is not known."""
         return ""
 
+    @property
+    def in_place(self) -> tuple[tuple[int, int], ...]:
+        """The pairs (output, input), by uid, that may be given the same buffer.
+
+        These are elementwise graphs with one result, and inputs with its dims, its strides and
+        elements of its size.  Every other overlap with an output is refused (BIND-10).
+        """
+        return ()
+
     def with_shapes(self, shapes: Mapping[TensorKey, ShapeLike]) -> Plan:
         """Return the plan of the same engine for other dims and strides of some tensors.
 

@@ -13,7 +13,7 @@ import ctypes
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -211,13 +211,19 @@ class AddressCalls:
     binder : Binder
     remember : int
         Number of calls that are kept, by their addresses.
+    in_place : iterable of (int, int)
+        Outputs and inputs that may be one buffer, by uid.
     """
 
-    def __init__(self, binder: Binder, remember: int) -> None:
+    def __init__(
+        self, binder: Binder, remember: int, in_place: Iterable[tuple[int, int]] = ()
+    ) -> None:
         self._code, self._device = _Code(binder), binder.device
         self._slots = list(map(_Slot, binder.arguments, binder.viewers))
         # A scalar that lies in an output is declined like an overlap; `Binder` takes it.
         self._positions = [k for k, slot in enumerate(self._slots) if not slot.spec.scalar]
+        position = {argument.uid: k for k, argument in enumerate(binder.arguments)}
+        self._in_place = [(position[out], position[into]) for out, into in in_place]
         self._sizes = [0 if slot.spec.scalar else slot.nbytes for slot in self._slots]
         self._written = [slot.output for slot in self._slots]
         self._nothing, self._workspace_bytes = binder.nothing, binder.workspace_bytes
@@ -342,6 +348,9 @@ class AddressCalls:
             if copied and not self._device.on_host:
                 return None
         ranges = list(zip(addresses, self._sizes, self._written, strict=True))
+        for out, into in self._in_place:
+            if addresses[out] == addresses[into]:
+                ranges[into] = (addresses[into], 0, False)  # the output stands for both
         if workspace is not None:
             begin, size = workspace
             room = self._workspace_bytes if size is None else size - -begin % ALIGNMENT

@@ -5,7 +5,8 @@ All broken rules of a buffer set are reported at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import BindError, Problem
@@ -18,6 +19,7 @@ from .elements import is_packed
 
 __all__ = [
     "RULES",
+    "Range",
     "judge",
     "judge_workspace",
     "missing",
@@ -36,7 +38,8 @@ RULES = {
     "BIND-07": "an output can be written",
     "BIND-08": "an address is not null",
     "BIND-09": "a buffer is large enough",
-    "BIND-10": "the memory of an output overlaps no other buffer's",
+    "BIND-10": "the memory of an output overlaps no other buffer's, "
+    "except that of an input of `plan.in_place`, from its first byte to its last",
     "BIND-11": "a workspace is contiguous and large enough",
     "BIND-12": "the memory is the device's",
     "BIND-13": "device memory starts at a multiple of 64 bytes",
@@ -206,25 +209,45 @@ def _stride_hint(spec: ArgSpec, given: CallerMemory, device: Device) -> str:
     return f"{hint}, or bind with copy=True" if _copies(spec, given, device) else hint
 
 
-def overlaps(ranges: Iterable[tuple[str, bool, int, int]]) -> Iterator[Problem]:
+class Range(NamedTuple):
+    """The bytes of a buffer, from ``first`` to before ``end``; ``uid`` is that of an argument."""
+
+    port: str
+    written: bool
+    first: int
+    end: int
+    uid: int | None = None
+
+
+def overlaps(
+    ranges: Iterable[Range], in_place: Container[tuple[int | None, int | None]] = ()
+) -> Iterator[Problem]:
     """Yield a problem for each written range that shares a byte with another range.
 
     Parameters
     ----------
-    ranges : iterable of (port, written, first, end)
-        Byte ranges.  Interleaved strided views that share a range but no element are refused
-        too; a check for that is not worth its cost.
+    ranges : iterable of Range
+        Interleaved strided views that share a range but no element are refused too; a check for
+        that is not worth its cost.
+    in_place : container of (uid, uid)
+        Outputs and inputs that may have the same range.
     """
-    hint = "kernels read inputs while they write outputs; give another array"
-    open_ranges: list[tuple[str, bool, int, int]] = []
-    for port, written, first, end in sorted(ranges, key=lambda r: r[2]):
-        open_ranges = [r for r in open_ranges if r[3] > first]
-        for other, other_written, low, high in open_ranges:
-            if not (written or other_written):
+    hint = (
+        "kernels read inputs while they write outputs; give another array (plan.in_place names "
+        "what may be one)"
+    )
+    open_ranges: list[Range] = []
+    for now in sorted(ranges, key=lambda r: r.first):
+        open_ranges = [r for r in open_ranges if r.end > now.first]
+        for other in open_ranges:
+            if not (now.written or other.written):
                 continue
-            at_fault, partner = (port, other) if written else (other, port)
-            got = f"the memory of {partner}"
-            if (low, high) != (first, end):
-                got = f"bytes {first:#x}..{min(end, high):#x} shared with {partner}"
-            yield broken("BIND-10", at_fault, got, "memory of its own", hint)
-        open_ranges.append((port, written, first, end))
+            at_fault, partner = (now, other) if now.written else (other, now)
+            got = f"the memory of {partner.port}"
+            if other[2:4] != now[2:4]:
+                low, high = now.first, min(now.end, other.end)
+                got = f"bytes {low:#x}..{high:#x} shared with {partner.port}"
+            elif (at_fault.uid, partner.uid) in in_place:
+                continue
+            yield broken("BIND-10", at_fault.port, got, "memory of its own", hint)
+        open_ranges.append(now)

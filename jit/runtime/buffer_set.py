@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple
 
 from ...graph_api.errors import Problem
 from ..signature import ArgSpec
-from .binding_rules import judge, judge_workspace, missing, overlaps, refusal, unknown
+from .binding_rules import Range, judge, judge_workspace, missing, overlaps, refusal, unknown
 from .caller_memory import BufferLike, CallerMemory, describe
 from .device import Device
 from .scalars import Reader, describe_scalar
@@ -91,7 +91,14 @@ class BufferSet:
             self.memory[key], owner = found
             self.owners.append(owner)
 
-    def check(self, device: Device, *, workspace_bytes: int = 0, copy: bool = False) -> None:
+    def check(
+        self,
+        device: Device,
+        *,
+        workspace_bytes: int = 0,
+        copy: bool = False,
+        in_place: Container[tuple[int | None, int | None]] = (),
+    ) -> None:
         """Raise `BindError` with every rule that is broken.
 
         Parameters
@@ -102,18 +109,21 @@ class BufferSet:
             What a workspace must hold.
         copy : bool
             Whether buffers in other strides, or in host memory for a GPU, may be copied.
+        in_place : container of (output, input)
+            What may be one buffer.
         """
         problems = list(self.problems)
-        ranges: list[tuple[str, bool, int, int]] = []
+        ranges: list[Range] = []
         for uid, label, spec in self.arguments:
             memory = self.memory.get(uid)
             if memory is not None:
                 problems += judge(spec, memory, label, device, copy)
-                ranges.append((label, spec.output, *memory.bounds(spec.nbytes)))
+                ranges.append(Range(label, spec.output, *memory.bounds(spec.nbytes), uid))
         workspace = self.memory.get("workspace")
         if workspace is not None:
             problems += judge_workspace(workspace, workspace_bytes, device)
-            ranges.append(("workspace", True, *workspace.bounds(workspace.size or workspace_bytes)))
-        problems = problems or list(overlaps(ranges))
+            size = workspace.size or workspace_bytes
+            ranges.append(Range("workspace", True, *workspace.bounds(size)))
+        problems = problems or list(overlaps(ranges, in_place))
         if problems:
             raise refusal(problems)

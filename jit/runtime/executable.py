@@ -47,6 +47,8 @@ class Executable:
         The graph's name of each argument, for error texts.
     remember : int
         Number of buffer sets that `execute` remembers.
+    in_place : iterable of (int, int)
+        Outputs and inputs that may be one buffer, by uid (`in_place_pairs`).
 
     Raises
     ------
@@ -62,6 +64,7 @@ class Executable:
         names: Sequence[str] = (),
         *,
         remember: int = 256,
+        in_place: Iterable[tuple[int, int]] = (),
     ) -> None:
         _check(module, signature, uids, names)
         self.module = module
@@ -73,7 +76,8 @@ class Executable:
         self._binder = Binder.of(module, self._arguments, signature.workspace_bytes)
         # A plan whose execution has not ended stays: the next one on its buffers must wait for it.
         self._bound: LruCache[BoundPlan] = LruCache(remember, _is_busy)
-        self._calls = AddressCalls(self._binder, remember)
+        self._in_place = frozenset(in_place)
+        self._calls = AddressCalls(self._binder, remember, self._in_place)
         self._submits = False  # whether `execute_async` was used, whose order `_bound` keeps
 
     @property
@@ -270,7 +274,12 @@ class Executable:
 
     def _check(self, found: BufferSet, copy: bool = False) -> None:
         if not self._calls.fits(found):
-            found.check(self.device, workspace_bytes=self.workspace_bytes, copy=copy)
+            found.check(
+                self.device,
+                workspace_bytes=self.workspace_bytes,
+                copy=copy,
+                in_place=self._in_place,
+            )
             self._calls.learn(found)
 
 

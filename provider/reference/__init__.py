@@ -84,7 +84,7 @@ def reference(op_name: str) -> Reference | None:
 
 def unsupported(frozen: FrozenGraph) -> list[Problem]:
     """Return why the graph cannot be evaluated; empty when it can."""
-    problems = []
+    problems: list[Problem] = []
     for node in frozen.nodes:
         ref = reference(node.op.NAME)
         why = ref.unsupported(node.op) if ref else f"op {node.op.NAME} has no reference"

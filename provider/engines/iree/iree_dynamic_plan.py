@@ -81,6 +81,11 @@ class SizedPlan(IreePlan):
 
     whole: DynamicIreePlan
 
+    @property
+    def in_place(self) -> tuple[tuple[int, int], ...]:
+        """Nothing: dims that are equal at these sizes need not be equal in the code."""
+        return ()
+
     @cached_property
     def executable(self) -> Executable:
         """The code with the arguments of these sizes."""

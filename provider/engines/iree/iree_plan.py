@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ....graph_api.frozen import FrozenGraph
+from ....jit.in_place import in_place_pairs
 from ....jit.pipeline import Compiled
 from ....jit.runtime.device import Device
 from ....jit.runtime.executable import Executable
@@ -101,6 +102,11 @@ class IreePlan(Plan):
         """The digest of the code, and the driver."""
         return f"{self.compiled.sha256} {self.driver}"
 
+    @property
+    def in_place(self) -> tuple[tuple[int, int], ...]:
+        """The outputs and inputs that one buffer may serve."""
+        return in_place_pairs(self.graph, self.statistics)
+
     @cached_property
     def executable(self) -> Executable:
         """The code, loaded on its device.
@@ -114,7 +120,7 @@ class IreePlan(Plan):
         module = load(self.compiled, device, self.target, self.seconds)
         uids = (*self.graph.outputs, *self.graph.inputs)
         names = [self.graph.tensors[u].name for u in uids]
-        return Executable(module, self.compiled.signature, uids, names)
+        return Executable(module, self.compiled.signature, uids, names, in_place=self.in_place)
 
     def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
         self.executable.execute(buffers, workspace)

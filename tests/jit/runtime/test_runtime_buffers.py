@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import starmap
 from typing import Any
 
 import ml_dtypes
@@ -11,7 +12,7 @@ import pytest
 from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.errors import BindError
 from hipdnn_iree.jit.runtime.arrays import aligned_bytes, empty
-from hipdnn_iree.jit.runtime.binding_rules import RULES, judge, overlaps
+from hipdnn_iree.jit.runtime.binding_rules import RULES, Range, judge, overlaps
 from hipdnn_iree.jit.runtime.caller_memory import Pointer, describe
 from hipdnn_iree.jit.runtime.device import Device
 from hipdnn_iree.jit.signature import ArgSpec
@@ -245,9 +246,23 @@ def test_a_workspace_that_overlaps_a_tensor_is_refused(chain: Any) -> None:
 
 def test_overlaps_finds_every_pair_and_lets_inputs_share() -> None:
     ranges = [("y", True, 0, 64), ("z", True, 32, 96), ("x", False, 90, 100), ("w", False, 90, 99)]
-    found = {(p.port, p.got.rsplit(" ", 1)[-1]) for p in overlaps(ranges)}
+    found = {(p.port, p.got.rsplit(" ", 1)[-1]) for p in overlaps(starmap(Range, ranges))}
     assert found == {("z", "y"), ("z", "x"), ("z", "w")}
-    assert list(overlaps([("x", False, 0, 64), ("w", False, 0, 64), ("y", True, 64, 128)])) == []
+    apart = [("x", False, 0, 64), ("w", False, 0, 64), ("y", True, 64, 128)]
+    assert list(overlaps(starmap(Range, apart))) == []
+
+
+def test_overlaps_lets_a_pair_share_all_bytes_or_none() -> None:
+    pairs = {(1, 2), (1, 3)}
+    y, x, w = (
+        Range("y", True, 64, 128, 1),
+        Range("x", False, 64, 128, 2),
+        Range("w", False, 64, 128),
+    )
+    assert not list(overlaps([y, x, x._replace(port="z", uid=3)], pairs))
+    assert [p.port for p in overlaps([y, x, w], pairs)] == ["y"]
+    for first, end in ((64, 96), (96, 160), (0, 256)):
+        assert len(list(overlaps([y, x._replace(first=first, end=end)], pairs))) == 1
 
 
 def spec(data_type: DataType, dims: tuple[int, ...], output: bool = False) -> ArgSpec:
