@@ -31,5 +31,5 @@ def perform(
         With the stage and the reason.
     """
     found: tuple[Mapping[str, Any], bytes]
-    found = import_module(TASKS[task], __package__).perform(source, options)
+    found = import_module(TASKS.get(task, task), __package__).perform(source, options)
     return found

@@ -129,6 +129,7 @@ READERS = (
     "provider.engines.foreign.probe_child",  # a program of its own
     "provider.graph",  # Graph.build, Graph.plans
     "provider.graph_files",  # load
+    "provider.offload.api",  # outline, offload
     "provider.precompile",
     "hipdnn_plugin",
 )

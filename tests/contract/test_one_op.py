@@ -39,6 +39,15 @@ EXCEPTIONS = {
     "graph_api/ops/block_scale_quantize.py": ("transpose", "hipDNN's parameter of that name"),
     "jit/node_context.py": ("pointwise", "what the compiler fuses with anything"),
     "jit/ops/sdpa.py": ("conv_fprop matmul", "its rule asks for other matmuls in the graph"),
+    "provider/offload/aten/attention.py": ("sdpa", "what an aten op becomes"),
+    "provider/offload/aten/conv.py": ("conv_dgrad conv_fprop", "what aten ops become"),
+    "provider/offload/aten/movement.py": ("custom_op pad", "what aten ops become, and say"),
+    "provider/offload/aten/rows.py": (
+        "batchnorm_inference_variance_ext cumsum layernorm rmsnorm",
+        "what aten ops become",
+    ),
+    "provider/offload/aten/windows.py": ("resample_fwd", "what aten ops become"),
+    "provider/offload/pipeline.py": ("custom_op", "what ops become that are in no region"),
     "provider/sweep/contestants.py": ("batchnorm", "a knob of the torch engine"),
     "provider/torch_import.py": ("custom_op", "what it makes of a function"),
 }
