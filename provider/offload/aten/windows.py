@@ -1,0 +1,163 @@
+"""Aten pooling and resizing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ....graph_api.tensor import Tensor
+from .call import AtenOp, Call, Family
+
+__all__ = ["OPS"]
+
+Ints = tuple[int, ...]
+
+
+def _spatial(c: Call, count: int) -> Ints:
+    dims = c.type("self").dims
+    if len(dims) != count + 2:
+        raise c.refuse("self", f"rank {len(dims)}", f"rank {count + 2}: (N, C, spatial...)")
+    return dims[2:]
+
+
+def _windows(c: Call, count: int) -> tuple[Ints, Ints, list[tuple[int, int]]]:
+    """Return size, stride, and padding of windows, with what ceil_mode adds behind."""
+    extents = _spatial(c, count)
+    size = c.integers("kernel_size", count)
+    given = c.has("stride") and c.constant("stride") != ()
+    stride = c.integers("stride", count) if given else size
+    padding = [(n, n) for n in c.integers("padding", count)]
+    if c.takes("dilation") and any(n != 1 for n in c.integers("dilation", count)):
+        raise c.refuse("dilation", list(c.integers("dilation")), "ones")
+    if c.flag("ceil_mode"):
+        found = []
+        for n, k, s, (p, _) in zip(extents, size, stride, padding, strict=True):
+            windows = -(-(n + 2 * p - k) // s) + 1
+            if (windows - 1) * s >= n + p:  # a window that begins in the padding is left out
+                windows -= 1
+            found.append((p, max(p, (windows - 1) * s + k - n - p)))
+        padding = found
+    return size, stride, padding
+
+
+def _max_pool(count: int) -> Callable[[Call], Tensor]:
+    def build(c: Call) -> Tensor:
+        size, stride, padding = _windows(c, count)
+        y = c.graph.resample_fwd(
+            c.tensor("self"),
+            resample_mode="maxpool",
+            window=size,
+            stride=stride,
+            pre_padding=[pre for pre, _ in padding],
+            post_padding=[post for _, post in padding],
+            padding_mode="neg_inf_pad",
+            compute_data_type=c.compute,
+        ).y
+        return y
+
+    return build
+
+
+def _avg_pool(count: int) -> Callable[[Call], Tensor]:
+    def build(c: Call) -> Tensor:
+        size, stride, padding = _windows(c, count)
+        if c.takes("divisor_override"):
+            c.must_be("divisor_override", None)
+        counted = c.flag("count_include_pad")
+        if counted and any(pre != post for pre, post in padding):
+            # What ceil_mode adds behind the padding is not counted, but padding is.
+            raise c.refuse("ceil_mode", "true", "false, as padding is counted")
+        padded = any(n for pair in padding for n in pair)
+        mode = "include" if counted or not padded else "exclude"
+        y = c.graph.resample_fwd(
+            c.tensor("self"),
+            resample_mode=f"avgpool_{mode}_padding",
+            window=size,
+            stride=stride,
+            pre_padding=[pre for pre, _ in padding],
+            post_padding=[post for _, post in padding],
+            padding_mode="zero_pad",
+            compute_data_type=c.compute,
+        ).y
+        return y
+
+    return build
+
+
+def _adaptive(count: int) -> Callable[[Call], Tensor]:
+    def build(c: Call) -> Tensor:
+        extents, wanted = _spatial(c, count), c.integers("output_size", count)
+        if any(n % m for n, m in zip(extents, wanted, strict=True)):
+            raise c.refuse("output_size", list(wanted), f"divisors of {list(extents)}")
+        if all(n == 1 for n in wanted):
+            axes = tuple(range(2, count + 2))
+            return c.graph.reduction(
+                c.tensor("self"), mode="avg", axes=axes, compute_data_type=c.compute
+            )
+        size = tuple(n // m for n, m in zip(extents, wanted, strict=True))
+        y = c.graph.resample_fwd(
+            c.tensor("self"),
+            resample_mode="avgpool_include_padding",
+            window=size,
+            stride=size,
+            padding_mode="zero_pad",
+            compute_data_type=c.compute,
+        ).y
+        return y
+
+    return build
+
+
+def _resized(mode: str, count: int) -> Callable[[Call], Tensor]:
+    def build(c: Call) -> Tensor:
+        extents, wanted = _spatial(c, count), c.result().dims[2:]
+        coordinates = "asymmetric"
+        if mode == "bilinear":
+            coordinates = "align_corners" if c.flag("align_corners") else "half_pixel"
+        for name in c.names:
+            # A scale that is not the ratio of the extents moves the positions.
+            if name.startswith("scale") and c.has(name) and coordinates != "align_corners":
+                factors = c.constant(name)
+                factors = factors if isinstance(factors, tuple) else (factors,)
+                places = {"scales_h": (0,), "scales_w": (count - 1,)}.get(name, range(count))
+                for factor, i in zip(factors, places, strict=False):
+                    if factor is not None and factor * extents[i] != wanted[i]:
+                        ratio = f"{wanted[i]}/{extents[i]}, the ratio of the extents"
+                        raise c.refuse(name, factor, ratio)
+        y = c.graph.resample_fwd(
+            c.tensor("self"),
+            resample_mode=mode,
+            size=wanted,
+            coordinates=coordinates,
+            compute_data_type=c.compute,
+        ).y
+        return y
+
+    return build
+
+
+def _row(operands: str, build: Callable[[Call], Tensor]) -> AtenOp:
+    return AtenOp(tuple(operands.split()), build, Family.WINDOW)
+
+
+_AVERAGE = "self kernel_size stride padding ceil_mode count_include_pad"
+
+OPS: dict[str, AtenOp] = {
+    **{
+        f"aten.max_pool{n}d": _row(
+            "self kernel_size stride padding dilation ceil_mode", _max_pool(n)
+        )
+        for n in (1, 2, 3)
+    },
+    "aten.avg_pool1d": _row(_AVERAGE, _avg_pool(1)),
+    **{f"aten.avg_pool{n}d": _row(f"{_AVERAGE} divisor_override", _avg_pool(n)) for n in (2, 3)},
+    **{f"aten.adaptive_avg_pool{n}d": _row("self output_size", _adaptive(n)) for n in (1, 2, 3)},
+    "aten._adaptive_avg_pool2d": _row("self output_size", _adaptive(2)),
+    "aten.upsample_nearest2d": _row("self output_size scales_h scales_w", _resized("nearest", 2)),
+    "aten.upsample_nearest2d.vec": _row("self output_size scale_factors", _resized("nearest", 2)),
+    "aten.upsample_bilinear2d": _row(
+        "self output_size align_corners scales_h scales_w", _resized("bilinear", 2)
+    ),
+    "aten.upsample_bilinear2d.vec": _row(
+        "self output_size align_corners scale_factors", _resized("bilinear", 2)
+    ),
+}
