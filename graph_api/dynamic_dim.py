@@ -9,7 +9,7 @@ from operator import index
 from .arguments import shown
 from .errors import GraphError, Problem
 
-__all__ = ["DERIVED", "RULES", "DynamicDim", "make", "probes", "split_dims"]
+__all__ = ["DERIVED", "LARGEST", "RULES", "DynamicDim", "make", "probes", "split_dims"]
 
 Ints = tuple[int, ...]
 Names = tuple[str, ...]
@@ -26,7 +26,8 @@ RULES: dict[str, str] = {
     "DYN-06": "the graph is valid at both ends of each range",
 }
 
-_LARGEST = 2**31 - 1
+LARGEST = 2**31 - 1
+"""Size that a dynamic dim can have at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,8 @@ def make(
         low, high = (index(b) for b in bounds)  # type: ignore[attr-defined]
     except (TypeError, ValueError):
         raise refuse(bounds, "a range (low, high), both included") from None
-    if not 1 <= low < high <= _LARGEST:
-        raise refuse((low, high), f"1 <= low < high <= {_LARGEST}")
+    if not 1 <= low < high <= LARGEST:
+        raise refuse((low, high), f"1 <= low < high <= {LARGEST}")
     if example is None:
         example = min(max(low, 8), high)
     try:

@@ -20,7 +20,7 @@ from .ops.base import Ports, PortView
 from .tensor import Tensor, TensorSpec
 from .validate import Resolution, resolve
 
-__all__ = ["RULES", "Shape", "ShapeLike", "as_shapes", "specialise"]
+__all__ = ["RULES", "Shape", "ShapeLike", "as_shapes", "in_words", "specialise", "unnamed"]
 
 Ints = tuple[int, ...]
 Shape = tuple[Ints, Ints | None]
@@ -34,6 +34,7 @@ RULES: dict[str, str] = {
     "SHAPE-03": "other dims of a tensor with gaps come with strides",
     "SHAPE-04": "a shape is dims, or dims with strides, as integers",
     "SHAPE-05": "dims of results that do not follow from the operands are given with them",
+    "SHAPE-06": "a buffer of unknown size has the tensor's own shape, or one that the caller named",
 }
 
 
@@ -149,6 +150,38 @@ def specialise(graph: FrozenGraph, shapes: Mapping[int, Shape]) -> FrozenGraph:
         if tensor.strides is None and not spec.virtual:
             tensor.strides = _strides(spec, view.dims)
     return freeze(other)
+
+
+def unnamed(
+    graph: FrozenGraph, other: FrozenGraph, shapes: Mapping[int, Shape]
+) -> dict[int, Problem]:
+    """Return the inputs and outputs that `specialise` gave another shape, but ``shapes`` did not.
+
+    A caller that passes only addresses has memory of the old shape for them (SHAPE-06).
+    """
+    found = {}
+    pairs = {u: (graph.tensors[u], other.tensors[u]) for u in (*graph.inputs, *graph.outputs)}
+    changed = {u: p for u, p in pairs.items() if len({(s.dims, s.strides) for s in p}) > 1}
+    given = "; ".join(
+        f"{new.label} {in_words(new)}" for u, (_, new) in changed.items() if u in shapes
+    )
+    for uid, (old, new) in changed.items():
+        if uid not in shapes:
+            found[uid] = Problem(
+                rule="SHAPE-06",
+                port=old.label,
+                got=f"no shape, but given {given} it has {in_words(new)}",
+                wanted=f"{in_words(old)}, or a shape of its own",
+                hint="name every tensor whose shape changes",
+            )
+    return found
+
+
+def in_words(spec: TensorSpec, *, open: bool = False) -> str:
+    """Return the shape of a tensor for people; ``open`` with the names of dynamic dims."""
+    names = spec.dynamic if open and spec.dynamic else ("",) * len(spec.dims)
+    dims = ", ".join(name or str(extent) for extent, name in zip(spec.dims, names, strict=True))
+    return f"dims [{dims}] with strides {list(spec.strides)}"
 
 
 def _misfits(graph: FrozenGraph, shapes: Mapping[int, Shape]) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+from functools import partial
 from struct import calcsize, iter_unpack
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,8 @@ from .abi import MOST_ITEMS, PluginError
 
 if TYPE_CHECKING:
     from ..jit.runtime.address_calls import Call
-    from ..jit.runtime.bound_plan import BoundPlan
-    from ..provider.engines.iree.iree_plan import IreePlan
+    from ..jit.runtime.executable import Executable
+    from ..provider.plan import Plan
 
 __all__ = ["ALIGNMENT", "Execution", "workspace_bytes"]
 
@@ -44,7 +45,8 @@ class Execution:
 
     Parameters
     ----------
-    plan : IreePlan
+    plan : Plan
+        Of the IREE engine, or its code for other shapes, to which operands are copied.
     workspace_bytes : int
         Bytes of the workspace that the host passes; 0 for a plan that uses none of the host's.
         Where the host passes null, a call acquires a workspace that the device's plans share.
@@ -55,12 +57,13 @@ class Execution:
         If the device of the plan does not exist, or cannot execute the code.
     """
 
-    __slots__ = ("_bound", "_executable", "_last", "_told", "_workspace_bytes")
+    __slots__ = ("_bound", "_executable", "_last", "_plan", "_told", "_workspace_bytes")
 
-    def __init__(self, plan: IreePlan, workspace_bytes: int) -> None:
-        self._executable = plan.executable
+    def __init__(self, plan: Plan, workspace_bytes: int) -> None:
+        self._plan = plan
+        self._executable: Executable | None = getattr(plan, "executable", None)
         self._workspace_bytes = workspace_bytes
-        self._bound: LruCache[BoundPlan] = LruCache(_REMEMBERED)
+        self._bound: LruCache[Call] = LruCache(_REMEMBERED)
         self._last: tuple[_Key, Call] | None = None
         self._told = False
 
@@ -88,14 +91,14 @@ class Execution:
         workspace, raw = key
         given = dict(iter_unpack(_PAIRS, raw))  # a host may pass tensors that the plan does not use
         space = Pointer(workspace, self._workspace_bytes) if workspace else None
-        if len(given) == count:
+        if self._executable is not None and len(given) == count:
             # The first set that has to be copied is bound, which tells what is copied.
             call = self._executable.call_at(given, space, copies=self._told)
             if call is not None:
                 return call
         return self._bound.get(key, lambda: self._bind(key, count))
 
-    def _bind(self, key: _Key, count: int) -> BoundPlan:
+    def _bind(self, key: _Key, count: int) -> Call:
         workspace, raw = key
         if count and not raw:
             raise PluginError(Status.BAD_PARAM, f"null pointer for {count} buffers")
@@ -106,9 +109,12 @@ class Execution:
             twice = sorted({uid for uid in uids if uids.count(uid) > 1})
             raise BindError(f"uid {', '.join(map(str, twice))} has two buffers")
         # A host may pass buffers of tensors that the plan does not use.
-        used = {uid: given[uid] for uid in self._executable.uids if uid in given}
+        graph, executable = self._plan.graph, self._executable
+        used = {uid: given[uid] for uid in (*graph.outputs, *graph.inputs) if uid in given}
         space = Pointer(workspace, self._workspace_bytes) if workspace else None
-        bound = self._executable.bind(used, space)
+        if executable is None:  # it copies to memory of its own, which all pointers share
+            return partial(self._plan._execute, used, space)
+        bound = executable.bind(used, space)
         if bound.staged and not self._told:
             self._told = True
             log.info(
@@ -116,6 +122,6 @@ class Execution:
                 "copies: %d bytes",
                 ALIGNMENT,
                 ", ".join(bound.staged),
-                self._executable.staging_bytes,
+                executable.staging_bytes,
             )
         return bound

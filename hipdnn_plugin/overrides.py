@@ -10,7 +10,6 @@ from .abi import MOST_ITEMS, PluginError
 
 if TYPE_CHECKING:
     from ..graph_api.specialise import ShapeLike
-    from ..provider.plan import TensorKey
 
 __all__ = ["Shapes", "read_shapes"]
 
@@ -25,7 +24,7 @@ class Shapes(NamedTuple):
     dims: tuple[Ints, ...]
     strides: tuple[Ints, ...]
 
-    def by_uid(self) -> dict[TensorKey, ShapeLike]:
+    def by_uid(self) -> dict[int, ShapeLike]:
         """Return dims and strides by uid."""
         return dict(zip(self.uids, zip(self.dims, self.strides, strict=True), strict=True))
 

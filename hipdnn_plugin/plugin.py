@@ -27,6 +27,8 @@ from .devices import Place, place_of
 
 if TYPE_CHECKING:
     from ..provider.engines.iree.iree_plan import IreePlan
+    from ..provider.overrides import OverridePlans
+    from ..provider.plan import Plan
     from .execution import Execution
     from .overrides import Shapes
 
@@ -81,13 +83,15 @@ class Handle(_Object):
 class Context(_Object):
     """A plan, loaded for each stream and each set of shapes that it has been executed on."""
 
-    __slots__ = ("_last", "_loaded", "handle", "plan")
+    __slots__ = ("_last", "_loaded", "_placed", "handle", "overrides", "plan")
 
-    def __init__(self, handle: Handle, plan: IreePlan) -> None:
+    def __init__(self, handle: Handle, plan: IreePlan, overrides: OverridePlans | None) -> None:
         super().__init__()
         self.handle = handle.address
         self.plan = plan
+        self.overrides = overrides
         self._loaded: LruCache[Execution] = LruCache(_REMEMBERED)
+        self._placed: LruCache[OverridePlans] = LruCache(_REMEMBERED)
         self._last = handle.stream, self._load(handle, None)
 
     @property
@@ -106,8 +110,8 @@ class Context(_Object):
         return loaded
 
     def at(self, handle: Handle, shapes: Shapes) -> Execution:
-        """Return the plan for other shapes; new shapes are compiled."""
-        if not self.plan.graph.is_override_shape_enabled:
+        """Return the plan for other shapes; nothing is compiled."""
+        if self.overrides is None:
             raise PluginError(Status.NOT_APPLICABLE, "the graph was not built for override shapes")
         return self._load(handle, shapes)
 
@@ -116,17 +120,21 @@ class Context(_Object):
         if place.target.backend != self.plan.target.backend:
             raise DeviceError(f"the plan is for {self.plan.target}, the stream's {place.target}")
 
+        stream = None if place.target.is_cpu else place.stream
+
         def load() -> Execution:
-            from ..provider.engines.iree.iree_plan import IreePlan
             from .execution import Execution
 
-            plan = self.plan if shapes is None else self.plan.with_shapes(shapes.by_uid())
-            assert isinstance(plan, IreePlan), plan  # with fixed sizes, as the graph's own
+            plan: Plan = self.plan.on_device(place.device_id, stream)
+            overrides = self.overrides
+            if shapes is not None and overrides is not None:
+                placed = self._placed.get(
+                    place, lambda: overrides.on_device(place.device_id, stream)
+                )
+                plan = placed.at(shapes.by_uid())
             # The host's workspace has the size for the graph's own shapes.
             small = plan.workspace_bytes > self.plan.workspace_bytes
-            stream = None if place.target.is_cpu else place.stream
-            loaded = plan.on_device(place.device_id, stream)
-            return Execution(loaded, 0 if small else self.workspace_bytes)
+            return Execution(plan, 0 if small else self.workspace_bytes)
 
         return self._loaded.get((place, shapes), load)
 
@@ -223,7 +231,8 @@ class Plugin:
 
         target = own.place.target
         wanted = messages.read_config(chosen, settings())
-        slot.value = self._open(own, serving.build(wanted, data, target))
+        plan = serving.build(wanted, data, target)
+        slot.value = self._open(own, plan, serving.overrides(plan))
 
     def destroy_execution_context(self, handle: int | None, context: int | None) -> None:
         """``hipdnnEnginePluginDestroyExecutionContext``."""
@@ -265,7 +274,7 @@ class Plugin:
         dims: int | None,
         strides: int | None,
     ) -> None:
-        """``hipdnnEnginePluginExecuteOpGraphWithOverrides``: new shapes are compiled first."""
+        """``hipdnnEnginePluginExecuteOpGraphWithOverrides``: compiles nothing."""
         if not overrides:
             self.execute_op_graph(handle, context, workspace, buffers, count)
             return
@@ -293,8 +302,8 @@ class Plugin:
         from . import payload
 
         self._handle(handle)
-        plan = self._context(context).plan
-        self._give(out, lambda: payload.save(plan))
+        found = self._context(context)
+        self._give(out, lambda: payload.save(found.plan, found.overrides))
 
     def destroy_serialized_execution_context(self, handle: int | None, data: int | None) -> None:
         """``hipdnnEnginePluginDestroySerializedExecutionContext``."""
@@ -309,9 +318,9 @@ class Plugin:
 
         own, slot = self._handle(handle), _slot(out, c_void_p)
         slot.value = None
-        plan = payload.load(read_bytes(data), own.place.target)
+        plan, overrides = payload.load(read_bytes(data), own.place.target)
         try:
-            slot.value = self._open(own, plan)
+            slot.value = self._open(own, plan, overrides)
         except DeviceError as error:  # sound, but not for this device
             raise PluginError(Status.NOT_APPLICABLE, str(error)) from error
 
@@ -323,8 +332,8 @@ class Plugin:
     def _context(self, address: int | None) -> Context:
         return _known(self._contexts, address, "execution context")
 
-    def _open(self, handle: Handle, plan: IreePlan) -> int:
-        context = Context(handle, plan)
+    def _open(self, handle: Handle, plan: IreePlan, overrides: OverridePlans | None) -> int:
+        context = Context(handle, plan, overrides)
         self._contexts[context.address] = context
         if handle.address not in self._handles:
             self._contexts.pop(context.address, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
+from typing import TYPE_CHECKING
 
 from ..graph_api.errors import FormatError, GraphError, NotSupportedError, Problem
 from ..graph_api.formats.flatbuffer.wire_rules import is_damage
@@ -21,7 +22,19 @@ from . import messages
 from .abi import PluginError
 from .execution import ALIGNMENT, workspace_bytes
 
-__all__ = ["ENGINE_ID", "RULES", "build", "details", "own", "reasons", "workspace_guess"]
+if TYPE_CHECKING:
+    from ..provider.overrides import OverridePlans
+
+__all__ = [
+    "ENGINE_ID",
+    "RULES",
+    "build",
+    "details",
+    "overrides",
+    "own",
+    "reasons",
+    "workspace_guess",
+]
 
 RULES: dict[str, str] = {
     "PRECOMPILED-01": "where compiling is not allowed, the code for the graph is in the cache",
@@ -122,6 +135,23 @@ def build(config: messages.Config, graph: bytes, target: Target) -> IreePlan:
             f"{messages.WORKSPACE_LIMIT} is {config.workspace_limit}",
         )
     return plan
+
+
+def overrides(plan: IreePlan) -> OverridePlans | None:
+    """Return what serves other shapes of a plan's graph; None for one without override shapes.
+
+    Raises
+    ------
+    NotSupportedError
+        If no dim of the graph can have another size without compiling (OVERRIDE-01).
+    """
+    if not plan.graph.is_override_shape_enabled:
+        return None
+    from ..provider.overrides import OverridePlans
+
+    found = OverridePlans.of(plan)
+    found.must_serve()
+    return found
 
 
 def _answer(data: bytes, target: Target) -> tuple[FrozenGraph | None, tuple[Problem, ...]]:

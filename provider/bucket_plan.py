@@ -36,6 +36,7 @@ from .engines.host_memory import arguments_of, buffer_set
 from .plan import Plan
 
 if TYPE_CHECKING:
+    from ..graph_api.tensor import TensorSpec
     from ..jit.runtime.device_memory import Step
     from ..jit.signature import ArgSpec
 
@@ -44,6 +45,7 @@ __all__ = [
     "BucketPlan",
     "BucketUse",
     "PaddedPlan",
+    "laid_out",
     "must_be_paddable",
     "problems",
 ]
@@ -149,19 +151,7 @@ class BucketPlan(DynamicPlan):
             served.setdefault(tuple((n, sizes[n]) for n in bucket), code.plan.cache)
         if all(sizes[name] == size for name, size in bucket.items()):
             return code.plan
-        return PaddedPlan(
-            maker=self.maker,
-            graph=graph,
-            target=self.target,
-            knobs=code.plan.knobs,
-            policy=code.plan.policy,
-            cache=code.plan.cache,
-            seconds=code.plan.seconds,
-            workspace_bytes=code.plan.workspace_bytes,
-            statistics=code.plan.statistics,
-            bucket=bucket,
-            code=code,
-        )
+        return PaddedPlan.over(code, graph, bucket)
 
     def _code(self, bucket: Mapping[str, int]) -> _Code:
         return _Code(self._built(bucket))
@@ -180,6 +170,30 @@ class BucketPlan(DynamicPlan):
                 nearest=error.nearest,
                 buckets={name: some.spelled for name, some in self.buckets.items()},
             ) from None
+
+
+def laid_out(plan: Plan, other: FrozenGraph) -> Plan | None:
+    """Return a plan for the shapes of another graph that may only differ in strides.
+
+    On a CPU what is laid out in another way is copied at each call; elsewhere the answer is None,
+    as it is for other dims and for types of less than 8 bits.
+    """
+    mine, theirs = plan.graph.tensors, other.tensors
+    bound = (*other.inputs, *other.outputs)
+    if any(uid not in mine or mine[uid].dims != theirs[uid].dims for uid in bound):
+        return None
+    moved = [theirs[uid] for uid in bound if _steps(mine[uid]) != _steps(theirs[uid])]
+    if not moved:
+        return plan
+    if not plan.target.is_cpu or any(spec.data_type.bits < 8 for spec in moved):
+        return None
+    code = plan.code if isinstance(plan, PaddedPlan) else _Code(plan)
+    return PaddedPlan.over(code, other, getattr(plan, "bucket", {}))
+
+
+def _steps(spec: TensorSpec | ArgSpec) -> list[int]:
+    """Return the strides that matter: those of dims with more than one entry."""
+    return [step for step, extent in zip(spec.strides, spec.dims, strict=True) if extent > 1]
 
 
 class _Code:
@@ -209,12 +223,34 @@ class PaddedPlan(BindingPlan):
     bucket: dict[str, int]
     code: _Code
 
+    @classmethod
+    def over(cls, code: _Code, graph: FrozenGraph, bucket: dict[str, int]) -> PaddedPlan:
+        """Return the plan that executes a code for the shapes of a graph."""
+        plan = code.plan
+        return cls(
+            maker=plan.maker,
+            graph=graph,
+            target=plan.target,
+            knobs=plan.knobs,
+            policy=plan.policy,
+            cache=plan.cache,
+            seconds=plan.seconds,
+            workspace_bytes=plan.workspace_bytes,
+            statistics=plan.statistics,
+            bucket=bucket,
+            code=code,
+        )
+
     @cached_property
     def widened(self) -> dict[int, tuple[ArgSpec, ArgSpec]]:
-        """Each padded argument by uid: as the caller passes it, and as the code expects it."""
+        """Each copied argument by uid: as the caller passes it, and as the code expects it."""
         whole = arguments_of(self.code.plan.graph)
         pairs = {uid: (spec, whole[uid]) for uid, spec in self.arguments.items()}
-        return {uid: pair for uid, pair in pairs.items() if pair[0].dims != pair[1].dims}
+        return {
+            uid: pair
+            for uid, pair in pairs.items()
+            if pair[0].dims != pair[1].dims or _steps(pair[0]) != _steps(pair[1])
+        }
 
     @property
     def driver(self) -> str | None:

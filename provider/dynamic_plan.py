@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..graph_api.dynamic import at_sizes, sizes_of
 from ..graph_api.errors import BindError, GraphError
 from ..graph_api.frozen import FrozenGraph
-from ..graph_api.specialise import ShapeLike, as_shapes
+from ..graph_api.specialise import ShapeLike, as_shapes, unnamed
 from .plan import Plan, TensorKey
 
 if TYPE_CHECKING:
@@ -50,7 +50,12 @@ class DynamicPlan(Plan):
         fits = len(have) == len(wanted) and all(
             d == have[uid].dims and s in (None, have[uid].strides) for uid, (d, s) in wanted.items()
         )
-        return plan if fits else super().with_shapes(shapes)
+        if not fits:
+            return super().with_shapes(shapes)
+        if not unnamed(self.graph, plan.graph, wanted):
+            return plan
+        # That of `with_sizes` is for callers who know what the sizes mean for every buffer.
+        return self._others.get(tuple(wanted.items()), lambda: self._left(replace(plan), wanted))
 
     @abstractmethod
     def _at(self, graph: FrozenGraph, sizes: Mapping[str, int]) -> Plan:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..graph_api.dynamic import at_sizes
 from ..graph_api.errors import BindError, DeviceError, Problem
 from ..graph_api.frozen import FrozenGraph
-from ..graph_api.specialise import Shape, ShapeLike, as_shapes, specialise
+from ..graph_api.specialise import Shape, ShapeLike, as_shapes, specialise, unnamed
 from ..graph_api.tensor import Tensor
 from ..jit.lru import LruCache
 from ..jit.target import Target
@@ -71,6 +71,10 @@ class Plan(ABC):
     seconds: dict[str, float] = field(default_factory=dict)
     workspace_bytes: int = 0
     statistics: dict[str, Any] = field(default_factory=dict)
+    # Tensors whose shapes `with_shapes` has changed though its caller did not name them.
+    _unnamed: dict[int, Problem] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
     _others: LruCache[Plan] = field(
         default_factory=lambda: LruCache(_KEPT_SHAPES), init=False, repr=False, compare=False
     )
@@ -127,6 +131,8 @@ class Plan(ABC):
         shapes : mapping
             By tensor, uid or name: dims, or (dims, strides).  Inputs that are not named keep
             their dims; outputs take those that follow; an output that is named is checked.
+            A buffer that is an address without a size is only taken for tensors that are named
+            or keep their shape (SHAPE-06).
 
         Returns
         -------
@@ -146,7 +152,13 @@ class Plan(ABC):
         wanted = as_shapes(self.graph, self._by_uid(shapes))
         if not wanted:
             return self
-        return self._others.get(tuple(wanted.items()), lambda: self._build_for(wanted))
+        make = self._build_for
+        return self._others.get(tuple(wanted.items()), lambda: self._left(make(wanted), wanted))
+
+    def _left(self, plan: Plan, shapes: Mapping[int, Shape]) -> Plan:
+        """Return a plan for these shapes that takes no bare addresses for those left out."""
+        plan._unnamed = unnamed(self.graph, plan.graph, shapes)
+        return plan
 
     def with_sizes(self, sizes: Mapping[str, int]) -> Plan:
         """Return the plan for some sizes of the graph's dynamic dims, by name.
@@ -364,4 +376,15 @@ class Plan(ABC):
                     )
         if problems:
             raise BindError("some buffers cannot be told apart", problems)
+        if self._unnamed:
+            bare = [u for u in self._unnamed if u in found and _is_bare(found[u])]
+            if bare:
+                raise BindError(
+                    "memory of unknown size; nothing was executed", [self._unnamed[u] for u in bare]
+                )
         return found
+
+
+def _is_bare(buffer: Any) -> bool:
+    """Whether a buffer is an address without a size."""
+    return isinstance(buffer, int) or getattr(buffer, "nbytes", 0) is None

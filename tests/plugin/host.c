@@ -153,6 +153,30 @@ static long resident_kib(void) {
 
 /* ------------------------------------------------------------------ graphs with their buffers */
 
+/* Memory between two zones, which `intact` finds as they were.  They are 0xFF, a NaN in every type, around what is
+ * read, and something else around what is written: NaNs that were read would be written with the same bits. */
+enum { ZONE = 4096, ZONED = 1024 };
+enum { READ = 0xFF, WRITTEN = 0x5A };
+static struct { unsigned char *begin, fill; size_t bytes; } zoned[ZONED];
+static atomic_uint zones;
+
+static void* guarded(size_t bytes, size_t skew, unsigned char fill) {
+  unsigned k = atomic_fetch_add(&zones, 1);
+  if (k >= ZONED) return malloc(bytes); /* of scenarios that plan without end */
+  unsigned char* memory = aligned_alloc(64, (2 * ZONE + skew + bytes + 63) / 64 * 64);
+  memset(memory, fill, 2 * ZONE + skew + bytes);
+  zoned[k].bytes = bytes, zoned[k].fill = fill;
+  return zoned[k].begin = memory + ZONE + skew;
+}
+
+static int intact(void) {
+  for (unsigned k = 0; k < zones && k < ZONED; ++k)
+    for (int at = 0; at < ZONE; ++at)
+      if (zoned[k].begin[at - ZONE] != zoned[k].fill || zoned[k].begin[zoned[k].bytes + (size_t)at] != zoned[k].fill)
+        return 0;
+  return 1;
+}
+
 enum { MOST = 32 };
 typedef struct { buffer_t buffers[MOST]; size_t bytes[MOST]; char out[MOST][4096]; uint32_t count; } job_t;
 
@@ -165,9 +189,8 @@ static void read_job(const char* path, job_t* job) {
   while (fscanf(f, "%" SCNd64 " %zu %zu %4095[^\t\n] %4095[^\t\n]", &job->buffers[job->count].uid, &job->bytes[job->count], &skew, in,
                 job->out[job->count]) == 5) {
     size_t bytes = job->bytes[job->count];
-    char* memory = aligned_alloc(64, (bytes + skew + 191) / 64 * 64);
-    memset(memory, 0xA5, bytes + skew);
-    memory += skew;
+    char* memory = guarded(bytes, skew, strcmp(job->out[job->count], "-") ? WRITTEN : READ);
+    memset(memory, 0xA5, bytes);
     if (strcmp(in, "-")) {
       data_t from = slurp(in);
       if (from.size != bytes) { printf("FAILED %s has %zu bytes, wanted %zu\n", in, from.size, bytes); exit(1); }
@@ -179,6 +202,7 @@ static void read_job(const char* path, job_t* job) {
 }
 
 static void write_results(const job_t* job) {
+  EXPECT(intact());
   for (uint32_t k = 0; k < job->count; ++k) {
     if (!strcmp(job->out[k], "-")) continue;
     FILE* f = fopen(job->out[k], "wb");
@@ -203,7 +227,7 @@ static void* plan(void* handle, void** workspace) {
   EXPECT(!P.CreateExecutionContext(handle, &config, &graph, &context) && context);
   EXPECT(!P.DestroyEngineDetails(handle, &details) && !details.ptr && !details.size);
   EXPECT(!P.GetWorkspaceSizeFromExecutionContext(handle, context, &size));
-  *workspace = size && !getenv("HOST_NULL_WORKSPACE") ? malloc(size) : NULL;
+  *workspace = size && !getenv("HOST_NULL_WORKSPACE") ? guarded(size, 0, WRITTEN) : NULL;
   return context;
 }
 
@@ -530,48 +554,106 @@ static int errors(char** args) {
   return 0;
 }
 
-/* overrides GRAPH CONFIG JOB SHAPES: other dims for some tensors, lines of: uid rank dims... strides...;
- * the buffers of JOB have the sizes for these; also for the plan saved to and loaded from bytes */
+/* Dims and strides in place of those of a graph; a file has lines of: uid rank dims... strides... */
+typedef struct {
+  int64_t uids[MOST], dims[MOST][8], strides[MOST][8];
+  const int64_t *shapes[MOST], *steps[MOST];
+  uint32_t ranks[MOST], count;
+} overrides_t;
+
+static void read_overrides(const char* path, overrides_t* o) {
+  FILE* f = fopen(path, "r");
+  o->count = 0;
+  while (f && fscanf(f, "%" SCNd64 " %u", &o->uids[o->count], &o->ranks[o->count]) == 2) {
+    uint32_t n = o->count++;
+    for (uint32_t k = 0; k < o->ranks[n]; ++k) EXPECT(fscanf(f, "%" SCNd64, &o->dims[n][k]) == 1);
+    for (uint32_t k = 0; k < o->ranks[n]; ++k) EXPECT(fscanf(f, "%" SCNd64, &o->strides[n][k]) == 1);
+    o->shapes[n] = o->dims[n], o->steps[n] = o->strides[n];
+  }
+  EXPECT(f && !fclose(f));
+}
+
+static int override(void* handle, void* context, void* workspace, const job_t* job, const overrides_t* o) {
+  return P.ExecuteOpGraphWithOverrides(handle, context, workspace, job->buffers, job->count, o->count, o->uids,
+                                       o->ranks, o->shapes, o->steps);
+}
+
+/* shapes GRAPH CONFIG LIST PASSES: one plan executed at many shapes, each with buffers of its own between red
+ * zones.  Lines of LIST: status, JOB and SHAPES.  The second pass is for the plan saved and loaded.  Prints what
+ * each call took, and the text of a refusal, which must leave the outputs alone. */
+static int shapes(char** args) {
+  load(4);
+  graph = slurp(args[0]), config = slurp(args[1]);
+  void *handle = NULL, *workspace = NULL, *loaded = NULL;
+  data_t bytes = {NULL, 0};
+  EXPECT(!P.Create(&handle));
+  double begin = now();
+  void* context = plan(handle, &workspace);
+  printf("planned_ms %.1f\n", (now() - begin) * 1e3);
+  EXPECT(!P.SerializeWithId(handle, engine, context, &bytes));
+  EXPECT(!P.CreateFromSerialized(handle, &bytes, &loaded));
+  EXPECT(!P.DestroySerialized(handle, &bytes));
+  for (int pass = 0; pass < atoi(args[3]); ++pass) {
+    FILE* list = fopen(args[2], "r");
+    char job_path[4096], shapes_path[4096];
+    int wanted;
+    while (fscanf(list, "%d\t%4095[^\t\n]\t%4095[^\t\n]", &wanted, job_path, shapes_path) == 3) {
+      job_t job;
+      overrides_t o;
+      read_job(job_path, &job);
+      read_overrides(shapes_path, &o);
+      begin = now();
+      int status = override(handle, pass ? loaded : context, workspace, &job, &o);
+      printf("call_ms %.3f\n", (now() - begin) * 1e3);
+      if (status) {
+        printf("error %d ", status);
+        for (const char* c = last_error(); *c; ++c) putchar(*c == '\n' ? '|' : *c);
+        putchar('\n');
+      }
+      EXPECT(intact());
+      EXPECT(status == wanted);
+      for (uint32_t b = 0; status && b < job.count; ++b)
+        for (size_t k = 0; k < job.bytes[b] && strcmp(job.out[b], "-"); ++k)
+          EXPECT(((unsigned char*)job.buffers[b].ptr)[k] == 0xA5);
+      if (!status) write_results(&job);
+    }
+    fclose(list);
+  }
+  EXPECT(!P.Destroy(handle));
+  return 0;
+}
+
+/* overrides GRAPH CONFIG JOB SHAPES: other dims for some tensors; the buffers of JOB have the sizes for these;
+ * also for the plan saved to and loaded from bytes */
 static int overrides(char** args) {
   load(4);
   graph = slurp(args[0]), config = slurp(args[1]);
   job_t job;
+  overrides_t o;
   read_job(args[2], &job);
-  int64_t uids[MOST], dims[MOST][8], strides[MOST][8];
-  const int64_t *shapes[MOST], *steps[MOST];
-  uint32_t ranks[MOST], count = 0;
-  FILE* f = fopen(args[3], "r");
-  while (fscanf(f, "%" SCNd64 " %u", &uids[count], &ranks[count]) == 2) {
-    for (uint32_t k = 0; k < ranks[count]; ++k) EXPECT(fscanf(f, "%" SCNd64, &dims[count][k]) == 1);
-    for (uint32_t k = 0; k < ranks[count]; ++k) EXPECT(fscanf(f, "%" SCNd64, &strides[count][k]) == 1);
-    shapes[count] = dims[count], steps[count] = strides[count];
-    ++count;
-  }
-  fclose(f);
+  read_overrides(args[3], &o);
   void *handle = NULL, *workspace = NULL, *loaded = NULL;
   data_t bytes = {NULL, 0};
   EXPECT(!P.Create(&handle));
   void* context = plan(handle, &workspace);
-#define OVERRIDE(ctx) P.ExecuteOpGraphWithOverrides(handle, ctx, workspace, job.buffers, job.count, count, uids, \
-                                                    ranks, shapes, steps)
-  EXPECT(!OVERRIDE(context));
+  EXPECT(!override(handle, context, workspace, &job, &o));
   double begin = now();
-  for (int k = 0; k < 1000; ++k) EXPECT(!OVERRIDE(context));
+  for (int k = 0; k < 1000; ++k) EXPECT(!override(handle, context, workspace, &job, &o));
   printf("again_us %.3f\n", (now() - begin) * 1e3);
   write_results(&job);
   EXPECT(!P.SerializeWithId(handle, engine, context, &bytes));
   EXPECT(!P.CreateFromSerialized(handle, &bytes, &loaded));
-  EXPECT(!OVERRIDE(loaded));
+  EXPECT(!override(handle, loaded, workspace, &job, &o));
   EXPECT(!P.DestroySerialized(handle, &bytes));
-  dims[0][0] += 1; /* fits the other operands no more, or the memory */
-  uids[0] += 1000000;
-  EXPECT(OVERRIDE(context) == 2 && strstr(last_error(), "SHAPE-01"));
-  EXPECT(P.ExecuteOpGraphWithOverrides(handle, context, workspace, job.buffers, job.count, 1, NULL, ranks, shapes,
-                                       steps) == 1);
-  shapes[0] = NULL;
-  EXPECT(OVERRIDE(context) == 1);
-  ranks[0] = 1000000;
-  EXPECT(OVERRIDE(context) == 1);
+  o.dims[0][0] += 1; /* fits the other operands no more, or the memory */
+  o.uids[0] += 1000000;
+  EXPECT(override(handle, context, workspace, &job, &o) == 2 && strstr(last_error(), "SHAPE-01"));
+  EXPECT(P.ExecuteOpGraphWithOverrides(handle, context, workspace, job.buffers, job.count, 1, NULL, o.ranks,
+                                       o.shapes, o.steps) == 1);
+  o.shapes[0] = NULL;
+  EXPECT(override(handle, context, workspace, &job, &o) == 1);
+  o.ranks[0] = 1000000;
+  EXPECT(override(handle, context, workspace, &job, &o) == 1);
   EXPECT(!P.Destroy(handle));
   printf("overridden yes\n");
   return 0;
@@ -889,7 +971,7 @@ int main(int count, char** args) {
   static const struct { const char* name; int (*body)(char**); int arguments; } scenarios[] = {
       {"run", run, 4}, {"threads", threads, 5}, {"exit", leave, 4}, {"storm", storm, 0}, {"reload", reload, 1},
       {"start", start, 0}, {"errors", errors, 3}, {"serialized", serialized, 4}, {"restore", restore, 2},
-      {"fork", forked, 0}, {"fuzz", fuzz, 3}, {"crash", crash, 3}, {"overrides", overrides, 4},
+      {"fork", forked, 0}, {"fuzz", fuzz, 3}, {"crash", crash, 3}, {"overrides", overrides, 4}, {"shapes", shapes, 4},
       {"embed", embed, 3}, {"signals", signals, 4},
   };
   if (count < 4) return 2;

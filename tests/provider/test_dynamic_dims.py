@@ -259,8 +259,13 @@ def test_many_threads_with_sizes_of_their_own() -> None:
 def test_other_shapes_of_a_dynamic_plan() -> None:
     plan = graph(pointwise_nhwc).build("cpu")
     x = plan.graph.inputs[0]
-    same = plan.with_shapes({x: (5, 3, 4, 5)})
-    assert same is plan.with_sizes({"n": 5})
+    sized = plan.with_sizes({"n": 5})
+    bound = (*plan.graph.inputs, *plan.graph.outputs)
+    assert plan.with_shapes({uid: sized.graph.tensors[uid].dims for uid in bound}) is sized
+    left = plan.with_shapes({x: (5, 3, 4, 5)})  # it takes no bare addresses for the others
+    assert left is plan.with_shapes({x: (5, 3, 4, 5)})
+    assert left.graph == sized.graph
+    assert left.executable.module is sized.executable.module
     wide = plan.with_shapes({x: (5, 3, 2, 7)})  # other dims than the dynamic one
     assert not hasattr(wide, "whole")
     assert wide.graph.tensors[x].dims == (5, 3, 2, 7)

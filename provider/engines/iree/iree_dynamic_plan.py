@@ -22,9 +22,19 @@ __all__ = ["DynamicIreePlan", "SizedPlan"]
 
 @dataclass(kw_only=True, repr=False)
 class DynamicIreePlan(DynamicPlan):
-    """Code that is compiled once and executed at every size."""
+    """Code that is compiled once and executed at every size.
+
+    Attributes
+    ----------
+    compiled : Compiled
+        The code.
+    device_id, stream : int, int or None
+        As for an `IreePlan`.
+    """
 
     compiled: Compiled
+    device_id: int = 0
+    stream: int | None = None
     _modules: dict[str, LoadedModule] = field(default_factory=dict, init=False, repr=False)
     _loading: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
@@ -45,9 +55,17 @@ class DynamicIreePlan(DynamicPlan):
         """Return the code on a device; it is loaded once for each driver."""
         with self._loading:
             if driver not in self._modules:
-                device = open_device(driver, self.maker.settings.runtime_threads)
+                threads = self.maker.settings.runtime_threads
+                device = open_device(driver, threads, self.device_id, self.stream)
                 self._modules[driver] = load(self.compiled, device, self.target, self.seconds)
             return self._modules[driver]
+
+    def on_device(self, device_id: int, stream: int | None = None) -> DynamicIreePlan:
+        """Return this plan, not loaded yet, for a device of its driver and a stream of that."""
+        return replace(self, device_id=device_id, stream=stream)
+
+    def _on(self, stream: int) -> Plan:
+        return super()._on(stream) if self.target.is_cpu else replace(self, stream=stream)
 
     def _at(self, graph: FrozenGraph, sizes: Mapping[str, int]) -> Plan:
         args = _arguments(self.graph, graph)
@@ -92,6 +110,15 @@ class SizedPlan(IreePlan):
         uids = (*self.whole.graph.outputs, *self.whole.graph.inputs)
         names = [self.graph.tensors[u].name for u in uids]
         return Executable(self.whole.module(self.driver), self.compiled.signature, uids, names)
+
+    def on_device(self, device_id: int, stream: int | None = None) -> IreePlan:
+        """Return this plan, not loaded yet, for a device of its driver and a stream of that."""
+        return replace(self, whole=self.whole.on_device(device_id, stream))
+
+    def _on(self, stream: int) -> Plan:
+        whole = self.whole.on_stream(stream)
+        assert isinstance(whole, DynamicIreePlan), whole
+        return replace(self, whole=whole)
 
 
 def _arguments(whole: FrozenGraph, graph: FrozenGraph) -> tuple[ArgSpec, ...]:
