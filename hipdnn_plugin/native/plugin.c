@@ -17,6 +17,7 @@
 enum status { SUCCESS, BAD_PARAM, INVALID_VALUE, INTERNAL_ERROR, ALLOC_FAILED, NOT_APPLICABLE, LAST = 6 };
 
 #include "../../provider/native/python_host.h"
+#include "../../provider/native/small_stacks.h"
 
 typedef struct { const void* ptr; size_t size; } const_data;
 typedef struct { int64_t uid; void* ptr; } device_buffer;
@@ -69,8 +70,10 @@ static struct host* const host = (struct host*)&table;
 #define BODY(name, parameters, values, format) \
   API int NAME(P, name) parameters { \
     atomic_fetch_add(&inflight, 1); \
-    int status = enter(); \
-    if (!status) { \
+    int status; \
+    if (__builtin_expect(!roomy(strcmp(#name, "ExecuteOpGraph") ? PLAN_STACK : EXECUTE_STACK), 0)) \
+      status = elsewhere(&table.name, #name, "(" format ")", BARE values); \
+    else if (!(status = enter())) { \
       int held = py.Ensure(); \
       status = answer(py.CallFunction(table.name, format, BARE values), #name); \
       py.Release(held); \
@@ -116,8 +119,8 @@ API int hipdnnPluginSetLogLevel(int level) {
   atomic_store(&wanted_level, level);
   if (atomic_load(&state) != READY) return SUCCESS; /* Python asks when it starts */
   atomic_fetch_add(&inflight, 1);
-  int status = enter();
-  if (!status) run(host->set_level, "i", level);
+  if (!roomy(PLAN_STACK)) elsewhere(&host->set_level, "SetLogLevel", "(i)", level);
+  else if (!enter()) run(host->set_level, "i", level);
   atomic_fetch_sub(&inflight, 1);
   return SUCCESS; /* the level holds in any case */
 }

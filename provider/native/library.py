@@ -31,7 +31,7 @@ log = logging.getLogger("hipdnn_iree.native")
 
 __all__ = ["FLAGS", "NativeLibrary", "read_record", "record"]
 
-_HOST = Path(__file__).resolve().parent / "python_host.h"
+_HEADERS = sorted(Path(__file__).resolve().parent.glob("*.h"))
 
 # -z nodelete: hosts may unload the library, but Python in it goes on.
 FLAGS = (
@@ -91,7 +91,7 @@ class NativeLibrary:
             runs what is there.
         """
         note = record(settings)
-        sources = [path.read_bytes() for path in (self.source, _HOST, self.exports) if path]
+        sources = [path.read_bytes() for path in (self.source, *_HEADERS, self.exports) if path]
         facts = (*sources, note.encode(), " ".join(FLAGS).encode(), __version__.encode())
         name = sha256(b"\0".join(facts)).hexdigest()[:16]
         wanted = folder / name / self.name

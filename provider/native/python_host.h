@@ -129,6 +129,8 @@ static struct {
   object* (*ImportModule)(const char*);
   object* (*CallMethod)(object*, const char*, const char*, ...);
   object* (*CallFunction)(object*, const char*, ...);
+  object* (*CallObject)(object*, object*);
+  object* (*VaBuildValue)(const char*, va_list);
   long (*AsLong)(object*);
   void (*ErrFetch)(object**, object**, object**);
   void (*ErrRestore)(object*, object*, object*);
@@ -155,7 +157,8 @@ static const char* resolve(void* library) {
       {(void**)&py.Ensure, "PyGILState_Ensure"}, {(void**)&py.Release, "PyGILState_Release"},
       {(void**)&py.ThisThreadState, "PyGILState_GetThisThreadState"},
       {(void**)&py.ImportModule, "PyImport_ImportModule"}, {(void**)&py.CallMethod, "PyObject_CallMethod"},
-      {(void**)&py.CallFunction, "PyObject_CallFunction"}, {(void**)&py.AsLong, "PyLong_AsLong"},
+      {(void**)&py.CallFunction, "PyObject_CallFunction"}, {(void**)&py.CallObject, "PyObject_CallObject"},
+      {(void**)&py.VaBuildValue, "Py_VaBuildValue"}, {(void**)&py.AsLong, "PyLong_AsLong"},
       {(void**)&py.ErrFetch, "PyErr_Fetch"}, {(void**)&py.ErrRestore, "PyErr_Restore"},
       {(void**)&py.ErrClear, "PyErr_Clear"}, {(void**)&py.ErrMatches, "PyErr_ExceptionMatches"},
       {(void**)&py.AddPendingCall, "Py_AddPendingCall"}, {(void**)&py.SetAsyncExc, "PyThreadState_SetAsyncExc"},

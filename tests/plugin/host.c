@@ -344,6 +344,66 @@ static int threads(char** args) {
   return 0;
 }
 
+/* in_place GRAPH CONFIG JOB OUTPUT INPUT SHIFT: the output begins so many bytes after the input */
+static int in_place(char** args) {
+  load(-1);
+  void *handle = NULL, *workspace = NULL;
+  graph = slurp(args[0]), config = slurp(args[1]);
+  job_t job;
+  read_job(args[2], &job);
+  EXPECT(!P.Create(&handle));
+  void* context = plan(handle, &workspace);
+  buffer_t *output = NULL, *input = NULL;
+  for (uint32_t b = 0; b < job.count; ++b) {
+    if (job.buffers[b].uid == atol(args[3])) output = &job.buffers[b];
+    if (job.buffers[b].uid == atol(args[4])) input = &job.buffers[b];
+  }
+  EXPECT(output && input);
+  output->ptr = (char*)input->ptr + atol(args[5]);
+  int status = P.ExecuteOpGraph(handle, context, workspace, job.buffers, job.count);
+  printf("status %d\nerror ", status);
+  for (const char* at = status ? last_error() : ""; *at; ++at) putchar(*at == '\n' ? ' ' : *at);
+  printf("\n");
+  write_results(&job);
+  return 0;
+}
+
+/* stack GRAPH CONFIG JOB KIB: everything happens on threads with such a stack, one after another */
+static job_t stack_job;
+static void* on_small_stack(void* unused) {
+  (void)unused;
+  void *handle = NULL, *workspace = NULL;
+  EXPECT(!P.Create(&handle) && handle);
+  EXPECT(P.CreateExecutionContext(handle, NULL, NULL, NULL) && *last_error());
+  void* context = plan(handle, &workspace);
+  EXPECT(!P.ExecuteOpGraph(handle, context, workspace, stack_job.buffers, stack_job.count));
+  double begin = now();
+  for (int k = 0; k < 1000; ++k)
+    EXPECT(!P.ExecuteOpGraph(handle, context, workspace, stack_job.buffers, stack_job.count));
+  printf("call_us %.3f\n", (now() - begin) * 1e3);
+  EXPECT(P.ExecuteOpGraph(handle, NULL, NULL, NULL, 0) && strstr(last_error(), "context"));
+  EXPECT(!P.SetLogLevel(3));
+  EXPECT(!P.DestroyExecutionContext(handle, context));
+  EXPECT(!P.Destroy(handle));
+  return NULL;
+}
+
+static int on_stack(char** args) {
+  load(-1);
+  graph = slurp(args[0]), config = slurp(args[1]);
+  read_job(args[2], &stack_job);
+  for (int k = 0; k < 3; ++k) {
+    pthread_t thread;
+    pthread_attr_t about;
+    pthread_attr_init(&about);
+    if (pthread_attr_setstacksize(&about, (size_t)atol(args[3]) * 1024)) { printf("FAILED no such stack\n"); exit(1); }
+    if (pthread_create(&thread, &about, on_small_stack, NULL)) { printf("FAILED no thread\n"); exit(1); }
+    pthread_join(thread, NULL);
+  }
+  write_results(&stack_job);
+  return 0;
+}
+
 /* exit GRAPH CONFIG JOB: main returns while threads execute.  A function that was registered during
  * that, as destructors of C++ are, runs when no other thread executes; its own may still call. */
 static atomic_int destroyed, executing;
@@ -972,7 +1032,7 @@ int main(int count, char** args) {
       {"run", run, 4}, {"threads", threads, 5}, {"exit", leave, 4}, {"storm", storm, 0}, {"reload", reload, 1},
       {"start", start, 0}, {"errors", errors, 3}, {"serialized", serialized, 4}, {"restore", restore, 2},
       {"fork", forked, 0}, {"fuzz", fuzz, 3}, {"crash", crash, 3}, {"overrides", overrides, 4}, {"shapes", shapes, 4},
-      {"embed", embed, 3}, {"signals", signals, 4},
+      {"embed", embed, 3}, {"signals", signals, 4}, {"in_place", in_place, 6}, {"stack", on_stack, 4},
   };
   if (count < 4) return 2;
   library_path = args[1];
