@@ -11,7 +11,6 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-from gapped import RedZones, with_gaps
 from here_and_now import engine
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.dtypes import DataType
@@ -24,6 +23,8 @@ from hipdnn_iree.provider.reference import expect
 from hipdnn_iree.provider.sweep.samples import sample_problems
 from hipdnn_iree.provider.sweep.suite import Case
 from together import together
+
+from tools.survey.gaps import RedZones, with_gaps
 
 CPU = Target.parse("cpu")
 PER_OP = 4

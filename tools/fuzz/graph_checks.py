@@ -20,7 +20,8 @@ from hipdnn_iree.graph_api.graph import Graph
 from hipdnn_iree.jit import support
 from hipdnn_iree.jit.inspect.isa import read_kernels
 from hipdnn_iree.jit.options import BuildOptions
-from hipdnn_iree.jit.pipeline import dump
+from hipdnn_iree.jit.pipeline import dump, signature_of
+from hipdnn_iree.jit.runtime.arrays import unpack
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.plan import Plan
@@ -29,6 +30,7 @@ from hipdnn_iree.provider.selection.select import build
 from hipdnn_iree.provider.verify import Report, compare, expect, poisoned_outputs, random_inputs
 
 from tools.survey.emulation import Emulator, brief, emulated_report
+from tools.survey.gaps import RedZones
 
 __all__ = ["GOOD", "Check", "check_formats", "check_on_cpu", "check_on_gfx9", "reduced"]
 
@@ -167,10 +169,26 @@ def _renumber(record: dict[str, Any], new: Mapping[int, int]) -> None:
 
 
 def run_and_compare(plan: Plan, graph: FrozenGraph, seed: int) -> Report:
-    """Run a plan on random inputs and poisoned outputs, and compare with the reference."""
-    inputs, outputs = random_inputs(graph, seed), poisoned_outputs(graph)
+    """Run a plan on random inputs and poisoned outputs, and compare with the reference.
+
+    Raises
+    ------
+    AssertionError
+        If memory between the elements of an output, before or behind it has changed.
+    """
+    inputs = random_inputs(graph, seed)
+    outputs = poisoned_outputs(graph)
+    zones: dict[int, RedZones] = {}
+    if any(graph.tensors[uid].layout.padded for uid in graph.outputs):
+        args = signature_of(graph).args[: len(graph.outputs)]
+        zones = {u: RedZones(spec, seed) for u, spec in zip(graph.outputs, args, strict=True)}
+        outputs = {uid: zone.array for uid, zone in zones.items()}
     buffers: dict[Any, Any] = {**inputs, **outputs}
     plan.execute(buffers)
+    for uid, zone in zones.items():
+        outputs[uid] = unpack(zone.spec, zone.array)
+        at = list(zone.touched())
+        assert not at, f"{graph.tensors[uid].label}: {len(at)} bytes around it, from {at[0]}"
     return compare(graph, outputs, expect(graph, inputs))
 
 
@@ -297,6 +315,8 @@ def check_on_gfx9(
                 return Check(what=what, status="compiled", spills=spills)
             try:
                 report = emulated_report(graph, compiled, folder, run, timeout_s, seed)
+            except AssertionError:
+                raise
             except Exception as error:  # the emulator knows not all instructions
                 note = brief(error)
                 return Check(what=what, status="cannot-emulate", note=note, spills=spills)

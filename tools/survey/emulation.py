@@ -33,6 +33,7 @@ from hipdnn_iree.jit.stages import VMFB
 from hipdnn_iree.provider.reference.convert import Array
 from hipdnn_iree.provider.verify import Report, compare, expect, random_inputs
 
+from tools.survey.gaps import outside
 from tools.survey.trials import Trial
 
 __all__ = [
@@ -173,6 +174,8 @@ def emulate(
         finding = partial(finding, dispatches=compiled.statistics.get("dispatches"))
         try:
             report = emulated_report(case.graph, compiled, folder, run, timeout_s, seed)
+        except AssertionError as error:
+            return finding(status="wrong", note=str(error), seconds=_since(begin))
         except Exception as error:
             return finding(status="cannot-emulate", note=brief(error), seconds=_since(begin))
     worst = report.max_rel_error
@@ -192,6 +195,13 @@ def emulated_report(
     timeout_s: float,
     seed: int,
 ) -> Report:
+    """Return how a graph's results compare that the emulator gives.
+
+    Raises
+    ------
+    AssertionError
+        If a byte between the elements of an output was written: all hold 0xFF before.
+    """
     inputs = random_inputs(graph, seed=seed)
     args = compiled.signature.args
     outs = [spec for spec in args if spec.output]
@@ -204,6 +214,9 @@ def emulated_report(
         timeout_s=timeout_s,
         destination_passing=True,
     )
+    for memory, spec in zip(results, outs, strict=True):
+        raw = np.ascontiguousarray(memory).reshape(-1).view(np.uint8)
+        assert (raw[outside(spec)] == 0xFF).all(), "what lies between the elements was written"
     found = [from_memory(memory, spec) for memory, spec in zip(results, outs, strict=True)]
     return compare(graph, dict(zip(graph.outputs, found, strict=True)), expect(graph, inputs))
 

@@ -13,7 +13,7 @@ from hipdnn_iree.graph_api.layout import byte_runs, layout_of, strides_in_order
 from hipdnn_iree.jit.runtime.arrays import occupied, view
 from hipdnn_iree.jit.signature import ArgSpec
 
-__all__ = ["RedZones", "gapped_strides", "with_gaps"]
+__all__ = ["RedZones", "gapped_strides", "outside", "with_gaps"]
 
 _ZONE = 256  # bytes before and behind
 
@@ -42,6 +42,14 @@ def with_gaps(graph: FrozenGraph, seed: int) -> FrozenGraph:
     return replace(graph, tensors=tensors)
 
 
+def outside(spec: ArgSpec) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return which of the ``spec.nbytes`` bytes belong to no element."""
+    flags = np.ones(spec.nbytes, np.uint8)
+    inside = occupied(flags.data, spec)
+    inside[...] = np.zeros(inside.dtype.itemsize, np.uint8).view(inside.dtype)[0]
+    return flags.astype(np.bool_)
+
+
 class RedZones:
     """Memory of an output: noise before, behind and between its elements.
 
@@ -60,16 +68,11 @@ class RedZones:
         self._first = _ZONE + misaligned
         self._before = self.bytes.copy()
         self.spec = spec
-        self.array = view(self._inner(self.bytes), spec)
-
-    def _inner(self, memory: Any) -> Any:
-        return memory[self._first : self._first + self.spec.nbytes].data
+        self.array = view(self.bytes[self._first :][: spec.nbytes].data, spec)
 
     def touched(self) -> Iterator[int]:
-        """Yield the bytes outside of the elements that have changed, counted from the first."""
-        changed = (self.bytes != self._before).astype(np.uint8)
-        itemsize = occupied(self._inner(self.bytes), self.spec).dtype.itemsize
-        inside = occupied(self._inner(changed), self.spec)
-        # A view of the flags as elements: those of the output are cleared.
-        inside[...] = np.zeros(itemsize, np.uint8).view(inside.dtype)[0]
+        """Yield the bytes outside the elements that have changed, counted from the first one."""
+        changed = self.bytes != self._before
+        inside = slice(self._first, self._first + self.spec.nbytes)
+        changed[inside] &= outside(self.spec)
         yield from (int(at) - self._first for at in np.flatnonzero(changed))
