@@ -6,13 +6,14 @@ further sizes shows which extents of other tensors follow them, so that ops need
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from .arguments import shown
 from .dynamic_dim import DERIVED, DynamicDim, probes
 from .errors import GraphError, Problem
 from .frozen import FrozenGraph
+from .layout import strides_like
 from .specialise import specialise
 from .tensor import TensorSpec
 
@@ -45,9 +46,7 @@ def mark_dynamic(
     used = {name for names in given.values() for name in names} - {""}
     inputs = set(graph.inputs)
     sources = {uid: names for uid, names in given.items() if uid in inputs}
-    problems = [p for uid in sources if (p := _not_dense(graph.tensors[uid])) is not None]
-    if problems:
-        raise GraphError(f"graph {graph.name!r} has dynamic dims where none can be", problems)
+    _must_be_dense(graph, sources)
     kept = tuple(symbols[name] for name in symbols if name in used)
     graph = replace(
         graph,
@@ -57,10 +56,11 @@ def mark_dynamic(
         },
     )
     marks = {uid: [""] * len(spec.dims) for uid, spec in graph.tensors.items()}
+    packed = _packed(graph)  # whether the dims of outputs with gaps vary is found here
     for dim in kept:
         for size in (dim.low, dim.high):
-            _at_end(graph, dim, size)
-        others = [(size, at_sizes(graph, {dim.name: size}, partial=True)) for size in probes(dim)]
+            _at_end(packed, dim, size)
+        others = [(size, at_sizes(packed, {dim.name: size}, partial=True)) for size in probes(dim)]
         for uid, spec in graph.tensors.items():
             for axis, extent in enumerate(spec.dims):
                 found = [(size, other.tensors[uid].dims[axis]) for size, other in others]
@@ -85,7 +85,25 @@ def mark_dynamic(
     ]
     if problems:
         raise GraphError(f"graph {graph.name!r} has other dynamic dims than were given", problems)
+    _must_be_dense(graph, (uid for uid in graph.outputs if specs[uid].dynamic))
     return replace(graph, tensors=specs)
+
+
+def _must_be_dense(graph: FrozenGraph, uids: Iterable[int]) -> None:
+    problems = [p for uid in uids if (p := _not_dense(graph.tensors[uid])) is not None]
+    if problems:
+        raise GraphError(f"graph {graph.name!r} has dynamic dims where none can be", problems)
+
+
+def _packed(graph: FrozenGraph) -> FrozenGraph:
+    """Return the graph without gaps in its outputs."""
+    specs = ((uid, graph.tensors[uid]) for uid in graph.outputs)
+    dense = {
+        uid: replace(spec, strides=strides_like(spec.dims, spec.dims, spec.strides))
+        for uid, spec in specs
+        if spec.layout.padded
+    }
+    return replace(graph, tensors={**graph.tensors, **dense}) if dense else graph
 
 
 def _at_end(graph: FrozenGraph, dim: DynamicDim, size: int) -> None:

@@ -140,8 +140,13 @@ def specialise(graph: FrozenGraph, shapes: Mapping[int, Shape]) -> FrozenGraph:
 
     unknown: list[Problem] = []
     found = resolve(other, prepare)
-    if unknown or found.problems:
-        raise _refusal(graph, unknown or found.problems)
+    problems = [*(unknown or found.problems)]
+    for uid in () if problems else graph.outputs:
+        dims = found.views[id(tensors[uid])].dims
+        if dims is not None and tensors[uid].strides is None:
+            problems += _gaps_elsewhere(graph.tensors[uid], dims)
+    if problems:
+        raise _refusal(graph, problems)
     for uid, tensor in tensors.items():
         view, spec = found.views.get(id(tensor)), graph.tensors[uid]
         if view is None or view.dims is None:
@@ -197,10 +202,15 @@ def _misfits(graph: FrozenGraph, shapes: Mapping[int, Shape]) -> Iterator[Proble
             if given is not None and len(given) != rank:
                 got, wanted = f"{what} {list(given)}", f"{rank} of them, as {list(spec.dims)}"
                 yield Problem(rule="SHAPE-02", port=spec.label, got=got, wanted=wanted)
-        if strides is None and spec.layout.padded and dims != spec.dims:
-            got = f"dims {list(dims)} without strides"
-            wanted = f"strides, as the tensor's {list(spec.strides)} leave gaps"
-            yield Problem(rule="SHAPE-03", port=spec.label, got=got, wanted=wanted)
+        if strides is None:
+            yield from _gaps_elsewhere(spec, dims)
+
+
+def _gaps_elsewhere(spec: TensorSpec, dims: Ints) -> Iterator[Problem]:
+    if spec.layout.padded and dims != spec.dims:
+        got = f"dims {list(dims)} without strides"
+        wanted = f"strides, as the tensor's {list(spec.strides)} leave gaps"
+        yield Problem(rule="SHAPE-03", port=spec.label, got=got, wanted=wanted)
 
 
 def _refusal(graph: FrozenGraph, problems: Sequence[Problem]) -> GraphError:

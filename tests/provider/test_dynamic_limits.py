@@ -117,6 +117,10 @@ def _repeated(g: Graph, n: DynamicDim) -> None:
     g.relu(g.tensor(dims=(n, 3), strides=(0, 1))).set_output()
 
 
+def _result_with_gaps(g: Graph, n: DynamicDim) -> None:
+    g.relu(g.tensor(dims=(n, 3))).set_output().set_stride((4, 1))
+
+
 def _given_wrongly(g: Graph, n: DynamicDim) -> None:
     g.relu(g.tensor(dims=(3, 8))).set_dim((3, n)).set_output()
 
@@ -131,6 +135,7 @@ def _too_small(g: Graph, n: DynamicDim) -> None:
     [
         ("DYN-02", _padded),
         ("DYN-02", _repeated),
+        ("DYN-02", _result_with_gaps),
         ("DYN-05", _given_wrongly),
         ("DYN-06", _too_small),
     ],

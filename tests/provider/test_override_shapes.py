@@ -218,6 +218,18 @@ def test_gaps_need_strides() -> None:
     check(plan.with_shapes({x: ((5, 4), (9, 1))}))
 
 
+def test_results_with_gaps_need_strides() -> None:
+    g = Graph(io_data_type="float", compute_data_type="float")
+    x = g.tensor(dims=(3, 4), name="x")
+    y = g.relu(x).set_output().set_stride((8, 1)).set_name("y")
+    plan = g.build("cpu")
+    with pytest.raises(GraphError, match=r"'y' .*SHAPE-03\] got dims \[5, 4\]"):
+        plan.with_shapes({x: (5, 4)})
+    other = plan.with_shapes({x: (5, 4), y: ((5, 4), (9, 2))})
+    assert other.graph.spec(y.uid).strides == (9, 2)
+    check(other)
+
+
 def test_the_rest_of_a_reshape_is_what_is_left() -> None:
     g = Graph(io_data_type="float", compute_data_type="float")
     shapes = _reshaped_rest(g)
