@@ -44,7 +44,7 @@ class BehaviorNote(IntEnum):
     SUPPORTS_EXECUTION_PLAN_SERIALIZATION = 4
 
 
-TABLE_VERSION = 3
+TABLE_VERSION = 4
 
 
 class ShimTable(ctypes.Structure):

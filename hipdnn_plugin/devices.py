@@ -10,11 +10,13 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
+from typing import Any
 
 from ..graph_api.errors import DeviceError
 from ..jit.runtime.hip import KERNEL_DRIVER, call, target_of
 from ..jit.target import Target
+from ..provider.native.deployment import told
 
 __all__ = ["CPU", "Place", "place_of"]
 
@@ -54,7 +56,7 @@ def place_of(stream: int, chosen: str) -> Place:
     if chosen == "cpu" or (chosen == "auto" and not _gpus(chosen)):
         return CPU
     if not _gpus(chosen):
-        raise DeviceError("HIPDNN_IREE_PLUGIN_DEVICE is hip, and HIP finds no device here")
+        raise DeviceError(told("NO_DEVICE", "hipGetDeviceCount gives 0"))
     number = _hip("hipStreamGetDevice", stream) if stream else _hip("hipGetDevice")
     return Place(_target(int(number)), int(number), stream)
 
@@ -71,8 +73,17 @@ def _gpus(chosen: str) -> int:
 
 @lru_cache(maxsize=64)
 def _target(device_id: int) -> Target:
-    return target_of(device_id, _hip("hipGetDeviceProperties", device_id))
+    properties = _hip("hipGetDeviceProperties", device_id)
+    try:
+        target = target_of(device_id, properties)
+    except DeviceError as error:
+        raise DeviceError(told("OTHER_DEVICE", error)) from error
+    log.info("graphs are compiled for %s", target)
+    return target
 
 
-# What every call names that fails for want of HIP.
-_hip = partial(call, instead="HIPDNN_IREE_PLUGIN_DEVICE=cpu takes host pointers instead")
+def _hip(function: str, *arguments: int) -> Any:
+    try:
+        return call(function, *arguments, instead="")
+    except DeviceError as error:
+        raise DeviceError(told("NO_HIP", str(error).rstrip("; "))) from error

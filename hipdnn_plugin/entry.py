@@ -6,6 +6,9 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
+from ..graph_api.errors import SettingError
+from ..jit.settings import settings
+from ..provider.native.deployment import DeploymentError, limits
 from ..provider.native.table import fill as fill_table
 from ..provider.native.table import guarded
 from ..provider.plugin_abi import ENTRY_POINTS
@@ -22,18 +25,26 @@ def fill(address: int) -> None:
 
     Raises
     ------
-    RuntimeError
-        If the library is of a version that does not go with this package.
+    DeploymentError
+        If the library does not go with this package, or what it needs is not there.
     """
     table = abi.ShimTable.from_address(address)
     fill_table(
         table,
         abi.TABLE_VERSION,
         partial(_functions, table),
-        about="the plugin library",
         install="hipdnn-iree plugin install",
         log=log,
     )
+    for problem in _limits():
+        log.error("%s", problem)
+
+
+def _limits() -> list[DeploymentError]:
+    try:
+        return list(limits(settings()))
+    except SettingError as error:
+        return [DeploymentError("SETTING", error)]
 
 
 def _functions(table: abi.ShimTable) -> dict[str, Callable[..., object]]:

@@ -1,4 +1,4 @@
-"""The plugin library as a file (`provider.native.library`)."""
+"""The plugin library as a file, and the program that the doctor loads it with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..provider.native.library import NativeLibrary
 
-__all__ = ["LIBRARY", "NAME"]
+__all__ = ["HOST", "LIBRARY", "NAME"]
 
 NAME = "libhipdnn_iree_plugin.so"
 """hipDNN opens regular files that end in ``.so``, whatever they are called otherwise."""
@@ -20,3 +20,13 @@ LIBRARY = NativeLibrary(
     shipped=_HERE / "engines" / NAME,
     cache="plugin",
 )
+
+HOST = NativeLibrary(
+    name="hipdnn-iree-host",
+    title="the host without Python",
+    source=_HERE / "native" / "host.c",
+    shipped=_HERE / "engines" / "hipdnn-iree-host",
+    cache="host",
+    program=True,
+)
+"""A program without Python that loads a plugin as hipDNN does."""

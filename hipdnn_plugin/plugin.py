@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..graph_api.errors import DeviceError, SettingError
 from ..jit.lru import LruCache
 from ..jit.settings import settings
+from ..provider.native.deployment import told
 from ..provider.plugin_abi import ConstData, Status
 from .abi import PluginError, read_bytes
 from .devices import Place, place_of
@@ -181,8 +182,11 @@ class Plugin:
 
         try:
             reasons = serving.reasons(data, own.place.target, settings())
-        except (DeviceError, SettingError) as error:  # not of the graph; others may serve it
-            log.error("no graph can be served: %s", error)
+        except DeviceError as error:  # not of the graph; others may serve it
+            log.error("%s", error)
+            return
+        except SettingError as error:
+            log.error("%s", told("SETTING", error))
             return
         if reasons:
             log.info("the graph is not served: %s", "; ".join(map(str, reasons)))

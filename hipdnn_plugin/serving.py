@@ -17,6 +17,7 @@ from ..jit.target import Target
 from ..provider.engine_ids import engine_id
 from ..provider.engines.iree.iree_engine import IreeEngine
 from ..provider.engines.iree.iree_plan import IreePlan
+from ..provider.native.deployment import compiles
 from ..provider.plugin_abi import Status
 from . import messages
 from .abi import PluginError
@@ -37,7 +38,7 @@ __all__ = [
 ]
 
 RULES: dict[str, str] = {
-    "PRECOMPILED-01": "where compiling is not allowed, the code for the graph is in the cache",
+    "PRECOMPILED-01": "where nothing can be compiled, the code for the graph is in the cache",
 }
 
 ENGINE_ID = engine_id(IreeEngine.NAME)
@@ -77,7 +78,7 @@ def reasons(graph: bytes, target: Target, settings: Settings) -> tuple[Problem, 
         If the buffer is damaged, which hipDNN's never is.
     """
     frozen, why = _answer(graph, target)
-    if frozen is None or why or not settings.cache_require_precompiled:
+    if frozen is None or why or compiles(settings):
         return why
     from ..jit.pipeline import find
 
@@ -87,7 +88,12 @@ def reasons(graph: bytes, target: Target, settings: Settings) -> tuple[Problem, 
     missing = Problem(
         rule="PRECOMPILED-01",
         got=f"no code {found.job.key.digest[:16]} for {target} in {settings.cache_dir}",
-        wanted="code for the graph, as HIPDNN_IREE_REQUIRE_PRECOMPILED is on",
+        wanted="code for the graph, as "
+        + (
+            "HIPDNN_IREE_REQUIRE_PRECOMPILED is on"
+            if settings.cache_require_precompiled
+            else "the compiler is missing"
+        ),
         hint=f"hipdnn-iree compile GRAPH --target {target}",
     )
     return (missing,)

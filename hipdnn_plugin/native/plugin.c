@@ -12,7 +12,7 @@
 #define ENTRY "hipdnn_iree.hipdnn_plugin.entry"
 #define ENGINE_NAME "IREE_JIT_ENGINE"
 #define API_VERSION "1.4.0" /* engine names; what lies below it is served or declined by rule */
-#define TABLE_VERSION 3 /* raise it with every change of struct table */
+#define TABLE_VERSION 4 /* raise it with every change of struct table */
 
 enum status { SUCCESS, BAD_PARAM, INVALID_VALUE, INTERNAL_ERROR, ALLOC_FAILED, NOT_APPLICABLE, LAST = 6 };
 
@@ -125,8 +125,25 @@ API int hipdnnPluginSetLogLevel(int level) {
   return SUCCESS; /* the level holds in any case */
 }
 
+/* Whether this thread has the GIL of a host's Python.  hipDNN lists engines under a lock: importing
+ * gives the GIL to threads that may want that lock. */
+static int holds_gil(void) {
+  int (*running)(void) = dlsym(RTLD_DEFAULT, "Py_IsInitialized");
+  int (*held)(void) = dlsym(RTLD_DEFAULT, "PyGILState_Check");
+  return running && held && running() && held();
+}
+
+/* No engine where the plugin cannot serve: hipDNN then goes on without it, whereas a handle that is
+ * refused ended hipdnnCreate in November 2025. */
 API int hipdnnEnginePluginGetAllEngineIds(int64_t* ids, uint32_t most, uint32_t* count) {
   if (!count || (most && !ids)) return fail(BAD_PARAM, "null pointer for the result");
+  *count = 0;
+  if (atomic_load(&state) == COLD && !holds_gil()) {
+    atomic_fetch_add(&inflight, 1);
+    int status = start();
+    atomic_fetch_sub(&inflight, 1);
+    if (status) return status;
+  }
   *count = 1;
   if (most) *ids = engine_id();
   return SUCCESS;

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ...graph_api.errors import SettingError
 from ...hipdnn_plugin import doctor as diagnosis
 from ...hipdnn_plugin import library
 from ...jit.settings import settings
@@ -22,7 +23,8 @@ JSON: dict[str, dict[str, str]] = {
     "install": {"library": "the copy", "record": "the file that says which Python it belongs to"},
     "doctor": {
         "ok": "whether nothing stops hipDNN",
-        "findings": "of each `check`, `state` (`ok`, `note`, `problem`), `text`",
+        "findings": "of each `check`, `state` (`ok`, `note`, `problem`), `text`, and of a problem "
+        "the `cause` (deployments.md)",
     },
 }
 
@@ -73,7 +75,10 @@ def doctor(state: State, folder: Path | None) -> None:
     FOLDER is the plugin folder to look at; by default HIPDNN_PLUGIN_DIR, else the folders
     beside the hipDNN backends that can be found.
     """
-    findings = diagnosis.examine(settings(), folder)
+    try:
+        findings = diagnosis.examine(settings(), folder)
+    except SettingError as error:
+        findings = [diagnosis.finding("settings", "SETTING", error)]
     stopped = [f for f in findings if f.state == "problem"]
     if state.json:
         emit({"ok": not stopped, "findings": [f.as_dict() for f in findings]})

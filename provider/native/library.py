@@ -34,10 +34,9 @@ __all__ = ["FLAGS", "NativeLibrary", "read_record", "record"]
 _HEADERS = sorted(Path(__file__).resolve().parent.glob("*.h"))
 
 # -z nodelete: hosts may unload the library, but Python in it goes on.
-FLAGS = (
-    *("-std=gnu11", "-O2", "-Wall", "-Wextra", "-fPIC", "-shared", "-fvisibility=hidden"),
-    *("-Wl,-z,nodelete", "-Wl,-z,defs", "-Wl,-s"),
-)
+_SHARED = ("-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,nodelete", "-Wl,-z,defs")
+_COMMON = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wl,-s")
+FLAGS = (*_COMMON, *_SHARED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +57,8 @@ class NativeLibrary:
         Subfolder of the cache folder where it is built otherwise.
     exports : Path, optional
         A linker's version script, which names what is exported.
+    program : bool
+        It is a program, which includes nothing of ours.
     """
 
     name: str
@@ -66,6 +67,7 @@ class NativeLibrary:
     shipped: Path
     cache: str
     exports: Path | None = None
+    program: bool = False
 
     def find(self, settings: Settings) -> Path:
         """Return the library, which is built first if it was not shipped.
@@ -102,7 +104,7 @@ class NativeLibrary:
                 with tempfile.TemporaryDirectory(dir=folder) as made:
                     built = Path(made, self.name)
                     self._compile(built)
-                    _place(built, wanted, note)
+                    self._place(built, wanted, note)
         return wanted
 
     def install(self, folder: Path, settings: Settings) -> Path:
@@ -123,7 +125,7 @@ class NativeLibrary:
             if not os.path.isfile(source):
                 source = Path(place, self.name)
                 self._compile(source)
-            _place(source, wanted, record(settings))
+            self._place(source, wanted, record(settings))
         if reason := unsafe_path(wanted):
             log.warning("whoever uses %s runs what is in %s: %s", self.title, folder, reason)
         return wanted
@@ -137,7 +139,8 @@ class NativeLibrary:
                 "it with (looked for $CC, cc, gcc, clang)"
             )
         script = [f"-Wl,--version-script={self.exports}"] if self.exports else []
-        words = [compiler, *FLAGS, *script, f'-DLIBRARY_VERSION="{__version__}"', "-o", str(out)]
+        flags = _COMMON if self.program else FLAGS
+        words = [compiler, *flags, *script, f'-DLIBRARY_VERSION="{__version__}"', "-o", str(out)]
         done = subprocess.run(
             [*words, str(self.source), "-ldl", "-lpthread"],
             capture_output=True,
@@ -147,6 +150,11 @@ class NativeLibrary:
         )
         if done.returncode:
             raise NotSupportedError(f"{compiler} cannot build {self.title}:\n{done.stderr}")
+
+    def _place(self, source: Path, wanted: Path, note: str) -> None:
+        """Write a library and its record, each atomically; the record comes first."""
+        replace_file(f"{wanted}.python", note.encode(), mode=0o644)  # any user of the host may read
+        replace_file(wanted, source.read_bytes(), mode=0o755 if self.program else 0o644)
 
 
 def _is_sound(name: str, folder: int) -> bool:
@@ -182,9 +190,3 @@ def read_record(library: Path) -> dict[str, str]:
         return {}
     pairs = (line.partition("=") for line in text.splitlines())
     return {key.strip(): value.strip() for key, equals, value in pairs if equals}
-
-
-def _place(source: Path, wanted: Path, note: str) -> None:
-    """Write a library and its record, each atomically; the record comes first."""
-    for path, data in ((Path(f"{wanted}.python"), note.encode()), (wanted, source.read_bytes())):
-        replace_file(path, data, mode=0o644)  # any user of the host may read it

@@ -4,7 +4,7 @@
  *   LIBRARY_VERSION  the package's version, which a build passes
  *   ENTRY            the module whose `fill` puts Python functions into the table
  *   LIBRARY          what messages call the library
- *   INSTALL          the command that installs it again
+ *   INSTALL          the command that installs it again, but for the folder
  *   LOGGER           Python's logger for it
  *   enum status      with SUCCESS (0), INTERNAL_ERROR, ALLOC_FAILED, and LAST: the greatest that
  *                    Python may answer
@@ -76,6 +76,28 @@ static int fail(int status, const char* format, ...) {
   va_end(values);
   if (length >= (int)sizeof last_error) whole_characters(last_error, sizeof last_error - 1);
   return status;
+}
+
+/* What is wrong with a deployment, in the words of causes.h. */
+#define CAUSE(name, id, what, remedy) name,
+enum cause {
+#include "causes.h"
+};
+#undef CAUSE
+#define CAUSE(name, id, what, remedy) {id, what, remedy},
+static const struct { const char *id, *what, *remedy; } causes[] = {
+#include "causes.h"
+};
+#undef CAUSE
+
+static int broken(enum cause cause, const char* format, ...) __attribute__((format(printf, 2, 3)));
+static int broken(enum cause cause, const char* format, ...) {
+  char found[sizeof last_error / 2];
+  va_list values;
+  va_start(values, format);
+  vsnprintf(found, sizeof found, format, values);
+  va_end(values);
+  return fail(INTERNAL_ERROR, "%s: %s: %s; %s", causes[cause].id, causes[cause].what, found, causes[cause].remedy);
 }
 
 /* For Python, which calls it on the thread of the entry point. */
@@ -206,6 +228,7 @@ static struct {
   char python[PATH_MAX];  /* executable, also that of a virtual environment */
   char version[16];       /* "3.11" */
   char path[PATH_MAX];    /* folder that holds the package hipdnn_iree */
+  int record, read;       /* whether there is a record beside the library, and whether it was read */
 } home;
 
 static int put(char* out, size_t size, const char* format, ...) __attribute__((format(printf, 3, 4)));
@@ -281,7 +304,11 @@ static void locate(void) {
   Dl_info about;
   char text[PATH_MAX + 16];
   if (!dladdr((void*)locate, &about) || !realpath(about.dli_fname, home.library)) return;
-  if (put(text, sizeof text, "%s.python", home.library) && read_pairs(text, home.library, record_pair, NULL)) return;
+  if (put(text, sizeof text, "%s.python", home.library)) {
+    home.record = !access(text, F_OK);
+    home.read = read_pairs(text, home.library, record_pair, NULL);
+    if (home.read) return;
+  }
   /* An installed one: PREFIX/lib/python3.11/site-packages/hipdnn_iree/... */
   put(text, sizeof text, "%s", home.library);
   while (strchr(text, '/')) {
@@ -326,19 +353,16 @@ static int installation(char base[PATH_MAX]) {
     if (*venv.version) strcpy(home.version, venv.version);
   } else {
     char real[PATH_MAX];
-    if (!realpath(home.python, real))
-      return fail(INTERNAL_ERROR, "there is no Python at %s, to which %s belongs; install the library again "
-                  "(" INSTALL ") or set HIPDNN_IREE_PYTHON", home.python, home.library);
+    if (!realpath(home.python, real)) return broken(NO_PYTHON, "%s, of %s", home.python, home.library);
     if (!strncmp(base_name(real), "python", 6)) minor_version(base_name(real) + 6, home.version);
     put(base, PATH_MAX, "%s", real);
     parent(base);
   }
   parent(base); /* from .../bin */
-  if (!*home.version)
-    return fail(INTERNAL_ERROR, "cannot tell the version of %s; name it as in .../bin/python3.11", home.python);
+  if (!*home.version) return broken(NOT_PYTHON, "cannot tell the version of %s", home.python);
   /* Py_InitializeEx would end the process without it. */
   if (!put(text, sizeof text, "%s/lib/python%s/encodings/__init__.py", base, home.version) || access(text, R_OK))
-    return fail(INTERNAL_ERROR, "%s has no standard library at %s", home.python, text);
+    return broken(NOT_PYTHON, "%s has no standard library at %s", home.python, text);
   return SUCCESS;
 }
 
@@ -370,29 +394,31 @@ static int find_python(void) {
   void* program = dlopen(NULL, RTLD_LAZY);
   if (program && dlsym(program, "Py_IsInitialized")) {
     const char* missing = resolve(program);
-    return missing ? fail(INTERNAL_ERROR, "the Python of this process has no %s", missing) : SUCCESS;
+    return missing ? broken(PROCESS_PYTHON, "it has no %s", missing) : SUCCESS;
   }
   dl_iterate_phdr(mapped, file); /* opened privately by another library */
   if (*file) {
     if (open_libpython(file, why)) return SUCCESS;
-    return fail(INTERNAL_ERROR, "the Python of this process cannot be used: %s", why);
+    return broken(PROCESS_PYTHON, "%s", why);
   }
   given = getenv("HIPDNN_IREE_PYTHON");
   if (given && *given) {
     if (!put(home.python, sizeof home.python, "%s", given) || access(home.python, X_OK))
-      return fail(INTERNAL_ERROR, "HIPDNN_IREE_PYTHON: there is no Python at %s", given);
+      return broken(PYTHON_VARIABLE, "there is no executable at %s", given);
     *home.version = 0;
   }
-  if (!*home.python)
-    return fail(INTERNAL_ERROR, "%s does not know its Python: it stands in no site-packages and has no record "
-                "%s.python beside it that only its owner may write; install it with '" INSTALL "' or set HIPDNN_IREE_PYTHON",
-                home.library, base_name(home.library));
+  if (!*home.python && home.record)
+    return broken(home.read ? DAMAGED_RECORD : UNSAFE_RECORD, "%s.python", home.library);
+  if (!*home.python) return broken(NO_RECORD, "%s is in no site-packages and has no record beside it", home.library);
   int status = installation(base);
   if (status) return status;
   given = getenv("HIPDNN_IREE_LIBPYTHON");
   if (given && *given) {
-    if (open_libpython(given, why)) return SUCCESS;
-    return fail(INTERNAL_ERROR, "HIPDNN_IREE_LIBPYTHON: %s", why);
+    if (!open_libpython(given, why)) return broken(LIBPYTHON_VARIABLE, "%s", why);
+    char version[16] = "";
+    minor_version(py.GetVersion(), version);
+    if (!strcmp(version, home.version)) return SUCCESS; /* else it would end the process when it starts */
+    return broken(LIBPYTHON_VARIABLE, "%s is of Python %s, and %s of %s", given, version, home.python, home.version);
   }
   static const char* const places[] = {"lib", "lib/" MULTIARCH, "lib64", NULL};
   for (int k = 0; places[k]; ++k)
@@ -400,8 +426,7 @@ static int find_python(void) {
         && open_libpython(file, why)) return SUCCESS;
   put(file, sizeof file, "libpython%s.so.1.0", home.version);
   if (open_libpython(file, why)) return SUCCESS;
-  return fail(INTERNAL_ERROR, "no shared libpython %s for %s: %s; install it (Debian: apt install libpython%s) "
-              "or set HIPDNN_IREE_LIBPYTHON", home.version, home.python, why, home.version);
+  return broken(NO_LIBPYTHON, "libpython%s.so.1.0 for %s: %s", home.version, home.python, why);
 }
 
 /* ------------------------------------------------------------------ the table that Python fills */
@@ -412,6 +437,7 @@ static int find_python(void) {
   int32_t owner;       /* whether the interpreter was started here */ \
   int32_t started;     /* set by Python when the functions are in place */ \
   const char* package; /* version of the package that this library was built with */ \
+  const char* library; /* its file */ \
   void (*set_error)(const char* text); \
   void (*emit)(int severity, const char* text); \
   int (*log_level)(void); \
@@ -420,7 +446,7 @@ static int find_python(void) {
   object* shutdown; \
   object* set_level;
 #define HOST_VALUES \
-  .version = TABLE_VERSION, .size = sizeof(struct table), .package = LIBRARY_VERSION, \
+  .version = TABLE_VERSION, .size = sizeof(struct table), .package = LIBRARY_VERSION, .library = home.library, \
   .set_error = set_error, .emit = emit, .log_level = log_level, .exit_early = exit_early
 
 struct host { HOST_FIELDS };
@@ -622,11 +648,24 @@ static int register_guard(void) {
   return status;
 }
 
+/* Answer for an exception at the start: a cause that Python has found out itself stays as it is. */
+static int not_started(enum cause cause) {
+  int interrupted = !py.ErrMatches(*py.Exception);
+  int status = python_error("");
+  if (interrupted) return status;
+  char text[sizeof last_error], version[32];
+  put(text, sizeof text, "%s", last_error + strlen(": "));
+  if (!strncmp(text, causes[0].id, strlen("DEPLOY-"))) return fail(status, "%s", text);
+  snprintf(version, sizeof version, "%.31s", py.GetVersion());
+  version[strcspn(version, " ")] = 0;
+  return broken(cause, "Python %s of %s: %s", version, host->owner ? home.python : "this process", text);
+}
+
 /* Import ENTRY and let it fill the table; the caller holds the GIL. */
 static int fill(void) {
   int minor = 0;
   if (sscanf(py.GetVersion(), "3.%d", &minor) != 1 || minor < 11)
-    return fail(INTERNAL_ERROR, "hipdnn-iree needs Python 3.11 or newer; this process runs %s", py.GetVersion());
+    return broken(PROCESS_PYTHON, "hipdnn-iree needs Python 3.11 or newer; this one is %s", py.GetVersion());
   int status = register_guard(); /* first, as an import may be long and Python end meanwhile */
   if (status) return status;
   object* module = py.ImportModule(ENTRY);
@@ -641,9 +680,9 @@ static int fill(void) {
       module = py.ImportModule(ENTRY);
     }
   }
-  if (!module) return python_error("cannot import " ENTRY);
+  if (!module) return not_started(NO_PACKAGE);
   object* filled = py.CallMethod(module, "fill", "n", (ssize_t)(intptr_t)host);
-  status = filled ? SUCCESS : python_error(ENTRY);
+  status = filled ? SUCCESS : not_started(NOT_STARTED);
   if (filled) py.DecRef(filled);
   py.DecRef(module);
   if (!status && !host->started) status = fail(INTERNAL_ERROR, ENTRY " did not start");
@@ -666,6 +705,16 @@ static int awaken(void) {
   return SUCCESS;
 }
 
+/* Log an error of the start, which every call that needs Python meets again. */
+static void log_once(const char* text) {
+  static char told[sizeof last_error];
+  pthread_mutex_lock(&starting);
+  int fresh = strcmp(told, text);
+  strcpy(told, text);
+  pthread_mutex_unlock(&starting);
+  if (fresh) log_error(text);
+}
+
 static __attribute__((noinline)) int start(void) {
   int status = SUCCESS, now;
   if (atomic_load(&state) == LEAVING && host->started && atomic_load(&leaver) == gettid()) return SUCCESS;
@@ -682,7 +731,7 @@ static __attribute__((noinline)) int start(void) {
     now = atomic_load(&state);
   }
   if (now >= LEAVING) return fail(INTERNAL_ERROR, "%s", refusals[now]);
-  if (status) log_error(last_error);
+  if (status) log_once(last_error);
   return status;
 }
 

@@ -11,9 +11,10 @@ import atexit
 import ctypes
 import gc
 import logging
+import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from ctypes import CFUNCTYPE, PYFUNCTYPE, c_char_p, c_int, c_int32, c_uint32, c_void_p
 from importlib.machinery import ExtensionFileLoader
 from types import ModuleType
@@ -21,6 +22,8 @@ from typing import Any
 
 from ... import __version__
 from ...graph_api.errors import HipdnnIreeError
+from ...jit.trust import unsafe_path
+from .deployment import DeploymentError, packages
 from .log import attach
 
 __all__ = ["HOST_FIELDS", "fill", "guarded"]
@@ -31,6 +34,7 @@ HOST_FIELDS: tuple[tuple[str, Any], ...] = (
     ("owner", c_int32),
     ("started", c_int32),
     ("package", c_char_p),
+    ("library", c_char_p),
     ("set_error", PYFUNCTYPE(None, c_char_p)),  # holds the GIL: it only copies text
     ("emit", CFUNCTYPE(None, c_int, c_char_p)),
     ("log_level", CFUNCTYPE(c_int)),
@@ -41,6 +45,7 @@ HOST_FIELDS: tuple[tuple[str, Any], ...] = (
 """The first fields of every table: ``HOST_FIELDS`` of ``python_host.h``."""
 
 _kept: list[object] = []  # functions, which live as long as the library: until the process ends
+_tables: list[type] = []  # of the libraries that have started
 _lock = threading.Lock()
 
 
@@ -49,7 +54,6 @@ def fill(
     version: int,
     functions: Callable[[], Mapping[str, Callable[..., object]]],
     *,
-    about: str,
     install: str,
     log: logging.Logger,
 ) -> None:
@@ -63,25 +67,26 @@ def fill(
         The table's that this package knows.
     functions : callable
         Makes the functions, by the name of their field; called once.
-    about, install : str
-        What the library is called, and the command that installs it again.
+    install : str
+        The command that installs the library again, but for the folder.
     log : Logger
         Of the library.
 
     Raises
     ------
-    RuntimeError
-        If the library is of a version that does not go with this package.
+    DeploymentError
+        If the library does not go with this package, or what it needs is not there.
     """
     if table.version != version or table.size != ctypes.sizeof(type(table)):
-        raise RuntimeError(
-            f"{about} is of hipdnn-iree {table.package.decode()} and does not go with "
-            f"the installed {__version__}; run '{install}' again"
-        )
+        raise DeploymentError("OTHER_LIBRARY", _versions(table), install)
     with _lock:
         if table.started:
             return
-        set_level = attach(table.emit, table.log_level)
+        for problem in packages():
+            raise problem
+        others = type(table) in _tables
+        # Through the first copy, else every line would come twice.
+        set_level = _ignore if others else attach(table.emit, table.log_level)
         if table.owner:
             import hashlib  # noqa: F401 - OpenSSL's clean-up must not come before ours
 
@@ -97,8 +102,26 @@ def fill(
         for name, function in made.items():
             setattr(table, name, id(function))
             _kept.append(function)
+        _tables.append(type(table))
         table.started = 1
     log.info("hipdnn-iree %s started in Python %s", __version__, sys.version.split()[0])
+    for level, found in _problems(table, others, install):
+        log.log(level, "%s", found)
+
+
+def _versions(table: Any) -> str:
+    return f"the library is of {table.package.decode()}, the package of {__version__}"
+
+
+def _problems(table: Any, others: bool, install: str) -> Iterator[tuple[int, DeploymentError]]:
+    """Yield what does not keep a library from serving at all, with the level of the log."""
+    library = os.fsdecode(table.library)
+    if table.package.decode() != __version__:
+        yield logging.WARNING, DeploymentError("STALE", _versions(table), install)
+    if others:
+        yield logging.WARNING, DeploymentError("TWO_COPIES", f"{library} comes second")
+    if reason := unsafe_path(library):
+        yield logging.WARNING, DeploymentError("UNSAFE_LIBRARY", f"{library}: {reason}")
 
 
 def _watch_extensions(exit_early: Callable[[], object]) -> None:
@@ -168,6 +191,10 @@ def _quiet(body: Callable[..., object], log: logging.Logger) -> Callable[..., No
             log.error("%s: %s", type(error).__name__, error)
 
     return call
+
+
+def _ignore(_: int) -> None:
+    """Set no level: that of the first copy holds."""
 
 
 def _shutdown() -> None:

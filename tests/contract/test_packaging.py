@@ -20,7 +20,8 @@ import pytest
 FOLDERS = ("graph_api", "jit", "provider", "hipdnn_plugin")
 DATA = ("suites",)
 VERSION = hipdnn_iree.__version__
-LIBRARY = "hipdnn_iree/hipdnn_plugin/engines/libhipdnn_iree_plugin.so"
+ENGINES = "hipdnn_iree/hipdnn_plugin/engines"
+LIBRARY, HOST = f"{ENGINES}/libhipdnn_iree_plugin.so", f"{ENGINES}/hipdnn-iree-host"
 
 BUILD = "import sys, scikit_build_core.build as b; print(getattr(b, 'build_' + sys.argv[1])({!r}))"
 
@@ -92,7 +93,8 @@ def test_wheel_holds_the_package_and_nothing_else(built: Built, checkout: Path) 
     info = f"hipdnn_iree-{VERSION}.dist-info"
     files = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
     expected |= {f"{info}/{name}" for name in files}
-    assert names_in(built.wheel) == expected | {LIBRARY}
+    assert names_in(built.wheel) == expected | {LIBRARY, HOST}
+    assert zipfile.ZipFile(built.wheel).getinfo(HOST).external_attr >> 16 & 0o111  # a program
     assert {f"hipdnn_iree/{folder}/py.typed" for folder in FOLDERS} <= expected
     assert {
         "hipdnn_iree/__init__.py",

@@ -126,7 +126,10 @@ static void* load(int level) {
   EXPECT(!P.SetLoggingCallback(on_log));
   if (level >= 0) EXPECT(!P.SetLogLevel(level));
   EXPECT(!P.GetApiVersion(&text) && !strncmp(text, "1.", 2));
-  EXPECT(!P.GetAllEngineIds(NULL, 0, &count) && count == 1);
+  engine = 0x018824D4D02D5223;
+  if (getenv("HOST_UNLISTED")) return so; /* the first call that needs Python comes later */
+  if (P.GetAllEngineIds(NULL, 0, &count)) { printf("unlisted %s\n", last_error()); return so; }
+  EXPECT(count == 1);
   EXPECT(!P.GetAllEngineIds(&engine, 1, &again) && again == 1);
   EXPECT(!P.GetEngineName(engine, &text) && !strcmp(text, "IREE_JIT_ENGINE"));
   return so;

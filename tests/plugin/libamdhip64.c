@@ -1,4 +1,4 @@
-/* Stands for ROCm's library: one gfx942 whose memory is that of the host.
+/* Stands for ROCm's library: one gfx942 whose memory is that of the host, unless told otherwise.
  *
  * Only what the package calls is here.  hip-python asks for each function when it is called.
  */
@@ -7,7 +7,14 @@
 
 enum { NAME = 1160, SIZE = 1472 }; /* of gcnArchName in hipDeviceProp_tR0600, and of that */
 
-int hipGetDeviceCount(int *count) { return *count = 1, 0; }
+#ifndef DEVICES
+#define DEVICES 1
+#endif
+#ifndef ARCH
+#define ARCH "gfx942:sramecc+:xnack-"
+#endif
+
+int hipGetDeviceCount(int *count) { return *count = DEVICES, 0; }
 int hipGetDevice(int *device) { return *device = 0, 0; }
 int hipStreamGetDevice(void *stream, int *device) { return (void)stream, *device = 0, 0; }
 
@@ -15,7 +22,7 @@ int hipGetDevicePropertiesR0600(char *properties, int device)
 {
     if (device) return 101; /* hipErrorInvalidDevice */
     memset(properties, 0, SIZE);
-    strcpy(properties + NAME, "gfx942:sramecc+:xnack-");
+    strcpy(properties + NAME, ARCH);
     return 0;
 }
 

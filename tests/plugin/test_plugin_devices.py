@@ -179,7 +179,7 @@ def test_broken_gpu_serves_nothing(
         handle.value, graph, ctypes.addressof(ids), 1, ctypes.addressof(count)
     )
     assert count.value == 0
-    assert "no graph can be served" in caplog.text
+    assert "DEPLOY-26: HIP cannot be used, so no graph is served" in caplog.text
     config_held, config = memory(encode_config(EngineConfig(engine_id=ENGINE_ID)))
     context = ctypes.c_void_p(5)
     with pytest.raises(DeviceError):

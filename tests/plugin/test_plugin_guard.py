@@ -227,7 +227,7 @@ print(create(), text().decode())
 """,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("3 hipdnn_iree.hipdnn_plugin.entry: the plugin library is of")
+    assert done.stdout.startswith("3 DEPLOY-20: the library and the package do not go together: ")
     assert "plugin install" in done.stdout
 
 

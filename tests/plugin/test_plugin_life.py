@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from broken_deployments import pythons, shared_library, stand_ins
 
 GRAPHS = Path(__file__).parents[1] / "data" / "opgraphs"
 MODES = ("local", "deepbind")
+UNLISTED = {"HOST_BRIEF": "1", "HOST_UNLISTED": "1"}  # the threads start Python, not the listing
 
 
 def data(name: str) -> bytes:
@@ -35,7 +37,7 @@ def chain() -> bytes:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_eight_threads_start_it_at_once(host: Any, mode: str) -> None:
-    host.run("storm", mode=mode, env={"HOST_BRIEF": "1"})
+    host.run("storm", mode=mode, env=UNLISTED)
 
 
 @pytest.mark.slow
@@ -72,17 +74,21 @@ def test_exit_with_work_in_flight(host: Any, make_job: Any, delay_ms: int) -> No
     Destructors that were registered last, as by variables of C++ at their first use, wait too.
     """
     job = make_job(data("pw_relu_all"))
-    assert host.run("exit", *job.arguments, delay_ms)["left"] == "yes"
+    assert host.run("exit", *job.arguments, delay_ms, env=UNLISTED)["left"] == "yes"
 
 
 @pytest.mark.parametrize("delay_ms", [0, 5, 100])
-def test_python_of_the_host_ends_in_the_middle(host: Any, delay_ms: int) -> None:
+def test_python_of_the_host_ends_in_the_middle(
+    host: Any, library: Path, tmp_path: Path, delay_ms: int
+) -> None:
     """In a host in C that starts and ends Python itself, with threads that Python never saw."""
+    copy = copy_of(library, tmp_path, path=stand_ins(tmp_path / "site"))
     own = Path(sys.base_prefix, "bin", f"python3.{sys.version_info[1]}")
     for python in {own.resolve(): own, **{p.resolve(): p for p in pythons()}}.values():
         shared = shared_library(python)
         if shared is not None:
-            facts = host.run("embed", shared, python, delay_ms, mode=MODES[delay_ms % 2])
+            words, mode = (shared, python, delay_ms), MODES[delay_ms % 2]
+            facts = host.run("embed", *words, mode=mode, library=copy, env=UNLISTED)
             assert facts["ended"] == "yes", python
 
 
@@ -93,7 +99,7 @@ def test_fork_after_the_start_is_told(host: Any) -> None:
 # ---------------------------------------------------------------------------- which Python
 
 
-def copy_of(library: Path, folder: Path, **record: str) -> Path:
+def copy_of(library: Path, folder: Path, **record: object) -> Path:
     copy = Path(shutil.copy(library, folder))
     if record:
         text = "".join(f"{key} = {value}\n" for key, value in record.items())
@@ -127,7 +133,7 @@ def test_a_record_that_somebody_else_may_have_written_is_not_read(
         os.chown(record, 12345, 12345)
     facts = host.run("start", library=copy)
     assert facts["status"] == "3"
-    assert "has no record" in facts["error"]
+    assert facts["error"].startswith("DEPLOY-09: the record of the library's Python is not read")
     assert "planted" not in facts["error"]
 
 
@@ -146,16 +152,19 @@ def test_variable_that_names_no_python(host: Any, python: str) -> None:
     """The text blames the variable, and not the record or the place of the library."""
     facts = host.run("start", env={"HIPDNN_IREE_PYTHON": python})
     assert facts["status"] == "3"
-    assert facts["error"].startswith("HIPDNN_IREE_PYTHON: ")
+    assert facts["error"].startswith("DEPLOY-12: HIPDNN_IREE_PYTHON names no Python: ")
 
 
 @pytest.mark.parametrize(
     ("record", "text"),
     [
-        ({"python": "/nowhere/bin/python3.11", "version": "3.11"}, "no Python at /nowhere"),
+        (
+            {"python": "/nowhere/bin/python3.11", "version": "3.11"},
+            "the Python of the library is gone: /nowhere",
+        ),
         ({"python": "/bin/sh"}, "cannot tell the version"),
         ({"python": "PREFIX/bin/python3.11"}, "no standard library at"),
-        ({"python": sys.executable, "path": "/nowhere"}, "cannot import hipdnn_iree"),
+        ({"python": sys.executable, "path": "/nowhere"}, "No module named 'hipdnn_iree'"),
     ],
 )
 def test_wrong_record(
@@ -204,29 +213,15 @@ def test_installed_in_the_site_packages_of_an_environment(
     assert host.run("start", library=link, mode=mode)["status"] == "0"
 
 
-def pythons() -> list[Path]:
-    """Other Pythons of this machine: the system's, and those beside the one that runs this."""
-    places = [Path("/usr/bin/python3"), *Path(sys.base_prefix).parent.glob("3.*/bin/python3")]
-    return [place for place in places if shared_library(place) is not None]
-
-
-def shared_library(python: Path) -> Path | None:
-    """Return the libpython of a Python that the plugin works with."""
-    version = python.resolve().name.removeprefix("python3.")
-    base = python.resolve().parent.parent
-    shared = [*base.glob(f"lib/libpython3.{version}.so.1.0")]
-    shared += base.glob(f"lib/*-linux-gnu/libpython3.{version}.so.1.0")
-    return shared[0] if version in ("11", "12", "13") and shared else None
-
-
-def test_one_binary_for_every_python(host: Any) -> None:
-    """A handle needs the standard library only, so a bare Python shows that it starts."""
+def test_one_binary_for_every_python(host: Any, library: Path, tmp_path: Path) -> None:
+    """A handle needs the names of packages only, so a bare Python shows that it starts."""
     if not pythons():
         pytest.skip("no Python with a shared library beside the one that runs this")
+    copy = copy_of(library, tmp_path, path=stand_ins(tmp_path / "site"))
     for python in pythons():
-        env = {"HIPDNN_IREE_PYTHON": str(python), "HOST_BRIEF": "1"}
+        env = {"HIPDNN_IREE_PYTHON": str(python), **UNLISTED}
         for mode in MODES:
-            host.run("storm", mode=mode, env=env)
+            host.run("storm", mode=mode, library=copy, env=env)
 
 
 def test_wrong_libpython(host: Any) -> None:
@@ -264,11 +259,12 @@ print("done", "hipdnn_iree.hipdnn_plugin.entry" in sys.modules)
 
 
 @pytest.mark.parametrize("mode", [0, 8])  # RTLD_LOCAL, RTLD_DEEPBIND
-def test_python_host_shares_its_interpreter(library: Path, mode: int) -> None:
+def test_python_host_shares_its_interpreter(library: Path, tmp_path: Path, mode: int) -> None:
     """Also one whose executable is static, and one of another version than the library's own."""
+    copy = copy_of(library, tmp_path, path=stand_ins(tmp_path / "site"))
     for python in (sys.executable, *pythons()):
         done = subprocess.run(
-            [python, "-I", "-c", PYTHON_HOST, library, str(2 | mode)],
+            [python, "-I", "-c", PYTHON_HOST, copy, str(2 | mode)],
             capture_output=True,
             text=True,
             timeout=300,

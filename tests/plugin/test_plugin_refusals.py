@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import sys
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +16,7 @@ from hipdnn_iree.graph_api.formats.flatbuffer.engine_messages import EngineConfi
 from hipdnn_iree.hipdnn_plugin import doctor, messages, payload, serving
 from hipdnn_iree.hipdnn_plugin.abi import PluginError, read_bytes, status_of
 from hipdnn_iree.hipdnn_plugin.execution import Execution
+from hipdnn_iree.hipdnn_plugin.library import NAME
 from hipdnn_iree.hipdnn_plugin.overrides import read_shapes
 from hipdnn_iree.hipdnn_plugin.plugin import Plugin
 from hipdnn_iree.jit.container import Container, pack
@@ -242,42 +242,24 @@ def refused(plugin: Plugin, data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "text"),
+    ("program", "cause", "text"),
     [
-        ("print('no JSON')", "no JSON"),
-        ("", "nothing"),
-        ("print('[1]')", "[1]"),
-        ("import os, sys; print('gone', file=sys.stderr); os._exit(3)", "gone"),
-        ("import os; os.kill(os.getpid(), 9)", "status -9"),
+        ("echo no record", "DEPLOY-22", ""),
+        ("true", "DEPLOY-22", ""),
+        ("printf 'engine 1\\0serves maybe\\0'", "DEPLOY-22", ""),
+        ("echo gone >&2; exit 3", "DEPLOY-03", "status 3: gone"),
+        ("kill -9 $$", "DEPLOY-03", "status -9"),
     ],
 )
 def test_doctor_of_a_plugin_that_answers_nonsense(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str, text: str
+    tmp_path: Path, program: str, cause: str, text: str
 ) -> None:
     """As one does whose static destructors print, or that ends the process."""
-    library = tmp_path / "some.so"
-    library.touch(0o600)  # One that is not there, or that others may write, is not loaded.
-    monkeypatch.setattr(doctor, "_LOAD", program)
-    found = doctor._ask(library)
-    assert isinstance(found, str)
-    assert text in found
-
-
-@pytest.mark.parametrize("there", [True, False])
-def test_doctor_asks_the_loader_for_libpython(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, there: bool
-) -> None:
-    """As the library does where the installation has no file of that name."""
-    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
-    monkeypatch.setattr(doctor, "_opens", lambda name: there)
-    (found,) = doctor._libpython(settings())
-    assert found.state == ("ok" if there else "problem")
-
-
-def test_doctor_names_a_libpython_that_is_not_there(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("HIPDNN_IREE_LIBPYTHON", str(tmp_path / "none.so"))
-    (found,) = doctor._libpython(settings())
-    assert found.state == "problem"
-    assert str(tmp_path / "none.so") in found.text
+    host = tmp_path / "host"
+    host.write_text(f"#!/bin/sh\n{program}\n")
+    host.chmod(0o700)
+    library = tmp_path / NAME
+    library.touch(0o600)  # One that others may write is not loaded.
+    (found,) = doctor._started("file", library, doctor._ask(host, host, library))
+    assert (found.state, found.cause) == ("problem", cause)
+    assert text in found.text

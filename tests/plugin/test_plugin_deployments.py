@@ -1,0 +1,169 @@
+"""Deployments that do not work: the doctor and the log of a host in C name the same cause."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from broken_deployments import BROKEN, LOADER, PLUGIN, SITE, Deployment
+from hipdnn_iree.hipdnn_plugin import serving
+from hipdnn_iree.hipdnn_plugin.library import HOST
+from hipdnn_iree.jit.settings import settings
+from hipdnn_iree.provider.native.deployment import causes
+
+GRAPH = Path(__file__).parents[1] / "data" / "opgraphs" / "pw_relu_all.bin"
+NO_RIGHTS = "-dac_override,-dac_read_search"
+AS_USER = ("setpriv", f"--bounding-set={NO_RIGHTS}", f"--inh-caps={NO_RIGHTS}")
+
+
+def run(deployment: Deployment, *words: object) -> subprocess.CompletedProcess[str]:
+    before = AS_USER if deployment.as_user and not os.geteuid() else ()
+    return subprocess.run(
+        [str(word) for word in (*before, *words)],
+        env={**os.environ, **deployment.env},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def diagnosis(deployment: Deployment) -> tuple[int, dict[str, str]]:
+    """Return the exit code of the doctor, and the text of each cause that it names."""
+    folder = [deployment.folder] if deployment.named else []
+    words = ["-m", "hipdnn_iree", "plugin", "doctor", *folder, "--json"]
+    done = run(deployment, deployment.python, *words)
+    assert done.stdout, done.stderr
+    found = json.loads(done.stdout)["findings"]
+    assert all(f["cause"] for f in found if f["state"] == "problem"), found
+    return done.returncode, {f["cause"]: f["text"] for f in found if f["state"] == "problem"}
+
+
+def log_of_a_host(deployment: Deployment) -> str:
+    """Return all that a host in C is told: by the plugin's log, by its errors, by the loader."""
+    host = HOST.find(settings())
+    return run(deployment, host, deployment.copy, serving.ENGINE_ID, GRAPH).stdout
+
+
+def test_a_sound_deployment(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    assert diagnosis(deployment) == (0, {})
+    told = log_of_a_host(deployment)
+    assert "DEPLOY-" not in told
+    assert "serves yes" in told
+
+
+@pytest.mark.parametrize("breaks", BROKEN, ids=lambda breaks: breaks.__name__.strip("_"))
+def test_doctor_and_host_name_the_cause(
+    breaks: Callable[[Deployment], None], tmp_path: Path
+) -> None:
+    if "stranger" in breaks.__name__ and os.geteuid():
+        pytest.skip("only root can give a file away")
+    name, teller = BROKEN[breaks]
+    cause = causes()[name]
+    deployment = Deployment(tmp_path)
+    breaks(deployment)
+    code, found = diagnosis(deployment)
+    assert (code, list(found)) == (1, [cause.id]), found
+    remedy = cause.remedy.partition("INSTALL DIR")[0]
+    assert cause.text in found[cause.id]
+    assert remedy in found[cause.id]
+    told = log_of_a_host(deployment)
+    if teller == PLUGIN:
+        assert f"{cause.id}: {cause.text}: " in told
+    assert ("another machine" in found[cause.id]) == (breaks.__name__ == "_other_architecture")
+    if teller == LOADER:
+        assert told.removeprefix("loader ").rstrip("\0") in found[cause.id]
+
+
+def test_every_cause_has_a_deployment() -> None:
+    """But for that of a Python that no interpreter of this machine may have."""
+    assert {name for name, _ in BROKEN.values()} == set(causes()) - {"PROCESS_PYTHON"}
+    ids = [cause.id for cause in causes().values()]
+    assert ids == [f"DEPLOY-{k:02}" for k in range(1, len(ids) + 1)]
+
+
+# ---------------------------------------------------------------------------- hosts in Python
+
+PYTHON_HOST = """
+import ctypes, json, sys
+log = []
+kind = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p)
+sink = kind(lambda level, text: log.append(text.decode()))
+found = []
+for path in sys.argv[2:]:
+    lib = getattr(ctypes, sys.argv[1])(path)
+    lib.hipdnnPluginSetLoggingCallback(sink)
+    lib.hipdnnPluginSetLogLevel(1)
+    count, handle, text = ctypes.c_uint32(9), ctypes.c_void_p(), ctypes.c_char_p()
+    listed = lib.hipdnnEnginePluginGetAllEngineIds(None, 0, ctypes.byref(count))
+    created = lib.hipdnnEnginePluginCreate(ctypes.byref(handle))
+    lib.hipdnnPluginGetLastErrorString(ctypes.byref(text))
+    found.append([listed, count.value, created, text.value.decode()])
+print(json.dumps([found, log]))
+"""
+
+
+def python_host(
+    python: Path | str, *libraries: Path, loader: str = "CDLL"
+) -> tuple[list[tuple[int, int, int, str]], list[str]]:
+    """Return of each library what listing and creating give, with the error; and the log."""
+    words = [python, "-I", "-c", PYTHON_HOST, loader, *libraries]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    assert not done.returncode, done.stderr
+    found, log = json.loads(done.stdout)
+    return [tuple(one) for one in found], log
+
+
+def other_pythons() -> list[Path]:
+    """Pythons of another minor version, one too old among them."""
+    found = Path(sys.base_prefix).parent.glob("3.1*/bin/python3")
+    return [p for p in found if p.resolve().name != f"python3.{sys.version_info[1]}"]
+
+
+@pytest.mark.parametrize("kind", ["installed", "editable"])
+def test_host_in_a_python_of_another_version(tmp_path: Path, kind: str) -> None:
+    """No engine is listed, and one text says why: packages are there for this version only."""
+    if not other_pythons():
+        pytest.skip("no Python of another minor version beside the one that runs this")
+    deployment = Deployment(tmp_path)
+    if kind == "installed":
+        deployment.write_record(python=sys.executable, path=SITE)
+    for python in other_pythons():
+        ((listed, count, created, text),), log = python_host(python, deployment.copy)
+        too_old = python.resolve().name == "python3.10"
+        name = "OTHER_VERSION" if kind == "installed" else "MISSING"
+        cause = causes()["PROCESS_PYTHON" if too_old else name]
+        assert (listed, count, created) == (3, 0, 3), python
+        assert text.startswith(f"{cause.id}: {cause.text}: "), python
+        assert [line.endswith(text) for line in log] == [True], python
+
+
+def test_listing_in_a_thread_that_has_the_gil_starts_nothing(tmp_path: Path) -> None:
+    """hipDNN lists engines under a lock that a thread with the GIL may be waiting for."""
+    deployment = Deployment(tmp_path)
+    deployment.write_record("\n")
+    ((listed, count, created, text),), log = python_host(
+        sys.executable, deployment.copy, loader="PyDLL"
+    )
+    assert (listed, count, created, text, log) == (0, 1, 0, "", [])
+    deployment.variant(r"#define TABLE_VERSION \d+", "#define TABLE_VERSION 2")
+    ((listed, count, created, text),), log = python_host(
+        sys.executable, deployment.copy, loader="PyDLL"
+    )
+    assert (listed, count, created) == (0, 1, 3)
+    assert text.startswith("DEPLOY-20: ")
+    assert len(log) == 1
+
+
+def test_second_copy_in_a_host_is_told(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    other = deployment.folder / "other.so"
+    deployment.install(deployment.copy, other.name)
+    found, log = python_host(sys.executable, deployment.copy, other)
+    assert found == [(0, 1, 0, "")] * 2
+    assert [str(other) in line and "DEPLOY-05" in line for line in log] == [True]
