@@ -140,7 +140,7 @@ API int hipdnnEnginePluginGetAllEngineIds(int64_t* ids, uint32_t most, uint32_t*
   *count = 0;
   if (atomic_load(&state) == COLD && !holds_gil()) {
     atomic_fetch_add(&inflight, 1);
-    int status = start();
+    int status = roomy(PLAN_STACK) ? start() : elsewhere(NULL, "GetAllEngineIds", "()");
     atomic_fetch_sub(&inflight, 1);
     if (status) return status;
   }

@@ -25,7 +25,7 @@ struct companion { sem_t asked, answered; struct task* task; pid_t process; };
 
 static void perform(struct task* it) {
   it->status = enter();
-  if (!it->status) {
+  if (!it->status && it->function) { /* else Python is only started */
     int held = py.Ensure();
     object* values = py.VaBuildValue(it->format, it->values);
     it->status = answer(values ? py.CallObject(*it->function, values) : NULL, it->name);

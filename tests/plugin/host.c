@@ -376,6 +376,8 @@ static job_t stack_job;
 static void* on_small_stack(void* unused) {
   (void)unused;
   void *handle = NULL, *workspace = NULL;
+  uint32_t count = 0;
+  EXPECT(!P.GetAllEngineIds(NULL, 0, &count) && count == 1);
   EXPECT(!P.Create(&handle) && handle);
   EXPECT(P.CreateExecutionContext(handle, NULL, NULL, NULL) && *last_error());
   void* context = plan(handle, &workspace);
