@@ -29,6 +29,7 @@ COMMANDS = (
     "explain",
     "tune",
     "show",
+    "opt",
     "engines",
     "ops",
     "targets",

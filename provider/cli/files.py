@@ -29,11 +29,14 @@ __all__ = [
     "RULES",
     "as_file_error",
     "file_errors",
+    "read_arrays",
+    "read_bytes",
     "read_file",
     "read_graph",
     "read_inputs",
     "read_source",
     "write",
+    "write_arrays",
     "write_outputs",
 ]
 
@@ -100,7 +103,7 @@ def read_graph(path: str) -> Graph:
 
 def read_file(path: str) -> tuple[Graph, Artifact | None]:
     """Read a graph file, or an artifact: its graph and itself; errors as for `read_graph`."""
-    return _parsed(path, _read(path))
+    return _parsed(path, read_bytes(path))
 
 
 def read_source(path: str, form: str = "") -> tuple[Graph | MlirSource, Artifact | None]:
@@ -117,7 +120,7 @@ def read_source(path: str, form: str = "") -> tuple[Graph | MlirSource, Artifact
     """
     from ...jit.mlir_source import MlirSource, is_mlir
 
-    data = _read(path)
+    data = read_bytes(path)
     if form == "graph" or not (form or is_mlir(data)):
         return _parsed(path, data)
     from ...jit.compiler.client import default_compiler
@@ -132,7 +135,8 @@ def _label(path: str) -> str:
     return "standard input" if path == "-" else path
 
 
-def _read(path: str) -> bytes:
+def read_bytes(path: str) -> bytes:
+    """Return what a file holds; ``-`` is stdin."""
     with file_errors(path):
         _must_be_bearable(path)
         return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
@@ -205,7 +209,7 @@ def read_inputs(path: str, graph: FrozenGraph) -> dict[int, Any]:
     from ...jit.runtime.arrays import pack, stored
     from ...jit.runtime.elements import is_packed
 
-    arrays = _read_npz(path)
+    arrays = read_arrays(path)
     found: dict[int, Any] = {}
     problems: list[Problem] = []
     specs = signature_of(graph).args[len(graph.outputs) :]
@@ -244,7 +248,14 @@ def _wanted(spec: TensorSpec) -> str:
     return f"{spec.data_type.json} {list(spec.dims)} under its name or {str(spec.uid)!r}"
 
 
-def _read_npz(path: str) -> dict[str, Any]:
+def read_arrays(path: str) -> dict[str, Any]:
+    """Return the arrays of an ``.npz`` file by name.
+
+    Raises
+    ------
+    FormatError
+        If it is none, or holds pickled objects.
+    """
     import numpy as np
 
     with file_errors(path), open(path, "rb") as file:
@@ -318,6 +329,11 @@ def write_outputs(path: str, graph: FrozenGraph, arrays: Mapping[int, Any]) -> N
     FormatError
         If the file cannot be written.
     """
+    write_arrays(path, {key_of(graph, uid): array for uid, array in arrays.items()})
+
+
+def write_arrays(path: str, arrays: Mapping[str, Any]) -> None:
+    """Write arrays by name as an ``.npz`` file; errors as for `write_outputs`."""
     import io
     import zipfile
 
@@ -325,8 +341,8 @@ def write_outputs(path: str, graph: FrozenGraph, arrays: Mapping[int, Any]) -> N
 
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w") as archive:  # np.savez takes no array called "file"
-        for uid, array in arrays.items():
+        for name, array in arrays.items():
             one = io.BytesIO()
             np.lib.format.write_array(one, np.ascontiguousarray(array), allow_pickle=False)
-            archive.writestr(f"{key_of(graph, uid)}.npy", one.getvalue())
+            archive.writestr(f"{name}.npy", one.getvalue())
     write(path, whole.getvalue())

@@ -15,7 +15,7 @@ from ...graph_api.errors import BindError, NotSupportedError, Problem
 from ..plan import Plan, TensorKey
 from .region import BuiltRegion
 
-__all__ = ["BufferPlan", "Executable", "Executor"]
+__all__ = ["BufferPlan", "Executable", "Executor", "numpy_type", "plan_buffers"]
 
 _ALIGNMENT = 64
 
