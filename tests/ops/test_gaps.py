@@ -6,14 +6,17 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 import pytest
+from fresh_python import printed
 from here_and_now import engine
-from hipdnn_iree import Graph
+from hipdnn_iree import Graph, save_artifact
 from hipdnn_iree.graph_api.dtypes import DataType
+from hipdnn_iree.graph_api.formats.json.json_form import dumps
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.jit.pipeline import signature_of
 from hipdnn_iree.jit.runtime.arrays import unpack
@@ -183,6 +186,33 @@ def test_every_engine_and_way_of_calling(name: str, off: int) -> None:
     dense = np.empty((1, 4, 6, 6), np.float32)
     plan.bind({**inputs, uid: dense}, copy=True)()
     assert np.array_equal(found, dense)
+
+
+def test_files_in_another_process(tmp_path: Path) -> None:
+    """As JSON and as an artifact, on a plan that this process has not made."""
+    graph = built(lambda g, x: [g.relu(x)])
+    (tmp_path / "graph.json").write_text(dumps(graph))
+    save_artifact(tmp_path / "graph.hipdnn", engine("iree").build(graph, CPU))
+    for file in ("graph.json", "graph.hipdnn"):
+        found = printed(_IN_ANOTHER_PROCESS, str(tmp_path / file), home=tmp_path)
+        assert found == "True True\n"
+
+
+_IN_ANOTHER_PROCESS = """
+import sys
+import numpy as np
+from hipdnn_iree import load, load_artifact
+path = sys.argv[1]
+plan = load(path).build("cpu") if path.endswith("json") else load_artifact(path).plan()
+memory = np.full(252, 7, np.float32)
+y = np.lib.stride_tricks.as_strided(memory, (1, 4, 6, 6), (1008, 4, 168, 28))
+x = np.linspace(-1, 1, 144, dtype=np.float32).reshape(1, 4, 6, 6)
+(given,), (made,) = plan.graph.inputs, plan.graph.outputs
+plan.execute({given: x, made: y})
+right = np.array_equal(y, np.maximum(x, 0))
+y[...] = 7
+print(right, bool((memory == 7).all()))
+"""
 
 
 def test_red_zones_show_every_byte() -> None:

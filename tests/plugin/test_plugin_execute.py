@@ -97,6 +97,28 @@ def test_graph_of_the_newest_form(op: str, host: Any, make_job: Any) -> None:
     job.verify()
 
 
+@pytest.mark.parametrize("skew", [0, 16])
+def test_outputs_with_gaps(skew: int, host: Any, make_job: Any) -> None:
+    """Channels of an NHWC image with wider rows; hosts align to 16 bytes, IREE wants 64."""
+    import numpy as np
+    from hipdnn_iree import Graph
+    from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
+    from hipdnn_iree.jit.pipeline import signature_of
+
+    from tools.survey.gaps import outside
+
+    g = Graph(io_data_type="half", compute_data_type="float")
+    y = g.relu(g.tensor(dims=(2, 4, 6, 6), name="x"))
+    for result in (y, g.exp(y)):
+        result.set_output().set_stride((336, 1, 56, 8))
+    job = make_job(encode(g.freeze()), skew=skew)
+    host.run("run", *job.arguments, 0)
+    job.verify()
+    between = outside(signature_of(job.graph).args[0])
+    for file in job.outputs.values():
+        assert (np.fromfile(file, np.uint8)[between] == 0xA5).all()
+
+
 def test_sets_of_misaligned_pointers_share_staging_copies(caplog: Any) -> None:
     """hipDNN's hosts align to 16 bytes; a rotation of pointers must not multiply the memory."""
     import numpy as np
