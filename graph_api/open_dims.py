@@ -15,11 +15,12 @@ from .errors import GraphError
 from .frozen import FrozenGraph
 from .specialise import Shape, specialise
 
-__all__ = ["MOST_WORK", "open_dims", "with_open_dims"]
+__all__ = ["MOST_WORK", "Group", "open_dims", "with_open_dims"]
 
 Dim = tuple[int, int]
 """The uid of an input, and an axis."""
 Group = tuple[Dim, ...]
+"""Dims of one extent that only vary together."""
 
 MOST_WORK = 4_000
 """Nodes that are inferred anew to find the dims of one graph, all specialisations together."""

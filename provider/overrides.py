@@ -24,18 +24,20 @@ from ..graph_api.errors import (
     NotPrecompiledError,
     NotSupportedError,
     Problem,
+    SettingError,
 )
 from ..graph_api.frozen import FrozenGraph
-from ..graph_api.open_dims import open_dims, with_open_dims
+from ..graph_api.open_dims import Group, open_dims, with_open_dims
 from ..graph_api.specialise import ShapeLike, as_shapes, in_words, specialise, unnamed
 from ..jit import support
+from ..jit.target import Target
 from .bucket_plan import BucketPlan, laid_out, problems
 from .dynamic_plan import DynamicPlan
 from .engines.iree.iree_dynamic_plan import DynamicIreePlan
 from .engines.iree.iree_plan import IreePlan
 from .plan import Plan
 
-__all__ = ["RULES", "OverridePlans"]
+__all__ = ["RULES", "OverridePlans", "override_graph"]
 
 log = logging.getLogger("hipdnn_iree.overrides")
 
@@ -71,7 +73,7 @@ class OverridePlans:
         graph, target = plan.graph, plan.target
         groups = open_dims(graph)
         if compiles:
-            sized = _sized(plan, with_open_dims(graph, groups, lambda g: not _declines(plan, g)))
+            sized = _sized(plan, _sizable(graph, groups, target))
         padded = with_open_dims(graph, groups, lambda g: not any(problems(g, target)))
         return cls(plan=plan, sized=sized, padded=padded)
 
@@ -175,6 +177,20 @@ class _AtMost(BucketPlan):
         return self.whole
 
 
+def override_graph(graph: FrozenGraph, target: Target) -> FrozenGraph | None:
+    """Return the graph with dynamic dims whose code serves override shapes.
+
+    None if the graph is not built for them, or no code serves them.
+    """
+    if not graph.is_override_shape_enabled:
+        return None
+    return _sizable(graph, open_dims(graph), target)
+
+
+def _sizable(graph: FrozenGraph, groups: list[Group], target: Target) -> FrozenGraph | None:
+    return with_open_dims(graph, groups, lambda open: not any(support.problems(open, target)))
+
+
 def _serving(plan: DynamicPlan, other: FrozenGraph) -> Plan | None:
     """Return what executes a graph at the shapes of another specialisation of it.
 
@@ -189,16 +205,17 @@ def _serving(plan: DynamicPlan, other: FrozenGraph) -> Plan | None:
     return laid_out(found, other)
 
 
-def _declines(plan: IreePlan, graph: FrozenGraph) -> bool:
-    return any(support.problems(graph, plan.target))
-
-
 def _sized(plan: IreePlan, graph: FrozenGraph | None) -> DynamicIreePlan | None:
     """Return the code for all sizes, or None where there is none."""
     if graph is None:
         return None
     try:
-        found = plan._by_itself(graph)
+        try:
+            found = plan._by_itself(graph)
+        except SettingError:  # a strategy that was chosen is for the graph's own shapes
+            engine = type(plan.maker)
+            settings = replace(plan.maker.settings, compiler_strategies=())
+            found = replace(plan, maker=engine(settings), knobs={})._by_itself(graph)
     except (CompileError, NotPrecompiledError) as error:
         log.warning("graph %r has no code for all sizes: %s", graph.name, error)
         return None

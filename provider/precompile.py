@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..graph_api.buckets import BucketsLike, as_buckets, combinations
 from ..graph_api.dynamic import at_sizes
-from ..graph_api.errors import CompileError, HipdnnIreeError
+from ..graph_api.errors import CompileError, HipdnnIreeError, SettingError
+from ..graph_api.frozen import FrozenGraph
 from ..graph_api.graph import Graph
 from ..jit.mlir_source import MlirSource
 from ..jit.options import BuildOptions, WorkerOptions
@@ -80,7 +81,8 @@ def precompile(
 
     What is in the cache is not compiled again, and of equal pairs only one is; another process
     that compiles the same at the same time is waited for.  Hardware is not needed.  Builds with
-    ``require_precompiled`` then find the code, under the same settings, knobs and versions.
+    ``require_precompiled`` then find the code, under the same settings, knobs and versions.  Of a
+    graph with override shapes the code for all sizes is compiled too (``provider.overrides``).
 
     Parameters
     ----------
@@ -278,12 +280,29 @@ class _Batch:
         try:
             made = compile_one(item.graph, item.target, self._settings, self._knobs)
             item = replace(item, compiled=made, cache=made.cache)
+            self._for_overrides(item.graph, item.target)
         except HipdnnIreeError as error:
             item = replace(item, error=error)
         except Exception as error:  # a bug in one lowering must not stop a long list
             text = f"internal error: {type(error).__name__}: {error}"
             item = replace(item, error=CompileError(text, stage="lower"))
         return replace(item, seconds=time.perf_counter() - begin)
+
+    def _for_overrides(self, graph: Source | None, target: Target) -> None:
+        """Compile what hipDNN's plugin serves override shapes with; without it they are padded."""
+        if not isinstance(graph, FrozenGraph) or not graph.is_override_shape_enabled:
+            return
+        from .overrides import override_graph
+
+        sizable = override_graph(graph, target)
+        if sizable is None:
+            return
+        plain = replace(self._settings, compiler_strategies=())
+        with suppress(CompileError):
+            try:
+                compile_one(sizable, target, self._settings, self._knobs)
+            except SettingError:  # a strategy that was chosen is for the graph's own shapes
+                compile_one(sizable, target, plain)
 
     def _done(
         self, i: int, *, compiled: Compiled | None, error: HipdnnIreeError | None, cache: str

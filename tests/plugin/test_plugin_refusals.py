@@ -25,7 +25,8 @@ from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.engines.host_memory import arguments_of
 from hipdnn_iree.provider.engines.iree.iree_plan import IreePlan
-from hipdnn_iree.provider.plugin_abi import ConstData, DeviceBuffer, Status
+from hipdnn_iree.provider.plugin_abi import DeviceBuffer, Status
+from plugin_host import Const, new
 
 GRAPHS = Path(__file__).parents[1] / "data" / "opgraphs"
 SIMPLE = (GRAPHS / "pw_relu_all.bin").read_bytes()
@@ -41,27 +42,9 @@ def status(call: Callable[..., None], *arguments: Any) -> Status:
     return Status.SUCCESS
 
 
-class Const:
-    """Bytes as a host hands them over."""
-
-    def __init__(self, data: bytes, size: int | None = None) -> None:
-        self.memory = ctypes.create_string_buffer(data, len(data))
-        at = ctypes.addressof(self.memory)
-        self.data = ConstData(at, len(data) if size is None else size)
-        self.address = ctypes.addressof(self.data)
-
-
 @pytest.fixture
 def plugin() -> Plugin:
     return Plugin()
-
-
-def new(call: Callable[..., None], *arguments: Any) -> int:
-    """Return the handle or context that a call makes."""
-    out = ctypes.c_void_p()
-    call(*arguments, ctypes.addressof(out))
-    assert out.value
-    return out.value
 
 
 class Raced(dict[int, Any]):

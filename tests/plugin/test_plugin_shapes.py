@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,12 @@ import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
 from hipdnn_iree.graph_api.frozen import FrozenGraph
-from plugin_host import Host, Job, write_job
+from hipdnn_iree.hipdnn_plugin.plugin import Plugin
+from hipdnn_iree.jit.settings import scope
+from hipdnn_iree.provider.plugin_abi import DeviceBuffer
+from hipdnn_iree.provider.precompile import precompile
+from hipdnn_iree.provider.verify import compare, expect, poisoned_outputs, random_inputs
+from plugin_host import Const, Host, Job, new, write_job
 
 Shapes = Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]
 
@@ -159,6 +166,83 @@ def test_new_shapes_compile_nothing(host: Host, tmp_path: Path) -> None:
     assert len(facts["call_ms"].split()) == 40
     codes = {path.stat().st_mtime_ns for path in tmp_path.glob("cache/v2/??/*")}
     assert len(codes) == 2, "of the graph's own shapes, and of all sizes"
+
+
+@pytest.mark.parametrize("strategies", [(), ("conv_fprop=row_im2col",)])
+def test_precompiled_graphs_serve_other_shapes(
+    strategies: tuple[str, ...], host: Host, tmp_path: Path
+) -> None:
+    """`precompile` makes the code for all sizes as well, where a chosen strategy has none too."""
+    base = frozen(convolution, MAKERS[convolution])
+    cases = Cases(tmp_path / "cases", base)
+    for batch in (1, 3, 5):
+        other = frozen(convolution, {"batch": batch})
+        cases.add(other, shapes_of(other))
+    with scope(cache_dir=tmp_path / "cache", compiler_strategies=strategies):
+        (made,) = precompile([base])
+    assert made.error is None
+    environment = {
+        "HIPDNN_IREE_CACHE_DIR": str(tmp_path / "cache"),
+        "HIPDNN_IREE_REQUIRE_PRECOMPILED": "on",
+        "HIPDNN_IREE_STRATEGIES": ",".join(strategies),
+    }
+    cases.run(host, env=environment)
+    assert len(list(tmp_path.glob("cache/v2/??/*"))) == 2
+
+
+def test_threads_share_a_plan_at_many_shapes(tmp_path: Path) -> None:
+    """Each of four threads executes its own shapes with one context, the first time as well."""
+    plugin, base = Plugin(), frozen(matmul, MAKERS[matmul])
+    plan = write_job(tmp_path / "plan", encode(base))
+    graph, config = (Const(path.read_bytes()) for path in plan.arguments[:2])
+    handle = new(plugin.create)
+    context = new(plugin.create_execution_context, handle, config.address, graph.address)
+    ready, wrong = threading.Barrier(4), []
+
+    def work(rows: int) -> None:
+        other = frozen(matmul, {**MAKERS[matmul], "rows": rows})
+        inputs, outputs = random_inputs(other, rows), poisoned_outputs(other)
+        shapes, buffers = shapes_of(other), {**inputs, **outputs}
+        ready.wait()
+        for turn in range(50):
+            outputs[3][...] = -1
+            execute_overridden(plugin, handle, context, buffers, shapes)
+            if not turn % 10 and not compare(other, outputs, expect(other, inputs)).ok:
+                wrong.append(rows)
+
+    threads = [threading.Thread(target=work, args=(1 + 3 * k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def execute_overridden(
+    plugin: Plugin, handle: int, context: int, buffers: Mapping[int, Any], shapes: Shapes
+) -> None:
+    """Call the plugin as C does."""
+    pairs = (DeviceBuffer * len(buffers))()
+    for pair, (uid, array) in zip(pairs, buffers.items(), strict=True):
+        pair.uid, pair.ptr = uid, array.ctypes.data
+    count = len(shapes)
+    rows = [
+        [(ctypes.c_int64 * len(r))(*r) for r in rows] for rows in zip(*shapes.values(), strict=True)
+    ]
+    arrays = [
+        (ctypes.c_int64 * count)(*shapes),
+        (ctypes.c_uint32 * count)(*map(len, rows[0])),
+        *((ctypes.c_void_p * count)(*map(ctypes.addressof, some)) for some in rows),
+    ]
+    plugin.execute_op_graph_with_overrides(
+        handle,
+        context,
+        None,
+        ctypes.addressof(pairs),
+        len(pairs),
+        count,
+        *map(ctypes.addressof, arrays),
+    )
 
 
 def test_what_is_not_named_may_not_grow(host: Host, tmp_path: Path) -> None:

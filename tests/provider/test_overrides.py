@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
+from gapped import RedZones, gapped_strides
 from hipdnn_iree import Graph
+from hipdnn_iree.graph_api.dynamic import at_sizes
 from hipdnn_iree.graph_api.errors import BindError, GraphError, NotSupportedError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.open_dims import MOST_WORK, open_dims, with_open_dims
 from hipdnn_iree.jit import pipeline
-from hipdnn_iree.jit.pipeline import signature_of
-from hipdnn_iree.jit.runtime.arrays import view
 from hipdnn_iree.jit.runtime.caller_memory import Pointer
+from hipdnn_iree.jit.settings import settings
+from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
+from hipdnn_iree.provider.engines.host_memory import arguments_of
+from hipdnn_iree.provider.engines.iree.iree_engine import IreeEngine
 from hipdnn_iree.provider.engines.iree.iree_plan import IreePlan
 from hipdnn_iree.provider.overrides import OverridePlans
 from hipdnn_iree.provider.plan import Plan
 
-ZONE = 256
+from tools.fuzz.random_graphs import random_graph
 
 
 def frozen(g: Graph) -> FrozenGraph:
@@ -36,29 +41,20 @@ def served(g: Graph, target: str = "cpu") -> OverridePlans:
     return OverridePlans.of(plan)
 
 
-def check(plan: Plan) -> None:
-    """Execute on addresses between red zones; compare with the reference, and the zones.
+def check(plan: Plan, seed: int = 3) -> None:
+    """Execute on addresses of memory with noise around and between the elements.
 
-    They are NaN around inputs, and something else around outputs, where a NaN may be written.
+    Results are compared with the reference, and the noise with what it was.
     """
     graph = plan.graph
-    inputs = verify.random_inputs(graph, 3)
-    args = dict(zip((*graph.outputs, *graph.inputs), signature_of(graph).args, strict=True))
-    fill = {uid: 0x5A if arg.output else 0xFF for uid, arg in args.items()}
-    memory = {u: np.full(2 * ZONE + a.nbytes + 64, fill[u], np.uint8) for u, a in args.items()}
-    inner, bounds = {}, {}
-    for uid, arg in args.items():
-        begin = ZONE + -(memory[uid].ctypes.data + ZONE) % 64
-        bounds[uid] = begin, begin + arg.nbytes
-        inner[uid] = view(memory[uid][begin : begin + arg.nbytes], arg)
-        if not arg.output:
-            inner[uid][...] = inputs[uid]
-    plan.execute({u: memory[u].ctypes.data + bounds[u][0] for u in args})
-    for uid, (begin, end) in bounds.items():
-        around = np.concatenate((memory[uid][:begin], memory[uid][end:]))
-        assert (around == fill[uid]).all()
-    outputs = {uid: inner[uid] for uid in graph.outputs}
-    report = verify.compare(graph, outputs, verify.expect(graph, inputs))
+    inputs = verify.random_inputs(graph, seed)
+    expected = verify.expect(graph, inputs)
+    zones = {uid: RedZones(arg, seed) for uid, arg in arguments_of(graph).items()}
+    for uid, given in inputs.items():
+        zones[uid].array[...] = given
+    plan.execute({uid: zone.array.ctypes.data for uid, zone in zones.items()})
+    assert not {uid: found for uid, zone in zones.items() if (found := [*zone.touched()])}
+    report = verify.compare(graph, {uid: zones[uid].array for uid in graph.outputs}, expected)
     assert report.ok, report
 
 
@@ -81,6 +77,13 @@ def image(batch: int = 5, height: int = 6) -> Graph:
     g = Graph("image", io_data_type="float")
     x, w = g.tensor(dims=(batch, 3, height, 7), uid=1), g.tensor(dims=(4, 3, 3, 3), uid=2)
     g.conv_fprop(x, w, padding=1).set_output().set_uid(3)
+    return g
+
+
+def pooled(batch: int = 4, channels: int = 5) -> Graph:
+    g = Graph("pooled", io_data_type="float")
+    x = g.tensor(dims=(batch, channels, 6, 7), uid=1)
+    g.output(g.resample_fwd(x, resample_mode="maxpool", window=(3, 2))[0]).set_uid(2)
     return g
 
 
@@ -116,6 +119,7 @@ def nothing_compiles(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         (product, [(n, 1 + n % 8, 1 + n % 5) for n in range(1, 13)]),
         (joined, [(n,) for n in range(1, 8)]),
         (image, [(n,) for n in range(1, 6)]),
+        (pooled, [(1 + n % 4, 1 + n % 5) for n in range(6)]),
         (attention, [(1 + n % 3, 1 + n % 7, 1 + n) for n in range(9)]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -151,6 +155,41 @@ def test_other_layouts_are_copied_on_the_cpu(nothing_compiles: Callable[[], None
         plan = plans.at(shapes)
         assert {uid: shapes_of(plan.graph)[uid] for uid in shapes} == shapes
         check(plan)
+
+
+def test_part_of_the_buffers_of_a_larger_call(nothing_compiles: Callable[[], None]) -> None:
+    """Smaller dims with the strides of the graph's own: nothing else of the buffers is written."""
+    for make, sizes in ((product, (5, 8, 3)), (pooled, (2, 3))):
+        plans = served(make())
+        own = shapes_of(plans.plan.graph)
+        shapes = {u: (dims, own[u][1]) for u, (dims, _) in shapes_of(frozen(make(*sizes))).items()}
+        plan = plans.at(shapes)
+        assert shapes_of(plan.graph) == shapes
+        check(plan)
+    nothing_compiles()
+    check(plans.at(shapes))
+
+
+@pytest.mark.parametrize("seed", [3, 5, 12, 25, 33, 36])
+def test_random_graphs_at_random_sizes_and_layouts(seed: int) -> None:
+    """`scripts/soak` does not know of override shapes; these are the graphs that it makes."""
+    rng = Random(seed)
+    g = random_graph(seed, nodes=rng.choice((1, 1, 2, 3)))
+    plan = IreeEngine(settings()).build(frozen(g), Target.parse("cpu"))
+    assert isinstance(plan, IreePlan)
+    plans = OverridePlans.of(plan)
+    assert plans._served
+    for each in plans._served:
+        for turn in range(3):
+            sizes = {d.name: rng.randint(1, d.example) if turn else 1 for d in each.graph.symbols}
+            shapes = shapes_of(at_sizes(each.graph, sizes))
+            if turn == 2:
+                uid = rng.choice(sorted(shapes))
+                strides = gapped_strides(
+                    shapes[uid][0], plan.graph.tensors[uid].data_type.bits, rng
+                )
+                shapes[uid] = shapes[uid][0], strides or shapes[uid][1]
+            check(plans.at(shapes), seed)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from hipdnn_iree.hipdnn_plugin import messages
 from hipdnn_iree.hipdnn_plugin.serving import ENGINE_ID
 from hipdnn_iree.jit.pipeline import signature_of
 from hipdnn_iree.jit.runtime.arrays import aligned_bytes, view
+from hipdnn_iree.provider.plugin_abi import ConstData
 from hipdnn_iree.provider.reference import expect
 from hipdnn_iree.provider.reference.inputs import random_inputs
 from hipdnn_iree.provider.verify import compare
@@ -149,3 +151,21 @@ def memory(array: np.ndarray[Any, Any], spec: Any) -> np.ndarray[Any, Any]:
     found[:] = 0
     np.copyto(view(found, spec), array)
     return found
+
+
+class Const:
+    """Bytes as a host hands them over."""
+
+    def __init__(self, data: bytes, size: int | None = None) -> None:
+        self.memory = ctypes.create_string_buffer(data, len(data))
+        at = ctypes.addressof(self.memory)
+        self.data = ConstData(at, len(data) if size is None else size)
+        self.address = ctypes.addressof(self.data)
+
+
+def new(call: Callable[..., None], *arguments: Any) -> int:
+    """Return the handle or context that a call makes."""
+    out = ctypes.c_void_p()
+    call(*arguments, ctypes.addressof(out))
+    assert out.value
+    return out.value
