@@ -85,16 +85,13 @@ def reasons(graph: bytes, target: Target, settings: Settings) -> tuple[Problem, 
     found = find(frozen, target, BuildOptions.of(settings))
     if found.entry is not None:
         return ()
+    forbidden = settings.cache_require_precompiled
+    why_not = "HIPDNN_IREE_REQUIRE_PRECOMPILED is on" if forbidden else "the compiler is missing"
     missing = Problem(
         rule="PRECOMPILED-01",
         got=f"no code {found.job.key.digest[:16]} for {target} in {settings.cache_dir}",
-        wanted="code for the graph, as "
-        + (
-            "HIPDNN_IREE_REQUIRE_PRECOMPILED is on"
-            if settings.cache_require_precompiled
-            else "the compiler is missing"
-        ),
-        hint=f"hipdnn-iree compile GRAPH --target {target}",
+        wanted=f"code for the graph, as {why_not}",
+        hint=f"hipdnn-iree compile GRAPH --target {target}" + ("" if forbidden else ", elsewhere"),
     )
     return (missing,)
 

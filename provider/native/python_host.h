@@ -41,6 +41,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#define OLDEST 11 /* minor version of Python 3 */
 #define EXIT_WAIT_MS 2000 /* what running calls are given when the process ends */
 #define API __attribute__((visibility("default")))
 
@@ -407,11 +408,15 @@ static int find_python(void) {
       return broken(PYTHON_VARIABLE, "there is no executable at %s", given);
     *home.version = 0;
   }
+  if (!*home.python && home.read) return broken(DAMAGED_RECORD, "%s.python", home.library);
   if (!*home.python && home.record)
-    return broken(home.read ? DAMAGED_RECORD : UNSAFE_RECORD, "%s.python", home.library);
+    return broken(UNSAFE_RECORD, "%s.python is no file that user %d may read, or others may write it", home.library,
+                  (int)geteuid());
   if (!*home.python) return broken(NO_RECORD, "%s is in no site-packages and has no record beside it", home.library);
-  int status = installation(base);
+  int status = installation(base), minor = 0;
   if (status) return status;
+  if (sscanf(home.version, "3.%d", &minor) != 1 || minor < OLDEST)
+    return broken(NOT_PYTHON, "%s is Python %s; hipdnn-iree needs 3.%d or newer", home.python, home.version, OLDEST);
   given = getenv("HIPDNN_IREE_LIBPYTHON");
   if (given && *given) {
     if (!open_libpython(given, why)) return broken(LIBPYTHON_VARIABLE, "%s", why);
@@ -658,14 +663,15 @@ static int not_started(enum cause cause) {
   if (!strncmp(text, causes[0].id, strlen("DEPLOY-"))) return fail(status, "%s", text);
   snprintf(version, sizeof version, "%.31s", py.GetVersion());
   version[strcspn(version, " ")] = 0;
-  return broken(cause, "Python %s of %s: %s", version, host->owner ? home.python : "this process", text);
+  return broken(cause, "Python %s of %s, with %s on its path: %s", version,
+                host->owner ? home.python : "this process", *home.path ? home.path : "nothing", text);
 }
 
 /* Import ENTRY and let it fill the table; the caller holds the GIL. */
 static int fill(void) {
   int minor = 0;
-  if (sscanf(py.GetVersion(), "3.%d", &minor) != 1 || minor < 11)
-    return broken(PROCESS_PYTHON, "hipdnn-iree needs Python 3.11 or newer; this one is %s", py.GetVersion());
+  if (sscanf(py.GetVersion(), "3.%d", &minor) != 1 || minor < OLDEST)
+    return broken(PROCESS_PYTHON, "hipdnn-iree needs Python 3.%d or newer; this one is %s", OLDEST, py.GetVersion());
   int status = register_guard(); /* first, as an import may be long and Python end meanwhile */
   if (status) return status;
   object* module = py.ImportModule(ENTRY);

@@ -187,7 +187,9 @@ def environment(tmp_path: Path) -> Environment:
     return Environment(tmp_path / "env")
 
 
-def test_wheel_installs_runs_and_goes_without_trace(built: Built, environment: Environment) -> None:
+def test_wheel_installs_runs_and_goes_without_trace(
+    built: Built, environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     environment.pip("install", "--no-index", "--no-deps", str(built.wheel))
     home = Path(environment.run("python", "-c", PROBE).strip())
     assert home == environment.site / "hipdnn_iree" / "jit" / "__init__.py"
@@ -196,6 +198,14 @@ def test_wheel_installs_runs_and_goes_without_trace(built: Built, environment: E
     library = environment.site / LIBRARY
     assert environment.run("hipdnn-iree", "plugin", "path").strip() == str(library)
     assert environment.run("python", "-c", START, str(library)) == f"{VERSION} 0\n"
+    # The doctor starts it in a program without Python, and needs no C compiler for that.
+    (environment.outside / "libhipdnn_backend.so").touch()
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(environment.outside))
+    monkeypatch.setenv("PATH", str(environment.bin))
+    monkeypatch.delenv("CC", raising=False)
+    found = environment.run("hipdnn-iree", "plugin", "doctor", str(library.parent))
+    assert f"{library} starts in a program without Python, and serves a graph" in found
+    monkeypatch.undo()
     environment.pip("uninstall", "--yes", "hipdnn-iree")
     assert environment.leftovers() == []
     assert not (environment.site / "hipdnn_iree").exists()

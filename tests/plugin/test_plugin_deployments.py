@@ -13,11 +13,22 @@ import pytest
 from broken_deployments import BROKEN, LOADER, PLUGIN, SITE, Deployment
 from hipdnn_iree.hipdnn_plugin import serving
 from hipdnn_iree.hipdnn_plugin.library import HOST
-from hipdnn_iree.jit.settings import settings
-from hipdnn_iree.provider.native.deployment import causes
+from hipdnn_iree.jit.settings import scope, settings
+from hipdnn_iree.provider.native.deployment import causes, limits
 
 GRAPH = Path(__file__).parents[1] / "data" / "opgraphs" / "pw_relu_all.bin"
 NO_RIGHTS = "-dac_override,-dac_read_search"
+SERVED = ("UNSAFE_LIBRARY", "TWO_COPIES", "STALE", "CACHE")
+LISTED = (
+    *SERVED,
+    "NO_COMPILER",
+    "NOT_PRECOMPILED",
+    "NO_HIP",
+    "NO_DEVICE",
+    "OTHER_DEVICE",
+    "SETTING",
+)
+"""Causes with which graphs are served, and with which the engine is listed."""
 AS_USER = ("setpriv", f"--bounding-set={NO_RIGHTS}", f"--inh-caps={NO_RIGHTS}")
 
 
@@ -75,6 +86,8 @@ def test_doctor_and_host_name_the_cause(
     told = log_of_a_host(deployment)
     if teller == PLUGIN:
         assert f"{cause.id}: {cause.text}: " in told
+        assert ("engine " in told) == (name in LISTED)
+        assert ("serves yes" in told) == (name in SERVED)
     assert ("another machine" in found[cause.id]) == (breaks.__name__ == "_other_architecture")
     if teller == LOADER:
         assert told.removeprefix("loader ").rstrip("\0") in found[cause.id]
@@ -167,3 +180,17 @@ def test_second_copy_in_a_host_is_told(tmp_path: Path) -> None:
     found, log = python_host(sys.executable, deployment.copy, other)
     assert found == [(0, 1, 0, "")] * 2
     assert [str(other) in line and "DEPLOY-05" in line for line in log] == [True]
+
+
+def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Full:
+        f_bavail = 0
+
+    with scope(cache_dir=tmp_path / "none" / "yet"):
+        assert not list(limits(settings()))
+        monkeypatch.setattr(os, "statvfs", lambda _: Full)
+        (found,) = limits(settings())
+        assert found.cause == causes()["CACHE"].id
+        assert f"no space is left on the device of {tmp_path}" in str(found)
+    with scope(cache_dir=tmp_path, cache_mode="off"):
+        assert not list(limits(settings()))

@@ -133,7 +133,7 @@ def test_a_record_that_somebody_else_may_have_written_is_not_read(
         os.chown(record, 12345, 12345)
     facts = host.run("start", library=copy)
     assert facts["status"] == "3"
-    assert facts["error"].startswith("DEPLOY-09: the record of the library's Python is not read")
+    assert facts["error"].startswith("DEPLOY-09: the record of the library's Python is not trusted")
     assert "planted" not in facts["error"]
 
 

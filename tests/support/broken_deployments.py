@@ -212,6 +212,11 @@ def _record_writable_by_all(d: Deployment) -> None:
     Path(f"{d.copy}.python").chmod(0o666)
 
 
+def _unreadable_record(d: Deployment) -> None:
+    Path(f"{d.copy}.python").chmod(0)
+    d.as_user = True
+
+
 def _record_of_a_stranger(d: Deployment) -> None:
     os.chown(f"{d.copy}.python", STRANGER, STRANGER)
 
@@ -239,6 +244,21 @@ def _no_standard_library(d: Deployment) -> None:
     d.write_record(python=python)
 
 
+def _old_python(d: Deployment) -> None:
+    d.write_record(python=_stand_in(d, "3.10"), version="3.10")
+
+
+def _stand_in(d: Deployment, version: str) -> Path:
+    """Make an interpreter without a libpython, as one that is linked statically."""
+    python = d.place / "bin" / f"python{version}"
+    encodings = d.place / "lib" / f"python{version}" / "encodings" / "__init__.py"
+    for file in (python, encodings):
+        file.parent.mkdir(parents=True)
+        file.touch()
+    python.chmod(0o755)
+    return python
+
+
 def _libpython_is_another_library(d: Deployment) -> None:
     d.hip()
     del d.env["HIPDNN_IREE_PLUGIN_DEVICE"]
@@ -255,14 +275,7 @@ def _libpython_of_another_version(d: Deployment) -> None:
 
 
 def _no_libpython(d: Deployment) -> None:
-    """As with an interpreter that is linked statically."""
-    python = d.place / "bin" / "python3.99"
-    encodings = d.place / "lib" / "python3.99" / "encodings" / "__init__.py"
-    for file in (python, encodings):
-        file.parent.mkdir(parents=True)
-        file.touch()
-    python.chmod(0o755)
-    d.write_record(python=python, version="3.99")
+    d.write_record(python=_stand_in(d, "3.99"), version="3.99")
 
 
 def _environment_without_packages(d: Deployment) -> None:
@@ -371,12 +384,14 @@ BROKEN: Mapping[Callable[[Deployment], None], tuple[str, str]] = {
     _no_compiler_of_c: ("NOT_BUILT", NOBODY),
     _no_record: ("NO_RECORD", PLUGIN),
     _record_writable_by_all: ("UNSAFE_RECORD", PLUGIN),
+    _unreadable_record: ("UNSAFE_RECORD", PLUGIN),
     _record_of_a_stranger: ("UNSAFE_RECORD", PLUGIN),
     _damaged_record: ("DAMAGED_RECORD", PLUGIN),
     _removed_environment: ("NO_PYTHON", PLUGIN),
     _variable_of_no_python: ("PYTHON_VARIABLE", PLUGIN),
     _variable_of_another_program: ("NOT_PYTHON", PLUGIN),
     _no_standard_library: ("NOT_PYTHON", PLUGIN),
+    _old_python: ("NOT_PYTHON", PLUGIN),
     _libpython_is_another_library: ("LIBPYTHON_VARIABLE", PLUGIN),
     _libpython_of_another_version: ("LIBPYTHON_VARIABLE", PLUGIN),
     _no_libpython: ("NO_LIBPYTHON", PLUGIN),
