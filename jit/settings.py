@@ -36,7 +36,9 @@ __all__ = [
 def _cache_home(_: Mapping[str, Any]) -> Path:
     # A relative XDG_CACHE_HOME is to be ignored, says the specification.
     # Where there is no home either, a relative folder would be another one in each program.
-    for base in (os.environ.get("XDG_CACHE_HOME", ""), home_path("~/.cache")):
+    # An empty HOME is none: it would be the root of the file system.
+    home = "" if os.environ.get("HOME") == "" else home_path("~/.cache")
+    for base in (os.environ.get("XDG_CACHE_HOME", ""), home):
         if os.path.isabs(base):
             return Path(base, "hipdnn-iree")
     from tempfile import gettempdir

@@ -18,10 +18,11 @@ from ...graph_api.errors import BindError, FormatError, Problem
 from ...graph_api.files import write_file
 
 if TYPE_CHECKING:
+    from zipfile import ZipFile
+
     from ...graph_api.frozen import FrozenGraph
     from ...graph_api.tensor import TensorSpec
     from ...jit.mlir_source import MlirSource
-    from ...jit.signature import ArgSpec
     from ..artifacts.artifact import Artifact
     from ..graph import Graph
 
@@ -209,25 +210,20 @@ def read_inputs(path: str, graph: FrozenGraph) -> dict[int, Any]:
     from ...jit.runtime.arrays import pack, stored
     from ...jit.runtime.elements import is_packed
 
-    arrays = read_arrays(path)
-    found: dict[int, Any] = {}
+    arrays: dict[int, Any] = {}
     problems: list[Problem] = []
-    specs = signature_of(graph).args[len(graph.outputs) :]
-    for uid, arg in zip(graph.inputs, specs, strict=True):
-        spec = graph.tensors[uid]
-        keys = [key for key in (key_of(graph, uid), str(uid)) if key in arrays]
-        if not keys:
-            problems.append(
-                Problem(rule="INPUT-01", port=spec.label, got="no array", wanted=_wanted(spec))
-            )
-            continue
-        array, misfits = _fitting(arrays[keys[0]], spec, arg)
-        problems += misfits
-        if not misfits:
-            # Elements below 8 bits stay one a byte, as the reference wants them; plans take both.
-            packed = is_packed(arg.data_type)
-            values = np.broadcast_to(stored(array, arg), spec.dims) if packed else pack(arg, array)
-            found[uid] = values
+    with _archive(path) as archive:
+        members = {name.removesuffix(".npy"): name for name in archive.namelist()}
+        for uid in graph.inputs:
+            spec = graph.tensors[uid]
+            keys = [key for key in (key_of(graph, uid), str(uid)) if key in members]
+            if not keys:
+                problems.append(
+                    Problem(rule="INPUT-01", port=spec.label, got="no array", wanted=_wanted(spec))
+                )
+                continue
+            arrays[uid], misfits = _fitting(archive, members[keys[0]], spec)
+            problems += misfits
     known = {k for uid in graph.tensors for k in (key_of(graph, uid), str(uid))}
     problems += [
         Problem(
@@ -236,11 +232,17 @@ def read_inputs(path: str, graph: FrozenGraph) -> dict[int, Any]:
             got="an array that no tensor is called",
             wanted="one of " + ", ".join(key_of(graph, uid) for uid in graph.inputs),
         )
-        for key in arrays
+        for key in members
         if key not in known
     ]
     if problems:
         raise BindError(f"{path} does not hold the inputs of the graph", problems)
+    found = {}
+    for uid, arg in zip(graph.inputs, signature_of(graph).args[len(graph.outputs) :], strict=True):
+        # Elements below 8 bits stay one a byte, as the reference wants them; plans take both.
+        array, dims = arrays[uid], graph.tensors[uid].dims
+        packed = is_packed(arg.data_type)
+        found[uid] = np.broadcast_to(stored(array, arg), dims) if packed else pack(arg, array)
     return found
 
 
@@ -248,26 +250,17 @@ def _wanted(spec: TensorSpec) -> str:
     return f"{spec.data_type.json} {list(spec.dims)} under its name or {str(spec.uid)!r}"
 
 
-def read_arrays(path: str) -> dict[str, Any]:
-    """Return the arrays of an ``.npz`` file by name.
-
-    Raises
-    ------
-    FormatError
-        If it is none, or holds pickled objects.
-    """
-    import numpy as np
+@contextmanager
+def _archive(path: str) -> Iterator[ZipFile]:
+    """Open an ``.npz`` file; what is wrong with it is said of the whole file."""
+    from zipfile import ZipFile
 
     with file_errors(path), open(path, "rb") as file:
         try:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
+            if file.read(6) == b"\x93NUMPY":
                 raise ValueError("a single array")
-            arrays = {key: archive[key] for key in archive.files}
-            for key, array in arrays.items():
-                if not isinstance(array, np.ndarray):
-                    raise ValueError(f"{key}: {type(array).__name__}, not an array")
-            return arrays
+            with ZipFile(file) as archive:
+                yield archive
         except (OSError, MemoryError):
             raise
         except Exception as error:  # zip, zlib and header parsing have no common base
@@ -281,34 +274,59 @@ def read_arrays(path: str) -> dict[str, Any]:
             raise FormatError(f"{path} is no .npz file", [problem]) from None
 
 
-def _fitting(array: Any, spec: TensorSpec, arg: ArgSpec) -> tuple[Any, list[Problem]]:
-    """Return the array seen in its tensor's type, and what is wrong with it."""
+def _header(file: Any) -> tuple[tuple[int, ...], Any]:
+    """Return the shape and the type of an array of an archive; its data is not read."""
+    from numpy.lib import format as npy
+
+    read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    version = npy.read_magic(file)
+    if version not in read:
+        raise ValueError(f"an array in the format {version}")
+    shape, _, dtype = read[version](file)
+    if dtype.hasobject:
+        raise ValueError("an array of pickled objects")
+    return shape, dtype
+
+
+def _fitting(archive: ZipFile, member: str, spec: TensorSpec) -> tuple[Any, list[Problem]]:
+    """Return an array seen in its tensor's type, or what is wrong with it.
+
+    A few bytes of an archive can be terabytes of an array: only what fits is unpacked.
+    """
+    import numpy as np
+
     from ..reference import numpy_dtype
 
+    with archive.open(member) as file:
+        shape, dtype = _header(file)
     wanted = numpy_dtype(spec.data_type)
-    if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize:
-        array = array.view(wanted)
-    problems = []
+    bits = dtype.kind == "V" and dtype.itemsize == wanted.itemsize
     stored = tuple(1 if s == 0 else d for d, s in zip(spec.dims, spec.strides, strict=True))
-    if array.shape not in (spec.dims, stored):
-        got = f"dims {list(array.shape)}"
+    problems = []
+    if shape not in (spec.dims, stored):
+        got = f"dims {list(shape)}"
         problems.append(
             Problem(rule="INPUT-03", port=spec.label, got=got, wanted=f"dims {list(spec.dims)}")
         )
-    elif array.shape != stored and not _constant(array, stored):
-        got = "values that differ along a dim with stride 0"
-        problems.append(
-            Problem(rule="INPUT-03", port=spec.label, got=got, wanted=f"dims {list(stored)}")
-        )
-    if array.dtype != wanted:
+    if not bits and dtype != wanted:
         problems.append(
             Problem(
                 rule="INPUT-04",
                 port=spec.label,
-                got=str(array.dtype),
+                got=str(dtype),
                 wanted=str(wanted),
                 hint=f"convert with .astype({str(wanted)!r})",
             )
+        )
+    if problems:
+        return None, problems
+    with archive.open(member) as file:
+        array = np.lib.format.read_array(file, allow_pickle=False)
+    array = array.view(wanted) if bits else array
+    if shape != stored and not _constant(array, stored):
+        got = "values that differ along a dim with stride 0"
+        problems.append(
+            Problem(rule="INPUT-03", port=spec.label, got=got, wanted=f"dims {list(stored)}")
         )
     return array, problems
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -261,6 +262,48 @@ def test_members_that_are_no_arrays_and_pickles_are_not_read(
     single = tmp_path / "x.npy"
     np.save(single, np.zeros(3))
     assert "[FILE-02] got a single array" in cli("run", graphs / "add.json", "--inputs", single).err
+
+
+def _archived(path: Path, **members: bytes) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return path
+
+
+def _array_file(shape: tuple[int, ...], data: bytes = b"", version: int = 1) -> bytes:
+    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    length = len(head).to_bytes(2 if version == 1 else 4, "little")
+    return b"\x93NUMPY" + bytes((version, 0)) + length + head + data
+
+
+@pytest.mark.parametrize(
+    ("member", "rules"),
+    [
+        pytest.param(_array_file((2**40, 2**40)), {"INPUT-03"}, id="dims without number"),
+        pytest.param(_array_file((1 << 25,), bytes(4 << 25)), {"INPUT-03"}, id="a bomb"),
+        pytest.param(_array_file((1, 3, 1, 1)), {"FILE-02"}, id="no data"),
+        pytest.param(
+            _array_file((1, 3, 1, 1), bytes(12), version=3), {"FILE-02"}, id="another format"
+        ),
+        pytest.param(b"no array", {"FILE-02"}, id="no array"),
+    ],
+)
+@pytest.mark.parametrize("name", ["b.npy", "b"])
+def test_only_arrays_that_fit_are_unpacked(
+    cli: Cli, graphs: Path, tmp_path: Path, name: str, member: bytes, rules: set[str]
+) -> None:
+    a = _array_file((2, 3, 4, 5), bytes(480))
+    given = _archived(tmp_path / "x.npz", **{"left side.npy": a, name: member})
+    del a
+    tracemalloc.start()
+    try:
+        found = cli("run", graphs / "add.json", "--inputs", given, "--json")
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()
+    assert found.code == 2
+    assert {p["rule"] for p in found.json()["error"]["problems"]} == rules
 
 
 def test_outputs_that_cannot_be_written(cli: Cli, graphs: Path, tmp_path: Path) -> None:

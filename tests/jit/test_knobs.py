@@ -42,7 +42,7 @@ def test_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert now.log_level == "WARNING"
 
 
-@pytest.mark.parametrize("home", ["relative/home", "~", None])
+@pytest.mark.parametrize("home", ["relative/home", "~", "", None])
 def test_without_a_home_nothing_is_relative(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, home: str | None
 ) -> None:

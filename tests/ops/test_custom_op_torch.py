@@ -227,7 +227,7 @@ REFUSED: dict[str, tuple[str, str, Calls]] = {
     "in place": ("TORCH-01", "changes an operand", lambda g, x: g.aten("aten.div_.Tensor", x, x)),
     "no op": ("TORCH-01", "3", lambda g, x: g.aten(3, x)),
     "no node": ("TORCH-01", "'node'", lambda g, x: g.fx_node("node", x)),
-    "no dims": ("TORCH-02", "Tensor(", lambda g, x: g.aten("aten.relu", g.tensor())),
+    "no dims": ("TORCH-02", "[?]", lambda g, x: g.aten("aten.relu", g.tensor())),
     "no such type": (
         "TORCH-02",
         "fp4_e2m1",

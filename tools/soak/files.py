@@ -14,6 +14,7 @@ import io
 import json
 import logging
 import os
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -169,6 +170,28 @@ def _sealed(rng: Random, one: bytes, other: bytes) -> bytes:
         pieces = zip((head for _, head in frame), (*every.values(), b""), strict=True)
         return b"".join(piece for pair in pieces for piece in pair)
     return damaged(rng, one, other)
+
+
+def _npz(rng: Random, one: bytes, other: bytes) -> bytes:
+    """Write an archive whose arrays are not what their headers say, or far too large."""
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in rng.sample(
+            ("a", "a.npy", "b", "b.npy", "1.npy", "c", "../a", ".npy", "a" * 900), 3
+        ):
+            shape = rng.choice(("(4, 8)", "(8, 4)", "(-4, -8)", "()", "4", f"({2**70},)", "None",
+                                f"({2**31},)", "(4, 8)" * 3000, "[4, 8]", "(4.0, 8)"))  # fmt: skip
+            kind = rng.choice(("<f4", "<f4", ">f4", "<f8", "|O", "|V4", "|V0", "<U999999999", "x",
+                               [("a", "<f4")], [("a", "|O")], "<M8[s]", "|S0"))  # fmt: skip
+            head = f"{{'descr': {kind!r}, 'fortran_order': {rng.choice((0, 1, False, True))}, "
+            text = (head + f"'shape': {shape}, }}\n").encode()
+            version = rng.choice((1, 1, 1, 2, 3, 4))
+            length = rng.choice((len(text),) * 9 + (0, 2**16 - 1)) % 2**16
+            magic = rng.choice((b"\x93NUMPY",) * 9 + (b"",)) + bytes((version, 0))
+            data = bytes(rng.choice((0, 127, 128, 128, 129, 1 << 20)))
+            size = length.to_bytes(2 if version == 1 else 4, "little")
+            archive.writestr(name, magic + size + text + data)
+    return damaged(rng, whole.getvalue(), one) if rng.random() < 0.1 else whole.getvalue()
 
 
 def _journal(rng: Random, one: bytes, other: bytes) -> bytes:
@@ -506,7 +529,7 @@ KINDS: dict[str, Kind] = {
     "entry": Kind(_entries, partial(_either, _sealed), _judge_entry),
     "sizes": Kind(lambda: (b"=100\n20\n",), partial(_either, _journal), _judge_journal),
     "answer": Kind(_reports, partial(_either, _json), _judge_answer),
-    "arrays": Kind(_arrays, damaged, _judge_arrays),
+    "arrays": Kind(_arrays, partial(_either, _npz), _judge_arrays),
     "command": Kind(_any, _damage_any, _judge_command),
 }
 
