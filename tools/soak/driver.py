@@ -61,6 +61,7 @@ ATTACKS: dict[str, Attack] = {
     "cache_writers": Attack(1, "cache writers killed at any moment: no entry is wrong", 600),
     "files": Attack(1, "damaged files of every kind: a clear error, or used as far as valid", 600),
     "environments": Attack(1, "nonsense in the environment: a clear error", 600),
+    "host_environments": Attack(1, "the same of a host in C: it lives, and calls answer", 600),
 }
 
 _CONTEXT = multiprocessing.get_context("spawn")  # nothing of the driver is in an attack's process

@@ -26,7 +26,7 @@ from hipdnn_iree.provider.selection.select import candidates, choose
 from tools.soak.attack import BrokenError, Inputs, limit_memory
 from tools.soak.commands import command
 
-__all__ = ["replay", "run"]
+__all__ = ["environment", "graph_file", "make", "replay", "run"]
 
 _OTHERS = ("LD_LIBRARY_PATH", "ROCM_PATH", "HIPDNN_PLUGIN_DIR", "XDG_CACHE_HOME", "HOME",
            "IREE_HIP_DYLIB_PATH", "CC", "TMPDIR", "COLUMNS", "LINES", "TERM", "NO_COLOR", "LANG",
@@ -123,7 +123,7 @@ _PLACES = ("file", "folder", "closed", "closed/x", "loop", "pipe", "dangling", "
 
 
 @cache
-def _graph_file() -> Path:
+def graph_file() -> Path:
     """Make what variables point to; return a graph file."""
     here = Path.cwd()
     (here / "file").write_text("text")
@@ -162,9 +162,9 @@ def make(rng: Random) -> bytes:
 
 
 @contextlib.contextmanager
-def _environment(case: bytes) -> Iterator[None]:
+def environment(case: bytes) -> Iterator[None]:
     """Hold an environment for a while."""
-    home = _graph_file().parent
+    home = graph_file().parent
     before = dict(os.environb)
     os.environ["HOME"] = str(home)
     os.environ.pop(f"{PREFIX}CACHE_DIR", None)
@@ -194,10 +194,10 @@ def _named(error: HipdnnIreeError, case: bytes) -> None:
 
 def judge(case: bytes) -> Iterator[str]:
     """Yield what each question gives in an environment."""
-    path = _graph_file()
+    path = graph_file()
     graph = Graph.from_json(path.read_text()).freeze()
     cwd = set(os.listdir())
-    with _environment(case):
+    with environment(case):
         try:
             now = settings()
         except SettingError as error:

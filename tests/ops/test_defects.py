@@ -1,0 +1,154 @@
+"""Graphs whose numbers known defects of the compiler would change: with their rules they are right.
+
+`tests/jit/test_workaround_rules.py` has the predicates, ``docs/upstream`` the reproducers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hipdnn_iree import Graph
+from hipdnn_iree.graph_api.tensor import Tensor
+
+Run = Callable[..., Any]
+Make = Callable[[Graph], Tensor]
+
+
+def _tensor(g: Graph, *dims: int, **more: Any) -> Tensor:
+    return g.tensor(dims=dims, **more)
+
+
+# ------------------------------------------------------- W-099: a result meets its transpose
+
+LINES: dict[str, Make] = {
+    "a sum of 4": lambda g: g.reduction(_tensor(g, 1, 5, 4), mode="add", axes=(1,)),
+    "the least of 33": lambda g: g.reduction(_tensor(g, 1, 7, 33), mode="min", axes=(1,)),
+    "a matmul of 33": lambda g: g.matmul(_tensor(g, 1, 1, 9), _tensor(g, 1, 9, 33)),
+    "a matmul of 33x1": lambda g: g.matmul(_tensor(g, 1, 33, 9), _tensor(g, 1, 9, 1)),
+    "a convolution of 33": lambda g: g.conv_fprop(_tensor(g, 1, 3, 33), _tensor(g, 1, 3, 1)),
+    "attention of 33": lambda g: g.reshape(
+        g.sdpa(_tensor(g, 1, 1, 33, 8), _tensor(g, 1, 1, 5, 8), _tensor(g, 1, 1, 5, 1)).o,
+        dim=(1, 33, 1),
+    ),
+    "a norm of 33x33": lambda g: (
+        g.rmsnorm(_tensor(g, 1, 33, 33), _tensor(g, 1, 1, 33), epsilon=1e-5).y
+    ),
+    "a norm of 4x4": lambda g: (
+        g.layernorm(_tensor(g, 1, 4, 4), _tensor(g, 1, 1, 4), _tensor(g, 1, 1, 4), epsilon=1e-5).y
+    ),
+    "a sum of 4x4": lambda g: g.reduction(_tensor(g, 3, 4, 4), mode="add", axes=(0,)),
+    "a matmul of 33x33": lambda g: g.matmul(_tensor(g, 1, 33, 9), _tensor(g, 1, 9, 33)),
+}
+
+
+@pytest.mark.parametrize("op", ["add", "mul", "max"])
+def test_a_result_and_its_transpose(op: str, check: Run) -> None:
+    """Of each two tensors one is the other, transposed: part of what they make was unwritten."""
+    graph = Graph(io_data_type="float")
+    for make in LINES.values():
+        y = make(graph)
+        pair = (y, graph.transpose(y, permutation=(0, 2, 1)))
+        getattr(graph, op)(*pair).set_output()
+        getattr(graph, op)(*reversed(pair)).set_output()
+    check(graph.freeze())
+
+
+# --------------------------------------- W-098: a batch of matmuls behind conv and attention
+
+
+@pytest.mark.parametrize("rows", [5, 33])
+@pytest.mark.parametrize("kind", ["float", "half", "bfloat16"])
+def test_a_batch_of_matmuls_behind_products(rows: int, kind: str, check: Run) -> None:
+    """From the second matrix on every element was wrong."""
+    graph = Graph(io_data_type=kind, compute_data_type="float", intermediate_data_type=kind)
+    made = graph.conv_fprop(_tensor(graph, 2, 16, rows, 8), _tensor(graph, 1, 16, 1, 1))
+    first = graph.reshape(made, dim=(2, rows, 8))
+    graph.matmul(first, _tensor(graph, 2, 8, 7)).set_output()
+    graph.matmul(graph.relu(first), _tensor(graph, 1, 8, 33)).set_output()
+    q, k, v = (_tensor(graph, 1, 2, rows, 32) for _ in "qkv")
+    heads = graph.reshape(graph.sdpa(q, k, v).o, dim=(2, rows, 32))
+    graph.matmul(heads, _tensor(graph, 2, 32, 17)).set_output()
+    turned = graph.transpose(heads, permutation=(0, 2, 1))
+    graph.matmul(_tensor(graph, 2, 7, 32), turned).set_output()
+    check(graph.freeze())
+
+
+# --------------------------------------------------- W-097: operands with gaps between rows
+
+
+@pytest.mark.parametrize("kind", ["float", "half", "bfloat16"])
+def test_padded_operands_of_33_rows(kind: str, check: Run) -> None:
+    """Of matmuls and convolutions, as they are and behind a pointwise op."""
+    graph = Graph(io_data_type=kind, compute_data_type="float", intermediate_data_type=kind)
+    x = _tensor(graph, 33, 200, strides=(256, 1))
+    graph.matmul(x, _tensor(graph, 200, 31, strides=(1, 256))).set_output()
+    graph.matmul(graph.relu(x), _tensor(graph, 200, 33)).set_output()
+    image = _tensor(graph, 1, 16, 33, 33, strides=(16 * 33 * 40, 33 * 40, 40, 1))
+    w = _tensor(graph, 8, 16, 3, 3, strides=(16 * 12, 12, 4, 1))
+    graph.conv_fprop(image, w, padding=1).set_output()
+    graph.conv_fprop(graph.relu(image), _tensor(graph, 8, 16, 1, 1)).set_output()
+    check(graph.freeze())
+
+
+# ------------------------------------------- W-109: a stored sum, read on the way to another
+
+
+def _added(mode: str, dims: tuple[int, ...], axes: tuple[int, ...], later: tuple[int, ...]) -> Make:
+    def make(g: Graph) -> Tensor:
+        first = g.reduction(_tensor(g, *dims), mode=mode, axes=axes).set_output()
+        y = g.mul(_tensor(g, *dims), first)
+        return g.mul(y, g.reduction(y, mode="add", axes=later))
+
+    return make
+
+
+def _twice(g: Graph) -> Tensor:
+    first = g.reduction(_tensor(g, 99, 33), mode="add", axes=(1,))
+    g.matmul(_tensor(g, 7, 99), first).set_output()
+    turned = g.transpose(g.mul(_tensor(g, 99, 33), first), permutation=(1, 0))
+    return g.reduction(turned, mode="add", axes=(0,))
+
+
+def _column(g: Graph) -> Tensor:
+    first = g.matmul(_tensor(g, 1, 99, 15), _tensor(g, 1, 15, 1)).set_output()
+    return g.reduction(g.mul(_tensor(g, 1, 99, 33), first), mode="add", axes=(2,))
+
+
+def _filter(g: Graph) -> Tensor:
+    gate = g.conv_fprop(_tensor(g, 2, 15, 7, 33), _tensor(g, 1, 15, 1, 1)).set_output()
+    return g.reduction(g.mul(_tensor(g, 2, 40, 7, 33), gate), mode="add", axes=(1,))
+
+
+def _attention(g: Graph) -> Tensor:
+    q, k, v = _tensor(g, 1, 3, 33, 15), _tensor(g, 1, 3, 15, 15), _tensor(g, 1, 3, 15, 47)
+    found = g.sdpa(q, k, v, generate_stats=True)
+    found.stats.set_output()
+    y = g.mul(found.o, _tensor(g, 1, 3, 33, 47))
+    return g.rmsnorm(y, _tensor(g, 1, 3, 33, 47), epsilon=1e-5).y
+
+
+SUMS: dict[str, Make] = {
+    "rows, rows": _added("add", (99, 33), (1,), (1,)),
+    "rows, all": _added("add", (4, 100), (1,), (0, 1)),
+    "rows of a batch": _added("add", (4, 9, 33), (2,), (1, 2)),
+    "sizes": _added("norm1", (99, 64), (1,), (1,)),
+    "products": _added("mul", (8, 17), (1,), (0, 1)),
+    "columns": _added("add", (99, 33), (0,), (1,)),
+    "greatest": _added("max", (99, 33), (1,), (1,)),
+    "means": _added("avg", (99, 33), (1,), (1,)),
+    "read twice": _twice,
+    "a column": _column,
+    "a filter": _filter,
+    "attention": _attention,
+}
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_a_stored_sum_is_added_up_once(kind: str, check: Run) -> None:
+    """It was two to seven times what it is (seed 5312 of the random graphs)."""
+    graph = Graph(io_data_type=kind, compute_data_type=kind, intermediate_data_type=kind)
+    for make in SUMS.values():
+        make(graph).set_output()
+    check(graph.freeze())
