@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 _LARGEST = 1 << 32
+_ARRAY = b"\x93NUMPY"  # what an .npy file begins with
 
 RULES: dict[str, str] = {
     "FILE-01": "a file that is named can be read or written",
@@ -257,7 +258,7 @@ def _archive(path: str) -> Iterator[ZipFile]:
 
     with file_errors(path), open(path, "rb") as file:
         try:
-            if file.read(6) == b"\x93NUMPY":
+            if file.peek(6)[:6] == _ARRAY:
                 raise ValueError("a single array")
             with ZipFile(file) as archive:
                 yield archive
@@ -298,6 +299,9 @@ def _fitting(archive: ZipFile, member: str, spec: TensorSpec) -> tuple[Any, list
     from ..reference import numpy_dtype
 
     with archive.open(member) as file:
+        if file.read(6) != _ARRAY:
+            raise ValueError(f"{member.removesuffix('.npy')}: bytes, not an array")
+        file.seek(0)
         shape, dtype = _header(file)
     wanted = numpy_dtype(spec.data_type)
     bits = dtype.kind == "V" and dtype.itemsize == wanted.itemsize
