@@ -286,6 +286,13 @@ def sums_of_sums(
         first.set_output()
 
 
+def repeated(g: Graph, *, stored: bool) -> None:
+    x = g.transpose(g.tensor(dims=(1, 9, 9), strides=(9, 1, 0)), permutation=(1, 2, 0))
+    g.concatenate([x, g.tensor(dims=(9, 1, 1))], axis=1).set_output()
+    if stored:
+        x.set_output()
+
+
 Build = Callable[[Graph], None]
 # Of those that are planned: target, a graph that is struck, one beside it.
 PLANNED: dict[str, tuple[Target, Build, Build]] = {
@@ -312,6 +319,7 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-077": (GFX942, norm_gradient(100), norm_gradient(128)),
     "W-098": (CPU, batch_of_matmuls("conv_fprop"), batch_of_matmuls("")),
     "W-099": (CPU, rows_and_columns(False), rows_and_columns(True)),
+    "W-110": (CPU, partial(repeated, stored=True), partial(repeated, stored=False)),
     "W-109": (CPU, sums_of_sums, partial(sums_of_sums, axis=0)),
     "W-097": (CPU, product(1024, then="relu"), product(1000)),
 }

@@ -152,3 +152,18 @@ def test_a_stored_sum_is_added_up_once(kind: str, check: Run) -> None:
     for make in SUMS.values():
         make(graph).set_output()
     check(graph.freeze())
+
+
+# ---------------------------------------- W-110: an argument with stride 0, moved and stored
+
+
+def test_a_repeated_argument_that_is_moved_and_stored(check: Run) -> None:
+    """There was no code for it as planned, and none at all in seed 5296 of the random graphs."""
+    graph = Graph(io_data_type="bfloat16", compute_data_type="bfloat16")
+    for n in (9, 33):
+        x = _tensor(graph, 1, n, n, strides=(n, 1, 0))
+        moved = graph.transpose(x, permutation=(1, 2, 0)).set_output()
+        graph.concatenate([moved, _tensor(graph, n, 1, 1), moved], axis=1).set_output()
+    frozen = graph.freeze()
+    check(frozen)
+    assert not graph.build("cpu", engine="iree").attempt
