@@ -275,18 +275,44 @@ def _archive(path: str) -> Iterator[ZipFile]:
             raise FormatError(f"{path} is no .npz file", [problem]) from None
 
 
-def _header(file: Any) -> tuple[tuple[int, ...], Any]:
+def _header(archive: ZipFile, member: str) -> tuple[tuple[int, ...], Any]:
     """Return the shape and the type of an array of an archive; its data is not read."""
     from numpy.lib import format as npy
 
     read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-    version = npy.read_magic(file)
-    if version not in read:
-        raise ValueError(f"an array in the format {version}")
-    shape, _, dtype = read[version](file)
+    with archive.open(member) as file:
+        if file.read(6) != _ARRAY:
+            raise ValueError(f"{member.removesuffix('.npy')}: bytes, not an array")
+        file.seek(0)
+        version = npy.read_magic(file)
+        if version not in read:
+            raise ValueError(f"an array in the format {version}")
+        shape, _, dtype = read[version](file)
     if dtype.hasobject:
         raise ValueError("an array of pickled objects")
     return shape, dtype
+
+
+def _array(archive: ZipFile, member: str) -> Any:
+    from numpy.lib import format as npy
+
+    with archive.open(member) as file:
+        return npy.read_array(file, allow_pickle=False)
+
+
+def read_arrays(path: str) -> dict[str, Any]:
+    """Return the arrays of an ``.npz`` file by name.
+
+    Raises
+    ------
+    FormatError
+        If it is none, or holds pickled objects.
+    """
+    with _archive(path) as archive:
+        members = {name.removesuffix(".npy"): name for name in archive.namelist()}
+        return {
+            key: _array(archive, name) for key, name in members.items() if _header(archive, name)
+        }
 
 
 def _fitting(archive: ZipFile, member: str, spec: TensorSpec) -> tuple[Any, list[Problem]]:
@@ -294,15 +320,9 @@ def _fitting(archive: ZipFile, member: str, spec: TensorSpec) -> tuple[Any, list
 
     A few bytes of an archive can be terabytes of an array: only what fits is unpacked.
     """
-    import numpy as np
-
     from ..reference import numpy_dtype
 
-    with archive.open(member) as file:
-        if file.read(6) != _ARRAY:
-            raise ValueError(f"{member.removesuffix('.npy')}: bytes, not an array")
-        file.seek(0)
-        shape, dtype = _header(file)
+    shape, dtype = _header(archive, member)
     wanted = numpy_dtype(spec.data_type)
     bits = dtype.kind == "V" and dtype.itemsize == wanted.itemsize
     stored = tuple(1 if s == 0 else d for d, s in zip(spec.dims, spec.strides, strict=True))
@@ -324,8 +344,7 @@ def _fitting(archive: ZipFile, member: str, spec: TensorSpec) -> tuple[Any, list
         )
     if problems:
         return None, problems
-    with archive.open(member) as file:
-        array = np.lib.format.read_array(file, allow_pickle=False)
+    array = _array(archive, member)
     array = array.view(wanted) if bits else array
     if shape != stored and not _constant(array, stored):
         got = "values that differ along a dim with stride 0"
