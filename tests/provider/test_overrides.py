@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gapped import RedZones, gapped_strides
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.dynamic import at_sizes
 from hipdnn_iree.graph_api.errors import BindError, GraphError, NotSupportedError
@@ -27,6 +26,7 @@ from hipdnn_iree.provider.overrides import OverridePlans
 from hipdnn_iree.provider.plan import Plan
 
 from tools.fuzz.random_graphs import random_graph
+from tools.survey.gaps import RedZones, gapped_strides
 
 
 def frozen(g: Graph) -> FrozenGraph:
