@@ -30,6 +30,7 @@ COMMANDS = (
     "tune",
     "show",
     "opt",
+    "onnx-to-torch",
     "engines",
     "ops",
     "targets",
@@ -48,7 +49,9 @@ class App(Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f".{cmd_name}", __package__).command
+        command: click.Command = import_module(
+            f".{cmd_name.replace('-', '_')}", __package__
+        ).command
         return command
 
     def main(  # type: ignore[override]  # it never returns

@@ -194,7 +194,8 @@ def _joins(group: Group, maker: Group) -> bool:
     if mine == {Family.ROW} and theirs == {Family.MATMUL}:
         return _is_softmax(group.ops[-1]) and _feeds_only(maker, group)
     if mine == {Family.MATMUL} and theirs == {Family.MATMUL, Family.ROW}:
-        return any(map(_is_softmax, maker.ops)) and _feeds_only(maker, group)
+        last = [op for op in maker.ops if op.name in ATEN and ATEN[op.name].family in heavy][-1]
+        return _is_softmax(last) and _feeds_only(maker, group)
     return False
 
 

@@ -34,9 +34,18 @@ def _view(c: Call) -> Tensor:
 
 
 def _flatten(c: Call) -> Tensor:
+    return _joined(c, "start_dim", "end_dim")
+
+
+def _collapse(c: Call) -> Tensor:
+    return _joined(c, "start", "end")
+
+
+def _joined(c: Call, first: str, last: str) -> Tensor:
+    """Make one dim of several."""
     dims = c.type("self").dims
     rank = len(dims)
-    start, end = c.axis("start_dim", rank), c.axis("end_dim", rank)
+    start, end = c.axis(first, rank), c.axis(last, rank)
     _must_give(c, (*dims[:start], prod(dims[start : end + 1]), *dims[end + 1 :]))
     return _reshaped(c)
 
@@ -231,6 +240,7 @@ OPS: dict[str, AtenOp] = {
     "aten._unsafe_view": _row("self size", _view),
     "aten.reshape": _row("self shape", _view),
     "aten.flatten.using_ints": _row("self start_dim end_dim", _flatten),
+    "prims.collapse": _row("self start end", _collapse),
     "aten.unflatten.int": _row("self dim sizes", _unflatten),
     "aten.squeeze": _row("self", _squeeze),
     "aten.squeeze.dim": _row("self dim", _squeeze),
