@@ -2,7 +2,7 @@
 
     python benchmarks/plugin.py [--rounds 7] [--calls 20000] [--json]
 
-The host is that of the tests (``tests/plugin/host.c``), which calls the library in the order of
+The host is that of the tests (``tools/host``), which calls the library in the order of
 hipDNN's backend, with recorded graphs that are in the cache.  "start" is loading the library and
 Python to the first handle, "plan" from there to the execution context, "first" the first execution;
 the limit of the sum is one second.  "call" is the fastest ``ExecuteOpGraph``, and "over" its
@@ -23,14 +23,12 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from hipdnn_iree.hipdnn_plugin import library
-from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.provider.graph_files import loads
 from hipdnn_iree.provider.sweep.machine import machine
-from plugin_host import Host, build_host, write_job
+
+from tools.host.driver import Host, write_job
 
 ROOT = Path(__file__).resolve().parent.parent
 GRAPHS = ("pw_relu_all", "fused_conv_bias_relu_f32_nchw")
@@ -81,7 +79,7 @@ def once(host: Host, case: Case, calls: int) -> dict[str, float]:
 
 def measure(rounds: int, calls: int, folder: Path) -> dict[str, dict[str, dict[str, float]]]:
     """Return best and median of each figure, by graph."""
-    host = Host(build_host(folder / "host"), library.LIBRARY.find(settings()))
+    host = Host(folder)
     cases = {name: Case(name, folder / name) for name in GRAPHS}
     seen: dict[str, list[dict[str, float]]] = {name: [] for name in GRAPHS}
     for number in range(rounds + 1):

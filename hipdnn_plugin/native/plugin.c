@@ -54,8 +54,32 @@ typedef struct { int64_t uid; void* ptr; } device_buffer;
     (handle, id, context, serialized), "nLnn") \
   X(SerializeExecutionContext, (void* handle, void* context, const_data* serialized), (handle, context, serialized), "nnn") \
   X(DestroySerializedExecutionContext, (void* handle, const_data* serialized), (handle, serialized), "nn") \
-  X(CreateExecutionContextFromSerialized, (void* handle, const const_data* payload, void** context), \
-    (handle, payload, context), "nnn")
+  X(CreateExecutionContextFromSerialized, (void* handle, const const_data* payload, void** context, void** fourth), \
+    (handle, config_first(payload, context) ? (const void*)context : payload, \
+     config_first(payload, context) ? fourth : context), "nnn")
+
+static int64_t engine_id(void) { /* FNV-1a 64 of the name */
+  uint64_t value = 0xCBF29CE484222325u;
+  for (const char* at = ENGINE_NAME; *at; ++at) value = (value ^ (unsigned char)*at) * 0x100000001B3u;
+  return (int64_t)value;
+}
+
+static uint32_t word(const_data d, size_t at, size_t bytes) {
+  uint32_t value = 0;
+  if (at <= d.size && d.size - at >= bytes) memcpy(&value, (const char*)d.ptr + at, bytes);
+  return value;
+}
+
+/* A host of 2026 passes the engine's configuration before a plan as bytes, and so four arguments instead of three;
+ * with three, nobody reads the fourth.  A configuration is a FlatBuffer with the engine's id in its first field. */
+static int config_first(const const_data* second, void** third) {
+  if (!second || !second->ptr || !third || !*third) return 0;
+  const_data d = *second;
+  int64_t own = engine_id();
+  size_t root = word(d, 0, 4), vtable = root - (size_t)(int32_t)word(d, root, 4);
+  size_t at = word(d, vtable, 2) > 4 ? root + word(d, vtable + 4, 2) : 0;
+  return at > root && at <= d.size && d.size - at >= sizeof own && !memcmp((const char*)d.ptr + at, &own, sizeof own);
+}
 
 static struct table {
   HOST_FIELDS
@@ -82,12 +106,6 @@ static struct host* const host = (struct host*)&table;
     return status; \
   }
 FORWARDED(BODY)
-
-static int64_t engine_id(void) { /* FNV-1a 64 of the name */
-  uint64_t value = 0xCBF29CE484222325u;
-  for (const char* at = ENGINE_NAME; *at; ++at) value = (value ^ (unsigned char)*at) * 0x100000001B3u;
-  return (int64_t)value;
-}
 
 static int give(const char** out, const char* text) {
   if (!out) return fail(BAD_PARAM, "null pointer for the result");

@@ -1,9 +1,8 @@
-"""A host in C, the library, and jobs: graphs with their operands and what has to come out."""
+"""The host, the library, and jobs: graphs with their operands and what has to come out."""
 
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,10 @@ from typing import Any
 import pytest
 from hipdnn_iree.hipdnn_plugin import library as library_module
 from hipdnn_iree.jit.settings import settings
-from plugin_host import Host, Job, build_host, write_job
+
+from tools.host.driver import SHARED, Host, Job, compile_c, write_job
 
 HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="session")
-def host_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the host; a machine without a C compiler cannot run these tests."""
-    return build_host(tmp_path_factory.mktemp("host") / "host")
 
 
 @pytest.fixture(scope="session")
@@ -31,16 +25,11 @@ def library() -> Path:
 def naive_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Return a function that compiles ``foreign/naive.c`` with some flags, once."""
     folder, built = tmp_path_factory.mktemp("naive"), dict[tuple[str, ...], Path]()
-    base = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
-    shared = ["-fPIC", "-shared", "-fvisibility=hidden"]
 
     def build(*flags: str) -> Path:
         if flags not in built:
-            out = folder / f"{len(built)}.so"
-            source = HERE / "foreign" / "naive.c"
-            words = ["cc", *base, *shared, *flags, "-o", out, source, "-lm"]
-            subprocess.run(words, check=True, timeout=300)
-            built[flags] = out
+            out, source = folder / f"{len(built)}.so", HERE / "foreign" / "naive.c"
+            built[flags] = compile_c(out, *SHARED, "-Wno-unused-function", *flags, source)
         return built[flags]
 
     return build
@@ -80,8 +69,8 @@ def naive(
 
 
 @pytest.fixture(scope="session")
-def host(host_program: Path, library: Path) -> Host:
-    return Host(host_program, library)
+def host(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Host:
+    return Host(tmp_path_factory.mktemp("host"), library)
 
 
 @pytest.fixture

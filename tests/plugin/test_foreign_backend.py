@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import CompileError, DeviceError, NotSupportedError
 from hipdnn_iree.provider.engines.foreign import backend_engine as backend
 
-HERE = Path(__file__).parent
+from tools.host.driver import build_backend
+
 CPU = Target.parse("cpu")
 NAIVE = -3881685492516736198
 
@@ -26,15 +26,11 @@ NAIVE = -3881685492516736198
 def standin(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Return a function that compiles the stand-in with some flags, once."""
     folder, built = tmp_path_factory.mktemp("backend"), dict[tuple[str, ...], Path]()
-    base = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
 
     def build(*flags: str) -> Path:
         if flags not in built:
-            out = folder / f"{len(built)}.so"
-            source = HERE / "foreign" / "backend.c"
-            words = ["cc", *base, "-fPIC", "-shared", "-fvisibility=hidden", *flags, "-o", out]
-            subprocess.run([*words, source, "-ldl"], check=True, timeout=300)
-            built[flags] = out
+            era = "n25" if "-DN25" in flags else "new"
+            built[flags] = build_backend(folder / f"{len(built)}.so", era)
         return built[flags]
 
     return build

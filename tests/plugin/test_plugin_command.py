@@ -58,7 +58,7 @@ def test_install_and_run(host: Any, tmp_path: Path) -> None:
     assert Path(read_record(copy)["python"]).samefile(sys.executable)
     assert host.run("start", library=copy)["status"] == "0"
     assert command("install", folder)[0] == 0  # again, over itself
-    assert host.run("start", library=copy, mode="deepbind")["status"] == "0"
+    assert host.run("start", library=copy, era="n25")["status"] == "0"
     (tmp_path / "file").write_text("")
     assert command("install", tmp_path / "file" / "folder")[0] == 2
 

@@ -18,7 +18,9 @@ from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.provider.plugin_abi import DeviceBuffer
 from hipdnn_iree.provider.precompile import precompile
 from hipdnn_iree.provider.verify import compare, expect, poisoned_outputs, random_inputs
-from plugin_host import Const, Host, Job, new, write_job
+from plugin_host import Const, new
+
+from tools.host.driver import Host, Job, write_job, write_shapes
 
 Shapes = Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]
 
@@ -108,8 +110,7 @@ class Cases:
         at = self.folder / str(len(self.lines))
         skew = 16 * (len(self.lines) % 2)
         job = write_job(at, b"", graph=graph, skew=skew, seed=len(self.lines))
-        rows = [f"{u} {len(d)} {' '.join(map(str, (*d, *s)))}" for u, (d, s) in shapes.items()]
-        (at / "shapes").write_text("\n".join(rows) + "\n")
+        write_shapes(at / "shapes", shapes)
         self.lines.append(f"{status}\t{job.arguments[2]}\t{at / 'shapes'}\n")
         if not status:
             self.served.append(job)

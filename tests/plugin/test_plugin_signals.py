@@ -29,10 +29,10 @@ def test_a_host_in_c_is_interrupted(host: Any, make_job: Any, count: int) -> Non
 def test_sigint_ends_a_host_in_c(host: Any, make_job: Any) -> None:
     """Also while it starts Python, imports, plans and executes; handlers are as they were."""
     arguments = make_job(GRAPH.read_bytes()).arguments
-    words = [host.program, host.library, "local", "signals", *arguments, "0"]
+    words = host.words("signals", *arguments, 0)
     for delay in (0.0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.4, None):
         with subprocess.Popen(
-            [str(word) for word in words],
+            words,
             env=host.environ(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -72,7 +72,7 @@ graph, config = (open(name, "rb").read() for name in sys.argv[4:6])
 graph, config = Data(graph, len(graph)), Data(config, len(config))
 arrays, buffers, outputs = [], [], []
 for line in open(sys.argv[6]):
-    uid, size, _, source, target = line.rstrip("\\n").split("\\t")
+    uid, size, _, _, source, target = line.rstrip("\\n").split("\\t")
     room = np.zeros(int(size) + 64, np.uint8)
     array = room[-room.ctypes.data % 64:][:int(size)]
     array[:] = 0x5A if source == "-" else np.fromfile(source, np.uint8)

@@ -19,8 +19,8 @@ from hipdnn_iree.provider.reference.inputs import poisoned_outputs, random_input
 from hipdnn_iree.provider.selection.select import build
 
 from tools.fuzz.random_graphs import random_graph
+from tools.host.driver import Host
 from tools.soak.attack import Budget, Result, resident_mib, watch_memory
-from tools.soak.plugin import Host
 
 __all__ = ["run"]
 
@@ -128,9 +128,8 @@ def run(budget: Budget, seed: int) -> Result:
             _round(rng, problems, found)
             note(resident_mib())
             if index % 20 == 0:  # handles made and freed by eight threads, in a host in C
-                words = [str(host.program), str(host.library), "local", "storm"]
                 done = subprocess.run(
-                    words,
+                    host.words("storm"),
                     check=False,
                     env=host.environ(HOST_BRIEF="1"),
                     capture_output=True,

@@ -55,6 +55,9 @@ ATTACKS: dict[str, Attack] = {
     "graph_json": Attack(16, "the same of graph JSON"),
     "plugin": Attack(9, "mutated FlatBuffers through the plugin's C interface, in a host in C"),
     "random_graphs": Attack(5, "random valid graphs on the CPU, compared with the reference", 600),
+    "red_zones": Attack(
+        5, "random graphs in a host in C, red zones around every buffer, compared", 600
+    ),
     "concurrent": Attack(3, "threads that execute, make and destroy the same plans", 600),
     "killed_hosts": Attack(3, "hosts killed at any moment: no worker or folder stays", 600),
     "exits": Attack(3, "programs that end with work pending: no signal", 600),

@@ -12,9 +12,9 @@ from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
 from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import Era
 from hipdnn_iree.provider.graph import Graph
 
+from tools.host.driver import Host, engine_config
 from tools.soak.attack import BrokenError, Budget, Result, attempt, limit_memory, many
 from tools.soak.environments import environment, graph_file, make
-from tools.soak.plugin import Host
 
 __all__ = ["replay", "run"]
 
@@ -28,6 +28,8 @@ class _Attack:
         limit_memory()
         self.host = Host(budget.scratch)
         data = encode(Graph.from_json(graph_file().read_text()).freeze(), Era.NODE)
+        self.config = budget.scratch / "config"
+        self.config.write_bytes(engine_config())
         self.corpus = budget.scratch / "corpus"
         self.corpus.write_bytes(_LENGTH.pack(len(data)) + data)
 
@@ -37,8 +39,7 @@ class _Attack:
         started = self._facts("start", case=case)
         if started["status"] == "0":
             answers = os.path.abspath("answers")
-            words = ("fuzz", str(self.host.config), str(self.corpus), answers)
-            self._facts(*words, case=case)
+            self._facts("fuzz", self.config, self.corpus, answers, case=case)
             with open(answers, encoding="utf-8", errors="replace") as file:
                 line = file.readline()
             os.remove(answers)
@@ -52,13 +53,12 @@ class _Attack:
         if new := set(os.listdir()) - before:
             raise BrokenError(f"made in the working folder: {sorted(new)[:3]}")
 
-    def _facts(self, *words: str, case: bytes) -> dict[str, str]:
-        command = [str(self.host.program), str(self.host.library), "local", *words]
+    def _facts(self, *words: object, case: bytes) -> dict[str, str]:
         with environment(case):
             try:
                 done = subprocess.run(
-                    command,
-                    env=self.host.environ(),
+                    self.host.words(*words),
+                    env={k: v for k, v in os.environ.items() if not k.startswith("PYTHON")},
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
                     timeout=_HANGS_S,

@@ -11,7 +11,7 @@ from tools.soak.attack import Budget, Result
 __all__ = ["replay", "run"]
 
 _PART = 20  # graphs between two looks at the time
-_COMPILED_IN_NO_STRATEGY = 2 / 1000  # at most
+COMPILED_IN_NO_STRATEGY = 2 / 1000  # at most
 
 
 def _part(found: Result, budget: Budget, seed: int, count: int) -> None:
@@ -32,7 +32,7 @@ def run(budget: Budget, seed: int) -> Result:
     for index in budget.rounds(found):
         _part(found, budget, 1_000_000 * (seed % 1000) + index * _PART, _PART)
     errors, graphs = found.counts["compile-error"], found.counts.total()
-    if errors > max(1, _COMPILED_IN_NO_STRATEGY * graphs):
+    if errors > max(1, COMPILED_IN_NO_STRATEGY * graphs):
         found.fail(f"{errors} of {graphs} graphs compile in no strategy")
     return found
 

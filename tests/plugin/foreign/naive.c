@@ -443,6 +443,15 @@ API int hipdnnEnginePluginExecuteOpGraph(void* handle, void* context, void* work
     if ((uintptr_t)t->memory % 16) return fail(BAD_PARAM, "a buffer is not aligned to 16 bytes");
   }
   for (uint32_t i = 0; i < g->nodes; ++i) run_node(&g->node[i]);
+  for (uint32_t i = 0; i < g->tensors && !strncmp(how, "writes_", 7); ++i) {
+    tensor_t* t = &g->tensor[i];
+    int input = !t->virtual;
+    for (uint32_t k = 0; k < g->nodes; ++k) input &= g->node[k].out != t;
+    if (is("writes_past") && !t->virtual && !input) t->memory[t->bytes / 4] = 1;
+    if (is("writes_before") && !t->virtual && !input) t->memory[-1] = 1;
+    if (is("writes_operands") && input) t->memory[0] += 1;
+    if (is("writes_past_workspace") && t->virtual) t->memory[(g->workspace - t->offset) / 4] = 1;
+  }
   return SUCCESS;
 }
 #endif

@@ -7,24 +7,22 @@
  * descriptor that others still use must not be destroyed, and none may be left at hipdnnDestroy.
  *
  * HIPDNN_STANDIN=crash|hang|null|no_engines|none makes hipdnnCreate or the heuristics misbehave.
- * -DN25 leaves out what hipDNN of November 2025 did not have, and wants the handle on plans.
+ * -DOLD leaves out what hipDNN of November 2025 did not have, and wants the handle on plans.
  */
 #define _GNU_SOURCE
+#include "host.h"
+
 #include <dirent.h>
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define API __attribute__((visibility("default")))
-typedef struct { const void* ptr; size_t size; } data_t;
-typedef struct { int64_t uid; void* ptr; } buffer_t;
-
-enum { OK, NOT_INITIALIZED, BAD_PARAM, NULL_POINTER, NOT_FINALIZED, NOT_SUPPORTED = 8, INTERNAL = 9, PLUGIN = 14 };
+enum { OK, NOT_INITIALIZED, NULL_POINTER = 3, NOT_FINALIZED, NOT_SUPPORTED = 8, INTERNAL = 9, PLUGIN = 14 };
 enum { ENGINE = 1, CONFIG, HEURISTIC, PLAN, GRAPH = 10, PACK };
 enum { T_HANDLE = 0, T_INT64 = 3, T_POINTER = 6, T_MODE = 7, T_DESCRIPTOR = 13 };
 
@@ -45,61 +43,13 @@ static int told(const char* what) {
 
 /* ------------------------------------------------------------------ plugins */
 
-#define MOST 16
-typedef struct {
-  void* so;
-  const char *name, *version;
-  int64_t ids[MOST];
-  uint32_t engines;
-  void (*LastError)(const char**);
-  int (*EngineName)(int64_t, const char**);
-  int (*Create)(void**), (*Destroy)(void*), (*SetStream)(void*, void*);
-  int (*Applicable)(void*, const data_t*, int64_t*, uint32_t, uint32_t*);
-  int (*Details)(void*, int64_t, const data_t*, data_t*), (*DestroyDetails)(void*, data_t*);
-  int (*Context)(void*, const data_t*, const data_t*, void**), (*DestroyContext)(void*, void*);
-  int (*Workspace)(void*, void*, size_t*);
-  int (*Execute)(void*, void*, void*, const buffer_t*, uint32_t);
-  int (*ExecuteWith)(void*, void*, void*, const buffer_t*, uint32_t, uint32_t, const int64_t*, const uint32_t*,
-                     const int64_t* const*, const int64_t* const*);
-} plugin_t;
-
 typedef struct { void* of[MOST]; void* stream; int descriptors; } handle_t;
 
-static plugin_t plugin[MOST];
-static int plugins = -1;
+static int loaded;
 
 static int is_library(const struct dirent* entry) {
   size_t length = strlen(entry->d_name);
   return length > 3 && !strcmp(entry->d_name + length - 3, ".so");
-}
-
-static void load(const char* path) {
-  plugin_t* p = &plugin[plugins];
-  int type = 0, (*GetType)(int*), (*GetIds)(int64_t*, uint32_t, uint32_t*), (*GetName)(const char**);
-  if (!(p->so = dlopen(path, RTLD_NOW | RTLD_LOCAL))) return;
-#define FIND(slot, name) *(void**)&slot = dlsym(p->so, name)
-  FIND(GetType, "hipdnnPluginGetType");
-  if (!GetType || GetType(&type) || type != 1) return;
-  FIND(GetName, "hipdnnPluginGetName");
-  GetName(&p->name);
-  FIND(GetName, "hipdnnPluginGetVersion");
-  GetName(&p->version);
-  FIND(p->LastError, "hipdnnPluginGetLastErrorString");
-  FIND(GetIds, "hipdnnEnginePluginGetAllEngineIds");
-  FIND(p->EngineName, "hipdnnEnginePluginGetEngineName");
-  FIND(p->Create, "hipdnnEnginePluginCreate");
-  FIND(p->Destroy, "hipdnnEnginePluginDestroy");
-  FIND(p->SetStream, "hipdnnEnginePluginSetStream");
-  FIND(p->Applicable, "hipdnnEnginePluginGetApplicableEngineIds");
-  FIND(p->Details, "hipdnnEnginePluginGetEngineDetails");
-  FIND(p->DestroyDetails, "hipdnnEnginePluginDestroyEngineDetails");
-  FIND(p->Context, "hipdnnEnginePluginCreateExecutionContext");
-  FIND(p->DestroyContext, "hipdnnEnginePluginDestroyExecutionContext");
-  FIND(p->Workspace, "hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext");
-  FIND(p->Execute, "hipdnnEnginePluginExecuteOpGraph");
-  FIND(p->ExecuteWith, "hipdnnEnginePluginExecuteOpGraphWithOverrides");
-  if (GetIds(p->ids, MOST, &p->engines)) return;
-  ++plugins;
 }
 
 static void load_all(void) {
@@ -115,28 +65,22 @@ static void load_all(void) {
   }
   struct dirent** files;
   int count = scandir(folder, &files, is_library, alphasort);
-  plugins = 0;
+  loaded = 1;
+  era = NEW;
+#ifdef OLD
+  era = N25;
+#endif
   for (int i = 0; i < count; ++i) {
     char path[8192];
     snprintf(path, sizeof path, "%s/%s", folder, files[i]->d_name);
-    if (plugins < MOST) load(path);
+    plugin_load(path, NULL, -1); /* one that cannot be loaded is left out */
     free(files[i]);
   }
   if (count >= 0) free(files);
 }
 
-/* The plugin that an engine belongs to, or -1. */
-static int owner(int64_t id) {
-  for (int i = 0; i < plugins; ++i)
-    for (uint32_t k = 0; k < plugin[i].engines; ++k)
-      if (plugin[i].ids[k] == id) return i;
-  return -1;
-}
-
 static int plugin_error(int i, const char* call) {
-  const char* text = "";
-  plugin[i].LastError(&text);
-  return fail(PLUGIN, "%s of %s failed: %s", call, plugin[i].name, text);
+  return fail(PLUGIN, "%s of %s failed: %s", call, plugin[i].name, last_error_of(&plugin[i]));
 }
 
 /* ------------------------------------------------------------------ descriptors */
@@ -185,7 +129,7 @@ API int hipdnnBackendDestroyDescriptor(descriptor_t* d) {
     fprintf(stderr, "a descriptor of type %d is destroyed while %d others use it\n", d->type, d->users);
     abort();
   }
-  if (d->context) plugin[d->by].DestroyContext(d->handle->of[d->by], d->context);
+  if (d->context) plugin[d->by].DestroyExecutionContext(d->handle->of[d->by], d->context);
   descriptor_t* used[] = {d->graph, d->engine, d->config};
   for (int i = 0; i < 3; ++i)
     if (used[i] && !--used[i]->users && used[i]->owned) hipdnnBackendDestroyDescriptor(used[i]);
@@ -225,7 +169,7 @@ API int hipdnnBackendSetAttribute(descriptor_t* d, int name, int type, int64_t c
     case ENGINE * 10000 + 1000: WANT(T_DESCRIPTOR, 1); d->graph = use(other); return OK;
     case ENGINE * 10000 + 1001: WANT(T_INT64, 1); d->id = *(const int64_t*)values; return OK;
     case CONFIG * 10000 + 200: WANT(T_DESCRIPTOR, 1); d->engine = use(other); return OK;
-#ifdef N25
+#ifdef OLD
     case PLAN * 10000 + 300: WANT(T_HANDLE, 1); d->by = 1; return OK;
 #endif
     case PLAN * 10000 + 301: WANT(T_DESCRIPTOR, 1); d->config = use(other); return OK;
@@ -275,12 +219,12 @@ API int hipdnnBackendGetAttribute(descriptor_t* d, int name, int type, int64_t c
 
 static int finalize_engine(descriptor_t* d) {
   if (!d->graph) return fail(BAD_PARAM, "an engine without a graph");
-  int by = owner(d->id);
+  int by = plugin_of(d->id);
   if (by < 0) return fail(BAD_PARAM, "no plugin has engine %ld", (long)d->id);
   data_t graph = {d->graph->bytes, d->graph->size}, details = {0};
   void* handle = d->graph->handle->of[by];
-  if (plugin[by].Details(handle, d->id, &graph, &details)) return plugin_error(by, "GetEngineDetails");
-  plugin[by].DestroyDetails(handle, &details);
+  if (plugin[by].GetEngineDetails(handle, d->id, &graph, &details)) return plugin_error(by, "GetEngineDetails");
+  plugin[by].DestroyEngineDetails(handle, &details);
   d->handle = d->graph->handle;
   ++d->handle->descriptors;
   return OK;
@@ -288,33 +232,31 @@ static int finalize_engine(descriptor_t* d) {
 
 static int finalize_plan(descriptor_t* d) {
   if (!d->config) return fail(BAD_PARAM, "a plan without a configuration");
-#ifdef N25
+#ifdef OLD
   if (!d->by) return fail(BAD_PARAM, "a plan without a handle");
 #endif
   descriptor_t* engine = d->config->engine;
   d->handle = engine->handle;
   ++d->handle->descriptors;
-  d->by = owner(engine->id);
+  d->by = plugin_of(engine->id);
   /* EngineConfig{engine_id}: a root, a vtable of one slot, the table. */
   uint8_t bytes[24] = {12, 0, 0, 0, 6, 0, 12, 0, 4, 0, 0, 0, 8, 0, 0, 0};
   memcpy(bytes + 16, &engine->id, 8);
   data_t config = {bytes, sizeof bytes}, graph = {engine->graph->bytes, engine->graph->size};
   const plugin_t* p = &plugin[d->by];
   void* handle = d->handle->of[d->by];
-  if (p->Context(handle, &config, &graph, &d->context)) return plugin_error(d->by, "CreateExecutionContext");
-  if (p->Workspace(handle, d->context, &d->workspace_size)) return plugin_error(d->by, "GetWorkspaceSize");
+  if (p->CreateExecutionContext(handle, &config, &graph, &d->context)) return plugin_error(d->by, "CreateExecutionContext");
+  if (p->GetWorkspaceSizeFromExecutionContext(handle, d->context, &d->workspace_size)) return plugin_error(d->by, "GetWorkspaceSize");
   return OK;
 }
 
 static int finalize_heuristic(descriptor_t* d) {
   if (!d->graph) return fail(BAD_PARAM, "heuristics without a graph");
   data_t graph = {d->graph->bytes, d->graph->size};
-  for (int i = 0; i < plugins && !told("no_engines"); ++i) {
-    int64_t ids[MOST];
-    uint32_t n = 0;
-    if (plugin[i].Applicable(d->graph->handle->of[i], &graph, ids, MOST, &n)) return plugin_error(i, "GetApplicableEngineIds");
-    for (uint32_t k = 0; k < n && d->count < MOST; ++k) d->found[d->count++] = ids[k];
-  }
+  uint32_t count = 0;
+  if (told("no_engines")) return OK;
+  if (applicable(d->graph->handle->of, &graph, d->found, MOST, &count)) return fail(PLUGIN, "GetApplicableEngineIds");
+  d->count = count;
   return OK;
 }
 
@@ -344,15 +286,15 @@ API int hipdnnBackendExecute(handle_t* handle, descriptor_t* plan, descriptor_t*
   const plugin_t* p = &plugin[plan->by];
   int status;
   if (pack->over_count) {
-    if (!p->ExecuteWith) return fail(NOT_SUPPORTED, "the plugin takes no overrides");
+    if (!p->ExecuteOpGraphWithOverrides) return fail(NOT_SUPPORTED, "the plugin takes no overrides");
     uint32_t lengths[64];
     const int64_t *shapes[64], *strides[64];
     for (int64_t i = 0, at = 0; i < pack->over_count; at += pack->lengths[i++])
       lengths[i] = pack->lengths[i], shapes[i] = pack->shapes + at, strides[i] = pack->strides + at;
-    status = p->ExecuteWith(handle->of[plan->by], plan->context, pack->workspace, buffers, pack->uid_count,
+    status = p->ExecuteOpGraphWithOverrides(handle->of[plan->by], plan->context, pack->workspace, buffers, pack->uid_count,
                             pack->over_count, pack->over, lengths, shapes, strides);
   } else {
-    status = p->Execute(handle->of[plan->by], plan->context, pack->workspace, buffers, pack->uid_count);
+    status = p->ExecuteOpGraph(handle->of[plan->by], plan->context, pack->workspace, buffers, pack->uid_count);
   }
   return status ? plugin_error(plan->by, "ExecuteOpGraph") : OK;
 }
@@ -364,10 +306,9 @@ API int hipdnnCreate(handle_t** out) {
   if (told("hang")) for (;;) pause();
   if (told("null")) { *out = NULL; return OK; }
   if (told("none")) return fail(INTERNAL, "no device was found");
-  if (plugins < 0) load_all();
+  if (!loaded) load_all();
   handle_t* handle = calloc(1, sizeof *handle);
-  for (int i = 0; i < plugins; ++i)
-    if (plugin[i].Create(&handle->of[i])) return plugin_error(i, "Create");
+  if (create_handles(handle->of)) return fail(PLUGIN, "Create");
   *out = handle;
   return OK;
 }
@@ -378,7 +319,8 @@ API int hipdnnDestroy(handle_t* handle) {
     fprintf(stderr, "%d descriptors are left\n", handle->descriptors);
     abort();
   }
-  for (int i = 0; i < plugins; ++i) plugin[i].Destroy(handle->of[i]);
+  for (int i = 0; i < plugins; ++i)
+    if (handle->of[i]) plugin[i].Destroy(handle->of[i]);
   free(handle);
   return OK;
 }
@@ -387,7 +329,7 @@ API int hipdnnSetStream(handle_t* handle, void* stream) {
   if (!handle) return fail(NULL_POINTER, "null handle");
   handle->stream = stream;
   for (int i = 0; i < plugins; ++i)
-    if (plugin[i].SetStream(handle->of[i], stream)) return plugin_error(i, "SetStream");
+    if (handle->of[i] && plugin[i].SetStream(handle->of[i], stream)) return plugin_error(i, "SetStream");
   return OK;
 }
 
@@ -402,7 +344,7 @@ API void hipdnnGetLastErrorString(char* text, size_t size) {
 
 API int standin_descriptors(handle_t* handle) { return handle->descriptors; }
 
-#ifndef N25
+#ifndef OLD
 API int hipdnnGetVersion_ext(const char** version) { *version = "1.4.0-standin"; return OK; }
 
 API int hipdnnGetEngineCount_ext(handle_t* handle, size_t* count) {
@@ -424,7 +366,7 @@ API int hipdnnGetEngineInfo_ext(handle_t* handle, size_t index, int64_t* id, cha
     if (index >= plugin[i].engines) continue;
     const char* text = "";
     if (id) *id = plugin[i].ids[index];
-    if (plugin[i].EngineName) plugin[i].EngineName(plugin[i].ids[index], &text);
+    if (plugin[i].GetEngineName) plugin[i].GetEngineName(plugin[i].ids[index], &text);
     put(text, name, name_size), put(plugin[i].name, by, by_size);
     put(plugin[i].version, version, version_size), put("engine", type, type_size);
     return OK;

@@ -1,0 +1,1 @@
+"""A host of engine plugins in C, and its driver."""
