@@ -187,7 +187,7 @@ def byte_runs(layout: Layout, bits: int) -> tuple[tuple[int, int], ...] | None:
 
     A byte is shared by an element and a gap, or by two elements with a gap between.
     """
-    *outer, (extent, stride) = runs(layout)
+    *outer, (extent, stride) = runs(layout) or ((1, 1),)
     numbers = [extent * bits, *(s * bits for _, s in outer)]
     if stride != 1 or any(n % 8 for n in numbers):
         return None

@@ -15,16 +15,18 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from ..exit_guard import Sections, at_end
-from .arrays import ALIGNMENT
+from .arrays import ALIGNMENT, gapped
 from .binder import Binder, padded
 from .bound_plan import failure
 from .buffer_set import Argument, BufferSet
 from .caller_memory import BufferLike, CallerMemory, Pointer, same_layout
 from .device import Device
 from .device_memory import importer, putter
+from .interleaved import apart, places
 from .iree_native import iree
 from .scalars import Reader, built
 from .workspaces import Lease, Workspace, staging_of
@@ -226,6 +228,10 @@ class AddressCalls:
         self._in_place = [(position[out], position[into]) for out, into in in_place]
         self._sizes = [0 if slot.spec.scalar else slot.nbytes for slot in self._slots]
         self._written = [slot.output for slot in self._slots]
+        specs = [slot.spec for slot in self._slots]
+        self._places = [(k, (s.nbytes, places(s))) for k, s in enumerate(specs) if not s.scalar]
+        if not any(gapped(spec) for spec in specs):
+            self._places = []
         self._nothing, self._workspace_bytes = binder.nothing, binder.workspace_bytes
         self._import_workspace = importer(binder.device, binder.workspace_bytes)
         self._leases: dict[tuple[int, ...], Lease] = {}  # by the arguments that are copied
@@ -361,12 +367,25 @@ class AddressCalls:
         end = written = 0  # of all ranges so far, and of those that are written
         for begin, size, output in ranges:
             if begin < (end if output else written):
-                return None
+                return copied if self._interleaved(addresses, workspace) else None
             if begin + size > end:
                 end = begin + size
                 if output:
                     written = end
         return copied
+
+    def _interleaved(self, addresses: tuple[int, ...], workspace: Pointer | None) -> bool:
+        """Whether arguments share a range, but no byte that one writes."""
+        if workspace is not None or not self._places:
+            return False
+        found = [(addresses[k], self._written[k], *lie) for k, lie in self._places]
+        return all(
+            not (a[1] or b[1])
+            or a[0] + a[2] <= b[0]
+            or b[0] + b[2] <= a[0]
+            or apart(a[0], a[3], b[0], b[3])
+            for a, b in combinations(found, 2)
+        )
 
     def _make(
         self, addresses: tuple[int, ...], workspace: Pointer | None, copied: tuple[int, ...]

@@ -16,6 +16,7 @@ from .caller_memory import HOST, CallerMemory, broken, same_layout
 from .device import Device
 from .dlpack import row_major
 from .elements import is_packed
+from .interleaved import Places, apart
 
 __all__ = [
     "RULES",
@@ -38,7 +39,7 @@ RULES = {
     "BIND-07": "an output can be written",
     "BIND-08": "an address is not null",
     "BIND-09": "a buffer is large enough",
-    "BIND-10": "the memory of an output overlaps no other buffer's, "
+    "BIND-10": "an output shares no byte with another buffer, "
     "except that of an input of `plan.in_place`, from its first byte to its last",
     "BIND-11": "a workspace is contiguous and large enough",
     "BIND-12": "the memory is the device's",
@@ -217,6 +218,7 @@ class Range(NamedTuple):
     first: int
     end: int
     uid: int | None = None
+    places: Places | None = None
 
 
 def overlaps(
@@ -227,8 +229,7 @@ def overlaps(
     Parameters
     ----------
     ranges : iterable of Range
-        Interleaved strided views that share a range but no element are refused too; a check for
-        that is not worth its cost.
+        Parts of one buffer may lie between one another (`interleaved.apart`).
     in_place : container of (uid, uid)
         Outputs and inputs that may have the same range.
     """
@@ -240,7 +241,7 @@ def overlaps(
     for now in sorted(ranges, key=lambda r: r.first):
         open_ranges = [r for r in open_ranges if r.end > now.first]
         for other in open_ranges:
-            if not (now.written or other.written):
+            if not (now.written or other.written) or _apart(now, other):
                 continue
             at_fault, partner = (now, other) if now.written else (other, now)
             got = f"the memory of {partner.port}"
@@ -251,3 +252,9 @@ def overlaps(
                 continue
             yield broken("BIND-10", at_fault.port, got, "memory of its own", hint)
         open_ranges.append(now)
+
+
+def _apart(one: Range, other: Range) -> bool:
+    if one.places is None or other.places is None:
+        return False
+    return apart(one.first, one.places, other.first, other.places)

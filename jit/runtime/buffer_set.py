@@ -10,6 +10,7 @@ from ..signature import ArgSpec
 from .binding_rules import Range, judge, judge_workspace, missing, overlaps, refusal, unknown
 from .caller_memory import BufferLike, CallerMemory, describe
 from .device import Device
+from .interleaved import places
 from .scalars import Reader, describe_scalar
 
 __all__ = ["Argument", "BufferSet"]
@@ -118,7 +119,8 @@ class BufferSet:
             memory = self.memory.get(uid)
             if memory is not None:
                 problems += judge(spec, memory, label, device, copy)
-                ranges.append(Range(label, spec.output, *memory.bounds(spec.nbytes), uid))
+                bounds, lie = memory.bounds(spec.nbytes), places(spec, memory)
+                ranges.append(Range(label, spec.output, *bounds, uid, lie))
         workspace = self.memory.get("workspace")
         if workspace is not None:
             problems += judge_workspace(workspace, workspace_bytes, device)
