@@ -154,6 +154,10 @@ static struct {
   object* (*CallFunction)(object*, const char*, ...);
   object* (*CallObject)(object*, object*);
   object* (*VaBuildValue)(const char*, va_list);
+  object* (*CallObjects)(object*, ...);
+  object* (*NewTuple)(ssize_t);
+  int (*SetItem)(object*, ssize_t, object*);
+  object* (*FromSsize)(ssize_t);
   long (*AsLong)(object*);
   void (*ErrFetch)(object**, object**, object**);
   void (*ErrRestore)(object*, object*, object*);
@@ -186,6 +190,8 @@ static const char* resolve(void* library) {
       {(void**)&py.ErrClear, "PyErr_Clear"}, {(void**)&py.ErrMatches, "PyErr_ExceptionMatches"},
       {(void**)&py.AddPendingCall, "Py_AddPendingCall"}, {(void**)&py.SetAsyncExc, "PyThreadState_SetAsyncExc"},
       {(void**)&py.ThreadId, "PyThread_get_thread_ident"}, {(void**)&py.Exception, "PyExc_Exception"},
+      {(void**)&py.CallObjects, "PyObject_CallFunctionObjArgs"}, {(void**)&py.NewTuple, "PyTuple_New"},
+      {(void**)&py.SetItem, "PyTuple_SetItem"}, {(void**)&py.FromSsize, "PyLong_FromSsize_t"},
       {(void**)&py.Str, "PyObject_Str"}, {(void**)&py.AsUTF8, "PyUnicode_AsUTF8AndSize"},
       {(void**)&py.ClassName, "PyExceptionClass_Name"}, {(void**)&py.DecRef, "Py_DecRef"},
   };

@@ -1,0 +1,154 @@
+"""What Compute calls: a program on the addresses of its outputs and inputs."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ...jit.runtime.address_calls import Call
+from ..plan import Plan
+from .memory import Memory
+from .program import Copy, Execution, Place, Program
+
+__all__ = ["Kernel"]
+
+_REMEMBERED = 64  # sets of addresses of a frame
+_KEPT_STREAMS = 8
+
+_Frames = list["_Frame"]
+
+
+class Kernel:
+    """A program with plans and weights, ready to run; any number of threads may call it.
+
+    Parameters
+    ----------
+    program : Program
+    plans : mapping of str to Plan
+        By the name of their graph.
+    weights : sequence of int
+        Addresses, in the program's order; kept by ``kept``.
+    memory : Memory
+    streams : bool
+        Whether calls pass a stream.
+    kept : object
+        Lives as long as the kernel.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        plans: Mapping[str, Plan],
+        weights: Sequence[int],
+        memory: Memory,
+        *,
+        streams: bool = False,
+        kept: object = None,
+    ) -> None:
+        self.program, self.plans = program, plans
+        self._weights, self._memory, self._streams, self._kept = weights, memory, streams, kept
+        self._free: OrderedDict[int, _Frames] = OrderedDict()
+        self._constants = [memory.keep(data) for data in program.constants]
+        self._lock = threading.Lock()
+
+    def __call__(self, addresses: tuple[int, ...]) -> None:
+        """Run on addresses: of outputs, of inputs, and the stream where there are any."""
+        stream = addresses[-1] if self._streams else 0
+        frames = self._free.get(stream)
+        if frames is None:
+            frames = self._frames(stream)
+        try:
+            frame = frames.pop()  # one operation, so that no two threads get the same
+        except IndexError:
+            frame = self._frame(stream)
+        try:
+            frame(addresses)
+        finally:
+            frames.append(frame)
+
+    def _frames(self, stream: int) -> _Frames:
+        with self._lock:
+            found = self._free.setdefault(stream, [])
+            if len(self._free) > _KEPT_STREAMS:
+                self._free.popitem(last=False)
+        return found
+
+    def _frame(self, stream: int) -> _Frame:
+        base, kept = self._memory.block(self.program.memory) if self.program.memory else (0, None)
+        known = {
+            **{Place("weight", k): address for k, address in enumerate(self._weights)},
+            **{Place("constant", k): pair[0] for k, pair in enumerate(self._constants)},
+        }
+        plans = self.plans
+        if self._streams:
+            plans = {name: plan.on_stream(stream) for name, plan in plans.items()}
+        return _Frame(self.program, plans, known, base, self._memory, stream, kept)
+
+
+class _Frame:
+    """A program with one block of intermediate buffers, for one thread at a time."""
+
+    def __init__(
+        self,
+        program: Program,
+        plans: Mapping[str, Plan],
+        known: Mapping[Place, int],
+        base: int,
+        memory: Memory,
+        stream: int,
+        kept: object,
+    ) -> None:
+        self._plans, self._known, self._base = plans, known, base
+        self._memory, self._stream, self._kept = memory, stream, kept
+        self._outputs = len(program.outputs)
+        # What touches nothing of the caller's is bound once.
+        self._steps: list[Call | Execution | Copy] = [
+            step if _is_open(step) else self._bound(step, ()) for step in program.steps
+        ]
+        self._calls: OrderedDict[tuple[int, ...], list[Call]] = OrderedDict()
+
+    def __call__(self, addresses: tuple[int, ...]) -> None:
+        calls = self._calls.get(addresses)
+        if calls is None:
+            calls = self._bind(addresses)
+        for call in calls:
+            call()
+
+    def _bind(self, addresses: tuple[int, ...]) -> list[Call]:
+        calls = [
+            self._bound(step, addresses) if isinstance(step, Execution | Copy) else step
+            for step in self._steps
+        ]
+        self._calls[addresses] = calls
+        if len(self._calls) > _REMEMBERED:
+            self._calls.popitem(last=False)
+        return calls
+
+    def _bound(self, step: Execution | Copy, addresses: tuple[int, ...]) -> Call:
+        if isinstance(step, Copy):
+            source, target = (self._at(p, addresses) for p in (step.source, step.target))
+            return partial(self._memory.copy, target, source, step.nbytes, self._stream)
+        plan = self._plans[step.graph]
+        buffers = {uid: self._at(place, addresses) for uid, place in step.buffers}
+        executable: Any = getattr(plan, "executable", None)
+        found: Callable[[], None] | None = executable and executable.call_at(buffers)
+        return found or plan.bind(dict(buffers))
+
+    def _at(self, place: Place, addresses: tuple[int, ...]) -> int:
+        match place.kind:
+            case "output":
+                return addresses[place.number]
+            case "input":
+                return addresses[self._outputs + place.number]
+            case "memory":
+                return self._base + place.number
+        return self._known[place]
+
+
+def _is_open(step: Execution | Copy) -> bool:
+    """Whether a step reads or writes what the caller passes."""
+    places = (step.source, step.target) if isinstance(step, Copy) else [p for _, p in step.buffers]
+    return any(place.kind in ("input", "output") for place in places)

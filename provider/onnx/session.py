@@ -1,0 +1,359 @@
+"""The provider of one session: what it claims, and what its groups become."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from collections.abc import Callable, Mapping
+from ctypes import c_int32, c_int64, c_size_t
+from dataclasses import dataclass, field
+
+from ...graph_api.errors import DeviceError, HipdnnIreeError, NotSupportedError
+from ...jit.lru import LruCache
+from ...jit.settings_table import Settings
+from ...jit.target import Target
+from ..engines.iree.iree_plan import IreePlan
+from ..offload.pipeline import Options
+from ..plan import Plan
+from ..registry import engine
+from . import context, stored
+from .abi import OrtFunctions
+from .claims import Declined
+from .kernel import Kernel
+from .memory import GpuMemory, HostMemory, Memory
+from .model import Model, Node
+from .ort_graph import initializer_bytes, value_names
+from .partition import Group
+from .program import Program, made
+from .session_options import SessionOptions
+
+__all__ = ["DYNAMIC", "STREAMS", "Compiled", "Device", "Session"]
+
+log = logging.getLogger("hipdnn_iree.onnx")
+
+DYNAMIC, STREAMS = 1, 2
+"""Flags of a fused node, as of ``native/ep.c``."""
+
+_KEPT_SIZES = 32
+_INFO, _WARNING = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Where a session runs.
+
+    Attributes
+    ----------
+    target : Target
+    number : int
+        HIP's, of a GPU.
+    memory : GpuMemory, optional
+        Of a GPU that is here.
+    virtual : bool
+        Whether it only stands for one.
+    """
+
+    target: Target
+    number: int = 0
+    memory: GpuMemory | None = None
+    virtual: bool = False
+
+    def metadata(self) -> dict[str, str]:
+        """Return what ONNX Runtime shows of it."""
+        return {
+            "target": str(self.target),
+            "device": "virtual" if self.virtual else "hip" if self.memory else "cpu",
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled:
+    """What a fused node becomes.
+
+    Attributes
+    ----------
+    call : callable
+        Takes the addresses of outputs and inputs, and a stream with the flag ``STREAMS``; with
+        ``DYNAMIC`` the kernel's context alone.
+    inputs : int
+    outputs : tuple of tuple of int
+        Their dims.
+    flags : int
+    write_context : callable
+        Returns a new node that holds the code.
+    """
+
+    call: Callable[[tuple[int, ...]], object]
+    inputs: int
+    outputs: tuple[tuple[int, ...], ...]
+    flags: int
+    write_context: Callable[[], int]
+
+
+@dataclass
+class _Claims:
+    """What was claimed of a graph, by the outputs of the group."""
+
+    groups: dict[frozenset[str], Group] = field(default_factory=dict)
+    contexts: dict[frozenset[str], Node] = field(default_factory=dict)
+    error: HipdnnIreeError | None = None
+
+
+class Session:
+    """The provider of one session.
+
+    Parameters
+    ----------
+    ort : OrtFunctions
+    name : str
+        The provider's.
+    device : Device
+    entries : mapping of str to str
+        All configuration entries of the session.
+    base : Settings
+        Of the process.
+    logger : int
+        ONNX Runtime's.
+
+    Raises
+    ------
+    SettingError
+        For an option that does not exist, or a value that is not allowed.
+    DeviceError
+        If the device cannot run code for the target.
+    """
+
+    def __init__(
+        self,
+        ort: OrtFunctions,
+        name: str,
+        device: Device,
+        entries: Mapping[str, str],
+        base: Settings,
+        logger: int,
+    ) -> None:
+        self.ort, self.name, self.device, self._logger = ort, name, device, logger
+        self.options = SessionOptions.read(entries, name)
+        self._settings = self.options.settings(base)
+        chosen = self.options.target
+        self.target = Target.parse(chosen) if chosen else device.target
+        if not device.virtual and self.target.is_cpu is not (device.memory is None):
+            where = "the CPU" if device.memory is None else "a GPU"
+            raise DeviceError(f"target {self.target} is not that of the device, which is {where}")
+        if self.options.engine:
+            engine(self.options.engine, self._settings)
+        self._offload = Options(
+            target=self.target,
+            settings=self._settings,
+            engine=self.options.engine or None,
+            policy=self.options.policy or None,
+        )
+        self._claims = _Claims()
+
+    # ------------------------------------------------------------------ claiming
+
+    def claim(self, model: Model) -> list[list[int]]:
+        """Return the handles of the nodes of each group.
+
+        An error that is not about a node is raised when the groups are compiled: ONNX Runtime
+        logs one that is raised here, and goes on without the provider.
+        """
+        handles: list[list[int]] = []
+        claims = self._claims
+        for node in model.nodes:
+            if context.is_ours(node, self.name):
+                claims.contexts[frozenset(filter(None, node.outputs))] = node
+                handles.append([node.handle])
+        rest = [n for n in model.nodes if not context.is_ours(n, self.name)]
+        if not rest:
+            return handles
+        try:
+            found = stored.partition(
+                model, self._offload, self._settings, min_nodes=self.options.min_nodes
+            )
+        except HipdnnIreeError as error:
+            claims.error = error
+            return [*handles, [rest[0].handle]]
+        for group in found.groups:
+            claims.groups[frozenset(group.model.outputs)] = group
+            handles.append([node.handle for node in group.model.nodes])
+        self._tell(found.declined)
+        return handles
+
+    def _tell(self, declined: tuple[Declined, ...]) -> None:
+        level = _WARNING if self.options.log_declined else _INFO
+        if self.ort.number(c_int32, "Logger_GetLoggingSeverityLevel", self._logger) > level:
+            return
+        for one in declined:
+            text = str(one).encode("utf-8", "backslashreplace")
+            self.ort("Logger_LogMessage", self._logger, level, text, b"hipdnn_iree", 0, b"claim")
+
+    # ------------------------------------------------------------------ compiling
+
+    def compile(self, graph: int, fused: int) -> Compiled:
+        """Return what a fused node becomes.
+
+        Raises
+        ------
+        HipdnnIreeError
+            What went wrong when the groups were made.
+        """
+        if self._claims.error is not None:
+            raise self._claims.error
+        inputs = value_names(
+            self.ort, self.ort.pointers(fused, "Node_GetNumInputs", "Node_GetInputs")
+        )
+        outputs = value_names(
+            self.ort, self.ort.pointers(fused, "Node_GetNumOutputs", "Node_GetOutputs")
+        )
+        key = frozenset(filter(None, outputs))
+        held = self._claims.contexts.pop(key, None)
+        if held is not None:
+            program, plans, data = context.load(held, self.target, self._model_folder(graph))
+            return self._static(
+                program, plans, self._uploaded(program.weights, data), inputs, outputs, {}
+            )
+        group = self._claims.groups.pop(key)
+        data = initializer_bytes(self.ort, graph, set(group.model.weights))
+        weights = self._uploaded(group.program.weights, data)
+        if group.is_dynamic:
+            return self._dynamic(group, weights, inputs, outputs)
+        write = {"program": group.program, "plans": group.plans, "data": data, "fused": fused}
+        return self._static(group.program, group.plans, weights, inputs, outputs, write)
+
+    def _model_folder(self, graph: int) -> str:
+        address = self.ort.pointer("Graph_GetModelPath", graph)
+        path = ctypes.string_at(address).decode("utf-8", "surrogateescape") if address else ""
+        return path.rpartition("/")[0]
+
+    @property
+    def _memory(self) -> Memory:
+        return self.device.memory or HostMemory()
+
+    def _uploaded(
+        self, names: tuple[str, ...], data: Mapping[str, memoryview]
+    ) -> list[tuple[int, object]]:
+        """Return addresses of copies of the weights, which ONNX Runtime then frees."""
+        if self.device.virtual:
+            return []
+        return [self._memory.keep(data[name]) for name in names]
+
+    def _kernel(
+        self, program: Program, plans: Mapping[str, Plan], weights: list[tuple[int, object]]
+    ) -> Kernel:
+        memory = self.device.memory
+        if memory is not None:
+            plans = {
+                n: p.on_device(self.device.number) if isinstance(p, IreePlan) else p
+                for n, p in plans.items()
+            }
+        return Kernel(
+            program,
+            plans,
+            [address for address, _ in weights],
+            self._memory,
+            streams=memory is not None,
+            kept=weights,
+        )
+
+    def _static(
+        self,
+        program: Program,
+        plans: Mapping[str, Plan],
+        weights: list[tuple[int, object]],
+        inputs: list[str],
+        outputs: list[str],
+        write: Mapping[str, object],
+    ) -> Compiled:
+        program = program.ordered(inputs, outputs)
+        call: Callable[[tuple[int, ...]], object] = (
+            _only_ahead if self.device.virtual else self._kernel(program, plans, weights)
+        )
+        return Compiled(
+            call=call,
+            inputs=len(inputs),
+            outputs=program.shapes,
+            flags=STREAMS if self.device.memory is not None else 0,
+            write_context=lambda: context.write(self.ort, self.options, self.name, **write),  # type: ignore[arg-type]
+        )
+
+    def _dynamic(
+        self,
+        group: Group,
+        weights: list[tuple[int, object]],
+        inputs: list[str],
+        outputs: list[str],
+    ) -> Compiled:
+        def refuse() -> int:
+            raise NotSupportedError("a group with extents known at execution has no one code")
+
+        run = _Dynamic(self, group, weights, inputs, outputs)
+        shapes: tuple[tuple[int, ...], ...] = tuple(() for _ in outputs)
+        call: Callable[[tuple[int, ...]], object] = _only_ahead if self.device.virtual else run
+        return Compiled(
+            call=call, inputs=len(inputs), outputs=shapes, flags=DYNAMIC, write_context=refuse
+        )
+
+
+def _only_ahead(addresses: tuple[int, ...]) -> None:
+    raise DeviceError("a virtual device compiles and does not run")
+
+
+class _Dynamic:
+    """A group whose extents are known at execution: one kernel for each set of sizes."""
+
+    def __init__(
+        self,
+        session: Session,
+        group: Group,
+        weights: list[tuple[int, object]],
+        inputs: list[str],
+        outputs: list[str],
+    ) -> None:
+        self._session, self._group, self._weights = session, group, weights
+        self._inputs, self._outputs = inputs, outputs
+        self._kernels: LruCache[Kernel] = LruCache(_KEPT_SIZES)
+        self._dims = [group.model.values[name].dims or () for name in inputs]
+
+    def __call__(self, arguments: tuple[int, ...]) -> None:
+        """Run; ``arguments`` holds the kernel's context."""
+        ort = self._session.ort
+        (kernel_context,) = arguments
+        values = [
+            ort.pointer("KernelContext_GetInput", kernel_context, k)
+            for k in range(len(self._inputs))
+        ]
+        sizes: dict[str, int] = {}
+        for dims, value in zip(self._dims, values, strict=True):
+            for wanted, size in zip(dims, _shape(ort, value), strict=True):
+                if isinstance(wanted, str) and sizes.setdefault(wanted, size) != size:
+                    raise NotSupportedError(
+                        f"extent {wanted!r} is {sizes[wanted]} and {size} in one run"
+                    )
+        kernel = self._kernels.get(tuple(sizes.items()), lambda: self._made(sizes))
+        addresses = []
+        for k, shape in enumerate(kernel.program.shapes):
+            made_shape = (c_int64 * max(len(shape), 1))(*shape)
+            out = ort.pointer("KernelContext_GetOutput", kernel_context, k, made_shape, len(shape))
+            addresses.append(ort.pointer("GetTensorMutableData", out))
+        addresses += [ort.pointer("GetTensorData", value) for value in values]
+        if self._session.device.memory is not None:
+            addresses.append(ort.pointer("KernelContext_GetGPUComputeStream", kernel_context))
+        kernel(tuple(addresses))
+
+    def _made(self, sizes: Mapping[str, int]) -> Kernel:
+        session = self._session
+        program, plans = made(self._group.model.at(sizes), session._offload)
+        program = program.ordered(self._inputs, self._outputs)
+        return session._kernel(program, plans, self._weights)
+
+
+def _shape(ort: OrtFunctions, value: int) -> list[int]:
+    info = ort.pointer("GetTensorTypeAndShape", value)
+    try:
+        rank = ort.number(c_size_t, "GetDimensionsCount", info)
+        sizes = (c_int64 * rank)()
+        ort("GetDimensions", info, sizes, rank)
+    finally:
+        ort.plain("ReleaseTensorTypeAndShapeInfo", info)
+    return list(sizes)

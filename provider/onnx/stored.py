@@ -1,0 +1,107 @@
+"""What was claimed of a graph, kept in the cache: a second session asks MLIR nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ...graph_api.errors import HipdnnIreeError, NotPrecompiledError, Problem
+from ...jit.cache import CacheKey, CacheStore, source_digest
+from ...jit.pipeline import made_with
+from ...jit.settings_table import Settings
+from ..offload.pipeline import Options
+from ..selection.select import build
+from . import partition as partitions
+from .claims import Declined
+from .model import Model
+from .partition import Group, Partition
+from .program import Program
+
+__all__ = ["partition"]
+
+log = logging.getLogger("hipdnn_iree.onnx")
+
+_MOST_BYTES = 1 << 28
+
+
+def partition(
+    model: Model, options: Options, settings: Settings, *, min_nodes: int = 1
+) -> Partition:
+    """Return `partition.partition`, from the cache where it is known."""
+    if settings.cache_mode == "off":
+        return partitions.partition(model, options, min_nodes=min_nodes)
+    cache = _store(settings.cache_dir)
+    key = _key(model, options, min_nodes)
+    entry = cache.get(key)
+    if entry is not None:
+        try:
+            return _read(entry.manifest, model, options)
+        except NotPrecompiledError:
+            raise
+        except (HipdnnIreeError, KeyError, TypeError, ValueError) as error:
+            log.warning("what was kept of the graph is not used: %s", error)
+            cache.discard(key)
+    found = partitions.partition(model, options, min_nodes=min_nodes)
+    cache.put(key, {}, _record(found))
+    return found
+
+
+@lru_cache(maxsize=8)
+def _store(folder: Path) -> CacheStore:
+    return CacheStore(folder / "onnx", _MOST_BYTES)
+
+
+def _key(model: Model, options: Options, min_nodes: int) -> CacheKey:
+    facts = {"min_nodes": min_nodes, "engine": options.engine, "policy": options.policy}
+    return CacheKey(
+        {
+            "model": partitions.digest(model, facts),
+            "target": str(options.target),
+            "sources": source_digest(_sources()),
+            **made_with(),
+        }
+    )
+
+
+def _sources() -> Iterator[Path]:
+    here = Path(__file__).resolve().parent
+    for folder in (here, here.parent / "offload"):
+        yield from folder.rglob("*.py")
+
+
+def _record(found: Partition) -> dict[str, Any]:
+    return {
+        "groups": [
+            {"nodes": [n.label for n in g.model.nodes], "program": g.program.as_json()}
+            for g in found.groups
+        ],
+        "declined": [
+            {"node": d.node, "op": d.op, "problem": d.problem.as_dict()} for d in found.declined
+        ],
+    }
+
+
+def _read(record: Mapping[str, Any], model: Model, options: Options) -> Partition:
+    nodes = {node.label: node for node in model.nodes}
+    groups = []
+    for one in record["groups"]:
+        program = Program.from_json(one["program"])
+        plans = {
+            name: build(
+                graph,
+                options.target,
+                options.settings,
+                engine=options.engine,
+                policy=options.policy,
+            )
+            for name, graph in program.graphs.items()
+        }
+        groups.append(Group(model.part([nodes[n] for n in one["nodes"]]), program, plans))
+    declined = tuple(
+        Declined(node=d["node"], op=d["op"], problem=Problem(**d["problem"]))
+        for d in record["declined"]
+    )
+    return Partition(tuple(groups), declined)
