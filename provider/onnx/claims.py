@@ -20,7 +20,6 @@ RULES: dict[str, str] = {
     "ONNX-07": "an engine serves what the node becomes, or IREE compiles it",
     "ONNX-08": "a group has at least min_nodes nodes",
     "ONNX-09": "nodes are those of the main graph",
-    "ONNX-10": "the node is not assigned to another provider",
 }
 
 
@@ -92,24 +91,12 @@ _CONTRIB = (
     *("QLinearSoftmax", "QGemm"),
 )
 
-OPS: dict[tuple[str, str], str] = {
-    **{
-        ("", op): family
-        for family, ops in {
-            "matmul": _MATMULS,
-            "pointwise": _POINTWISE,
-            "rows": _ROWS,
-            "windows": _WINDOWS,
-            "attention": _ATTENTION,
-            "quantised": _QUANTISED,
-            "movement": _MOVEMENT,
-        }.items()
-        for op in ops
-    },
-    **{("com.microsoft", op): "contrib" for op in _CONTRIB},
-}
-"""(domain, op) -> the family that it is listed under: what is served where torch-mlir converts it
-and it compiles."""
+_STANDARD = (_MATMULS, _POINTWISE, _ROWS, _WINDOWS, _ATTENTION, _QUANTISED, _MOVEMENT)
+
+OPS: frozenset[tuple[str, str]] = frozenset(
+    {("", op) for ops in _STANDARD for op in ops} | {("com.microsoft", op) for op in _CONTRIB}
+)
+"""(domain, op) of what is served where torch-mlir converts it and it compiles."""
 
 
 def claimable(model: Model, sizes: Mapping[str, int]) -> tuple[list[Node], list[Declined]]:
@@ -134,11 +121,11 @@ def claimable(model: Model, sizes: Mapping[str, int]) -> tuple[list[Node], list[
 def _problems(node: Node, model: Model, sizes: Mapping[str, int]) -> Iterator[Problem]:
     if model.nested:
         yield Problem(rule="ONNX-09", got="the body of a control flow node", wanted="the graph")
+    if node.odd:
+        yield Problem(rule="ONNX-04", got=", ".join(node.odd), wanted="numbers, texts, tensors")
     if (node.domain, node.op) not in OPS:
         name = f"{node.domain}.{node.op}" if node.domain else node.op
         yield Problem(rule="ONNX-01", got=name, wanted="an op of docs/reference/onnx-ops.md")
-    if node.odd:
-        yield Problem(rule="ONNX-04", got=", ".join(node.odd), wanted="numbers, texts, tensors")
     for names, side in ((node.inputs, "input"), (node.outputs, "output")):
         for place, name in enumerate(names):
             if name:

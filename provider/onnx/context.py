@@ -12,6 +12,7 @@ import ctypes
 import os
 from collections.abc import Mapping
 from ctypes import c_char_p, c_void_p
+from dataclasses import replace
 
 from ...graph_api.errors import ArtifactError, NotSupportedError
 from ...graph_api.files import read_file, write_file
@@ -90,7 +91,8 @@ def load(
         if isinstance(error, ArtifactError):
             raise
         raise ArtifactError(f"{label} is damaged: {error}") from None
-    return program, plans, weights
+    graphs = {name: plan.graph for name, plan in plans.items()}
+    return replace(program, graphs=graphs), plans, weights
 
 
 def write(

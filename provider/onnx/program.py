@@ -17,6 +17,7 @@ from ...graph_api.formats.json.json_form import loads
 from ...graph_api.formats.json.json_write import dumps
 from ...graph_api.frozen import FrozenGraph
 from ...graph_api.graph import Graph
+from ...graph_api.tensor import TensorSpec
 from ..offload.executor import plan_buffers
 from ..offload.pipeline import PIPELINE, Module, Options
 from ..plan import Plan
@@ -86,6 +87,20 @@ class Program:
     constants: tuple[bytes, ...]
     memory: int
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Bytes of each output and input, as the graphs have them; 0 for what none touches."""
+        found: dict[Place, int] = {}
+        for step in self.steps:
+            if isinstance(step, Copy):
+                found[step.source] = found[step.target] = step.nbytes
+                continue
+            tensors = self.graphs[step.graph].tensors
+            found.update((place, _nbytes(tensors[uid])) for uid, place in step.buffers)
+        places = [Place("output", k) for k in range(len(self.outputs))]
+        places += [Place("input", k) for k in range(len(self.inputs))]
+        return tuple(found.get(place, 0) for place in places)
+
     def ordered(self, inputs: Sequence[str], outputs: Sequence[str]) -> Program:
         """Return the program with its inputs and outputs in another order."""
 
@@ -133,6 +148,10 @@ class Program:
             constants=tuple(base64.b64decode(data) for data in record["constants"]),
             memory=int(record["memory"]),
         )
+
+
+def _nbytes(tensor: TensorSpec) -> int:
+    return tensor.data_type.nbytes(prod(tensor.dims))
 
 
 def _moved(step: Execution | Copy, to: Callable[[Place], Place]) -> Execution | Copy:
@@ -266,7 +285,7 @@ class _Reader:
         dims, element = self.function["values"][value]
         bits = 8 if element == "i1" else int("".join(c for c in element if c.isdigit())[:2] or 0)
         bits = 8 if element.startswith("f8") else bits
-        return prod(dims) * bits // 8
+        return int(prod(dims)) * bits // 8
 
     def _lay_out(self) -> int:
         """Put intermediate buffers into one block, and return its size."""

@@ -25,6 +25,7 @@ from .model import Model, Node
 from .ort_graph import initializer_bytes, value_names
 from .partition import Group
 from .program import Program, made
+from .reports import tell
 from .session_options import SessionOptions
 
 __all__ = ["DYNAMIC", "STREAMS", "Compiled", "Device", "Session"]
@@ -178,6 +179,7 @@ class Session:
             claims.groups[frozenset(group.model.outputs)] = group
             handles.append([node.handle for node in group.model.nodes])
         self._tell(found.declined)
+        tell(model, found)
         return handles
 
     def _tell(self, declined: tuple[Declined, ...]) -> None:

@@ -23,7 +23,7 @@ CORE = {"numpy", "ml_dtypes", "iree", "torch_mlir", "hip"}
 THIRD_PARTY = {
     "graph_api": set(),
     "jit": CORE,
-    "provider": {*CORE, "click", "msgspec", "onnx", "rich", "torch", "yaml"},
+    "provider": {*CORE, "click", "msgspec", "onnx", "onnxruntime", "rich", "torch", "yaml"},
     "hipdnn_plugin": CORE,
 }
 
@@ -130,6 +130,8 @@ READERS = (
     "provider.graph",  # Graph.build, Graph.plans
     "provider.graph_files",  # load
     "provider.offload.api",  # outline, offload
+    "provider.onnx.factory",  # CreateEp
+    "provider.onnx.registration",
     "provider.precompile",
     "hipdnn_plugin",
 )

@@ -1,0 +1,55 @@
+"""What sessions of this process have claimed, for those who listen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .model import Model
+from .partition import Partition
+
+__all__ = ["listening", "summary", "tell"]
+
+Report = tuple[Model, Partition]
+
+_listeners: list[list[Report]] = []
+
+
+@contextmanager
+def listening() -> Iterator[list[Report]]:
+    """Collect what the sessions that are made meanwhile claim: graph and partition of each."""
+    found: list[Report] = []
+    _listeners.append(found)
+    try:
+        yield found
+    finally:
+        # By identity: two that listen may have heard the same.
+        _listeners[:] = [one for one in _listeners if one is not found]
+
+
+def tell(model: Model, found: Partition) -> None:
+    """Tell those who listen."""
+    for listener in _listeners:
+        listener.append((model, found))
+
+
+def summary(reports: list[Report]) -> dict[str, Any]:
+    """Return the JSON form: counts, the graphs of every group, and why other nodes are in none."""
+    groups: list[dict[str, Any]] = []
+    for _, found in reports:
+        for number, group in enumerate(found.groups):
+            for name, nodes in group.program.nodes.items():
+                groups.append(
+                    {
+                        "name": f"group_{number}/{name}",
+                        "engine": group.plans[name].engine,
+                        "nodes": list(nodes),
+                    }
+                )
+    return {
+        "nodes": sum(len(model.nodes) for model, _ in reports),
+        "assigned": sum(len(g.model.nodes) for _, found in reports for g in found.groups),
+        "groups": groups,
+        "declined": [d.as_dict() for _, found in reports for d in found.declined],
+    }
