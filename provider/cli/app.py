@@ -36,6 +36,7 @@ COMMANDS = (
     "targets",
     "cache",
     "plugin",
+    "onnx",
     "env",
 )
 

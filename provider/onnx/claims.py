@@ -173,9 +173,17 @@ def _only(**allowed: Iterable[object]) -> Callable[[Node, Model], Iterator[Misfi
     return check
 
 
+def _dilated_with_ceil(node: Node, model: Model) -> Iterator[Misfit]:
+    """torch-mlir counts the padding of windows beyond the input otherwise."""
+    dilations = node.attributes.get("dilations", ())
+    if node.attributes.get("ceil_mode") and set(dilations) - {1}:  # type: ignore[arg-type]
+        yield "dilations", str(dilations), "1 with ceil_mode"
+
+
 _CHECKS: dict[tuple[str, str], Callable[[Node, Model], Iterator[Misfit]]] = {
     ("", "Cast"): _only(saturate=(1,)),
     ("", "CastLike"): _only(saturate=(1,)),
+    ("", "AveragePool"): _dilated_with_ceil,
     ("", "BatchNormalization"): _only(training_mode=(0,)),
 }
 """What torch-mlir's conversions would ignore, or convert to something else."""

@@ -29,8 +29,7 @@ def fill(address: int) -> None:
         table,
         abi.TABLE_VERSION,
         partial(_functions, table),
-        about="the execution provider's library",
-        install="hipdnn-iree onnx path",
+        install="hipdnn-iree onnx install",
         log=log,
     )
 

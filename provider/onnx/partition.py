@@ -27,6 +27,7 @@ from ...graph_api.errors import (
 from ..offload.pipeline import Module, Options
 from ..plan import Plan
 from .claims import Declined, claimable
+from .expand import EXPANSIONS, Unserved, expanded
 from .model import Model, Node
 from .program import Program, made
 from .torch_text import text
@@ -86,6 +87,8 @@ def partition(model: Model, options: Options, *, min_nodes: int = 1) -> Partitio
     """
     sizes = dict.fromkeys(filter(None, model.symbols()), SAMPLE)
     chosen, declined = claimable(model, sizes)
+    chosen, refused = _expandable(model, chosen, sizes)
+    declined += refused
     left = _unconverted(model.at(sizes), chosen, options)
     declined += [_declined(n, "ONNX-06", f"onnx.{n.op}", "ATen ops") for n in left]
     chosen = [node for node in chosen if not any(node is one for one in left)]
@@ -135,6 +138,25 @@ def _declined(node: Node, rule: str, got: str, wanted: str) -> Declined:
     return Declined(node=node.label, op=node.op, problem=Problem(rule=rule, got=got, wanted=wanted))
 
 
+def _expandable(
+    model: Model, chosen: Sequence[Node], sizes: Mapping[str, int]
+) -> tuple[list[Node], list[Declined]]:
+    """Return the nodes whose expansion honours them, and the others."""
+    kept, declined = [], []
+    for node in chosen:
+        if (node.domain, node.op) in EXPANSIONS:
+            try:
+                expanded(model.part([node]).at(sizes))
+            except Unserved as error:
+                problem = Problem(
+                    rule="ONNX-05", port=error.port, got=error.got, wanted=error.wanted
+                )
+                declined.append(Declined(node=node.label, op=node.op, problem=problem))
+                continue
+        kept.append(node)
+    return kept, declined
+
+
 def _unconverted(model: Model, chosen: Sequence[Node], options: Options) -> list[Node]:
     """Return the nodes that torch-mlir leaves as they are."""
     if not chosen:
@@ -153,7 +175,7 @@ def _unconverted(model: Model, chosen: Sequence[Node], options: Options) -> list
 
 
 def _left(model: Model, options: Options) -> list[Node]:
-    module = Module(text(model).encode(), options, name="the graph")
+    module = Module(text(expanded(model)).encode(), options, name="the graph")
     module.run("convert-torch-onnx-to-torch")
     functions, _, _ = module.functions()
     names = {

@@ -21,6 +21,7 @@ from ...graph_api.tensor import TensorSpec
 from ..offload.executor import plan_buffers
 from ..offload.pipeline import PIPELINE, Module, Options
 from ..plan import Plan
+from .expand import expanded
 from .model import Model
 from .torch_text import arguments, text
 
@@ -193,7 +194,7 @@ def made(model: Model, options: Options) -> tuple[Program, dict[str, Plan]]:
     HipdnnIreeError
         If an op is neither served by an engine nor compiled by IREE.
     """
-    module = Module(text(model).encode(), options, name="the group")
+    module = Module(text(expanded(model)).encode(), options, name="the group")
     module.run(*PIPELINE)
     record = module.ask("program")
     (function,) = (f for f in record["functions"] if f["name"] == "main")

@@ -10,7 +10,7 @@ from ...jit.settings import settings
 from .context import DEFAULT_NAME
 from .onnx_library import LIBRARY
 
-__all__ = ["DEFAULT_NAME", "devices", "register", "session_options", "unregister"]
+__all__ = ["DEFAULT_NAME", "devices", "onnxruntime", "register", "session_options", "unregister"]
 
 _OLDEST = (1, 23)
 
@@ -43,7 +43,7 @@ def register(name: str = DEFAULT_NAME) -> list[Any]:
     >>> register()  # doctest: +SKIP
     >>> session = ort.InferenceSession("m.onnx", session_options())  # doctest: +SKIP
     """
-    ort = _onnxruntime()
+    ort = onnxruntime()
     if not devices(name):
         ort.register_execution_provider_library(name, str(LIBRARY.find(settings())))
     return devices(name)
@@ -51,12 +51,12 @@ def register(name: str = DEFAULT_NAME) -> list[Any]:
 
 def unregister(name: str = DEFAULT_NAME) -> None:
     """Take the provider out again; sessions that use it go on."""
-    _onnxruntime().unregister_execution_provider_library(name)
+    onnxruntime().unregister_execution_provider_library(name)
 
 
 def devices(name: str = DEFAULT_NAME) -> list[Any]:
     """Return the devices of the provider that are registered under a name."""
-    return [d for d in _onnxruntime().get_ep_devices() if d.ep_name == name]
+    return [d for d in onnxruntime().get_ep_devices() if d.ep_name == name]
 
 
 def session_options(
@@ -84,7 +84,7 @@ def session_options(
     DeviceError
         If there is no such device.
     """
-    ort = _onnxruntime()
+    ort = onnxruntime()
     found = {d.ep_metadata.get("device", ""): d for d in reversed(register(name))}
     wanted = [device] if device else ["hip", "cpu"]
     chosen = next((found[kind] for kind in wanted if kind in found), None)
@@ -98,16 +98,17 @@ def session_options(
     return made
 
 
-def _onnxruntime() -> Any:
+def onnxruntime() -> Any:
+    """Return the module; raises `NotSupportedError` where it is missing or too old."""
     try:
-        import onnxruntime
+        import onnxruntime as ort
     except ImportError as error:
         raise NotSupportedError(
             f"onnxruntime cannot be imported ({error}); pip install 'hipdnn-iree[onnx]'"
         ) from error
-    version = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
+    version = tuple(int(part) for part in ort.__version__.split(".")[:2])
     if version < _OLDEST:
         raise NotSupportedError(
-            f"onnxruntime {onnxruntime.__version__} has no plugin providers; wanted 1.23 or newer"
+            f"onnxruntime {ort.__version__} has no plugin providers; wanted 1.23 or newer"
         )
-    return onnxruntime
+    return ort

@@ -20,6 +20,7 @@ enum status {
 };
 
 #include "../../native/python_host.h"
+#include "../../native/small_stacks.h"
 
 #include <stdbool.h>
 
@@ -79,8 +80,10 @@ static Status* status_of(functions api, int code) {
 #define CALL(name, api, format, ...) \
   ({ \
     atomic_fetch_add(&inflight, 1); \
-    int code_ = enter(); \
-    if (!code_) { \
+    int code_; \
+    if (__builtin_expect(!roomy(PLAN_STACK), 0)) { \
+      code_ = elsewhere(&table.name, #name, "(" format ")", __VA_ARGS__); \
+    } else if (!(code_ = enter())) { \
       int held_ = py.Ensure(); \
       code_ = answer(py.CallFunction(table.name, format, __VA_ARGS__), #name); \
       py.Release(held_); \

@@ -1,0 +1,89 @@
+"""``hipdnn-iree onnx``: what a model's nodes run as, and whether the results are right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hipdnn_iree.provider.cli import onnx as onnx_module
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime", minversion="1.23")
+    from onnx_models import model, node, values
+
+    nodes = [
+        node("MatMul", "x w", "m"),
+        node("Add", "m b", "a"),
+        node("Relu", "a", "r"),
+        node("EyeLike", "r", "e"),
+        node("Sub", "r e", "y"),
+    ]
+    weights = {"w": values((8, 4), 1), "b": values((4,), 2)}
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model(nodes, {"x": (3, 8)}, {"y": (3, 4)}, weights))
+    return path
+
+
+def test_json_report_and_verification(cli: Cli, file: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    found = cli("onnx", file, "--verify", "--json", "--report", page)
+    assert found.code == 0, found.err
+    about = found.json()
+    assert set(about) == set(onnx_module.JSON["model"])
+    assert about["verified"] is True
+    assert about["assigned"] == about["nodes"] - 1
+    assert [d["op"] for d in about["declined"]] == ["EyeLike"]
+    assert {"node", "op", "rule", "reason"} == set(about["declined"][0])
+    assert about["groups"]
+    assert all({"name", "engine", "nodes"} == set(group) for group in about["groups"])
+    assert about["times"]["run_us"] > 0 < about["times"]["cpu_us"]
+    text = page.read_text()
+    assert "<svg" in text
+    assert "ONNX-01" in text
+
+
+def test_the_plain_form(cli: Cli, file: Path) -> None:
+    found = cli("onnx", file)
+    assert found.code == 0, found.err
+    assert "ONNX-01" in found.out
+    assert "EyeLike" in found.out
+
+
+def test_code_for_a_gpu_that_is_not_here(cli: Cli, file: Path) -> None:
+    about = cli("onnx", file, "--target", "gfx942", "--json").json()
+    assert about["verified"] is None
+    assert about["times"]["run_us"] is None
+    assert about["assigned"] == about["nodes"] - 1
+
+
+def test_what_is_no_model_and_what_does_not_fit(cli: Cli, file: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"no model")
+    found = cli("onnx", broken)
+    assert found.code == 2
+    assert "ONNX-FILE-01" in found.err
+    assert cli("onnx", tmp_path / "none.onnx").code == 2
+    arrays = tmp_path / "inputs.npz"
+    np.savez(arrays, x=np.zeros((3, 8)))
+    found = cli("onnx", file, "--inputs", arrays)
+    assert found.code == 2
+    assert "ONNX-FILE-02" in found.err
+    assert cli("onnx", file, "--option", "nonsense=1").code != 0
+
+
+def test_path_and_install(cli: Cli, tmp_path: Path) -> None:
+    path = Path(cli("onnx", "path").out.strip())
+    assert path.is_file()
+    assert set(cli("onnx", "path", "--json").json()) == set(onnx_module.JSON["path"])
+    about = cli("onnx", "install", tmp_path, "--json").json()
+    assert set(about) == set(onnx_module.JSON["install"])
+    assert Path(about["library"]).is_file()
+    assert Path(about["record"]).is_file()
