@@ -27,8 +27,9 @@ from ...graph_api.errors import (
 from ..offload.pipeline import Module, Options
 from ..plan import Plan
 from .claims import Declined, claimable
-from .expand import EXPANSIONS, Unserved, expanded
+from .expand import EXPANSIONS, expanded
 from .model import Model, Node
+from .node_writer import Unserved
 from .program import Program, made
 from .torch_text import text
 
