@@ -11,15 +11,15 @@ from .model import Model, Node, Value
 __all__ = ["OPS", "RULES", "Declined", "claimable"]
 
 RULES: dict[str, str] = {
-    "ONNX-01": "the op is one that is served",
-    "ONNX-02": "tensors have a known rank, and an element type that a hipDNN graph has",
-    "ONNX-03": "extents are known, or named by those of the model's inputs; none is 0",
-    "ONNX-04": "attributes are numbers, texts and tensors; there are no subgraphs",
-    "ONNX-05": "attributes and inputs have values that are honoured",
-    "ONNX-06": "torch-mlir converts the node",
-    "ONNX-07": "an engine serves what the node becomes, or IREE compiles it",
-    "ONNX-08": "a group has at least min_nodes nodes",
-    "ONNX-09": "nodes are those of the main graph",
+    "EP-01": "the op is one that is served",
+    "EP-02": "tensors have a known rank, and an element type that a hipDNN graph has",
+    "EP-03": "extents are known, or named by those of the model's inputs; none is 0",
+    "EP-04": "attributes are numbers, texts and tensors; there are no subgraphs",
+    "EP-05": "attributes and inputs have values that are honoured",
+    "EP-06": "torch-mlir converts the node",
+    "EP-07": "an engine serves what the node becomes, or IREE compiles it",
+    "EP-08": "a group has at least min_nodes nodes",
+    "EP-09": "nodes are those of the main graph",
 }
 
 
@@ -120,22 +120,22 @@ def claimable(model: Model, sizes: Mapping[str, int]) -> tuple[list[Node], list[
 
 def _problems(node: Node, model: Model, sizes: Mapping[str, int]) -> Iterator[Problem]:
     if model.nested:
-        yield Problem(rule="ONNX-09", got="the body of a control flow node", wanted="the graph")
+        yield Problem(rule="EP-09", got="the body of a control flow node", wanted="the graph")
     if node.odd:
-        yield Problem(rule="ONNX-04", got=", ".join(node.odd), wanted="numbers, texts, tensors")
+        yield Problem(rule="EP-04", got=", ".join(node.odd), wanted="numbers, texts, tensors")
     if (node.domain, node.op) not in OPS:
         name = f"{node.domain}.{node.op}" if node.domain else node.op
-        yield Problem(rule="ONNX-01", got=name, wanted="an op of docs/reference/onnx-ops.md")
+        yield Problem(rule="EP-01", got=name, wanted="an op of docs/reference/onnx-ops.md")
     for names, side in ((node.inputs, "input"), (node.outputs, "output")):
         for place, name in enumerate(names):
             if name:
                 yield from _untyped(model.values[name], f"{side} {place}", sizes)
     if not any(name for name in node.inputs):
-        yield Problem(rule="ONNX-05", got="no inputs", wanted="a node that computes from inputs")
+        yield Problem(rule="EP-05", got="no inputs", wanted="a node that computes from inputs")
     check = _CHECKS.get((node.domain, node.op))
     if check is not None:
         yield from (
-            Problem(rule="ONNX-05", port=port, got=got, wanted=wanted)
+            Problem(rule="EP-05", port=port, got=got, wanted=wanted)
             for port, got, wanted in check(node, model)
         )
 
@@ -143,18 +143,18 @@ def _problems(node: Node, model: Model, sizes: Mapping[str, int]) -> Iterator[Pr
 def _untyped(value: Value, port: str, sizes: Mapping[str, int]) -> Iterator[Problem]:
     if value.data_type is None or not value.data_type.value.mlir:
         wanted = "a tensor of an element type that hipDNN has"
-        yield Problem(rule="ONNX-02", port=port, got="another type", wanted=wanted)
+        yield Problem(rule="EP-02", port=port, got="another type", wanted=wanted)
         return
     if value.dims is None:
-        yield Problem(rule="ONNX-02", port=port, got="unknown rank", wanted="a known rank")
+        yield Problem(rule="EP-02", port=port, got="unknown rank", wanted="a known rank")
         return
     for extent in value.dims:
         if extent == 0:
-            yield Problem(rule="ONNX-03", port=port, got="an extent of 0", wanted="1 or more")
+            yield Problem(rule="EP-03", port=port, got="an extent of 0", wanted="1 or more")
         elif isinstance(extent, str) and extent not in sizes:
             got = f"extent {extent!r}" if extent else "an extent without a name"
             wanted = "extents that those of the model's inputs tell"
-            yield Problem(rule="ONNX-03", port=port, got=got, wanted=wanted)
+            yield Problem(rule="EP-03", port=port, got=got, wanted=wanted)
 
 
 Misfit = tuple[str, str, str]

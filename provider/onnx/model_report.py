@@ -22,8 +22,8 @@ from .reports import Report, listening, summary
 __all__ = ["RULES", "examine"]
 
 RULES: dict[str, str] = {
-    "ONNX-FILE-01": "the file is an ONNX model that onnxruntime loads",
-    "ONNX-FILE-02": "an array is given for every input, of its type and rank",
+    "EP-FILE-01": "the file is an ONNX model that onnxruntime loads",
+    "EP-FILE-02": "an array is given for every input, of its type and rank",
 }
 
 Array = npt.NDArray[Any]
@@ -128,7 +128,7 @@ def _plain(ort: Any, path: Path) -> Any:
     except Exception as error:  # onnxruntime's errors have no common class of their own
         said = " ".join(str(error).split())
         problem = Problem(
-            rule="ONNX-FILE-01", port=str(path), got=said, wanted="a model that onnxruntime loads"
+            rule="EP-FILE-01", port=str(path), got=said, wanted="a model that onnxruntime loads"
         )
         raise FormatError(f"{path} is not an ONNX model that can be run", [problem]) from None
 
@@ -140,7 +140,7 @@ def _feed(session: Any, arrays: Mapping[str, Array] | None) -> dict[str, Array]:
         array = None if arrays is None else arrays.get(one.name)
         if array is None and (arrays is not None or kind is None):
             problems.append(
-                Problem(rule="ONNX-FILE-02", port=one.name, got="no array", wanted=one.type)
+                Problem(rule="EP-FILE-02", port=one.name, got="no array", wanted=one.type)
             )
         elif array is None:
             dims = [d if isinstance(d, int) else _SIZE for d in one.shape]
@@ -148,7 +148,7 @@ def _feed(session: Any, arrays: Mapping[str, Array] | None) -> dict[str, Array]:
         elif array.dtype.name != kind or array.ndim != len(one.shape):
             got = f"{array.dtype.name} of rank {array.ndim}"
             wanted = f"{one.type} of rank {len(one.shape)}"
-            problems.append(Problem(rule="ONNX-FILE-02", port=one.name, got=got, wanted=wanted))
+            problems.append(Problem(rule="EP-FILE-02", port=one.name, got=got, wanted=wanted))
         else:
             fed[one.name] = array
     if problems:

@@ -91,7 +91,7 @@ def partition(model: Model, options: Options, *, min_nodes: int = 1) -> Partitio
     chosen, refused = _expandable(model, chosen, sizes)
     declined += refused
     left = _unconverted(model.at(sizes), chosen, options)
-    declined += [_declined(n, "ONNX-06", f"onnx.{n.op}", "ATen ops") for n in left]
+    declined += [_declined(n, "EP-06", f"onnx.{n.op}", "ATen ops") for n in left]
     chosen = [node for node in chosen if not any(node is one for one in left)]
     found: list[Group] = []
     while chosen:
@@ -116,7 +116,7 @@ def partition(model: Model, options: Options, *, min_nodes: int = 1) -> Partitio
         chosen = [node for node in chosen if node.label not in names]
     small = [group for group in found if len(group.model.nodes) < min_nodes]
     declined += [
-        _declined(n, "ONNX-08", f"a group of {len(g.model.nodes)}", f"at least {min_nodes}")
+        _declined(n, "EP-08", f"a group of {len(g.model.nodes)}", f"at least {min_nodes}")
         for g in small
         for n in g.model.nodes
     ]
@@ -149,9 +149,7 @@ def _expandable(
             try:
                 expanded(model.part([node]).at(sizes))
             except Unserved as error:
-                problem = Problem(
-                    rule="ONNX-05", port=error.port, got=error.got, wanted=error.wanted
-                )
+                problem = Problem(rule="EP-05", port=error.port, got=error.got, wanted=error.wanted)
                 declined.append(Declined(node=node.label, op=node.op, problem=problem))
                 continue
         kept.append(node)
@@ -205,7 +203,7 @@ def _failing(
 
 def _uncompiled(node: Node, error: HipdnnIreeError) -> Declined:
     said = " ".join(str(error).split())
-    return _declined(node, "ONNX-07", said[:600], "a graph that an engine serves")
+    return _declined(node, "EP-07", said[:600], "a graph that an engine serves")
 
 
 def digest(model: Model, facts: Mapping[str, Any]) -> str:

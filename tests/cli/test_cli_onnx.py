@@ -17,7 +17,7 @@ Cli = Callable[..., Any]
 def file(tmp_path: Path) -> Path:
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime", minversion="1.23")
-    from onnx_models import model, node, values
+    from ep_models import model, node, values
 
     nodes = [
         node("MatMul", "x w", "m"),
@@ -47,13 +47,13 @@ def test_json_report_and_verification(cli: Cli, file: Path, tmp_path: Path) -> N
     assert about["times"]["run_us"] > 0 < about["times"]["cpu_us"]
     text = page.read_text()
     assert "<svg" in text
-    assert "ONNX-01" in text
+    assert "EP-01" in text
 
 
 def test_the_plain_form(cli: Cli, file: Path) -> None:
     found = cli("onnx", file)
     assert found.code == 0, found.err
-    assert "ONNX-01" in found.out
+    assert "EP-01" in found.out
     assert "EyeLike" in found.out
 
 
@@ -69,13 +69,13 @@ def test_what_is_no_model_and_what_does_not_fit(cli: Cli, file: Path, tmp_path: 
     broken.write_bytes(b"no model")
     found = cli("onnx", broken)
     assert found.code == 2
-    assert "ONNX-FILE-01" in found.err
+    assert "EP-FILE-01" in found.err
     assert cli("onnx", tmp_path / "none.onnx").code == 2
     arrays = tmp_path / "inputs.npz"
     np.savez(arrays, x=np.zeros((3, 8)))
     found = cli("onnx", file, "--inputs", arrays)
     assert found.code == 2
-    assert "ONNX-FILE-02" in found.err
+    assert "EP-FILE-02" in found.err
     assert cli("onnx", file, "--option", "nonsense=1").code != 0
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ep_models import model, node, session, values
 from hipdnn_iree.provider.onnx.claims import RULES
 from hipdnn_iree.provider.onnx.reports import listening, summary
 from onnx import TensorProto, helper
-from ep_models import model, node, session, values
 
 X = {"x": (3, 4)}
 Y = {"y": (3, 4)}
@@ -28,14 +28,14 @@ def conditional() -> bytes:
 
 
 CASES: dict[str, tuple[bytes, dict[str, object]]] = {
-    "ONNX-01": (model([node("EyeLike", "x", "y")], X, Y), {}),
-    "ONNX-02": (
+    "EP-01": (model([node("EyeLike", "x", "y")], X, Y), {}),
+    "EP-02": (
         model([node("Add", "x x", "y")], X, Y, kinds=dict.fromkeys("xy", TensorProto.UINT16)),
         {},
     ),
-    "ONNX-03": (model([node("Relu", "x", "y")], {"x": (0, 4)}, {"y": (0, 4)}), {}),
-    "ONNX-04": (conditional(), {}),
-    "ONNX-05": (
+    "EP-03": (model([node("Relu", "x", "y")], {"x": (0, 4)}, {"y": (0, 4)}), {}),
+    "EP-04": (conditional(), {}),
+    "EP-05": (
         model(
             [node("BatchNormalization", "x s b m v", "y - -", training_mode=1)],
             {"x": (2, 4, 3)},
@@ -44,7 +44,7 @@ CASES: dict[str, tuple[bytes, dict[str, object]]] = {
         ),
         {},
     ),
-    "ONNX-06": (
+    "EP-06": (
         model(
             [node("ConvTranspose", "x w", "y", auto_pad="SAME_UPPER", strides=[2, 2])],
             {"x": (1, 1, 3, 3)},
@@ -53,7 +53,7 @@ CASES: dict[str, tuple[bytes, dict[str, object]]] = {
         ),
         {},
     ),
-    "ONNX-07": (
+    "EP-07": (
         model(
             [node("Pad", "x pads", "y", mode="edge")],
             {"x": (1, 3, 4, 5), "pads": (8,)},
@@ -62,8 +62,8 @@ CASES: dict[str, tuple[bytes, dict[str, object]]] = {
         ),
         {},
     ),
-    "ONNX-08": (model([node("Relu", "x", "y")], X, Y), {"min_nodes": 2}),
-    "ONNX-09": (conditional(), {}),
+    "EP-08": (model([node("Relu", "x", "y")], X, Y), {"min_nodes": 2}),
+    "EP-09": (conditional(), {}),
 }
 
 
@@ -87,7 +87,7 @@ def test_the_rest_is_served() -> None:
     told = summary(heard[:1])
     assert told["assigned"] == 2
     assert told["nodes"] == 3
-    assert [d["rule"] for d in told["declined"]] == ["ONNX-01"]
+    assert [d["rule"] for d in told["declined"]] == ["EP-01"]
 
 
 @pytest.mark.parametrize(
