@@ -177,6 +177,7 @@ def _clean(pipeline: str, module: Module) -> None:
 
 def _offload(module: Module) -> None:
     """Claim ops and outline them as regions."""
+    module.then("drop-dead")
     functions, _, odd = module.functions()
     for one in odd:
         got, wanted = f"{one['blocks']} blocks", "one block"
@@ -312,6 +313,7 @@ def _went_back(region: Function, error: Exception) -> list[Remark]:
 
 def _legalize(module: Module) -> None:
     """Give what was not offloaded graphs of its own, and convert types."""
+    module.then("drop-dead")
     functions, _, _ = module.functions()
     rest = {
         function.name: [[op.place for op in ops] for ops in leftovers(function)]

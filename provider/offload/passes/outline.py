@@ -13,7 +13,15 @@ from torch_mlir import ir
 
 from .describe import functions, is_constant, is_list, operands, region_ops
 
-__all__ = ["clone", "close_regions", "dissolve", "drop_dead_constants", "outline", "sort"]
+__all__ = [
+    "clone",
+    "close_regions",
+    "dissolve",
+    "drop_dead",
+    "drop_dead_constants",
+    "outline",
+    "sort",
+]
 
 
 def outline(module: Any, options: Mapping[str, Any]) -> None:
@@ -178,6 +186,24 @@ def _close(region: Any) -> None:
                     clone(value.owner.operation, known)
             _replace(op, value, known[value])
     sort(body)
+
+
+def drop_dead(module: Any, options: Mapping[str, Any]) -> None:
+    """Erase ops of values that nothing reads, of which MLIR's passes leave some."""
+    for function in functions(module):
+        for block in function.regions[0].blocks:
+            for op in reversed([one.operation for one in block.operations]):
+                if _is_pure(op) and not any(list(result.uses) for result in op.results):
+                    op.erase()
+
+
+def _is_pure(op: Any) -> bool:
+    known = is_constant(op) or is_list(op) or op.name == "torch.operator"
+    if not known and not op.name.startswith(("torch.aten.", "torch.prims.")):
+        return False
+    return bool(list(op.results)) and not any(
+        str(value.type).startswith("!torch.tensor") for value in op.operands
+    )
 
 
 def drop_dead_constants(block: Any) -> None:

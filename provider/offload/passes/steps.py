@@ -22,7 +22,7 @@ from .extract import extract
 from .finalize import finalize
 from .legalize import legalize
 from .onnx import convert
-from .outline import close_regions, outline
+from .outline import close_regions, drop_dead, outline
 from .program import program
 from .running import run
 from .text import generic, readable
@@ -35,6 +35,7 @@ STEPS: dict[str, Step] = {
     "passes": lambda module, options: run(module, options["pipeline"]),
     "convert-onnx": convert,
     "describe": lambda module, options: describe(module),
+    "drop-dead": drop_dead,
     "outline": outline,
     "close-regions": close_regions,
     "name-graphs": name_graphs,

@@ -170,3 +170,12 @@ def test_inputs_that_do_not_fit() -> None:
         executor.run(np.zeros((4, 5), np.float32))
     with pytest.raises(BindError, match="OFFLOAD-08"):
         executor.run(np.zeros((4, 4)))
+
+
+def test_ops_that_nothing_reads_are_dropped() -> None:
+    m = Module()
+    x = m.argument(4, 4)
+    m.op("aten.triu", [m.op("aten.relu", [x], 4, 4), 0], 4, 4)
+    found = offload(m.text(m.op("aten.neg", [x], 4, 4)))
+    assert [one.ops for one in found.graphs.values()] == [("aten.neg",)]
+    assert not found.remarks
