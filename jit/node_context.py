@@ -10,12 +10,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..graph_api.dtypes import DataType
 from ..graph_api.frozen import FrozenGraph, FrozenNode
+from ..graph_api.ops import FAMILIES
 from ..graph_api.ops.base import Op
 from ..graph_api.ops.pointwise import Pointwise
 from ..graph_api.tensor import TensorSpec
 from .target import Target
 
-__all__ = ["GraphContext", "Layout", "NodeContext", "all_pointwise"]
+__all__ = ["GraphContext", "Layout", "NodeContext", "all_pointwise", "is_named"]
 
 Ints = tuple[int, ...]
 T = TypeVar("T")
@@ -86,14 +87,14 @@ class GraphContext:
                 found.update(node.outputs.values())
         return found
 
-    def made_of(self, uid: int, ops: type[Op] | UnionType) -> bool:
+    def made_of(self, uid: int, *names: str) -> bool:
         """Return whether pointwise nodes compute a tensor from what such an op results in."""
 
         def find() -> set[int]:
-            nodes = (node for node in self.graph.nodes if isinstance(node.op, ops))
+            nodes = (node for node in self.graph.nodes if is_named(node.op, *names))
             return self.fed_by(out for node in nodes for out in node.outputs.values())
 
-        return uid in self.once(("made of", str(ops)), find)
+        return uid in self.once(("made of", names), find)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +151,10 @@ class NodeContext:
         """Whether the node only moves elements: reshape, transpose, slice, concatenate, pad."""
         return not self.pointwise and not self.op.computes()
 
+    def named(self, *names: str) -> bool:
+        """Whether the op has one of these names, or its family has (`is_named`)."""
+        return is_named(self.op, *names)
+
     def uid(self, port: str) -> int:
         """Return the uid of an input or output."""
         node = self.node
@@ -166,6 +171,15 @@ class NodeContext:
     def kind(self, port: str) -> DataType:
         """Return the data type of an input or output."""
         return self.spec(port).data_type
+
+
+def is_named(op: Op, *names: str) -> bool:
+    """Whether an op has one of these names, or its family has, as ``conv``.
+
+    Other than `isinstance` it does not want their classes, whose modules a graph without them
+    need not import.
+    """
+    return op.NAME in names or FAMILIES.get(op.NAME) in names
 
 
 def all_pointwise(graph: FrozenGraph) -> bool:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from ..building import GraphBuilder
 from ..enums import ResizeCoordinates
 from ..frozen import FrozenGraph
 from ..graph import Graph
+from ..ops import FAMILIES
 from ..ops.base import Op
-from ..ops.batchnorm_inference import BatchnormInference
 from ..ops.pointwise import Pointwise
-from ..ops.resample_fwd import ResampleOp
 from ..tensor_rules import default_type
+
+if TYPE_CHECKING:
+    from ..ops.resample_fwd import ResampleOp
 
 __all__ = ["OPERANDS", "exchange", "exchanged", "is_open", "mark_outputs", "sample_at", "x_first"]
 
@@ -40,17 +42,22 @@ def is_open(graph: Graph) -> bool:
     """Return whether a graph that was read has an op whose meaning settings decide."""
     return any(
         (isinstance(op, Pointwise) and op.backward)
-        or (isinstance(op, ResampleOp) and op.resizes and op.coordinates is None)
-        or isinstance(op, BatchnormInference)
+        or (_resamples(op) and op.resizes and op.coordinates is None)
+        or op.NAME == "batchnorm_inference"
         for op in (node.op for node in graph.nodes)
     )
+
+
+def _resamples(op: Op) -> TypeGuard[ResampleOp]:
+    """Whether an op is of that class, which a graph without one need not import."""
+    return FAMILIES.get(op.NAME) == "resample"
 
 
 def sample_at(graph: Graph, coordinates: str) -> None:
     """Give resize modes without sampling positions those that the file's writer had in mind."""
     for node in graph.nodes:
-        if isinstance(node.op, ResampleOp) and node.op.resizes and node.op.coordinates is None:
-            node.op = replace(node.op, coordinates=ResizeCoordinates.parse(coordinates))
+        if _resamples(op := node.op) and op.resizes and op.coordinates is None:
+            node.op = replace(op, coordinates=ResizeCoordinates.parse(coordinates))
 
 
 def x_first(operands: str, *, old: bool = False) -> bool:

@@ -26,7 +26,7 @@ _PACKAGES = {
 _METADATA = (".dist-info", ".egg-info")
 
 
-def source_digest(package_files: Iterable[Path]) -> str:
+def source_digest(package_files: Iterable[str | Path]) -> str:
     """Return the SHA-256 (hex) over relative names and bytes of source files.
 
     The order of the files does not matter, nor where the package is installed: names are

@@ -33,10 +33,7 @@ from .multiply_types import multiply_type
 from .op_info import OpInfo
 from .strategy import Strategies, Strategy
 
-__all__ = ["GEMM", "INFO"]
-
-GEMM = frozenset({"im2col_gemm", "row_im2col", "winograd"})
-"""The strategies that make matmuls of a convolution, with the input channels-last."""
+__all__ = ["INFO"]
 
 IMG2COL = (
     "--iree-preprocessing-pass-pipeline="

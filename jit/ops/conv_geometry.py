@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ...graph_api.ops.conv_fprop import ConvOp
 from ..target import Target
 from ..workarounds import strikes
 
-__all__ = ["EXPLICIT_PADDING", "Convolution"]
+if TYPE_CHECKING:
+    from ...graph_api.ops.conv_fprop import ConvOp
+
+__all__ = ["EXPLICIT_PADDING", "GEMM", "Convolution"]
 
 Ints = tuple[int, ...]
 
 EXPLICIT_PADDING = ("W-055", "W-056", "W-057", "W-058")
 """The defects that are avoided by padding as a concatenation with zeros."""
+
+GEMM = frozenset({"im2col_gemm", "row_im2col", "winograd"})
+"""The strategies that make matmuls of a convolution, with the input channels-last."""
 
 
 class Convolution(NamedTuple):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import gc
 import logging
 import os
 import sys
@@ -89,9 +88,6 @@ def fill(
         set_level = _ignore if others else attach(table.emit, table.log_level)
         if table.owner:
             import hashlib  # noqa: F401 - OpenSSL's clean-up must not come before ours
-
-            # Python is ours alone: imports make many objects that stay (8 % of the first result).
-            gc.set_threshold(50_000, 20, 20)
             table.exit_early()
             _watch_extensions(table.exit_early)
         made = {

@@ -19,7 +19,7 @@ ELSEWHERE = {
 
 
 def test_the_digest_covers_what_lowerings_import(modules: dict[str, Path]) -> None:
-    covered = {path.resolve() for path in lowering_sources()}
+    covered = {Path(path).resolve() for path in lowering_sources()}
     found = {name for name, path in modules.items() if path.resolve() in covered}
     queue = list(found)
     assert found

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING
 from ...building import GraphBuilder, Node
 from ...dtypes import DataType
 from ...frozen import FrozenGraph, FrozenNode
+from ...ops import OPS
 from ...ops.base import Op
-from ...ops.batchnorm_inference import BatchnormInference
-from ...ops.batchnorm_inference_variance_ext import BatchnormInferenceVarianceExt
 from ...values import stored
 from .schema_types import Era
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EPSILON", "MEANINGS", "holds_inverse", "is_variance", "narrowed", "reinterpret"]
 
+_INVERSE, _VARIANCE = "batchnorm_inference", "batchnorm_inference_variance_ext"
 EPSILON = 1e-5
 """hipDNN's ``BATCHNORM_DEFAULT_EPSILON``."""
 
@@ -54,7 +54,7 @@ def reinterpret(graph: GraphBuilder) -> None:
     """Turn every `batchnorm_inference` of a graph into the op that takes a variance."""
     epsilon: Tensor | None = None
     for node in graph.nodes:
-        if isinstance(node.op, BatchnormInference):
+        if node.op.NAME == _INVERSE:
             if epsilon is None:
                 epsilon = graph.scalar(EPSILON, data_type=DataType.DOUBLE, name="epsilon")
             _reinterpret(node, epsilon)
@@ -62,21 +62,21 @@ def reinterpret(graph: GraphBuilder) -> None:
 
 def _reinterpret(node: Node, epsilon: Tensor) -> None:
     ports = {"variance" if p == "inv_variance" else p: t for p, t in node.inputs.items()}
-    node.op = BatchnormInferenceVarianceExt()
+    node.op = OPS[_VARIANCE]()
     node.inputs = {**ports, "epsilon": epsilon}
 
 
 def holds_inverse(op: type[Op]) -> bool:
     """Whether the op takes what the field's name means, an inverse standard deviation."""
-    return op is BatchnormInference
+    return op.NAME == _INVERSE
 
 
 def narrowed(graph: FrozenGraph, node: FrozenNode) -> tuple[type[Op], Mapping[str, int]] | None:
     """Return op and inputs of a node with a variance as N25 has them; None where it cannot."""
-    if not isinstance(node.op, BatchnormInferenceVarianceExt):
+    if node.op.NAME != _VARIANCE:
         return None
     epsilon = graph.tensors[node.inputs["epsilon"]]
     if epsilon.value is None or epsilon.value != stored(EPSILON, epsilon.data_type):
         return None
     ports = {"inv_variance" if p == "variance" else p: u for p, u in node.inputs.items()}
-    return BatchnormInference, {port: uid for port, uid in ports.items() if port != "epsilon"}
+    return OPS[_INVERSE], {port: uid for port, uid in ports.items() if port != "epsilon"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ....graph_api.dtypes import DataType
-from ....graph_api.ops.pointwise import Pointwise
 from ....graph_api.tensor import TensorSpec
 from ...node_context import NodeContext
 from ..rule import ALL, Workaround
@@ -16,7 +15,7 @@ def _may_fold(context: NodeContext, port: str) -> bool:
 
     x + 0, x AND x, or a choice between x and x do, and any chain of ops that only move elements.
     """
-    if not isinstance(context.op, Pointwise):
+    if not context.pointwise:
         return context.moves
     made = context.spec(port)
     given = (context.graph.tensors[uid] for uid in context.node.inputs.values())

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ....graph_api.ops.attention import AttentionOp
 from ...node_context import GraphContext, NodeContext
-from ...ops.attention import PER_HEAD
 from ..rule import CPU, Workaround
 
 __all__ = ["WORKAROUND"]
 
 
 def _flags(around: GraphContext, nodes: Sequence[NodeContext]) -> Iterator[str]:
-    if any(isinstance(n.op, AttentionOp) and n.strategy != PER_HEAD for n in nodes):
+    if any(n.named("attention") and n.strategy != "per_head" for n in nodes):
         yield "--iree-dispatch-creation-data-tiling=false"
 
 

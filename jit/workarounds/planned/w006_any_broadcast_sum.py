@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....graph_api.ops.batchnorm_backward import BatchnormBackward
 from ...node_context import NodeContext
 from ..rule import ALL, Workaround
 
@@ -12,7 +11,7 @@ __all__ = ["WORKAROUND"]
 
 
 def _channels(context: NodeContext) -> Iterator[str]:
-    if isinstance(context.op, BatchnormBackward):
+    if context.named("batchnorm_backward"):
         yield from (port for port, x in context.operands.items() if x.broadcast)
 
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from math import prod
 
-from ....graph_api.ops.conv_fprop import ConvFprop
 from ...node_context import NodeContext
-from ...ops.conv_fprop import GEMM
+from ...ops.conv_geometry import GEMM
 from ...ops.multiply_types import multiply_type
 from ..rule import CPU, Workaround
 from .w013_cpu_conv_16_bits import is_widened
@@ -19,7 +18,7 @@ __all__ = ["WORKAROUND"]
 
 def _node(context: NodeContext) -> bool:
     # What reorders the filter is a copy in any case.
-    if not isinstance(context.op, ConvFprop) or context.strategy in (*GEMM, "channels_last"):
+    if not context.named("conv_fprop") or context.strategy in (*GEMM, "channels_last"):
         return False
     kinds = [context.kind(port) for port in ("x", "w")]
     widen = is_widened(context)

@@ -7,11 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....graph_api.ops.conv_fprop import ConvOp
-from ....graph_api.ops.layernorm import Layernorm
-from ....graph_api.ops.matmul import Matmul
-from ....graph_api.ops.reduction import Reduction
-from ....graph_api.ops.rmsnorm import Rmsnorm
 from ...node_context import NodeContext
 from ..rule import CPU, Workaround
 
@@ -19,9 +14,9 @@ __all__ = ["WORKAROUND"]
 
 
 def _operands(context: NodeContext) -> Iterator[str]:
-    if isinstance(context.op, Matmul | ConvOp):
+    if context.named("matmul", "conv"):
         for port, uid in context.node.inputs.items():
-            if context.around.made_of(uid, Layernorm | Rmsnorm | Reduction):
+            if context.around.made_of(uid, "layernorm", "rmsnorm", "reduction"):
                 yield port
 
 

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....graph_api.ops.conv_fprop import ConvOp
-from ....graph_api.ops.layernorm import Layernorm
-from ....graph_api.ops.matmul import Matmul
-from ....graph_api.ops.rmsnorm import Rmsnorm
 from ...node_context import NodeContext
 from ..rule import CPU, Workaround
 
@@ -15,8 +11,8 @@ __all__ = ["WORKAROUND"]
 
 
 def _operands(context: NodeContext) -> Iterator[str]:
-    norm = isinstance(context.op, Layernorm | Rmsnorm)
-    if norm and context.around.made_of(context.uid("x"), Matmul | ConvOp):
+    norm = context.named("layernorm", "rmsnorm")
+    if norm and context.around.made_of(context.uid("x"), "matmul", "conv"):
         yield "x"
 
 

@@ -6,9 +6,8 @@ Four times slower than float32.
 from __future__ import annotations
 
 from ....graph_api.dtypes import DataType
-from ....graph_api.ops.conv_fprop import ConvOp
 from ...node_context import NodeContext
-from ...ops.conv_fprop import GEMM
+from ...ops.conv_geometry import GEMM
 from ...ops.multiply_types import multiply_type
 from ..rule import CPU, Workaround
 
@@ -17,7 +16,7 @@ __all__ = ["WORKAROUND"]
 
 def is_widened(context: NodeContext) -> bool:
     """Return whether a convolution of 16-bit floats is computed in wider ones."""
-    if not isinstance(context.op, ConvOp):
+    if not context.named("conv"):
         return False
     kinds = [context.kind(port) for port in context.node.inputs]
     # Matmuls of bfloat16 are quicker than those of float32, those of float16 are not.

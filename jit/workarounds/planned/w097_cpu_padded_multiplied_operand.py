@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....graph_api.ops.conv_fprop import ConvOp
-from ....graph_api.ops.matmul import Matmul
 from ...node_context import NodeContext
 from ..rule import CPU, Workaround
 
@@ -17,7 +15,7 @@ __all__ = ["WORKAROUND"]
 
 
 def _operands(context: NodeContext) -> Iterator[str]:
-    if isinstance(context.op, Matmul | ConvOp):
+    if context.named("matmul", "conv"):
         around = context.around
         padded = around.once("fed by padded arguments", lambda: around.fed_by(_padded(context)))
         yield from (port for port, uid in context.node.inputs.items() if uid in padded)

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from ....graph_api.ops.attention import AttentionOp
-from ....graph_api.ops.conv_fprop import ConvOp
-from ....graph_api.ops.matmul import Matmul
 from ...node_context import GraphContext, NodeContext
 from ..rule import CPU, Workaround
 
@@ -19,7 +16,7 @@ __all__ = ["WORKAROUND"]
 
 
 def _operands(context: NodeContext) -> Iterator[str]:
-    if isinstance(context.op, Matmul) and prod(context.dims("c")[:-2]) > 1:
+    if context.named("matmul") and prod(context.dims("c")[:-2]) > 1:
         around = context.around
         made = around.once("made of convolutions and attention", lambda: _made(around))
         yield from (port for port, uid in context.node.inputs.items() if uid in made)
@@ -30,7 +27,7 @@ def _made(around: GraphContext) -> set[int]:
     found: set[int] = set()
     for node in around.graph.nodes:
         passes_on = NodeContext(around, node)
-        product = isinstance(node.op, ConvOp | AttentionOp)
+        product = passes_on.named("conv", "attention")
         fed = not found.isdisjoint(node.inputs.values())
         if product or (fed and (passes_on.pointwise or passes_on.moves)):
             found.update(node.outputs.values())

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ....graph_api.ops.matmul import Matmul
-from ....graph_api.ops.reshape import Reshape
-from ....graph_api.ops.transpose import Transpose
 from ...node_context import GraphContext, NodeContext
 from ..rule import CPU, Workaround
 
@@ -41,13 +38,13 @@ def _met(around: GraphContext) -> Mapping[int, tuple[str, ...]]:
                 copied.append(port)
             else:
                 came |= ways
-        one_term = isinstance(node.op, Matmul) and here.dims("a")[-1] == 1
+        one_term = here.named("matmul") and here.dims("a")[-1] == 1
         if copied and (here.pointwise or one_term):
             ports[min(node.outputs.values())] = tuple(copied)
         for uid in node.outputs.values():
             if here.pointwise:
                 known[uid] = came
-            elif isinstance(node.op, Transpose | Reshape):
+            elif here.named("transpose", "reshape"):
                 known[uid] = dict.fromkeys(came, uid)
             elif not here.moves:
                 known[uid] = {uid: 0} | (came if one_term else {})
