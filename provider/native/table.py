@@ -88,6 +88,7 @@ def fill(
         set_level = _ignore if others else attach(table.emit, table.log_level)
         if table.owner:
             import hashlib  # noqa: F401 - OpenSSL's clean-up must not come before ours
+
             table.exit_early()
             _watch_extensions(table.exit_early)
         made = {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+import weakref
 from typing import Any
 
 import numpy as np
@@ -165,3 +167,18 @@ def test_a_gpus_driver_does_not_depend_on_the_work() -> None:
 def test_the_driver_that_was_chosen_is_the_one_that_runs() -> None:
     plan: Any = doubled().build("cpu")
     assert plan.executable.device is Device.open("local-sync")
+
+
+def test_plans_of_one_code_share_what_is_loaded() -> None:
+    one, other = doubled(), doubled()
+    other.name = "of another name"
+    plans: list[Any] = [graph.build("cpu", engine="iree") for graph in (one, other)]
+    modules = [plan.executable.module for plan in plans]
+    assert modules[0] is modules[1]
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for plan in plans:
+        np.testing.assert_array_equal(plan.run({"x": x})["y"], 2 * x)
+    gone = weakref.ref(modules[0])
+    del plans, plan, modules
+    gc.collect()
+    assert gone() is None

@@ -7,18 +7,15 @@ they are.
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ....graph_api.enums import ReductionMode
-from ....graph_api.ops.attention import AttentionOp
-from ....graph_api.ops.conv_fprop import ConvOp
-from ....graph_api.ops.custom_op import CustomOp
-from ....graph_api.ops.matmul import Matmul
-from ....graph_api.ops.reduction import Reduction
-from ....graph_api.ops.reshape import Reshape
-from ....graph_api.ops.transpose import Transpose
 from ...node_context import GraphContext, NodeContext
 from ..rule import CPU, Workaround
+
+if TYPE_CHECKING:
+    from ....graph_api.ops.reduction import Reduction
+    from ....graph_api.ops.transpose import Transpose
 
 __all__ = ["WORKAROUND"]
 
@@ -27,15 +24,15 @@ _MODES = (ReductionMode.ADD, ReductionMode.MUL, ReductionMode.MUL_NO_ZEROS, Redu
 
 
 def _results(context: NodeContext) -> bool:
-    around, op = context.around, context.op
-    if isinstance(op, AttentionOp):
+    around = context.around
+    if context.named("attention"):
         # o is divided by the sums of the rows, which are in `stats` too.
         later = _facts(around).summed.get(context.uid("o"), ())
         return -1 in later and len(context.node.outputs) > 1
-    if isinstance(op, Reduction):
-        if op.mode not in _MODES:
+    if context.named("reduction"):
+        if cast("Reduction", context.op).mode not in _MODES:
             return False
-    elif not isinstance(op, Matmul | ConvOp | CustomOp):
+    elif not context.named("matmul", "conv", "custom_op"):
         return False
     for uid in _facts(around).stored.intersection(context.node.outputs.values()):
         dims = around.graph.tensors[uid].dims
@@ -71,24 +68,25 @@ def _found(around: GraphContext) -> _Facts:
     stored = {uid for uid, t in graph.tensors.items() if not t.virtual or readers[uid] > 1}
     summed: dict[int, set[int]] = {}
     for node in reversed(graph.nodes):
-        here, op, outputs = NodeContext(around, node), node.op, node.outputs.values()
+        here, outputs = NodeContext(around, node), node.outputs.values()
         made = set[int]().union(*(summed.get(uid, ()) for uid in outputs))
         if here.moves and not stored.isdisjoint(outputs):
             stored.update(node.inputs.values())
         for uid in node.inputs.values():
             dims = graph.tensors[uid].dims
             axes = {*range(-len(dims), 0)}
-            if isinstance(op, Transpose):
-                axes = {op.permutation[axis] - len(dims) for axis in made}
-            elif isinstance(op, Reshape):
+            if here.named("transpose"):
+                permutation = cast("Transpose", here.op).permutation
+                axes = {permutation[axis] - len(dims) for axis in made}
+            elif here.named("reshape"):
                 axes = axes if made else made
             elif here.pointwise or here.moves:
                 axes = made
-            elif isinstance(op, Matmul | ConvOp | AttentionOp):
+            elif here.named("matmul", "conv", "attention"):
                 continue  # they read what was stored before
             else:
-                if isinstance(op, Reduction):
-                    axes = {axis - len(dims) for axis in op.axes or ()}
+                if here.named("reduction"):
+                    axes = {axis - len(dims) for axis in cast("Reduction", here.op).axes or ()}
                 axes = {axis for axis in axes if dims[axis] > 1}
             summed.setdefault(uid, set()).update(axes)
     return _Facts(summed, stored)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from ....graph_api.frozen import FrozenGraph
 from ....jit.in_place import in_place_pairs
@@ -47,17 +48,24 @@ def driver_for(graph: FrozenGraph, target: Target, settings: Settings) -> str:
 def load(
     compiled: Compiled, device: Device, target: Target, seconds: dict[str, float]
 ) -> LoadedModule:
-    """Return the code on a device; ``seconds`` takes the time that loading needed."""
+    """Return the code on a device; ``seconds`` takes the time that loading needed.
+
+    Plans of one code, such as those of graphs that differ in names, share it while one is alive.
+    """
     begin = time.perf_counter()
-    module = LoadedModule.load(
-        device,
-        compiled.vmfb,
-        sha256=compiled.sha256,
-        target=str(target),
-        dynamic=compiled.workspace_bytes is None,
-    )
+    dynamic = compiled.workspace_bytes is None
+    key = device, compiled.sha256, dynamic
+    device.check()
+    module = _loaded.get(key)
+    if module is None:
+        module = _loaded[key] = LoadedModule.load(
+            device, compiled.vmfb, sha256=compiled.sha256, target=str(target), dynamic=dynamic
+        )
     seconds["load"] = time.perf_counter() - begin
     return module
+
+
+_loaded: WeakValueDictionary[tuple[Device, str, bool], LoadedModule] = WeakValueDictionary()
 
 
 def open_device(driver: str, threads: int, device_id: int = 0, stream: int | None = None) -> Device:

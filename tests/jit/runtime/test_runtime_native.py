@@ -7,6 +7,8 @@ from textwrap import dedent
 
 import pytest
 from fresh_python import printed
+from hipdnn_iree import Graph
+from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
 
 START = """
 import sys, threading
@@ -81,3 +83,39 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_numpy_comes_when_it_is_needed(case: str, tmp_path: Path) -> None:
     assert printed(START + dedent(CASES[case]) + "print('end')", home=tmp_path) == "end\n"
+
+
+CACHED = """
+import sys
+from ctypes import addressof, c_float
+from hipdnn_iree.hipdnn_plugin import messages, serving
+from hipdnn_iree.hipdnn_plugin.execution import Execution
+from hipdnn_iree.jit.settings import settings
+from hipdnn_iree.jit.target import Target
+from hipdnn_iree.provider.plugin_abi import DeviceBuffer
+
+data, cpu = bytes.fromhex(sys.argv[1]), Target.parse("cpu")
+assert not serving.reasons(data, cpu, settings())
+assert serving.details(0, settings(), data, cpu)
+config = messages.Config(serving.ENGINE_ID, settings())
+plan = serving.build(config, data, cpu)
+execution = Execution(plan, 0)
+memory = [(c_float * 64)(*[value] * 64) for value in (-1, 2)]
+pairs = (DeviceBuffer * 2)()
+for pair, uid, array in zip(pairs, (1, 2), memory):
+    pair.uid, pair.ptr = uid, -(-addressof(array) // 64) * 64
+execution(None, addressof(pairs), 2)
+ops = "hipdnn_iree.graph_api.ops."
+loaded = {name.removeprefix(ops) for name in sys.modules if name.startswith(ops)}
+print(plan.cache, "numpy" in sys.modules, "torch_mlir" in sys.modules, *sorted(loaded))
+"""
+
+
+def test_cached_code_is_executed_without_numpy_and_without_other_ops(tmp_path: Path) -> None:
+    """Whoever asks for the op of a node asks by its name (`NodeContext.named`)."""
+    graph = Graph(io_data_type="float", compute_data_type="float")
+    graph.neg(graph.tensor(dims=(4,), uid=1)).set_output().set_uid(2)
+    data = encode(graph.freeze()).hex()
+    assert printed(CACHED, data, home=tmp_path).startswith("miss")
+    found = printed(CACHED, data, home=tmp_path).split()
+    assert found == ["hit", "False", "False", "base", "fields", "pointwise", "pointwise_methods"]
