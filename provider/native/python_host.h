@@ -236,6 +236,7 @@ static struct {
   char version[16];       /* "3.11" */
   char path[PATH_MAX];    /* folder that holds the package hipdnn_iree */
   int record, read;       /* whether there is a record beside the library, and whether it was read */
+  int chosen;             /* whether HIPDNN_IREE_PYTHON names `python` */
 } home;
 
 static int put(char* out, size_t size, const char* format, ...) __attribute__((format(printf, 3, 4)));
@@ -360,16 +361,21 @@ static int installation(char base[PATH_MAX]) {
     if (*venv.version) strcpy(home.version, venv.version);
   } else {
     char real[PATH_MAX];
-    if (!realpath(home.python, real)) return broken(NO_PYTHON, "%s, of %s", home.python, home.library);
+    if (!realpath(home.python, real))
+      return broken(home.chosen ? PYTHON_VARIABLE : NO_PYTHON, "%s, of %s", home.python, home.library);
     if (!strncmp(base_name(real), "python", 6)) minor_version(base_name(real) + 6, home.version);
     put(base, PATH_MAX, "%s", real);
     parent(base);
   }
   parent(base); /* from .../bin */
-  if (!*home.version) return broken(NOT_PYTHON, "cannot tell the version of %s", home.python);
+  enum cause cause = home.chosen ? PYTHON_VARIABLE : NOT_PYTHON;
+  if (!*home.version) return broken(cause, "cannot tell the version of %s", home.python);
   /* Py_InitializeEx would end the process without it. */
   if (!put(text, sizeof text, "%s/lib/python%s/encodings/__init__.py", base, home.version) || access(text, R_OK))
-    return broken(NOT_PYTHON, "%s has no standard library at %s", home.python, text);
+    return broken(cause, "%s has no standard library at %s", home.python, text);
+  int minor = 0;
+  if (sscanf(home.version, "3.%d", &minor) != 1 || minor < OLDEST)
+    return broken(cause, "%s is Python %s; hipdnn-iree needs 3.%d or newer", home.python, home.version, OLDEST);
   return SUCCESS;
 }
 
@@ -413,16 +419,15 @@ static int find_python(void) {
     if (!put(home.python, sizeof home.python, "%s", given) || access(home.python, X_OK))
       return broken(PYTHON_VARIABLE, "there is no executable at %s", given);
     *home.version = 0;
+    home.chosen = 1;
   }
   if (!*home.python && home.read) return broken(DAMAGED_RECORD, "%s.python", home.library);
   if (!*home.python && home.record)
     return broken(UNSAFE_RECORD, "%s.python is no file that user %d may read, or others may write it", home.library,
                   (int)geteuid());
   if (!*home.python) return broken(NO_RECORD, "%s is in no site-packages and has no record beside it", home.library);
-  int status = installation(base), minor = 0;
+  int status = installation(base);
   if (status) return status;
-  if (sscanf(home.version, "3.%d", &minor) != 1 || minor < OLDEST)
-    return broken(NOT_PYTHON, "%s is Python %s; hipdnn-iree needs 3.%d or newer", home.python, home.version, OLDEST);
   given = getenv("HIPDNN_IREE_LIBPYTHON");
   if (given && *given) {
     if (!open_libpython(given, why)) return broken(LIBPYTHON_VARIABLE, "%s", why);
@@ -437,7 +442,8 @@ static int find_python(void) {
         && open_libpython(file, why)) return SUCCESS;
   put(file, sizeof file, "libpython%s.so.1.0", home.version);
   if (open_libpython(file, why)) return SUCCESS;
-  return broken(NO_LIBPYTHON, "libpython%s.so.1.0 for %s: %s", home.version, home.python, why);
+  return broken(NO_LIBPYTHON, "libpython%s.so.1.0 for %s%s: %s", home.version,
+                home.chosen ? "HIPDNN_IREE_PYTHON=" : "", home.python, why);
 }
 
 /* ------------------------------------------------------------------ the table that Python fills */

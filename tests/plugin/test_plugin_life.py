@@ -146,7 +146,7 @@ def test_variable_that_names_no_python(host: Any, python: str) -> None:
     """The text blames the variable, and not the record or the place of the library."""
     facts = host.run("start", env={"HIPDNN_IREE_PYTHON": python})
     assert facts["status"] == "3"
-    assert facts["error"].startswith("DEPLOY-12: HIPDNN_IREE_PYTHON names no Python: ")
+    assert facts["error"].startswith("DEPLOY-12: HIPDNN_IREE_PYTHON names no Python that serves: ")
 
 
 @pytest.mark.parametrize(

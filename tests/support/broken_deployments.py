@@ -238,6 +238,10 @@ def _variable_of_another_program(d: Deployment) -> None:
     d.env["HIPDNN_IREE_PYTHON"] = "/bin/sh"
 
 
+def _record_of_another_program(d: Deployment) -> None:
+    d.write_record(python="/bin/sh")
+
+
 def _no_standard_library(d: Deployment) -> None:
     (d.place / "bin").mkdir()
     python = Path(shutil.copy("/bin/sh", d.place / "bin" / "python3.11"))
@@ -389,7 +393,8 @@ BROKEN: Mapping[Callable[[Deployment], None], tuple[str, str]] = {
     _damaged_record: ("DAMAGED_RECORD", PLUGIN),
     _removed_environment: ("NO_PYTHON", PLUGIN),
     _variable_of_no_python: ("PYTHON_VARIABLE", PLUGIN),
-    _variable_of_another_program: ("NOT_PYTHON", PLUGIN),
+    _variable_of_another_program: ("PYTHON_VARIABLE", PLUGIN),
+    _record_of_another_program: ("NOT_PYTHON", PLUGIN),
     _no_standard_library: ("NOT_PYTHON", PLUGIN),
     _old_python: ("NOT_PYTHON", PLUGIN),
     _libpython_is_another_library: ("LIBPYTHON_VARIABLE", PLUGIN),
