@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,9 +13,10 @@ from pathlib import Path
 import pytest
 from broken_deployments import BROKEN, LOADER, PLUGIN, SITE, Deployment
 from hipdnn_iree.hipdnn_plugin import serving
-from hipdnn_iree.hipdnn_plugin.library import HOST
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.provider.native.deployment import causes, limits
+
+from tools.host.driver import Host
 
 GRAPH = Path(__file__).parents[1] / "data" / "opgraphs" / "pw_relu_all.bin"
 NO_RIGHTS = "-dac_override,-dac_read_search"
@@ -32,11 +34,11 @@ LISTED = (
 AS_USER = ("setpriv", f"--bounding-set={NO_RIGHTS}", f"--inh-caps={NO_RIGHTS}")
 
 
-def run(deployment: Deployment, *words: object) -> subprocess.CompletedProcess[str]:
+def run(deployment: Deployment, *words: object, **env: str) -> subprocess.CompletedProcess[str]:
     before = AS_USER if deployment.as_user and not os.geteuid() else ()
     return subprocess.run(
         [str(word) for word in (*before, *words)],
-        env={**os.environ, **deployment.env},
+        env={**os.environ, **deployment.env, **env},
         capture_output=True,
         text=True,
         timeout=300,
@@ -54,23 +56,26 @@ def diagnosis(deployment: Deployment) -> tuple[int, dict[str, str]]:
     return done.returncode, {f["cause"]: f["text"] for f in found if f["state"] == "problem"}
 
 
-def log_of_a_host(deployment: Deployment) -> str:
-    """Return all that a host in C is told: by the plugin's log, by its errors, by the loader."""
-    host = HOST.find(settings())
-    return run(deployment, host, deployment.copy, serving.ENGINE_ID, GRAPH).stdout
+def told_to(host: Host, deployment: Deployment, *others: Path) -> str:
+    """Return what a host in C of November 2025 is told, and what it then lists and serves."""
+    libraries = ":".join(map(str, (deployment.copy, *others)))
+    shown = {"HOST_SHOW_LOG": "1", "HIPDNN_LOG_LEVEL": "warn"}
+    return run(
+        deployment, *host.words("details", GRAPH, era="n25", library=libraries), **shown
+    ).stdout
 
 
-def test_a_sound_deployment(tmp_path: Path) -> None:
+def test_a_sound_deployment(host: Host, tmp_path: Path) -> None:
     deployment = Deployment(tmp_path)
     assert diagnosis(deployment) == (0, {})
-    told = log_of_a_host(deployment)
-    assert "DEPLOY-" not in told
-    assert "serves yes" in told
+    told = told_to(host, deployment)
+    assert "log " not in told
+    assert f"\nengine {serving.ENGINE_ID}\n" in told
 
 
 @pytest.mark.parametrize("breaks", BROKEN, ids=lambda breaks: breaks.__name__.strip("_"))
 def test_doctor_and_host_name_the_cause(
-    breaks: Callable[[Deployment], None], tmp_path: Path
+    breaks: Callable[[Deployment], None], host: Host, tmp_path: Path
 ) -> None:
     if "stranger" in breaks.__name__ and os.geteuid():
         pytest.skip("only root can give a file away")
@@ -83,14 +88,14 @@ def test_doctor_and_host_name_the_cause(
     remedy = cause.remedy.partition("INSTALL DIR")[0]
     assert cause.text in found[cause.id]
     assert remedy in found[cause.id]
-    told = log_of_a_host(deployment)
+    told = told_to(host, deployment)
     if teller == PLUGIN:
-        assert f"{cause.id}: {cause.text}: " in told
-        assert ("engine " in told) == (name in LISTED)
-        assert ("serves yes" in told) == (name in SERVED)
+        assert f"{cause.id}: {cause.text}: " in "\n".join(re.findall(r"^log .*", told, re.M))
+        assert ("1 engines" in told) == (name in LISTED)
+        assert (f"\nengine {serving.ENGINE_ID}\n" in told) == (name in SERVED)
     assert ("another machine" in found[cause.id]) == (breaks.__name__ == "_other_architecture")
     if teller == LOADER:
-        assert told.removeprefix("loader ").rstrip("\0") in found[cause.id]
+        assert told.removeprefix(f"FAILED {deployment.copy}: ").rstrip() in found[cause.id]
 
 
 def test_every_cause_has_a_deployment() -> None:
@@ -173,13 +178,16 @@ def test_listing_in_a_thread_that_has_the_gil_starts_nothing(tmp_path: Path) -> 
     assert len(log) == 1
 
 
-def test_second_copy_in_a_host_is_told(tmp_path: Path) -> None:
+def test_second_copy_in_a_host_is_told(host: Host, tmp_path: Path) -> None:
+    """Once: what is logged goes through the first one alone."""
     deployment = Deployment(tmp_path)
     other = deployment.folder / "other.so"
     deployment.install(deployment.copy, other.name)
-    found, log = python_host(sys.executable, deployment.copy, other)
-    assert found == [(0, 1, 0, "")] * 2
+    told = told_to(host, deployment, other)
+    log = re.findall(r"^log .*", told, re.M)
     assert [str(other) in line and "DEPLOY-05" in line for line in log] == [True]
+    assert "skipped " in told  # by hipDNN, which goes on with the first
+    assert f"\nengine {serving.ENGINE_ID}\n" in told
 
 
 def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
