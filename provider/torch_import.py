@@ -29,7 +29,17 @@ from .torch_meaning import Meaning, tensors_of
 if TYPE_CHECKING:
     from ..graph_api.graph import Graph
 
-__all__ = ["HEADER", "RULES", "aten", "fx_node", "load_torch", "torch_function", "torch_type"]
+__all__ = [
+    "HEADER",
+    "RULES",
+    "aten",
+    "decompositions",
+    "fx_node",
+    "importer",
+    "load_torch",
+    "torch_function",
+    "torch_type",
+]
 
 RULES: dict[str, str] = {
     "TORCH-01": "an ATen op is one that PyTorch knows, and changes none of its operands",
@@ -81,7 +91,7 @@ def aten(
             returned = call(*fakes)
             values = tensors_of(torch, returned)
         with _told("TORCH-04", label, _IMPORTABLE):
-            text = "" if overload in _decompositions() else _imported(torch, call, fakes, returned)
+            text = "" if overload in decompositions() else _imported(torch, call, fakes, returned)
             if not text or "torch.operator" in text:
                 text = _exported(torch, call, fakes)
     if (plain := call.as_json()) is not None:
@@ -278,9 +288,9 @@ def _imported(torch: Any, call: _Call, fakes: Sequence[Any], returned: Any) -> s
             one.meta["val"] = value.unsqueeze(0)
             results[i] = one
     graph.output(tuple(results))
-    importer = _importer()
-    importer.import_stateless_graph(graph, func_name="custom_op")
-    return str(importer.module)
+    found = importer()
+    found.import_stateless_graph(graph, func_name="custom_op")
+    return str(found.module)
 
 
 def _exported(torch: Any, call: Callable[..., Any], fakes: Sequence[Any]) -> str:
@@ -292,17 +302,17 @@ def _exported(torch: Any, call: Callable[..., Any], fakes: Sequence[Any]) -> str
             return tuple(v if v.dim() else v.reshape(1) for v in returned)
 
     program = torch.export.export(Module(), tuple(fakes), strict=False)
-    program = program.run_decompositions(dict(_decompositions()))
+    program = program.run_decompositions(dict(decompositions()))
     changed = program.graph_signature.user_inputs_to_mutate
     if changed:
         raise TypeError(f"the function changes its arguments ({', '.join(changed.values())})")
-    importer = _importer()
-    importer.import_frozen_program(program, func_name="custom_op")
-    return str(importer.module)
+    found = importer()
+    found.import_frozen_program(program, func_name="custom_op")
+    return str(found.module)
 
 
 @lru_cache(maxsize=1)
-def _decompositions() -> Mapping[Any, Any]:
+def decompositions() -> Mapping[Any, Any]:
     """Return how torch-mlir wants ops to be written by others, by overload."""
     from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
@@ -310,7 +320,8 @@ def _decompositions() -> Mapping[Any, Any]:
     return found
 
 
-def _importer() -> Any:
+def importer() -> Any:
+    """Return torch-mlir's FX importer, with a module of its own."""
     from torch_mlir import ir
     from torch_mlir.dialects import torch as dialect
     from torch_mlir.extras.fx_importer import FxImporter

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import BindError, NotSupportedError, Problem
-from ..plan import Plan, TensorKey
+from ..plan import Plan
 from .region import BuiltRegion
 
 __all__ = ["BufferPlan", "Executable", "Executor", "numpy_type", "plan_buffers"]
@@ -145,6 +146,7 @@ class Executor:
         self._returned = list(record["returned"])
         self.arguments = tuple(self._kind(value) for value in self._arguments)
         self.buffers = self._planned()
+        self._run = [self._made(step) for step in self._steps]
         self._pool: list[np.ndarray[Any, Any]] = []
 
     def _checked(
@@ -222,52 +224,79 @@ class Executor:
         if problems:
             raise BindError(f"the inputs do not fit {self.name!r}", problems)
         outputs = [_empty(dims, kind) for dims, kind in self.arguments[count:]]
-        kept = iter(self.execute([*map(np.ascontiguousarray, given), *outputs]))
+        arrays = [*map(np.ascontiguousarray, given), *outputs]
+        kept = iter(self.execute([array.ctypes.data for array in arrays]))
         written = dict(zip(self.promoted, outputs, strict=True))
         total = len(outputs) + len(self._returned)
-        return tuple(written[i] if i in written else next(kept) for i in range(total))
+        found = []
+        for i in range(total):
+            one = written[i] if i in written else next(kept)
+            found.append(arrays[one] if isinstance(one, int) else one)
+        return tuple(found)
 
-    def execute(self, buffers: Sequence[Any]) -> tuple[Any, ...]:
-        """Run on the finished function's arguments, inputs and then results, all contiguous.
+    def execute(self, addresses: Sequence[int]) -> tuple[int | np.ndarray[Any, Any], ...]:
+        """Run on the finished function's arguments: inputs and then results, all contiguous.
 
-        Returns what it returns besides: arguments that are handed back, constants.
+        Parameters
+        ----------
+        addresses : sequence of int
+            Of the first byte of each; they are not checked.
+
+        Returns
+        -------
+        tuple of int or ndarray
+            What the function returns besides: the number of an argument that is handed back, or
+            an array.
         """
         memory = self._pool.pop() if self._pool else _bytes(self.buffers.nbytes)
+        known = dict(zip(self._arguments, addresses, strict=True))
+        base = memory.ctypes.data
+        for value, offset in self.buffers.offsets.items():
+            known[value] = base + offset
+        kept: dict[int, np.ndarray[Any, Any]] = {}
         try:
-            return self._run(dict(zip(self._arguments, buffers, strict=True)), memory)
+            for step in self._run:
+                step(known, kept)
         finally:
             self._pool.append(memory)
+        places = {value: i for i, value in enumerate(self._arguments)}
+        return tuple(places[v] if v in places else kept[v] for v in self._returned)
 
-    def _run(self, known: dict[int, Any], memory: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-        for value, offset in self.buffers.offsets.items():
-            dims, kind = self._kind(value)
-            size = kind.nbytes(prod(dims))
-            known[value] = memory[offset : offset + size].view(numpy_type(kind)).reshape(dims)
-        for step in self._steps:
-            operands = step["operands"]
-            match step["op"]:
-                case "hipdnn.execute":
-                    self._execute(step, known)
-                case "memref.alloc":
-                    (value,) = step["results"]
-                    if value not in known:
-                        known[value] = _empty(*self._kind(value))
-                case "memref.copy":
-                    known[operands[1]][...] = known[operands[0]]
-                case "memref.get_global":
-                    known[step["results"][0]] = self._constants[step["name"]]
-        return tuple(known[value] for value in self._returned)
+    def _made(self, step: Mapping[str, Any]) -> Callable[[dict[int, int], dict[int, Any]], None]:
+        """Return what a step does to the addresses that are known, and to the arrays kept."""
+        operands, results = step["operands"], step["results"]
+        match step["op"]:
+            case "hipdnn.execute":
+                executable = self._graphs[step["graph"]]
+                uids = (*executable.region.inputs, *executable.region.outputs)
+                pairs = [(u, v) for u, v in zip(uids, operands, strict=True) if u is not None]
+                execute = executable.plan.execute
+                return lambda known, _: execute({uid: known[value] for uid, value in pairs})
+            case "memref.alloc" if results[0] not in self.buffers.offsets:
+                dims, kind = self._kind(results[0])
 
-    def _execute(self, step: Mapping[str, Any], known: Mapping[int, Any]) -> None:
-        executable = self._graphs[step["graph"]]
-        region, tensors = executable.region, executable.plan.graph.tensors
-        uids = (*region.inputs, *region.outputs)
-        buffers: dict[TensorKey, Any] = {
-            uid: _with_dims(known[value], tensors[uid].dims)
-            for uid, value in zip(uids, step["operands"], strict=True)
-            if uid is not None
-        }
-        executable.plan.execute(buffers)
+                def allocate(known: dict[int, int], kept: dict[int, Any]) -> None:
+                    kept[results[0]] = _empty(dims, kind)
+                    known[results[0]] = kept[results[0]].ctypes.data
+
+                return allocate
+            case "memref.copy":
+                dims, kind = self._kind(operands[0])
+                size = kind.nbytes(prod(dims))
+                return lambda known, _: _copy(known[operands[1]], known[operands[0]], size)
+            case "memref.get_global":
+                constant = self._constants[step["name"]]
+
+                def get(known: dict[int, int], kept: dict[int, Any]) -> None:
+                    kept[results[0]] = constant
+                    known[results[0]] = constant.ctypes.data
+
+                return get
+        return lambda known, kept: None
+
+
+def _copy(to: int, source: int, size: int) -> None:
+    ctypes.memmove(to, source, size)
 
 
 def numpy_type(kind: DataType) -> np.dtype[Any]:
@@ -276,10 +305,6 @@ def numpy_type(kind: DataType) -> np.dtype[Any]:
 
     name = kind.value.numpy
     return np.dtype(getattr(ml_dtypes, name, None) or name)
-
-
-def _with_dims(buffer: Any, dims: tuple[int, ...]) -> Any:
-    return buffer if buffer.shape == dims else buffer.reshape(dims)
 
 
 def _bytes(count: int) -> np.ndarray[Any, Any]:

@@ -41,6 +41,7 @@ EXCEPTIONS = {
     "jit/ops/sdpa.py": ("conv_fprop matmul", "its rule asks for other matmuls in the graph"),
     "provider/offload/aten/attention.py": ("sdpa", "what an aten op becomes"),
     "provider/offload/aten/conv.py": ("conv_dgrad conv_fprop", "what aten ops become"),
+    "provider/offload/aten/gradients.py": ("conv_dgrad conv_wgrad", "what an aten op becomes"),
     "provider/offload/aten/movement.py": ("custom_op pad", "what aten ops become, and say"),
     "provider/offload/aten/rows.py": (
         "batchnorm_inference_variance_ext cumsum layernorm rmsnorm",

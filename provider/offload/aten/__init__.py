@@ -7,11 +7,24 @@ the op is refused with a rule (`call.RULES`).
 
 from __future__ import annotations
 
-from . import attention, conv, elementwise, matmuls, movement, quantised, rows, windows
+from . import (
+    attention,
+    conv,
+    elementwise,
+    gradients,
+    matmuls,
+    movement,
+    quantised,
+    rows,
+    windows,
+)
 from .call import AtenOp
 
 __all__ = ["ATEN"]
 
-_FAMILIES = (elementwise, matmuls, conv, rows, attention, windows, movement, quantised)
+_FAMILIES = (
+    *(elementwise, matmuls, conv, rows, attention, windows, movement, quantised),
+    gradients,
+)
 
 ATEN: dict[str, AtenOp] = {name: entry for one in _FAMILIES for name, entry in one.OPS.items()}

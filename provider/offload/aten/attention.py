@@ -9,6 +9,11 @@ __all__ = ["OPS"]
 
 
 def _attention(c: Call) -> Tensor:
+    return _forward(c)[0]
+
+
+def _forward(c: Call, *, stats: bool = False) -> tuple[Tensor, Tensor | None]:
+    """Return the result, and the logarithms of the sums where they are asked for."""
     c.must_be("dropout_p", 0.0, 0)
     q, k, v = (c.type(p).dims for p in ("query", "key", "value"))
     if len({len(q), len(k), len(v)}) != 1 or not 3 <= len(q) <= 4:
@@ -32,14 +37,24 @@ def _attention(c: Call) -> Tensor:
             mask = c.shaped(mask, (dims[0], 1, *dims[1:]))
         elif len(dims) < 4:
             mask = c.shaped(mask, (*(1,) * (4 - len(dims)), *dims))
-    y = c.graph.sdpa(
+    found = c.graph.sdpa(
         *operands,
         attn_mask=mask,
         attn_scale_value=float(c.number("scale")) if c.has("scale") else None,
         right_bound=0 if c.flag("is_causal") else None,
+        generate_stats=stats,
         compute_data_type=c.compute,
-    ).o
-    return c.shaped(y, c.result().dims) if len(q) == 3 else y
+    )
+    y = found.o
+    return c.shaped(y, c.result().dims) if len(q) == 3 else y, found.stats
+
+
+def _for_cpu(c: Call) -> tuple[Tensor, Tensor | None]:
+    """Return what PyTorch's own op for CPUs gives; its sums are wanted by gradients only."""
+    sums = c.op.results[1]
+    read = {value for op in c.function.ops for value in op.reads} | set(c.function.returned)
+    y, stats = _forward(c, stats=sums in read)
+    return y, None if stats is None else c.shaped(stats, c.result(1).dims)
 
 
 OPS: dict[str, AtenOp] = {
@@ -49,6 +64,11 @@ OPS: dict[str, AtenOp] = {
             *("dropout_p", "is_causal", "scale", "enable_gqa"),
         ),
         _attention,
+        Family.MATMUL,
+    ),
+    "aten._scaled_dot_product_flash_attention_for_cpu": AtenOp(
+        ("query", "key", "value", "dropout_p", "is_causal", "attn_mask", "scale"),
+        _for_cpu,
         Family.MATMUL,
     ),
 }

@@ -15,7 +15,7 @@ from ..program import Function, Op, Operand, Ref, TensorType
 if TYPE_CHECKING:
     from ....graph_api.graph import Graph
 
-__all__ = ["RULES", "AtenOp", "Call", "Family", "Quantised", "Unsupported", "compute_type"]
+__all__ = ["RULES", "AtenOp", "Built", "Call", "Family", "Quantised", "Unsupported", "compute_type"]
 
 RULES: dict[str, str] = {
     "ATEN-01": "the op has a form as a hipDNN graph",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ....graph_api.tensor import Tensor
-from .call import AtenOp, Call, Family
+from .call import AtenOp, Built, Call, Family
 
 __all__ = ["OPS"]
 
@@ -55,6 +55,12 @@ def _max_pool(count: int) -> Callable[[Call], Tensor]:
         return y
 
     return build
+
+
+def _max_pool_with_indices(count: int) -> Callable[[Call], Built]:
+    """Indices stay away: torch counts them within the whole plane, hipDNN within the window."""
+    build = _max_pool(count)
+    return lambda c: (build(c), None)
 
 
 def _avg_pool(count: int) -> Callable[[Call], Tensor]:
@@ -135,7 +141,7 @@ def _resized(mode: str, count: int) -> Callable[[Call], Tensor]:
     return build
 
 
-def _row(operands: str, build: Callable[[Call], Tensor]) -> AtenOp:
+def _row(operands: str, build: Callable[[Call], Built]) -> AtenOp:
     return AtenOp(tuple(operands.split()), build, Family.WINDOW)
 
 
@@ -147,6 +153,12 @@ OPS: dict[str, AtenOp] = {
             "self kernel_size stride padding dilation ceil_mode", _max_pool(n)
         )
         for n in (1, 2, 3)
+    },
+    **{
+        f"aten.max_pool{n}d_with_indices": _row(
+            "self kernel_size stride padding dilation ceil_mode", _max_pool_with_indices(n)
+        )
+        for n in (2, 3)
     },
     "aten.avg_pool1d": _row(_AVERAGE, _avg_pool(1)),
     **{f"aten.avg_pool{n}d": _row(f"{_AVERAGE} divisor_override", _avg_pool(n)) for n in (2, 3)},

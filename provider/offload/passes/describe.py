@@ -173,7 +173,12 @@ def _operand(value: Any, numbering: _Numbering) -> Any:
     match op.name:
         case "torch.constant.none":
             return None
-        case "torch.constant.bool" | "torch.constant.int" | "torch.constant.str":
+        case (
+            "torch.constant.bool"
+            | "torch.constant.int"
+            | "torch.constant.str"
+            | ("torch.constant.device")
+        ):
             return op.attributes["value"].value
         case "torch.constant.float":
             found = op.attributes["value"].value

@@ -1,0 +1,173 @@
+"""The backend of ``torch.compile``: what Dynamo has traced becomes a call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import count
+from typing import Any
+
+from ...graph_api.errors import SettingError
+from ...jit.lru import LruCache
+from ...jit.target import Target
+from ..torch_import import load_torch
+from .decompositions import table
+from .fold import fold_constants
+from .report import Report, noted
+from .split import split
+
+__all__ = ["backend", "compile"]
+
+_OPTIONS = ("engine", "policy", "target")
+_KEPT_SIZES = 64
+_NUMBERS = count()
+
+Call = Callable[..., Any]
+
+
+def backend(
+    graph_module: Any, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+) -> Call:
+    """Compile what Dynamo has traced: ``torch.compile(model, backend="hipdnn_iree")``.
+
+    Parameters
+    ----------
+    graph_module : torch.fx.GraphModule
+    example_inputs : sequence of Tensor
+    options : mapping, optional
+        As given to ``torch.compile``: ``target`` (by default ``"cpu"``), ``engine`` and
+        ``policy`` as of ``Graph.build``.
+
+    Returns
+    -------
+    callable
+
+    Raises
+    ------
+    SettingError
+        For an option that is not known.
+    """
+    chosen = dict(options or {})
+    for name in chosen:
+        if name not in _OPTIONS:
+            raise SettingError(
+                f"torch.compile has no option {name!r} for hipdnn_iree; "
+                f"it has {', '.join(_OPTIONS)}"
+            )
+    from torch._dynamo.backends.common import aot_autograd
+
+    target = Target.parse(chosen.pop("target", "cpu"))
+    compiled = partial(_compiled, target=target, chosen=chosen)
+    made: Call = aot_autograd(
+        fw_compiler=partial(compiled, kind="forward"),
+        bw_compiler=partial(compiled, kind="backward"),
+        inference_compiler=partial(compiled, kind="inference"),
+        decompositions=table(),
+    )(graph_module, example_inputs)
+    return made
+
+
+def compile(module: Any, example_args: Sequence[Any] = (), **options: Any) -> Any:
+    """Return a module compiled with `backend`, for the sizes of the example at once.
+
+    Parameters
+    ----------
+    module : torch.nn.Module or callable
+    example_args : sequence
+        The module is called with them once, in the grad mode of the caller; its buffers are as
+        before afterwards.  Without them the first call compiles.
+    **options
+        As of `backend`.
+
+    Returns
+    -------
+    callable
+        What ``torch.compile`` gives.
+    """
+    torch = load_torch()
+    made = torch.compile(module, backend=partial(backend, options=options))
+    if example_args:
+        buffers = dict(module.named_buffers()) if isinstance(module, torch.nn.Module) else {}
+        before = {name: buffer.clone() for name, buffer in buffers.items()}
+        made(*example_args)
+        with torch.no_grad():
+            for name, value in before.items():
+                buffers[name].copy_(value)
+    return made
+
+
+def _compiled(
+    graph_module: Any,
+    example_inputs: Sequence[Any],
+    *,
+    kind: str,
+    target: Target,
+    chosen: Mapping[str, Any],
+) -> Call:
+    """Return the call, boxed as AOTAutograd wants it, of a graph of ATen ops."""
+    from torch._functorch.aot_autograd import make_boxed_func
+
+    build = partial(_of_fixed_sizes, kind=kind, target=target, chosen=chosen)
+    symbolic = any(map(_is_symbolic, example_inputs))
+    call = _for_any_sizes(graph_module, build) if symbolic else build(graph_module)
+    boxed: Call = make_boxed_func(call)
+    return boxed
+
+
+def _is_symbolic(value: Any) -> bool:
+    torch = load_torch()
+    if isinstance(value, torch.Tensor):
+        return any(not isinstance(size, int) for size in value.shape)
+    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
+
+
+def _for_any_sizes(graph_module: Any, build: Callable[[Any], Call]) -> Call:
+    """Return a call that has code for each set of sizes, made when they are first met."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    torch = load_torch()
+    kept: LruCache[Call] = LruCache(_KEPT_SIZES)
+
+    def traced(values: Sequence[Any]) -> Call:
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        fakes = [
+            mode.from_tensor(v, static_shapes=True) if isinstance(v, torch.Tensor) else v
+            for v in values
+        ]
+        with mode:
+            return build(make_fx(graph_module)(*fakes))
+
+    def call(*values: Any) -> Any:
+        key = tuple(
+            (tuple(v.shape), tuple(v.stride())) if isinstance(v, torch.Tensor) else v
+            for v in values
+        )
+        return kept.get(key, lambda: traced(values))(*values)
+
+    return call
+
+
+def _of_fixed_sizes(
+    graph_module: Any, *, kind: str, target: Target, chosen: Mapping[str, Any]
+) -> Call:
+    """Return the call of a graph whose sizes are all numbers, and note what became of it."""
+    from torch._functorch.compile_utils import fx_graph_cse
+    from torch.fx import GraphModule
+
+    begin = time.perf_counter()
+    plain = GraphModule(graph_module, fx_graph_cse(graph_module.graph))
+    fold_constants(plain)
+    fused, groups, stayed = split(plain, target, **chosen)
+    noted(
+        Report(
+            name=f"{kind} {next(_NUMBERS)}",
+            parts=len({group.part for group in groups}),
+            groups=tuple(groups),
+            stayed=tuple(stayed),
+            seconds=time.perf_counter() - begin,
+        )
+    )
+    call: Call = fused.forward
+    return call

@@ -1,0 +1,194 @@
+"""Models through `torch.compile`: equal to eager, and on whose engines each op ran."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hipdnn_iree.graph_api.errors import NotSupportedError, SettingError
+from hipdnn_iree.provider.torch import Report, backend, compile, reports, split
+
+torch = pytest.importorskip("torch")
+
+from benchmarks.torch_models import MODELS, example  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+
+# What PyTorch keeps of each model; all other ops are in hipDNN graphs.
+STAYS = {"text_encoder": {"aten.embedding.default"}}
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    reports(clear=True)
+    yield
+    torch._dynamo.reset()
+
+
+def bound(wanted: Any, terms: int) -> float:
+    """What rounding may do in float32: a sum of `terms` products, of the largest result's size."""
+    scale: float = wanted.abs().max().item()
+    return float(8 * 2.0**-24 * terms**0.5 * max(scale, 1.0))
+
+
+def doubled(module: Any, inputs: tuple[Any, ...]) -> Any:
+    wide = copy.deepcopy(module).double()
+    return wide(*(x.double() if x.is_floating_point() else x for x in inputs))
+
+
+def the_report() -> Report:
+    (found,) = reports(clear=True)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_models(name: str) -> None:
+    one = example(name)
+    made = torch.compile(one.module, backend="hipdnn_iree", fullgraph=True)
+    with torch.no_grad():
+        got, wanted = made(*one.inputs), doubled(one.module, one.inputs)
+    assert got.dtype is torch.float32
+    assert (got - wanted).abs().max() <= bound(wanted, 4096)
+    found = the_report()
+    assert {stayed.op for stayed in found.stayed} == STAYS.get(name, set())
+    assert set(found.engines) - {"pytorch"} == {"IREE_JIT_ENGINE"}
+
+
+@pytest.mark.slow
+def test_training() -> None:
+    one = example("cnn")
+    plain, served = copy.deepcopy(one.module).train(), copy.deepcopy(one.module).train()
+    made = compile(served)
+    for module in (plain, made):
+        module(*one.inputs).square().mean().backward()
+    forward, backward = reports()
+    assert (forward.name[:7], backward.name[:8]) == ("forward", "backward")
+    assert {s.op for s in backward.stayed} <= {"aten.max_pool2d_with_indices_backward.default"}
+    for (name, wanted), got in zip(plain.named_parameters(), served.parameters(), strict=True):
+        scale = wanted.grad.abs().max().item()
+        assert (got.grad - wanted.grad).abs().max() <= 1e-4 * scale, name
+    for (name, wanted), got in zip(plain.named_buffers(), served.buffers(), strict=True):
+        assert torch.allclose(got, wanted, rtol=1e-5), name
+
+
+def _block(x: Any, w: Any) -> Any:
+    return torch.relu(x @ w) + x.mean()
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "float16"])
+def test_types(kind: str) -> None:
+    x, w = (torch.randn(24, 24).to(getattr(torch, kind)) for _ in range(2))
+    got = torch.compile(_block, backend=backend)(x, w)
+    assert got.dtype is x.dtype
+    wanted = _block(x.double(), w.double())
+    assert (got - wanted).abs().max() <= 8 * torch.finfo(x.dtype).eps * wanted.abs().max()
+    assert not the_report().stayed
+
+
+def test_other_sizes_are_compiled_when_they_are_met() -> None:
+    made = torch.compile(_block, backend=backend, dynamic=True)
+    w = torch.randn(16, 16)
+    for rows in (5, 3, 7, 3, 5):
+        x = torch.randn(rows, 16)
+        assert torch.allclose(made(x, w), _block(x, w), atol=1e-4)
+    assert len(reports()) == 3
+
+
+def test_strides_of_inputs_and_results() -> None:
+    x = torch.randn(2, 8, 9, 9).to(memory_format=torch.channels_last)
+    conv = torch.nn.Conv2d(8, 16, 3).to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        got = torch.compile(conv, backend=backend)(x)
+        assert torch.allclose(got, conv(x), atol=1e-4)
+        assert got.stride() == conv(x).stride()
+    part = torch.randn(40, 40)[3:19, 5:21]
+    assert not part.is_contiguous()
+    assert torch.allclose(
+        torch.compile(_block, backend=backend)(part, part), _block(part, part), atol=1e-4
+    )
+
+
+def test_what_no_engine_serves_stays_in_torch() -> None:
+    def mixed(x: Any) -> Any:
+        values, _ = torch.sort(torch.relu(x) * 2, dim=0)
+        return torch.sigmoid(values) + x
+
+    x = torch.randn(12, 12)
+    assert torch.allclose(torch.compile(mixed, backend=backend)(x), mixed(x), atol=1e-6)
+    found = the_report()
+    assert [(s.op, s.rule) for s in found.stayed] == [("aten.sort.default", "ATEN-01")]
+    assert found.parts == 2
+    assert found.engines == {"IREE_JIT_ENGINE": 4, "pytorch": 1}
+    assert "sort (aten.sort.default) stays: [ATEN-01]" in str(found)
+    assert found.as_dict()["stayed"][0]["op"] == "aten.sort.default"
+
+
+@pytest.mark.parametrize(("rule", "breaks"), [("DYNAMO-01", "outline"), ("DYNAMO-02", "offload")])
+def test_what_cannot_be_imported_or_built_stays_in_torch(
+    rule: str, breaks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise NotSupportedError("not today")
+
+    monkeypatch.setattr(split, breaks, fail)
+    x = torch.randn(4, 4)
+    assert torch.equal(torch.compile(_block, backend=backend)(x, x), _block(x, x))
+    found = the_report()
+    assert {(s.rule, s.reason) for s in found.stayed} == {(rule, "NotSupportedError: not today")}
+    assert found.engines == {"pytorch": 4}
+
+
+def test_positions_and_masks_are_computed_once() -> None:
+    def masked(x: Any) -> Any:
+        rows = torch.arange(8)
+        return torch.where(rows[:, None] >= rows, x, torch.zeros(()))
+
+    x = torch.randn(8, 8)
+    assert torch.equal(torch.compile(masked, backend=backend)(x), x.tril())
+    assert not the_report().stayed
+
+
+def test_random_numbers_are_new_at_each_call() -> None:
+    made = torch.compile(lambda x: x + torch.rand(64), backend=backend)
+    x = torch.zeros(64)
+    assert not torch.equal(made(x), made(x))
+
+
+def test_views_stay_views() -> None:
+    made = torch.compile(lambda x: (x * 2).transpose(0, 1), backend=backend)
+    x = torch.randn(5, 9)
+    assert torch.equal(made(x), (x * 2).t())
+    assert the_report().engines == {"IREE_JIT_ENGINE": 1}
+
+
+def test_arguments_that_are_handed_back() -> None:
+    made = torch.compile(lambda x, y: (x, x + y, y.view(-1)), backend=backend)
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    same, added, flat = made(x, y)
+    assert torch.equal(same, x)
+    assert torch.equal(added, x + y)
+    assert torch.equal(flat, y.view(-1))
+
+
+def test_compile_leaves_buffers_as_they_were() -> None:
+    norm = torch.nn.BatchNorm1d(6).train()
+    before = norm.running_mean.clone()
+    made = compile(norm, (torch.randn(10, 6) + 3,))
+    assert len(reports()) == 1
+    assert torch.equal(norm.running_mean, before)
+    made(torch.randn(10, 6) + 3)
+    assert len(reports()) == 1
+    assert not torch.equal(norm.running_mean, before)
+
+
+def test_a_pinned_engine_and_options() -> None:
+    x = torch.randn(4, 4)
+    made = torch.compile(_block, backend="hipdnn_iree", options={"engine": "reference"})
+    assert torch.allclose(made(x, x), _block(x, x), atol=1e-5)
+    assert set(the_report().engines) == {"REFERENCE_ENGINE"}
+    with pytest.raises(SettingError, match="no option 'engin'"):
+        backend(None, (), options={"engin": "iree"})
