@@ -12,6 +12,10 @@ import pytest
 from tools.soak import red_zones
 from tools.soak.attack import Box, BrokenError, Budget
 
+CASE = json.dumps(
+    {"seed": 756915334201, "nodes": 1, "era": "new", "how": "plain", "skews": [0, 16, 0]}
+).encode()
+
 
 @pytest.fixture
 def budget(tmp_path: Path) -> Budget:
@@ -29,12 +33,11 @@ def test_a_few_graphs(zones: red_zones.Zones) -> None:
     """Each in all of its ways; the attack does the same for as long as it may."""
     rng, executed = Random(1), 0
     while executed < 5:
-        executed += list(zones.judge(red_zones.draw(rng)))[-1] == "ok"
+        executed += list(zones.judge(red_zones.draw(rng)))[-1].startswith("ok")
 
 
 def test_a_case_can_be_tried_again(budget: Budget) -> None:
-    case = {"seed": 756915334201, "nodes": 1, "era": "new", "skews": [0, 16, 0, 0, 16]}
-    found = red_zones.replay(budget, json.dumps(case).encode())
+    found = red_zones.replay(budget, CASE)
     assert found.counts == {"ok": 1}, found.failures
 
 
@@ -45,6 +48,5 @@ def test_what_the_reference_does_not_allow_is_a_failure(
         raise AssertionError("3 of 7 elements")
 
     monkeypatch.setattr(red_zones.Job, "verify", wrong)
-    case = {"seed": 756915334201, "nodes": 1, "era": "new", "skews": [0]}
     with pytest.raises(BrokenError, match="3 of 7"):
-        list(zones.judge(json.dumps(case).encode()))
+        list(zones.judge(CASE))
