@@ -24,7 +24,8 @@ from hipdnn_iree.hipdnn_plugin import messages
 from hipdnn_iree.hipdnn_plugin.library import LIBRARY
 from hipdnn_iree.hipdnn_plugin.serving import ENGINE_ID
 from hipdnn_iree.jit.pipeline import signature_of
-from hipdnn_iree.jit.runtime.arrays import aligned_bytes, view
+from hipdnn_iree.jit.runtime.arrays import aligned_bytes, pack, unpack, view
+from hipdnn_iree.jit.runtime.elements import is_packed
 from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.signature import ArgSpec
 from hipdnn_iree.provider.reference import expect
@@ -229,7 +230,8 @@ class Job:
         for uid, spec in zip(self.graph.outputs, signature_of(self.graph).args, strict=False):
             memory = aligned_bytes(spec.nbytes)
             memory[:] = np.fromfile(self.outputs[uid], np.uint8)
-            found[uid] = view(memory, spec)
+            packed = is_packed(spec.data_type)
+            found[uid] = unpack(spec, memory) if packed else view(memory, spec)
             assert (memory[outside(spec)] == _UNWRITTEN).all(), f"between the elements of {uid}"
         return found
 
@@ -285,6 +287,8 @@ def write_shapes(file: Path, shapes: Mapping[int, tuple[Sequence[int], Sequence[
 
 def memory(array: np.ndarray[Any, Any], spec: ArgSpec) -> np.ndarray[Any, Any]:
     """Return the bytes of an operand as it lies in memory."""
+    if is_packed(spec.data_type):
+        return pack(spec, array)
     found = aligned_bytes(spec.nbytes)
     found[:] = 0
     np.copyto(view(found, spec), array)
