@@ -13,8 +13,7 @@ from .arguments import shown
 from .dynamic_dim import DERIVED, DynamicDim, probes
 from .errors import GraphError, Problem
 from .frozen import FrozenGraph
-from .layout import strides_like
-from .specialise import specialise
+from .specialise import packed_outputs, specialise
 from .tensor import TensorSpec
 
 __all__ = ["at_sizes", "mark_dynamic", "other_examples", "sizes_of"]
@@ -56,7 +55,7 @@ def mark_dynamic(
         },
     )
     marks = {uid: [""] * len(spec.dims) for uid, spec in graph.tensors.items()}
-    packed = _packed(graph)  # whether the dims of outputs with gaps vary is found here
+    packed = packed_outputs(graph)  # whether the dims of outputs with gaps vary is found here
     for dim in kept:
         for size in (dim.low, dim.high):
             _at_end(packed, dim, size)
@@ -93,17 +92,6 @@ def _must_be_dense(graph: FrozenGraph, uids: Iterable[int]) -> None:
     problems = [p for uid in uids if (p := _not_dense(graph.tensors[uid])) is not None]
     if problems:
         raise GraphError(f"graph {graph.name!r} has dynamic dims where none can be", problems)
-
-
-def _packed(graph: FrozenGraph) -> FrozenGraph:
-    """Return the graph without gaps in its outputs."""
-    specs = ((uid, graph.tensors[uid]) for uid in graph.outputs)
-    dense = {
-        uid: replace(spec, strides=strides_like(spec.dims, spec.dims, spec.strides))
-        for uid, spec in specs
-        if spec.layout.padded
-    }
-    return replace(graph, tensors={**graph.tensors, **dense}) if dense else graph
 
 
 def _at_end(graph: FrozenGraph, dim: DynamicDim, size: int) -> None:

@@ -20,7 +20,16 @@ from .ops.base import Ports, PortView
 from .tensor import Tensor, TensorSpec
 from .validate import Resolution, resolve
 
-__all__ = ["RULES", "Shape", "ShapeLike", "as_shapes", "in_words", "specialise", "unnamed"]
+__all__ = [
+    "RULES",
+    "Shape",
+    "ShapeLike",
+    "as_shapes",
+    "in_words",
+    "packed_outputs",
+    "specialise",
+    "unnamed",
+]
 
 Ints = tuple[int, ...]
 Shape = tuple[Ints, Ints | None]
@@ -155,6 +164,17 @@ def specialise(graph: FrozenGraph, shapes: Mapping[int, Shape]) -> FrozenGraph:
         if tensor.strides is None and not spec.virtual:
             tensor.strides = _strides(spec, view.dims)
     return freeze(other)
+
+
+def packed_outputs(graph: FrozenGraph) -> FrozenGraph:
+    """Return the graph without gaps in its outputs."""
+    specs = ((uid, graph.tensors[uid]) for uid in graph.outputs)
+    dense = {
+        uid: replace(spec, strides=strides_like(spec.dims, spec.dims, spec.strides))
+        for uid, spec in specs
+        if spec.layout.padded
+    }
+    return replace(graph, tensors={**graph.tensors, **dense}) if dense else graph
 
 
 def unnamed(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..graph_api.errors import CompileError
 from ..graph_api.frozen import FrozenGraph
+from ..graph_api.specialise import packed_outputs
 from . import bindings
 from .code_plan import plan_code
 from .compiler.client import default_compiler
@@ -18,7 +19,9 @@ __all__ = ["DIALECTS", "converted", "in_dialect"]
 
 
 def in_dialect(graph: FrozenGraph, target: Target, dialect: str, options: BuildOptions) -> str:
-    """Return the module that would be compiled, in another dialect; outputs are results there.
+    """Return the module that would be compiled, in another dialect.
+
+    Outputs are results there, without gaps.
 
     Parameters
     ----------
@@ -30,7 +33,7 @@ def in_dialect(graph: FrozenGraph, target: Target, dialect: str, options: BuildO
     CompileError
         If torch-mlir has no form for an op in the dialect, or breaks down, with the node.
     """
-    compiler = default_compiler(options.workers)
+    graph, compiler = packed_outputs(graph), default_compiler(options.workers)
     compiler.start()
     plan = plan_code(graph, target, options.code.strategies)
     text = bindings.lower_graph(graph, target, plan, compiler)

@@ -47,6 +47,16 @@ def test_outputs_become_results_in_their_order(cli: Callable[..., Any], tmp_path
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+def test_results_have_no_gaps(dialect: str, cli: Callable[..., Any], tmp_path: Path) -> None:
+    graph = Graph(io_data_type="float")
+    graph.relu(graph.tensor(dims=(3, 4), name="x")).set_output().set_stride((1, 5))
+    graph.save(tmp_path / "graph.json")
+    found = cli("show", tmp_path / "graph.json", "--format", dialect)
+    assert found.code == 0, found.err
+    assert "(%arg0: tensor<3x4xf32>) -> tensor<4x3xf32>" in found.out
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_what_cannot_be_converted(dialect: str, cli: Callable[..., Any], tmp_path: Path) -> None:
     graph = Graph("sums", io_data_type="float")
     x = graph.abs(graph.tensor(dims=(2, 3), name="x"), name="first")
