@@ -129,7 +129,12 @@ def compiles(settings: Settings) -> bool:
     """Whether graphs can be compiled: allowed, and with a compiler as far as this process knows."""
     if settings.cache_require_precompiled:
         return False
-    return bool(settings.compiler_python) or not _no_compiler()
+    return _elsewhere(settings) or not _no_compiler()
+
+
+def _elsewhere(settings: Settings) -> bool:
+    """Whether another interpreter compiles, of whose packages nothing is known here."""
+    return settings.compiler_python is not None and str(settings.compiler_python) != sys.executable
 
 
 def limits(settings: Settings) -> Iterator[DeploymentError]:
@@ -137,9 +142,10 @@ def limits(settings: Settings) -> Iterator[DeploymentError]:
     if settings.cache_require_precompiled:
         if not _has_code(settings):
             yield DeploymentError("NOT_PRECOMPILED", settings.cache_dir)
-    elif python := settings.compiler_python:
-        if not os.access(python, os.X_OK):
-            yield DeploymentError("PYTHON_VARIABLE", f"there is no executable at {python}")
+    elif _elsewhere(settings):
+        if not os.access(str(settings.compiler_python), os.X_OK):
+            text = f"there is no executable at {settings.compiler_python}"
+            yield DeploymentError("PYTHON_VARIABLE", text)
     else:
         yield from _no_compiler()
     if settings.cache_mode != "off" and (reason := _unusable(settings.cache_dir)):

@@ -329,6 +329,10 @@ def _no_compiler(d: Deployment) -> None:
     d.write_record(python=d.environment("iree/compiler"))
 
 
+def _no_compiler_in_the_python_of_the_variable(d: Deployment) -> None:
+    d.env["HIPDNN_IREE_PYTHON"] = str(d.environment("torch_mlir"))
+
+
 def _nothing_precompiled(d: Deployment) -> None:
     d.env["HIPDNN_IREE_REQUIRE_PRECOMPILED"] = "on"
     d.env["HIPDNN_IREE_CACHE_DIR"] = str(d.place / "cache")
@@ -410,6 +414,7 @@ BROKEN: Mapping[Callable[[Deployment], None], tuple[str, str]] = {
     _older_package: ("NOT_STARTED", PLUGIN),
     _stale_copy: ("STALE", PLUGIN),
     _no_compiler: ("NO_COMPILER", PLUGIN),
+    _no_compiler_in_the_python_of_the_variable: ("NO_COMPILER", PLUGIN),
     _nothing_precompiled: ("NOT_PRECOMPILED", PLUGIN),
     _cache_is_a_file: ("CACHE", PLUGIN),
     _cache_of_a_stranger: ("CACHE", PLUGIN),
