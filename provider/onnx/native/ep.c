@@ -210,7 +210,17 @@ struct factory { /* OrtEpFactory */
   functions api, ep_api;
   char* own_name;
   uint64_t gpus; /* bit k: HIP's device k has been offered; set by Python */
+  atomic_int users; /* ONNX Runtime, and what was made of it: sessions may outlive a registration */
 };
+
+static void hold(struct factory* factory) { atomic_fetch_add(&factory->users, 1); }
+
+static void drop(struct factory* factory) {
+  if (atomic_fetch_sub(&factory->users, 1) > 1) return;
+  CALL(release_factory, factory->api, "n", N(factory)); /* of no concern to the host */
+  free(factory->own_name);
+  free(factory);
+}
 
 static const char* ep_name(const struct ep* ep) { return ep->factory->own_name; }
 
@@ -269,12 +279,13 @@ static Status* factory_create_allocator(struct factory* factory, const void* inf
   if (code || !made.memory) return status_of(factory->api, code);
   if (!(*out = malloc(sizeof made))) return status_of(factory->api, fail(ALLOC_FAILED, "no memory for an allocator"));
   **out = made;
+  hold(factory);
   return NULL;
 }
 
 static void factory_release_allocator(struct factory* factory, struct allocator* allocator) {
-  (void)factory;
   free(allocator);
+  drop(factory);
 }
 
 struct transfer { /* OrtDataTransferImpl */
@@ -285,7 +296,10 @@ struct transfer { /* OrtDataTransferImpl */
   struct factory* factory;
 };
 
-static void transfer_release(struct transfer* it) { free(it); }
+static void transfer_release(struct transfer* it) {
+  drop(it->factory);
+  free(it);
+}
 
 enum { CPU_MEMORY, GPU_MEMORY };
 
@@ -313,6 +327,7 @@ static Status* factory_create_transfer(struct factory* factory, struct transfer*
   if (!factory->gpus) return NULL;
   if (!(*out = malloc(sizeof **out))) return status_of(factory->api, fail(ALLOC_FAILED, "no memory for a data transfer"));
   **out = (struct transfer){API_VERSION, transfer_release, transfer_can_copy, transfer_copy, factory};
+  hold(factory);
   return NULL;
 }
 
@@ -341,6 +356,7 @@ struct stream { /* OrtSyncStreamImpl */
 
 static void event_release(struct event* it) {
   CALL(release_event, it->factory->api, "nn", N(it->factory), N(it->handle));
+  drop(it->factory);
   free(it);
 }
 
@@ -363,6 +379,7 @@ static Status* event_wait_on_host(struct event* it) {
 
 static void stream_release(struct stream* it) {
   CALL(release_stream, it->factory->api, "nn", N(it->factory), N(it->own));
+  drop(it->factory);
   free(it);
 }
 
@@ -375,7 +392,7 @@ static Status* stream_create_event(struct stream* it, struct event** out) {
   *out = NULL;
   int code = CALL(create_event, api, "nnn", N(it->factory), N(it->own), N(&made.handle));
   if (!code && !(*out = malloc(sizeof made))) code = fail(ALLOC_FAILED, "no memory for an event");
-  if (*out) **out = made;
+  if (*out) **out = made, hold(made.factory);
   return status_of(api, code);
 }
 
@@ -396,7 +413,7 @@ static Status* factory_create_stream(struct factory* factory, const void* device
                         stream_flush, factory, NULL};
   int code = CALL(create_stream, api, "nnn", N(factory), (ssize_t)id, N(&made.own));
   if (!code && !(*out = malloc(sizeof made))) code = fail(ALLOC_FAILED, "no memory for a stream");
-  if (*out) **out = made;
+  if (*out) **out = made, hold(factory);
   return status_of(api, code);
 }
 
@@ -423,15 +440,15 @@ static Status* factory_create_ep(struct factory* factory, const void* const* dev
   *ep = (struct ep){API_VERSION, ep_name, ep_capability, ep_compile, ep_release_nodes, {NULL}, factory, factory->api};
   int code = CALL(create_ep, factory->api, "nnnnnn", N(factory), N(ep), N(devices), (ssize_t)count, N(options), N(logger));
   if (code) free(ep);
-  else *out = ep;
+  else *out = ep, hold(factory);
   return status_of(factory->api, code);
 }
 
 static void factory_release_ep(struct factory* factory, struct ep* ep) {
-  (void)factory;
   if (!ep) return;
   CALL(release_ep, factory->api, "n", N(ep));
   free(ep);
+  drop(factory);
 }
 
 /* Functions of ONNX Runtime that tell a table of another layout from the one that is known. */
@@ -470,7 +487,7 @@ API Status* CreateEpFactories(const char* name, const base* ort, const void* log
       API_VERSION, factory_name, factory_vendor, factory_devices, factory_create_ep, factory_release_ep,
       factory_vendor_id, factory_package, NULL, factory_create_allocator, factory_release_allocator,
       factory_create_transfer, factory_stream_aware, factory_create_stream, api,
-      ((functions(*)(void))api[317])(), own_name, 0};
+      ((functions(*)(void))api[317])(), own_name, 0, 1};
   int code = CALL(create_factory, api, "nnns", N(made), N(api), N(ort->GetApi), own_name);
   if (code) {
     free(own_name), free(made);
@@ -482,9 +499,6 @@ API Status* CreateEpFactories(const char* name, const base* ort, const void* log
 }
 
 API Status* ReleaseEpFactory(struct factory* factory) {
-  if (!factory) return NULL;
-  CALL(release_factory, factory->api, "n", N(factory)); /* of no concern to the host */
-  free(factory->own_name);
-  free(factory);
+  if (factory) drop(factory);
   return NULL;
 }
