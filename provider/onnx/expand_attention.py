@@ -170,7 +170,6 @@ def _attention(w: Writer) -> list[str]:
     cap = w.number("softcap")
     if cap:
         scores = w.scaled(w.pointwise("Tanh", w.scaled(scores, 1 / cap)), cap)
-    stages[2 if w.node.version < 24 else 1] = scores
     if mask:
         if w.dims(mask)[-1] != keys:
             raise Unserved("attn_mask", list(w.dims(mask)), f"a mask for {keys} keys")
@@ -182,12 +181,11 @@ def _attention(w: Writer) -> list[str]:
     if w.integer("is_causal"):
         offset = w.dims(past)[2] if past else 0
         scores = w.pointwise("Add", scores, _causal(w, length, keys, offset, kind))
-    stages[1 if w.node.version < 24 else 2] = scores
     weights = _masked_softmax(w, scores, robust=robust)
     stages[3] = weights
     y = w.matmul(weights, wide_v)
-    if w.output(3) and cap and mode in (1, 2):
-        raise Unserved("qk_matmul_output_mode", mode, "0 or 3 with a softcap")
+    if w.output(3) and mode not in stages:
+        raise Unserved("qk_matmul_output_mode", mode, "0 or 3")
     return [_joined(w, y) if flat else y, *present, stages[mode] if w.output(3) else ""]
 
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from ...graph_api.errors import NotSupportedError
-from ...graph_api.formats.json.json_form import loads
+from ...graph_api.errors import FormatError, NotSupportedError
+from ...graph_api.formats.flatbuffer.encode import encode
 from ...graph_api.formats.json.json_write import dumps
 from ...graph_api.frozen import FrozenGraph
 from ...graph_api.graph import Graph
 from ...graph_api.tensor import TensorSpec
+from ..artifacts.artifact import read_graph
 from ..offload.executor import plan_buffers
 from ..offload.pipeline import PIPELINE, Module, Options
 from ..plan import Plan
@@ -25,7 +26,9 @@ from .expand import expanded
 from .model import Model
 from .torch_text import arguments, text
 
-__all__ = ["Copy", "Execution", "Place", "Program", "made"]
+__all__ = ["SCALARS", "Copy", "Execution", "Place", "Program", "made"]
+
+SCALARS = "func.func(torch-scalarize-shapes),canonicalize"
 
 _ALIGNMENT = 64
 
@@ -128,7 +131,7 @@ class Program:
             "outputs": self.outputs,
             "weights": self.weights,
             "shapes": self.shapes,
-            "graphs": {n: dumps(g) for n, g in self.graphs.items()} if graphs else {},
+            "graphs": {n: _written(g) for n, g in self.graphs.items()} if graphs else {},
             "nodes": dict(self.nodes),
             "steps": [_step_json(step) for step in self.steps],
             "constants": [base64.b64encode(data).decode() for data in self.constants],
@@ -143,12 +146,25 @@ class Program:
             outputs=tuple(record["outputs"]),
             weights=tuple(record["weights"]),
             shapes=tuple(tuple(dims) for dims in record["shapes"]),
-            graphs={n: loads(t, Graph).freeze() for n, t in record["graphs"].items()},
+            graphs={n: _graph(t).freeze() for n, t in record["graphs"].items()},
             nodes={name: tuple(nodes) for name, nodes in record["nodes"].items()},
             steps=tuple(map(_step, record["steps"])),
             constants=tuple(base64.b64decode(data) for data in record["constants"]),
             memory=int(record["memory"]),
         )
+
+
+def _written(graph: FrozenGraph) -> list[str]:
+    """Return a graph as JSON, or as a FlatBuffer where JSON cannot hold it: an infinite scalar."""
+    try:
+        return ["graph.json", dumps(graph)]
+    except FormatError:
+        return ["graph.bin", base64.b64encode(encode(graph)).decode()]
+
+
+def _graph(record: Sequence[str]) -> Graph:
+    name, text = record
+    return read_graph(name, base64.b64decode(text) if name == "graph.bin" else text.encode())
 
 
 def _nbytes(tensor: TensorSpec) -> int:
@@ -195,7 +211,11 @@ def made(model: Model, options: Options) -> tuple[Program, dict[str, Plan]]:
         If an op is neither served by an engine nor compiled by IREE.
     """
     module = Module(text(expanded(model)).encode(), options, name="the group")
-    module.run(*PIPELINE)
+    convert, *rest = PIPELINE
+    module.run(convert)
+    # Shapes and axes, which ONNX has as tensors, become numbers before anything is claimed.
+    module.then("passes", pipeline=SCALARS)
+    module.run(*rest)
     record = module.ask("program")
     (function,) = (f for f in record["functions"] if f["name"] == "main")
     finalized = module.finalized["main"]
