@@ -125,7 +125,7 @@ def _problems(node: Node, model: Model, sizes: Mapping[str, int]) -> Iterator[Pr
         yield Problem(rule="EP-04", got=", ".join(node.odd), wanted="numbers, texts, tensors")
     if (node.domain, node.op) not in OPS:
         name = f"{node.domain}.{node.op}" if node.domain else node.op
-        yield Problem(rule="EP-01", got=name, wanted="an op of docs/reference/onnx-ops.md")
+        yield Problem(rule="EP-01", got=name, wanted="an op of provider/onnx/claims.py")
     for names, side in ((node.inputs, "input"), (node.outputs, "output")):
         for place, name in enumerate(names):
             if name:

@@ -119,6 +119,8 @@ def _timed(make: Callable[[], Any]) -> tuple[Any, float]:
 def _options(ort: Any) -> Any:
     made = ort.SessionOptions()
     made.log_severity_level = 3
+    # Threads that wait for work by spinning would take the cores from the other session.
+    made.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return made
 
 

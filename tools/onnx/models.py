@@ -2,7 +2,7 @@
 
 ::
 
-    python examples/onnx_models.py models
+    python -m tools.onnx.models models
     hipdnn-iree onnx models/resnet.onnx --verify --report resnet.html
 
 ``resnet``: an 18-layer residual network for pictures of 224 x 224.  ``transformer``: a block with
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
