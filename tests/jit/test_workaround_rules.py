@@ -83,6 +83,7 @@ WHOLE: dict[str, tuple[Target, Target]] = {
     "W-080": (GFX942, CPU),
     "W-101": (CPU, GFX942),
     "W-102": (CPU, GFX942),
+    "W-111": (CPU, GFX942),
 }
 
 

@@ -167,3 +167,16 @@ def test_a_repeated_argument_that_is_moved_and_stored(check: Run) -> None:
     frozen = graph.freeze()
     check(frozen)
     assert not graph.build("cpu", engine="iree").attempt
+
+
+# ------------------------------------------------- W-111: gaps between elements, one matrix
+
+
+@pytest.mark.parametrize("strides", [(1, 1, 3, 27), (891, 891, 99, 3), (891, 1, 3, 27)])
+def test_one_matrix_with_gaps_between_elements(strides: tuple[int, ...], check: Run) -> None:
+    """It was copied by reversing it twice, for which there was no code (seed 20829)."""
+    graph = Graph(io_data_type="float")
+    w = _tensor(graph, 1, 1, 9, 33, strides=strides)
+    graph.matmul(_tensor(graph, 2, 1, 17, 9), w).set_output()
+    graph.matmul(_tensor(graph, 1, 1, 4, 9), w).set_output()
+    check(graph.freeze())
