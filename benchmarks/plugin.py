@@ -14,6 +14,9 @@ each round; its limit is 2 us.  "rotating" is the fastest call when every pointe
 of the call before (1,000 sets in turn), and "rotating_over" its distance from the bound plan; its
 limit is 10 us.  "copied" is the same with pointers 16 bytes past a multiple of 64, so that every
 buffer is copied.  The results are compared with the reference in each round.
+
+"shapes" are calls with override shapes: the first one, 19 more with a new shape each, and again
+the same shapes on other buffers, with "plan" as above but the cache empty.
 """
 
 from __future__ import annotations
@@ -31,13 +34,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
+from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.hipdnn_plugin.plugin import Plugin
 from hipdnn_iree.provider.graph_files import loads
 from hipdnn_iree.provider.plugin_abi import ConstData
 from hipdnn_iree.provider.sweep.machine import machine
 
 from tools.host.driver import Host, write_job
+from tools.host.shapes import Cases, shapes_of
 
 ROOT = Path(__file__).resolve().parent.parent
 GRAPHS = ("pw_relu_all", "fused_conv_bias_relu_f32_nchw")
@@ -115,9 +121,10 @@ def once(host: Host, case: Case, calls: int) -> dict[str, float]:
     }
 
 
-def measure(rounds: int, calls: int, folder: Path) -> dict[str, dict[str, dict[str, float]]]:
+def measure(
+    host: Host, rounds: int, calls: int, folder: Path
+) -> dict[str, dict[str, dict[str, float]]]:
     """Return best and median of each figure, by graph."""
-    host = Host(folder)
     cases = {name: Case(name, folder / name) for name in GRAPHS}
     seen: dict[str, list[dict[str, float]]] = {name: [] for name in GRAPHS}
     for number in range(rounds + 1):
@@ -138,6 +145,30 @@ def measure(rounds: int, calls: int, folder: Path) -> dict[str, dict[str, dict[s
     }
 
 
+def shapes(host: Host, folder: Path) -> dict[str, float]:
+    """Return what calls with override shapes take, in milliseconds: a matmul of 3 to 60 rows."""
+
+    def graph(rows: int) -> FrozenGraph:
+        g = Graph("rows", io_data_type="float")
+        a, b = g.tensor(dims=(2, rows, 96), uid=1), g.tensor(dims=(2, 96, 80), uid=2)
+        g.relu(g.matmul(a, b)).set_output().set_uid(3)
+        g.is_override_shape_enabled = True
+        return g.freeze()
+
+    cases = Cases(folder / "shapes", graph(64))
+    for rows in 2 * [*range(3, 61, 3)]:
+        cases.add(graph(rows), shapes_of(graph(rows)))
+    facts = cases.run(host, 1, env={"HIPDNN_IREE_CACHE_DIR": str(folder / "empty")})
+    times = [float(word) for word in facts["call_ms"].split()]
+    return {
+        "plan_ms": float(facts["planned_ms"]),
+        "first_ms": times[0],
+        "new_ms": statistics.median(times[1:20]),
+        "slowest_new_ms": max(times[1:20]),
+        "again_ms": statistics.median(times[20:]),
+    }
+
+
 def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -146,9 +177,12 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="hipdnn-iree-plugin-") as folder:
-        found = measure(options.rounds, options.calls, Path(folder))
+        host = Host(Path(folder))
+        found = measure(host, options.rounds, options.calls, Path(folder))
+        others = shapes(host, Path(folder))
     if options.json:
-        print(json.dumps({"machine": machine(), "limits": LIMITS, "graphs": found}, indent=2))
+        figures = {"machine": machine(), "limits": LIMITS, "graphs": found, "shapes": others}
+        print(json.dumps(figures, indent=2))
         return
     for name, figures in found.items():
         print(f"{name:34}{'best':>10}{'median':>10}{'worst':>10}")
@@ -156,6 +190,9 @@ def main() -> None:
             limit = f"  (limit {LIMITS[figure]:g})" if figure in LIMITS else ""
             cells = "".join(f"{row[c]:10.2f}" for c in ("best", "median", "worst"))
             print(f"  {figure:32}{cells}{limit}")
+    print("shapes")
+    for figure, ms in others.items():
+        print(f"  {figure:32}{ms:10.2f}")
 
 
 if __name__ == "__main__":

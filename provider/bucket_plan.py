@@ -187,6 +187,9 @@ def laid_out(plan: Plan, other: FrozenGraph) -> Plan | None:
         return plan
     if not plan.target.is_cpu or any(spec.data_type.bits < 8 for spec in moved):
         return None
+    # Code for a broadcast operand reads one entry for all; a caller's entries may differ.
+    if any(theirs[uid].strides[axis] for uid in bound for axis in mine[uid].layout.broadcast):
+        return None
     code = plan.code if isinstance(plan, PaddedPlan) else _Code(plan)
     return PaddedPlan.over(code, other, getattr(plan, "bucket", {}))
 

@@ -138,7 +138,9 @@ class OverridePlans:
         maker = self.plan.maker
         cached = type(maker)(replace(maker.settings, cache_require_precompiled=True))
         try:
-            return replace(self.plan, maker=cached)._build_for(wanted)
+            built = replace(self.plan, maker=cached)._build_for(wanted)
+            assert isinstance(built, IreePlan), built  # it has no dynamic dims
+            return built.on_device(self.plan.device_id, self.plan.stream)
         except NotPrecompiledError:
             raise self._refusal("there is no code for these shapes", self._closed(other)) from None
 

@@ -15,7 +15,7 @@ def test_it_measures_and_verifies() -> None:
     done = subprocess.run(words, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert set(found) == {"machine", "limits", "graphs"}
+    assert set(found) == {"machine", "limits", "graphs", "shapes"}
     assert len(found["graphs"]) == 2
     for figures in found["graphs"].values():
         assert set(found["limits"]) < set(figures)
@@ -23,3 +23,4 @@ def test_it_measures_and_verifies() -> None:
             assert row["best"] <= row["median"] <= row["worst"]
         assert figures["start_ms"]["best"] > 0
         assert figures["total_ms"]["best"] > figures["start_ms"]["best"]
+    assert all(ms > 0 for ms in found["shapes"].values())

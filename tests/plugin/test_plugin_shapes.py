@@ -11,18 +11,19 @@ from typing import Any
 
 import pytest
 from hipdnn_iree import Graph
+from hipdnn_iree.graph_api.errors import NotSupportedError
 from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
 from hipdnn_iree.graph_api.frozen import FrozenGraph
+from hipdnn_iree.hipdnn_plugin.abi import status_of
 from hipdnn_iree.hipdnn_plugin.plugin import Plugin
 from hipdnn_iree.jit.settings import scope
-from hipdnn_iree.provider.plugin_abi import DeviceBuffer
+from hipdnn_iree.provider.plugin_abi import DeviceBuffer, Status
 from hipdnn_iree.provider.precompile import precompile
 from hipdnn_iree.provider.verify import compare, expect, poisoned_outputs, random_inputs
 from plugin_host import Const, new
 
-from tools.host.driver import Host, Job, write_job, write_shapes
-
-Shapes = Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]
+from tools.host.driver import Host, write_job
+from tools.host.shapes import Cases, Shapes, shapes_of
 
 
 def matmul(rows: int, inner: int, columns: int, batch: int) -> Graph:
@@ -86,43 +87,6 @@ def frozen(make: Callable[..., Graph], sizes: Mapping[str, int]) -> FrozenGraph:
     g = make(**sizes)
     g.is_override_shape_enabled = True
     return g.freeze()
-
-
-def shapes_of(graph: FrozenGraph) -> dict[int, tuple[tuple[int, ...], tuple[int, ...]]]:
-    return {
-        uid: (graph.tensors[uid].dims, graph.tensors[uid].strides)
-        for uid in (*graph.inputs, *graph.outputs)
-    }
-
-
-class Cases:
-    """The files of a list of calls with one plan."""
-
-    def __init__(self, folder: Path, base: FrozenGraph) -> None:
-        self.folder, self.base = folder, base
-        self.lines: list[str] = []
-        self.served: list[Job] = []
-        folder.mkdir()
-        self.plan = write_job(folder / "plan", encode(base))
-
-    def add(self, graph: FrozenGraph, shapes: Shapes, status: int = 0) -> None:
-        """Add a call on buffers of a graph's sizes; ``shapes`` are given with it."""
-        at = self.folder / str(len(self.lines))
-        skew = 16 * (len(self.lines) % 2)
-        job = write_job(at, b"", graph=graph, skew=skew, seed=len(self.lines))
-        write_shapes(at / "shapes", shapes)
-        self.lines.append(f"{status}\t{job.arguments[2]}\t{at / 'shapes'}\n")
-        if not status:
-            self.served.append(job)
-
-    def run(self, host: Host, passes: int = 2, **options: Any) -> dict[str, str]:
-        """Execute all; what is served is compared with the reference."""
-        (self.folder / "list").write_text("".join(self.lines))
-        graph, config, _ = self.plan.arguments
-        found = host.run("shapes", graph, config, self.folder / "list", passes, **options)
-        for job in self.served:
-            job.verify()
-        return found
 
 
 @pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
@@ -189,6 +153,19 @@ def test_precompiled_graphs_serve_other_shapes(
     }
     cases.run(host, env=environment)
     assert len(list(tmp_path.glob("cache/v2/??/*"))) == 2
+
+
+def test_a_graph_that_no_other_shape_fits_is_declined_when_the_plan_is_made(tmp_path: Path) -> None:
+    plugin, base = Plugin(), frozen(pooling, {"batch": 1, "channels": 1})
+    plan = write_job(tmp_path / "plan", encode(base))
+    graph, config = (Const(path.read_bytes()) for path in plan.arguments[:2])
+    handle, out = new(plugin.create), ctypes.c_void_p(1)
+    with pytest.raises(NotSupportedError, match="OVERRIDE-01") as caught:
+        plugin.create_execution_context(
+            handle, config.address, graph.address, ctypes.addressof(out)
+        )
+    assert status_of(caught.value) is Status.NOT_APPLICABLE
+    assert out.value is None
 
 
 def test_threads_share_a_plan_at_many_shapes(tmp_path: Path) -> None:

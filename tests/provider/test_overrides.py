@@ -144,6 +144,7 @@ def test_larger_shapes_than_the_graphs_are_served_where_the_code_has_all_sizes(
     plans = served(product())
     nothing_compiles()
     check(plans.at(shapes_of(frozen(product(40, 17, 31)))))
+    assert plans.at(shapes_of(plans.plan.graph)) is plans.plan
 
 
 def test_other_layouts_are_copied_on_the_cpu(nothing_compiles: Callable[[], None]) -> None:
@@ -155,6 +156,20 @@ def test_other_layouts_are_copied_on_the_cpu(nothing_compiles: Callable[[], None
         plan = plans.at(shapes)
         assert {uid: shapes_of(plan.graph)[uid] for uid in shapes} == shapes
         check(plan)
+
+
+def test_what_the_code_repeats_may_not_differ(nothing_compiles: Callable[[], None]) -> None:
+    """Code for a broadcast operand reads one row of it; a caller with all rows was served so."""
+    g = Graph("repeated", io_data_type="float")
+    a, b = g.tensor(dims=(6, 8), uid=1), g.tensor(dims=(8, 5), strides=(0, 1), uid=2)
+    g.matmul(a, b).set_output().set_uid(3)
+    plans, dense = served(g), served(product())
+    nothing_compiles()
+    check(plans.at({1: ((6, 8), (1, 6)), 2: ((8, 5), (0, 1))}))
+    check(dense.at({2: ((8, 5), (0, 1))}))
+    for strides in ((5, 1), (1, 8), (9, 1)):
+        with pytest.raises(NotSupportedError, match="OVERRIDE-02"):
+            plans.at({2: ((8, 5), strides)})
 
 
 def test_part_of_the_buffers_of_a_larger_call(nothing_compiles: Callable[[], None]) -> None:
@@ -248,8 +263,13 @@ def test_gpus_have_code_for_some_dims() -> None:
     plan = plans.at({1: (17, 32), 3: (17, 48)})
     assert plan.graph.tensors[3].dims == (17, 48)
     assert plans.on_device(1, 5).at({1: (17, 32), 3: (17, 48)}).graph == plan.graph
+    closed = {2: (32, 16), 3: (64, 16)}
     with pytest.raises(NotSupportedError, match="OVERRIDE-02"):
-        plans.at({2: (32, 16), 3: (64, 16)})
+        plans.at(closed)
+    plans.plan.with_shapes(closed)
+    placed = plans.on_device(1, 5).at(closed)
+    assert isinstance(placed, IreePlan)
+    assert (placed.cache, placed.device_id, placed.stream) == ("hit", 1, 5)
 
 
 def test_addresses_are_taken_for_what_the_caller_named() -> None:
