@@ -248,7 +248,10 @@ class Executor:
             What the function returns besides: the number of an argument that is handed back, or
             an array.
         """
-        memory = self._pool.pop() if self._pool else _bytes(self.buffers.nbytes)
+        try:
+            memory = self._pool.pop()
+        except IndexError:  # the first call, or one beside others
+            memory = _bytes(self.buffers.nbytes)
         known = dict(zip(self._arguments, addresses, strict=True))
         base = memory.ctypes.data
         for value, offset in self.buffers.offsets.items():

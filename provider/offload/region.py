@@ -13,7 +13,7 @@ from ...graph_api.graph import Graph
 from ...graph_api.layout import contiguous_strides, same_strides
 from ...graph_api.tensor import Tensor
 from .aten import ATEN
-from .aten.call import Built, Call, Quantised, Unsupported
+from .aten.call import Built, Call, Quantised, Result, Several, Unsupported
 from .program import Function, Op, TensorType
 
 __all__ = ["BuiltRegion", "CannotBuild", "build_region"]
@@ -54,7 +54,7 @@ def build_region(function: Function, name: str = "") -> BuiltRegion:
         With the op and the rule.
     """
     graph = Graph(name)
-    known: dict[int, Tensor | Quantised | None] = {}
+    known: dict[int, Result] = {}
     arguments = []
     for i, value in enumerate(function.arguments):
         kind = function.values[value].type
@@ -90,12 +90,12 @@ def build_region(function: Function, name: str = "") -> BuiltRegion:
     )
 
 
-def _add(
-    graph: Graph, function: Function, op: Op, known: dict[int, Tensor | Quantised | None]
-) -> None:
+def _add(graph: Graph, function: Function, op: Op, known: dict[int, Result]) -> None:
     entry = ATEN.get(op.name)
     if entry is None:
-        problem = Problem(rule="ATEN-01", got=op.name, wanted="an op of docs/offload.md")
+        problem = Problem(
+            rule="ATEN-01", got=op.name, wanted="an op that has a form as a hipDNN graph"
+        )
         raise CannotBuild(op, problem)
     before = len(graph.nodes)
     try:
@@ -130,8 +130,8 @@ def _label(op: Op) -> str:
     return f"{op.name.removeprefix('aten.')} {op.location}".strip()
 
 
-def _as_list(made: Built) -> Sequence[Tensor | Quantised | None]:
-    if isinstance(made, Tensor | Quantised) or made is None:
+def _as_list(made: Built) -> Sequence[Result]:
+    if isinstance(made, Tensor | Quantised | Several) or made is None:
         return (made,)
     return made
 
@@ -153,7 +153,7 @@ def _returned(
     graph: Graph,
     function: Function,
     value: int,
-    known: dict[int, Tensor | Quantised | None],
+    known: dict[int, Result],
     arguments: Sequence[object],
 ) -> Tensor:
     """Return the tensor of a result, contiguous and written by a node for it alone."""
@@ -182,9 +182,7 @@ def _first(error: GraphError) -> Problem:
     return next(iter(error.problems), Problem(rule="ATEN-04", got=str(error)))
 
 
-def _check(
-    function: Function, frozen: FrozenGraph, known: dict[int, Tensor | Quantised | None]
-) -> None:
+def _check(function: Function, frozen: FrozenGraph, known: dict[int, Result]) -> None:
     """Refuse a graph whose tensors have other dims or types than the function says."""
     for op in function.ops:
         for value in op.results:

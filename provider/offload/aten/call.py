@@ -15,7 +15,18 @@ from ..program import Function, Op, Operand, Ref, TensorType
 if TYPE_CHECKING:
     from ....graph_api.graph import Graph
 
-__all__ = ["RULES", "AtenOp", "Built", "Call", "Family", "Quantised", "Unsupported", "compute_type"]
+__all__ = [
+    "RULES",
+    "AtenOp",
+    "Built",
+    "Call",
+    "Family",
+    "Quantised",
+    "Result",
+    "Several",
+    "Unsupported",
+    "compute_type",
+]
 
 RULES: dict[str, str] = {
     "ATEN-01": "the op has a form as a hipDNN graph",
@@ -44,7 +55,14 @@ class Quantised:
     axis: int | None = None
 
 
-Result = Tensor | Quantised | None
+@dataclass(frozen=True, slots=True)
+class Several:
+    """A list of tensors as one value."""
+
+    tensors: tuple[Tensor, ...]
+
+
+Result = Tensor | Quantised | Several | None
 Built = Result | Sequence[Result]
 
 
@@ -177,6 +195,14 @@ class Call:
             self._type(one.value, f"{name}[{i}]")
             found.append(self._tensor(one.value, f"{name}[{i}]"))
         return found
+
+    def several(self, name: str) -> tuple[Tensor, ...]:
+        """Return the tensors of a list that an op has made."""
+        operand = self._operands[name]
+        found = self._known.get(operand.value) if isinstance(operand, Ref) else None
+        if not isinstance(found, Several):
+            raise Unsupported("ATEN-04", name, "another value", "a list of tensors")
+        return found.tensors
 
     def types(self, name: str) -> list[TensorType]:
         """Return dims and element types of the tensors of a list."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ....graph_api.tensor import Tensor
-from .call import AtenOp, Call, Family
+from .call import AtenOp, Built, Call, Family, Several
 
 __all__ = ["OPS"]
 
@@ -177,6 +177,64 @@ def _part(c: Call, at: int, start: int, end: int, step: int = 1) -> Tensor:
     )
 
 
+def _split(c: Call) -> Several:
+    extent, at = _along(c)
+    size = c.integer("split_size")
+    if size < 1:
+        raise c.refuse("split_size", size, "at least 1")
+    return _parts(c, at, [min(size, extent - start) for start in range(0, extent, size)])
+
+
+def _chunk(c: Call) -> Several:
+    extent, at = _along(c)
+    count = c.integer("chunks")
+    if count < 1:
+        raise c.refuse("chunks", count, "at least 1")
+    size = -(-extent // count)
+    return _parts(c, at, [min(size, extent - start) for start in range(0, extent, size)])
+
+
+def _split_by_sizes(c: Call) -> Several:
+    extent, at = _along(c)
+    sizes = c.integers("split_sizes")
+    if sum(sizes) != extent or any(n < 1 for n in sizes):
+        raise c.refuse("split_sizes", list(sizes), f"positive numbers that add up to {extent}")
+    return _parts(c, at, sizes)
+
+
+def _unbind(c: Call) -> Several:
+    extent, at = _along(c)
+    dims = c.type("self").dims
+    rest = (*dims[:at], *dims[at + 1 :]) or (1,)
+    return Several(tuple(c.shaped(_part(c, at, i, i + 1), rest) for i in range(extent)))
+
+
+def _along(c: Call) -> tuple[int, int]:
+    dims = c.type("self").dims
+    at = c.axis("dim", len(dims))
+    return (dims or (1,))[at], at
+
+
+def _parts(c: Call, at: int, sizes: Sequence[int]) -> Several:
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    pairs = zip(starts, sizes, strict=True)
+    return Several(tuple(_part(c, at, start, start + size) for start, size in pairs))
+
+
+def _unpacked(c: Call) -> Built:
+    found = c.several("operand")
+    if len(found) != len(c.op.results):
+        raise c.refuse("operand", f"{len(found)} tensors", f"{len(c.op.results)}")
+    return found
+
+
+def _entry(c: Call) -> Tensor:
+    found, place = c.several("list"), c.integer("idx")
+    if not -len(found) <= place < len(found):
+        raise c.refuse("idx", place, f"a position of {len(found)}")
+    return found[place]
+
+
 def _select(c: Call) -> Tensor:
     dims = c.type("self").dims
     at, place = c.axis("dim", len(dims)), c.integer("index")
@@ -231,7 +289,7 @@ def _pad(c: Call) -> Tensor:
     )
 
 
-def _row(operands: str, build: Callable[[Call], Tensor]) -> AtenOp:
+def _row(operands: str, build: Callable[[Call], Built]) -> AtenOp:
     return AtenOp(tuple(operands.split()), build, Family.MOVEMENT)
 
 
@@ -255,6 +313,12 @@ OPS: dict[str, AtenOp] = {
     "aten.slice.Tensor": _row("self dim start end step", _slice),
     "aten.select.int": _row("self dim index", _select),
     "aten.narrow": _row("self dim start length", _narrow),
+    "aten.split.Tensor": _row("self split_size dim", _split),
+    "aten.split_with_sizes": _row("self split_sizes dim", _split_by_sizes),
+    "aten.chunk": _row("self chunks dim", _chunk),
+    "aten.unbind.int": _row("self dim", _unbind),
+    "prim.ListUnpack": _row("operand", _unpacked),
+    "aten.__getitem__.t": _row("list idx", _entry),
     "aten.cat": _row("tensors dim", _cat),
     "aten.stack": _row("tensors dim", _stack),
     "aten.pad": _row("self pad mode value", _pad),

@@ -285,6 +285,11 @@ OPS: dict[str, AtenOp] = {
                 _batch_norm,
             ),
             (
+                "aten._native_batch_norm_legit_no_training",
+                f"{_CHANNELS} momentum eps",
+                _first_of_three,
+            ),
+            (
                 "aten.native_batch_norm",
                 f"{_CHANNELS} training momentum eps",
                 _first_of_three,
