@@ -127,6 +127,9 @@ def build(config: messages.Config, graph: bytes, target: Target) -> IreePlan:
     """
     own(config.engine_id)
     frozen = _served(graph, target)
+    told = config.settings.cache_require_precompiled  # by the error of the plan
+    if not told and (why := reasons(graph, target, config.settings)):
+        raise _refusal(why)
     plan = IreeEngine(config.settings).build(frozen, target)
     assert isinstance(plan, IreePlan), plan  # hipDNN's graphs have fixed sizes
     plan.knobs = dict(config.knobs)
@@ -181,5 +184,9 @@ _small, _large = (lru_cache(maxsize=most)(_look) for most in (32, 2))
 def _served(data: bytes, target: Target) -> FrozenGraph:
     frozen, why = _answer(data, target)
     if frozen is None or why:
-        raise NotSupportedError("\n  ".join(["the graph is not served", *map(str, why)]))
+        raise _refusal(why)
     return frozen
+
+
+def _refusal(why: tuple[Problem, ...]) -> NotSupportedError:
+    return NotSupportedError("\n  ".join(["the graph is not served", *map(str, why)]))

@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 from hipdnn_iree import precompile
-from hipdnn_iree.graph_api.errors import FormatError, NotPrecompiledError, SettingError
+from hipdnn_iree.graph_api.errors import (
+    FormatError,
+    NotPrecompiledError,
+    NotSupportedError,
+    SettingError,
+)
 from hipdnn_iree.graph_api.formats.flatbuffer.engine_messages import (
     EngineConfig,
     decode_details,
@@ -169,6 +174,20 @@ def test_a_graph_that_is_not_precompiled_is_left_to_others(
     precompile([messages.graph(graph)])
     assert serving.reasons(graph, CPU, settings()) == ()
     assert built(config(), graph, CPU) is not None
+
+
+def test_a_graph_without_code_and_compiler_is_refused_by_that_rule(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Also for a host that plans without asking: it got an error of an import in Python."""
+    graph = data("pw_relu_all")
+    monkeypatch.setenv("HIPDNN_IREE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(serving, "compiles", lambda _: False)
+    with pytest.raises(
+        NotSupportedError, match=r"PRECOMPILED-01.*the compiler is missing"
+    ) as caught:
+        built(config(), graph, CPU)
+    assert status_of(caught.value) is Status.NOT_APPLICABLE
 
 
 def test_foreign_engine() -> None:
