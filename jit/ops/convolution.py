@@ -89,7 +89,10 @@ def forward_strategy(
         few = w[1] > 1 and groups <= MOST_GROUPS
         return "per_group" if few or alone else "direct"
     heavy = x[0] * prod(op.output_extents(x[2:], w[2:])) * w[0] * w[1] * positions >= SMALL
-    many = positions == 1 or positions > MOST_POSITIONS
+    # Of one position linalg's convolution is a matmul, but not where rows of NCHW have gaps: there
+    # it takes a hundred times as long.
+    one = positions == 1 and (last or not strided(op))
+    many = one or positions > MOST_POSITIONS
     if compute is not DataType.FLOAT or dynamic or not heavy or many:
         return "direct"
     return "im2col_gemm" if strided(op) or w[2:].count(1) else "row_im2col"

@@ -129,12 +129,17 @@ def _causal(w: Writer, length: int, keys: int, offset: int, kind: DataType) -> s
     return w.constant(seen, (length, keys), kind)
 
 
+def _hidden(kind: DataType) -> float:
+    """Return what hides a key: finite, so that JSON holds the graph, and below what is clamped."""
+    return -65504.0 if kind is DataType.HALF else -3.4e38
+
+
 def _masked_softmax(w: Writer, scores: str, *, robust: bool) -> str:
     """Return the softmax; ``robust``: a row of minus infinities gives zeros."""
     if not robust:
         return w.op("Softmax", [scores], w.dims(scores), axis=-1)
     dims = (*w.dims(scores)[:-1], 1)
-    lowest = w.scalar(-3e38 if w.type(scores) is not DataType.HALF else -65504.0, scores)
+    lowest = w.scalar(-3e38 if w.type(scores) is not DataType.HALF else -65000.0, scores)
     most = w.reduce("ReduceMax", scores, [len(dims) - 1], dims)
     safe = w.op("Max", [most, lowest], dims)
     powers = w.pointwise("Exp", w.pointwise("Sub", scores, safe))
@@ -174,7 +179,7 @@ def _attention(w: Writer) -> list[str]:
         if w.dims(mask)[-1] != keys:
             raise Unserved("attn_mask", list(w.dims(mask)), f"a mask for {keys} keys")
         if w.type(mask) is DataType.BOOLEAN:
-            none, hidden = w.scalar(0, scores), w.scalar(float("-inf"), scores)
+            none, hidden = w.scalar(0, scores), w.scalar(_hidden(kind), scores)
             mask = w.op("Where", [mask, none, hidden], w.dims(mask), kind)
         robust = True
         scores = w.pointwise("Add", scores, w.cast(mask, kind))

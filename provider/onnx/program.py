@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from ...graph_api.errors import FormatError, NotSupportedError
-from ...graph_api.formats.flatbuffer.encode import encode
+from ...graph_api.errors import NotSupportedError
+from ...graph_api.formats.json.json_form import loads
 from ...graph_api.formats.json.json_write import dumps
 from ...graph_api.frozen import FrozenGraph
 from ...graph_api.graph import Graph
 from ...graph_api.tensor import TensorSpec
-from ..artifacts.artifact import read_graph
 from ..offload.executor import plan_buffers
 from ..offload.pipeline import PIPELINE, Module, Options
 from ..plan import Plan
@@ -131,7 +130,7 @@ class Program:
             "outputs": self.outputs,
             "weights": self.weights,
             "shapes": self.shapes,
-            "graphs": {n: _written(g) for n, g in self.graphs.items()} if graphs else {},
+            "graphs": {n: dumps(g) for n, g in self.graphs.items()} if graphs else {},
             "nodes": dict(self.nodes),
             "steps": [_step_json(step) for step in self.steps],
             "constants": [base64.b64encode(data).decode() for data in self.constants],
@@ -146,25 +145,12 @@ class Program:
             outputs=tuple(record["outputs"]),
             weights=tuple(record["weights"]),
             shapes=tuple(tuple(dims) for dims in record["shapes"]),
-            graphs={n: _graph(t).freeze() for n, t in record["graphs"].items()},
+            graphs={n: loads(t, Graph).freeze() for n, t in record["graphs"].items()},
             nodes={name: tuple(nodes) for name, nodes in record["nodes"].items()},
             steps=tuple(map(_step, record["steps"])),
             constants=tuple(base64.b64decode(data) for data in record["constants"]),
             memory=int(record["memory"]),
         )
-
-
-def _written(graph: FrozenGraph) -> list[str]:
-    """Return a graph as JSON, or as a FlatBuffer where JSON cannot hold it: an infinite scalar."""
-    try:
-        return ["graph.json", dumps(graph)]
-    except FormatError:
-        return ["graph.bin", base64.b64encode(encode(graph)).decode()]
-
-
-def _graph(record: Sequence[str]) -> Graph:
-    name, text = record
-    return read_graph(name, base64.b64decode(text) if name == "graph.bin" else text.encode())
 
 
 def _nbytes(tensor: TensorSpec) -> int:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ...graph_api.errors import HipdnnIreeError, NotPrecompiledError, Problem
+from ...graph_api.errors import FormatError, HipdnnIreeError, NotPrecompiledError, Problem
 from ...jit.cache import CacheKey, CacheStore, source_digest
 from ...jit.pipeline import made_with
 from ...jit.settings_table import Settings
@@ -45,7 +45,10 @@ def partition(
             log.warning("what was kept of the graph is not used: %s", error)
             cache.discard(key)
     found = partitions.partition(model, options, min_nodes=min_nodes)
-    cache.put(key, {}, _record(found))
+    try:
+        cache.put(key, {}, _record(found))
+    except FormatError as error:  # an infinite scalar
+        log.info("what was claimed is not kept: %s", error)
     return found
 
 

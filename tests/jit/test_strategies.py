@@ -34,6 +34,7 @@ def conv(
         (conv(stride=2), "im2col_gemm"),
         (conv(c=3, k=64, size=64, taps=7, stride=2), "im2col_gemm"),
         (conv(taps=1), "direct"),
+        (conv(c=64, k=128, taps=1, stride=2), "im2col_gemm"),
         (conv(size=4), "direct"),
         (conv(groups=32), "shifted_sum"),
         (conv(groups=4), "per_group"),
