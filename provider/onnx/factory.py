@@ -99,7 +99,11 @@ class Factories:
         given = (c_void_p * count).from_address(devices) if count else ()
         offers: list[tuple[int, Device]] = []
         gpus = [d or 0 for d in given if _is_amd_gpu(own, d or 0)]
-        for number, hardware in enumerate(gpus[: self._gpus() if gpus else 0]):
+        wanted = gpus or (own.virtual and own.ort.newer)
+        count_here = self._gpus() if wanted else 0
+        if own.virtual and own.ort.newer:  # of a container, say, in which only HIP sees them
+            gpus += [self._unlisted(own) for _ in range(count_here - len(gpus))]
+        for number, hardware in enumerate(gpus[:count_here]):
             offers.append((hardware, self._gpu(own, number)))
         for hardware in (d or 0 for d in given):
             if own.ort.plain("HardwareDevice_Type", hardware) == _CPU:
@@ -131,6 +135,13 @@ class Factories:
         )
         own.head.gpus |= 1 << number
         return Device(target, number, own.memories[number])
+
+    def _unlisted(self, own: _Factory) -> int:
+        pairs = own.ort.new_pairs({"listed_by": "hip"})
+        hardware = own.ort.pointer("CreateHardwareDevice", _GPU, VENDOR_ID, 0, b"AMD", pairs)
+        own.ort.plain("ReleaseKeyValuePairs", pairs)
+        own.made.append(hardware)
+        return hardware
 
     def _virtual(self, own: _Factory, arch: str) -> tuple[int, Device]:
         pairs = own.ort.new_pairs({"is_virtual": "1", "target": arch})

@@ -36,3 +36,18 @@ int hipMemcpy(void *to, const void *from, size_t size, int kind)
 int hipStreamCreate(void **stream) { return (*stream = malloc(1)) ? 0 : 2; }
 int hipStreamDestroy(void *stream) { return free(stream), 0; }
 int hipStreamSynchronize(void *stream) { return (void)stream, 0; }
+
+int hipSetDevice(int device) { return device ? 101 : 0; }
+int hipMemcpyAsync(void *to, const void *from, size_t size, int kind, void *stream)
+{
+    return (void)kind, (void)stream, memcpy(to, from, size), 0;
+}
+
+int hipEventCreate(void **event) { return (*event = malloc(1)) ? 0 : 2; }
+int hipEventDestroy(void *event) { return free(event), 0; }
+int hipEventRecord(void *event, void *stream) { return (void)event, (void)stream, 0; }
+int hipEventSynchronize(void *event) { return (void)event, 0; }
+int hipStreamWaitEvent(void *stream, void *event, unsigned flags)
+{
+    return (void)stream, (void)event, (void)flags, 0;
+}
