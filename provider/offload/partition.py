@@ -9,7 +9,7 @@ regions to the other through a third.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...graph_api.errors import Problem
@@ -80,12 +80,12 @@ def partition(
                 op=op.name, location=op.location, problem=reason, function=function.name
             )
 
-    groups = _atoms(function, whole_nodes)
+    groups, users = _atoms(function, whole_nodes), function.users()
     for group in groups:
         if all(_is_ours(op) for op in group.ops):
             group.claimed = False
             continue
-        problem = _refused(function, group, check)
+        problem = _refused(function, group, check, users)
         if problem is not None:
             group.claimed = False
             decline(group.ops, problem.problem, problem.op)
@@ -95,7 +95,7 @@ def partition(
         if not group.claimed:
             continue
         parts = [group.ops]
-        if len(group.ops) > 1 and _refused(function, group, check) is not None:
+        if len(group.ops) > 1 and _refused(function, group, check, users) is not None:
             parts = [atom.ops for atom in _atoms(function, whole_nodes) if atom.ops[0] in group.ops]
         for ops in parts:
             if len(ops) < min_ops:
@@ -120,13 +120,15 @@ def _is_ours(op: Op) -> bool:
     return op.name.startswith("hipdnn.")
 
 
-def _refused(function: Function, group: Group, check: Check) -> CannotBuild | None:
+def _refused(
+    function: Function, group: Group, check: Check, users: Mapping[int, Sequence[Op]]
+) -> CannotBuild | None:
     for op in group.ops:
         if op.name not in ATEN:
             wanted = "an op that has a form as a hipDNN graph"
             return CannotBuild(op, Problem(rule="ATEN-01", got=op.name, wanted=wanted))
     try:
-        check(function.part(function.name, group.ops))
+        check(function.part(function.name, group.ops, users))
     except CannotBuild as error:
         return error
     return None

@@ -177,20 +177,26 @@ class Function:
                 found.setdefault(value, []).append(op)
         return found
 
-    def part(self, name: str, ops: Sequence[Op]) -> Function:
+    def part(self, name: str, ops: Sequence[Op], users: Mapping[int, Sequence[Op]]) -> Function:
         """Return some of the ops as a function: it takes what they lack and returns what is used.
 
-        Results are those that other ops or the function's end read.
+        Results are those that other ops or the function's end read; ``users`` are those of this
+        function, which is asked for many parts.
         """
         made = {value for op in ops for value in op.results}
         needed = dict.fromkeys(v for op in ops for v in op.reads if v not in made)
         chosen = {op.place for op in ops}
-        outside = {v for op in self.ops if op.place not in chosen for v in op.reads}
-        outside.update(self.returned)
+        returned = set(self.returned)
+
+        def leaves(value: int) -> bool:
+            return value in returned or any(
+                user.place not in chosen for user in users.get(value, ())
+            )
+
         return Function(
             name=name,
             arguments=tuple(v for v in needed if self.values[v].number is None),
-            returned=tuple(v for op in ops for v in op.results if v in outside),
+            returned=tuple(v for op in ops for v in op.results if leaves(v)),
             ops=tuple(ops),
             values=self.values,
         )
