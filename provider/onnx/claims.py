@@ -119,10 +119,10 @@ def claimable(model: Model, sizes: Mapping[str, int]) -> tuple[list[Node], list[
 
 
 def _problems(node: Node, model: Model, sizes: Mapping[str, int]) -> Iterator[Problem]:
-    if model.nested:
-        yield Problem(rule="EP-09", got="the body of a control flow node", wanted="the graph")
     if node.odd:
         yield Problem(rule="EP-04", got=", ".join(node.odd), wanted="numbers, texts, tensors")
+    if model.nested:
+        yield Problem(rule="EP-09", got="the body of a control flow node", wanted="the graph")
     if (node.domain, node.op) not in OPS:
         name = f"{node.domain}.{node.op}" if node.domain else node.op
         yield Problem(rule="EP-01", got=name, wanted="an op of provider/onnx/claims.py")

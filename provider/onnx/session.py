@@ -6,7 +6,7 @@ import ctypes
 import logging
 from collections.abc import Callable, Mapping
 from ctypes import c_int32, c_int64, c_size_t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...graph_api.errors import DeviceError, HipdnnIreeError, NotSupportedError
 from ...jit.lru import LruCache
@@ -150,6 +150,7 @@ class Session:
             policy=self.options.policy or None,
         )
         self._claims = _Claims()
+        self._has_groups = False
 
     # ------------------------------------------------------------------ claiming
 
@@ -161,6 +162,10 @@ class Session:
         """
         handles: list[list[int]] = []
         claims = self._claims
+        if self._has_groups and not self.ort.newer:
+            # ONNX Runtime 1.23 does not tell bodies from the graph, and gives groups of two of
+            # them one name.
+            model = replace(model, nested=True)
         for node in model.nodes:
             if context.is_ours(node, self.name):
                 claims.contexts[frozenset(filter(None, node.outputs))] = node
@@ -178,6 +183,7 @@ class Session:
         for group in found.groups:
             claims.groups[frozenset(group.model.outputs)] = group
             handles.append([node.handle for node in group.model.nodes])
+        self._has_groups = self._has_groups or bool(found.groups)
         self._tell(found.declined)
         tell(model, found)
         return handles

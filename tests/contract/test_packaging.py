@@ -22,6 +22,7 @@ DATA = ("suites",)
 VERSION = hipdnn_iree.__version__
 ENGINES = "hipdnn_iree/hipdnn_plugin/engines"
 LIBRARY, HOST = f"{ENGINES}/libhipdnn_iree_plugin.so", f"{ENGINES}/hipdnn-iree-host"
+PROVIDER = "hipdnn_iree/provider/onnx/library/libhipdnn_iree_onnx.so"
 
 BUILD = "import sys, scikit_build_core.build as b; print(getattr(b, 'build_' + sys.argv[1])({!r}))"
 
@@ -93,7 +94,7 @@ def test_wheel_holds_the_package_and_nothing_else(built: Built, checkout: Path) 
     info = f"hipdnn_iree-{VERSION}.dist-info"
     files = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
     expected |= {f"{info}/{name}" for name in files}
-    assert names_in(built.wheel) == expected | {LIBRARY, HOST}
+    assert names_in(built.wheel) == expected | {LIBRARY, HOST, PROVIDER}
     assert zipfile.ZipFile(built.wheel).getinfo(HOST).external_attr >> 16 & 0o111  # a program
     assert {f"hipdnn_iree/{folder}/py.typed" for folder in FOLDERS} <= expected
     assert {
@@ -116,7 +117,7 @@ def test_wheel_metadata(built: Built) -> None:
     assert facts["Version"] == VERSION
     assert facts["License-Expression"] == "Apache-2.0 WITH LLVM-exception"
     assert facts["Requires-Python"] == ">=3.11"
-    assert set(facts.get_all("Provides-Extra", [])) == {"torch", "dev"}
+    assert set(facts.get_all("Provides-Extra", [])) == {"torch", "dev", "onnx"}
     needs = [line for line in facts.get_all("Requires-Dist", []) if "extra ==" not in line]
     assert all("<" in line for line in needs), "a dependency without an upper bound"
 
