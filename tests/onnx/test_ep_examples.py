@@ -14,7 +14,7 @@ from tools.onnx.models import quantised, resnet, transformer
 @pytest.mark.parametrize(
     ("made", "shape"),
     [
-        pytest.param(lambda: transformer(8, 32, 4, 2), (1, 8, 32), id="transformer"),
+        pytest.param(lambda: transformer(8, 64, 4, 2), (1, 8, 64), id="transformer"),
         pytest.param(lambda: quantised(2, 32), (2, 32), id="quantised"),
     ],
 )
