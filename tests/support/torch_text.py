@@ -86,15 +86,28 @@ class Module:
         location: str = "",
     ) -> Val:
         """Add ``torch.<name>`` with one result; ``onnx.Name`` is a ``torch.operator``."""
+        return self.results(name, operands, dims, element=element, location=location)[0]
+
+    def results(
+        self,
+        name: str,
+        operands: Sequence[Any],
+        *every: tuple[int, ...],
+        element: str = "f32",
+        location: str = "",
+    ) -> list[Val]:
+        """Add an op with a result for each of the dims."""
         parts = [self.constant(one) for one in operands]
-        made = Val(self._fresh(), dims, element)
+        base = self._fresh()
+        made = [Val(f"{base}_{i}" if i else base, dims, element) for i, dims in enumerate(every)]
         names, kinds = ", ".join(p[0] for p in parts), ", ".join(p[1] for p in parts)
+        types = ", ".join(one.type for one in made)
         where = f' loc("{location}")' if location else ""
         if name.startswith("onnx."):
-            text = f'torch.operator "{name}"({names}) : ({kinds}) -> {made.type}'
+            text = f'torch.operator "{name}"({names}) : ({kinds}) -> {types}'
         else:
-            text = f"torch.{name} {names} : {kinds} -> {made.type}"
-        self.lines.append(f"{made.name} = {text}{where}")
+            text = f"torch.{name} {names} : {kinds} -> {types}"
+        self.lines.append(f"{', '.join(one.name for one in made)} = {text}{where}")
         return made
 
     def text(self, *returned: Val) -> str:

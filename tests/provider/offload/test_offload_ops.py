@@ -301,6 +301,43 @@ def test_transposed_convolution_1d(
     )
 
 
+def test_gradients_of_a_convolution() -> None:
+    dy, a, w = x(2, 4, 5), x(2, 6, 7), x(4, 3, 3)  # two groups
+    d, v, f = (one.astype(np.float64) for one in (dy, a, w))
+    dx, dw = np.zeros(a.shape), np.zeros(w.shape)
+    for g, r in np.ndindex(2, 3):
+        k, c, i = slice(2 * g, 2 * g + 2), slice(3 * g, 3 * g + 3), slice(r, r + 5)
+        dx[:, c, i] += np.einsum("nki,kc->nci", d[:, k], f[k, :, r])
+        dw[k, :, r] += np.einsum("nki,nci->kc", d[:, k], v[:, c, i])
+    expected = (dx, dw, d.sum((0, 2)))
+    for mask in ((True, True, True), (False, True, False), (True, False, True)):
+        m = Module()
+        values = [m.argument(*one.shape) for one in (dy, a, w)]
+        rest = ([4], [1], [0], [1], False, [0], 2, list(mask))
+        dims = [one.shape if kept else (0,) for one, kept in zip(expected, mask, strict=True)]
+        made = m.results("aten.convolution_backward", [*values, *rest], *dims)
+        module = offload(
+            m.text(*(one for one, kept in zip(made, mask, strict=True) if kept)), engine="reference"
+        )
+        assert not module.remarks, [str(one) for one in module.remarks]
+        wanted = [one for one, kept in zip(expected, mask, strict=True) if kept]
+        for got, right in zip(module.executor().run(dy, a, w), wanted, strict=True):
+            assert np.allclose(got, right, rtol=2e-6, atol=1e-5)
+
+
+def test_results_that_are_not_read() -> None:
+    a = x(1, 2, 4, 6)
+    pooled = a.reshape(1, 2, 2, 2, 3, 2).max((3, 5))
+    m = Module()
+    window = ([2, 2], [2, 2], [0, 0], [1, 1], False)
+    y, index = m.results(
+        "aten.max_pool2d_with_indices", [m.argument(*a.shape), *window], pooled.shape, pooled.shape
+    )
+    module = offload(m.text(y), engine="reference")
+    assert np.array_equal(module.executor().run(a)[0], pooled)
+    assert outline(m.text(y, index)).declined
+
+
 def test_convolution_with_padding_of_the_same_size() -> None:
     a, w = x(1, 2, 9), x(3, 2, 4)
     full = np.pad(a, ((0, 0), (0, 0), (1, 2)))
@@ -512,6 +549,8 @@ def test_the_table_names_ops_and_operands_as_the_dialect_does() -> None:
     # What the dialect has no op for comes as a torch.operator of that name.
     inference = ["input", "weight", "bias", "running_mean", "running_var", "momentum", "eps"]
     known["aten._native_batch_norm_legit_no_training"] = inference
+    attention = ["query", "key", "value", "dropout_p", "is_causal", "attn_mask", "scale"]
+    known["aten._scaled_dot_product_flash_attention_for_cpu"] = attention
     renamed = {"input": "self", "a": "self", "qtensor": "self"}
     for name, entry in ATEN.items():
         assert name in known, f"{name} is no op of the torch dialect"
