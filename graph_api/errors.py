@@ -70,9 +70,14 @@ class Problem:
         """``node.port`` with the empty parts left out; ``graph`` when both are empty."""
         return ".".join(part for part in (self.node, self.port) if part) or "graph"
 
-    def __str__(self) -> str:
-        text = f"{self.where}: [{self.rule}] got {self.got}; wanted {self.wanted}"
+    @property
+    def reason(self) -> str:
+        """What was found, what is allowed and what to try, in words."""
+        text = f"got {self.got}; wanted {self.wanted}"
         return f"{text} ({self.hint})" if self.hint else text
+
+    def __str__(self) -> str:
+        return f"{self.where}: [{self.rule}] {self.reason}"
 
     def as_dict(self) -> dict[str, str]:
         """Return the record as a JSON-ready mapping."""

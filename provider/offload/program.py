@@ -241,10 +241,8 @@ class Remark:
     @property
     def reason(self) -> str:
         """What was found and what is wanted, in words."""
-        p = self.problem
-        port = f"{p.port}: " if p.port else ""
-        hint = f" ({p.hint})" if p.hint else ""
-        return f"{port}got {p.got}; wanted {p.wanted}{hint}"
+        port = f"{self.problem.port}: " if self.problem.port else ""
+        return f"{port}{self.problem.reason}"
 
     def __str__(self) -> str:
         where = f" at {self.location}" if self.location else ""

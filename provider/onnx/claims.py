@@ -39,9 +39,8 @@ class Declined:
     @property
     def reason(self) -> str:
         """What was found and what is wanted."""
-        p = self.problem
-        port = f"{p.port}: " if p.port else ""
-        return f"{port}got {p.got}; wanted {p.wanted}"
+        port = f"{self.problem.port}: " if self.problem.port else ""
+        return f"{port}{self.problem.reason}"
 
     def __str__(self) -> str:
         return f"{self.op} {self.node!r} is declined by {self.rule}: {self.reason}"
