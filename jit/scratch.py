@@ -67,7 +67,10 @@ def remove(path: str) -> None:
     going = f"{path}0"  # so that whoever still works in it makes nothing new there
     with suppress(OSError):
         os.rename(path, going)
-    shutil.rmtree(going, ignore_errors=True)
+    for _ in range(_TRIES):  # a thread or a linker may be about to make a file there
+        shutil.rmtree(going, ignore_errors=True)
+        if not os.path.lexists(going):
+            break
     with suppress(OSError):
         if _NAME.fullmatch(os.path.basename(path)):
             os.rmdir(os.path.dirname(path))

@@ -54,7 +54,8 @@ def main(host: str, scratch: str, idle: str, start: str) -> NoReturn:
     requests_fd, answers_fd = os.dup(0), os.dup(1)
     jobs: SimpleQueue[Message] = SimpleQueue()
     arguments = (requests_fd, alive, parent, scratch, jobs)
-    threading.Thread(target=_listen, args=arguments, daemon=True).start()
+    listener = threading.Thread(target=_listen, args=arguments, daemon=True)
+    listener.start()
     try:
         _prepare(scratch)
         _work(jobs, _Answers(answers_fd), idle_s, warm, os.path.dirname(scratch))
@@ -63,6 +64,8 @@ def main(host: str, scratch: str, idle: str, start: str) -> NoReturn:
         traceback.print_exc()
         status = 1
     sys.stderr.flush()
+    if os.getppid() != parent:
+        listener.join()  # it removes the folder and ends the process, which must not cut it short
     folders.remove(scratch)
     os._exit(status)  # a job that arrives right now is asked again of a new worker
 

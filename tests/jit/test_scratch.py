@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -41,6 +42,23 @@ def test_nothing_is_left_of_a_folder_that_was_lent(place: Path) -> None:
         assert Path(path).stat().st_mode & 0o777 == 0o700
         Path(path, "file").touch()
     assert not place.exists()
+
+
+def test_a_file_that_is_made_while_a_folder_is_removed_goes_too(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed, late = shutil.rmtree, iter(("a", "b"))
+
+    def meets_a_writer(path: str, *, ignore_errors: bool) -> None:
+        removed(path, ignore_errors=ignore_errors)
+        if name := next(late, ""):
+            Path(path).mkdir()
+            Path(path, name).touch()
+
+    monkeypatch.setattr(shutil, "rmtree", meets_a_writer)
+    with scratch.folder():
+        pass
+    assert not list(place.iterdir())
 
 
 def test_what_the_dead_have_left_is_swept(place: Path) -> None:

@@ -327,10 +327,12 @@ def _stale_copy(d: Deployment) -> None:
 
 def _no_compiler(d: Deployment) -> None:
     d.write_record(python=d.environment("iree/compiler"))
+    d.env["HIPDNN_IREE_CACHE_DIR"] = str(d.place / "cache")  # no test before has filled it
 
 
 def _no_compiler_in_the_python_of_the_variable(d: Deployment) -> None:
     d.env["HIPDNN_IREE_PYTHON"] = str(d.environment("torch_mlir"))
+    d.env["HIPDNN_IREE_CACHE_DIR"] = str(d.place / "cache")
 
 
 def _nothing_precompiled(d: Deployment) -> None:
