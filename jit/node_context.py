@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -63,6 +64,11 @@ class GraphContext:
     def makers(self) -> dict[int, FrozenNode]:
         """The node that computes each tensor."""
         return {out: node for node in self.graph.nodes for out in node.outputs.values()}
+
+    @cached_property
+    def readers(self) -> Counter[int]:
+        """How many nodes read each tensor."""
+        return Counter(uid for node in self.graph.nodes for uid in {*node.inputs.values()})
 
     @cached_property
     def _ops(self) -> frozenset[type[Op]]:

@@ -28,15 +28,14 @@ def _dynamic_cpu(context: NodeContext, marks: Marks) -> Iterator[Refusal]:
     It was seen for sums, means and norms of two dims, one of them dynamic, that are stored or read
     twice; a maximum, or a sum of one dim, is right.
     """
-    op, x, graph = context.op, context.dims("x"), context.graph
+    op, x = context.op, context.dims("x")
     assert isinstance(op, Reduction)
     names = marks.get("x", ("",) * len(x))
     axes = [axis for axis in op.axes or () if x[axis] != 1 or names[axis]]
     if op.mode in _CHOICES or len(axes) < 2 or not any(names[axis] for axis in axes):
         return
     y = context.uid("y")
-    readers = sum(y in node.inputs.values() for node in graph.nodes)
-    if readers + (not graph.tensors[y].virtual) > 1:
+    if context.around.readers[y] + (not context.graph.tensors[y].virtual) > 1:
         got = f"a sum over dims {axes} that is stored, or read, more than once"
         yield "y", got, "a sum over one dim, or one reader"
 

@@ -6,7 +6,6 @@ they are.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ....graph_api.enums import ReductionMode
@@ -64,8 +63,7 @@ def _facts(around: GraphContext) -> _Facts:
 
 def _found(around: GraphContext) -> _Facts:
     graph = around.graph
-    readers = Counter(uid for node in graph.nodes for uid in {*node.inputs.values()})
-    stored = {uid for uid, t in graph.tensors.items() if not t.virtual or readers[uid] > 1}
+    stored = {uid for uid, t in graph.tensors.items() if not t.virtual or around.readers[uid] > 1}
     summed: dict[int, set[int]] = {}
     for node in reversed(graph.nodes):
         here, outputs = NodeContext(around, node), node.outputs.values()
