@@ -144,6 +144,7 @@ class Executor:
         self._kinds = self._by_graphs()
         self._arguments = list(record["arguments"])
         self._returned = list(record["returned"])
+        self._places = {value: i for i, value in enumerate(self._arguments)}
         self.arguments = tuple(self._kind(value) for value in self._arguments)
         self.buffers = self._planned()
         self._run = [self._made(step) for step in self._steps]
@@ -262,10 +263,9 @@ class Executor:
                 step(known, kept)
         finally:
             self._pool.append(memory)
-        places = {value: i for i, value in enumerate(self._arguments)}
-        return tuple(places[v] if v in places else kept[v] for v in self._returned)
+        return tuple(kept[v] if v in kept else self._places[v] for v in self._returned)
 
-    def _made(self, step: Mapping[str, Any]) -> Callable[[dict[int, int], dict[int, Any]], None]:
+    def _made(self, step: Mapping[str, Any]) -> Callable[[dict[int, int], dict[int, Any]], object]:
         """Return what a step does to the addresses that are known, and to the arrays kept."""
         operands, results = step["operands"], step["results"]
         match step["op"]:
@@ -286,7 +286,7 @@ class Executor:
             case "memref.copy":
                 dims, kind = self._kind(operands[0])
                 size = kind.nbytes(prod(dims))
-                return lambda known, _: _copy(known[operands[1]], known[operands[0]], size)
+                return lambda known, _: ctypes.memmove(known[operands[1]], known[operands[0]], size)
             case "memref.get_global":
                 constant = self._constants[step["name"]]
 
@@ -296,10 +296,6 @@ class Executor:
 
                 return get
         return lambda known, kept: None
-
-
-def _copy(to: int, source: int, size: int) -> None:
-    ctypes.memmove(to, source, size)
 
 
 def numpy_type(kind: DataType) -> np.dtype[Any]:

@@ -39,22 +39,24 @@ def _windows(c: Call, count: int) -> tuple[Ints, Ints, list[tuple[int, int]]]:
     return size, stride, padding
 
 
-def _max_pool(count: int) -> Callable[[Call], Tensor]:
-    def build(c: Call) -> Tensor:
-        size, stride, padding = _windows(c, count)
-        y = c.graph.resample_fwd(
-            c.tensor("self"),
-            resample_mode="maxpool",
-            window=size,
-            stride=stride,
-            pre_padding=[pre for pre, _ in padding],
-            post_padding=[post for _, post in padding],
-            padding_mode="neg_inf_pad",
-            compute_data_type=c.compute,
-        ).y
-        return y
+def _pooled(
+    c: Call, mode: str, size: Ints, stride: Ints, padding: list[tuple[int, int]] | None = None
+) -> Tensor:
+    y = c.graph.resample_fwd(
+        c.tensor("self"),
+        resample_mode=mode,
+        window=size,
+        stride=stride,
+        pre_padding=[pre for pre, _ in padding or ()],
+        post_padding=[post for _, post in padding or ()],
+        padding_mode="neg_inf_pad" if mode == "maxpool" else "zero_pad",
+        compute_data_type=c.compute,
+    ).y
+    return y
 
-    return build
+
+def _max_pool(count: int) -> Callable[[Call], Tensor]:
+    return lambda c: _pooled(c, "maxpool", *_windows(c, count))
 
 
 def _max_pool_with_indices(count: int) -> Callable[[Call], Built]:
@@ -74,17 +76,7 @@ def _avg_pool(count: int) -> Callable[[Call], Tensor]:
             raise c.refuse("ceil_mode", "true", "false, as padding is counted")
         padded = any(n for pair in padding for n in pair)
         mode = "include" if counted or not padded else "exclude"
-        y = c.graph.resample_fwd(
-            c.tensor("self"),
-            resample_mode=f"avgpool_{mode}_padding",
-            window=size,
-            stride=stride,
-            pre_padding=[pre for pre, _ in padding],
-            post_padding=[post for _, post in padding],
-            padding_mode="zero_pad",
-            compute_data_type=c.compute,
-        ).y
-        return y
+        return _pooled(c, f"avgpool_{mode}_padding", size, stride, padding)
 
     return build
 
@@ -100,15 +92,7 @@ def _adaptive(count: int) -> Callable[[Call], Tensor]:
                 c.tensor("self"), mode="avg", axes=axes, compute_data_type=c.compute
             )
         size = tuple(n // m for n, m in zip(extents, wanted, strict=True))
-        y = c.graph.resample_fwd(
-            c.tensor("self"),
-            resample_mode="avgpool_include_padding",
-            window=size,
-            stride=size,
-            padding_mode="zero_pad",
-            compute_data_type=c.compute,
-        ).y
-        return y
+        return _pooled(c, "avgpool_include_padding", size, size)
 
     return build
 
