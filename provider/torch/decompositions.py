@@ -11,15 +11,6 @@ from ..torch_import import decompositions, load_torch
 __all__ = ["table"]
 
 
-def _split_with_sizes(x: Any, sizes: Sequence[int], dim: int = 0) -> list[Any]:
-    """Slices: the torch dialect has no list of tensors as a result that can be offloaded."""
-    slices, start = [], 0
-    for size in sizes:
-        slices.append(x.narrow(dim, start, size))
-        start += size
-    return slices
-
-
 def _squeeze_dims(x: Any, dims: Sequence[int]) -> Any:
     gone = {dim % max(x.dim(), 1) for dim in dims}
     return x.reshape([n for dim, n in enumerate(x.shape) if n != 1 or dim not in gone])
@@ -41,7 +32,6 @@ def table() -> dict[Any, Any]:
         if str(op).removesuffix(".default") not in ATEN
     }
     return found | {
-        aten.split_with_sizes.default: _split_with_sizes,
         aten.squeeze.dims: _squeeze_dims,
         aten.var_mean.correction: _var_mean,
     }

@@ -48,7 +48,7 @@ def part_call(module: Module, inputs: Sequence[Any], outputs: Sequence[Any]) -> 
     empty, from_numpy = torch.empty, torch.from_numpy
 
     def call(*tensors: Any) -> list[Any]:
-        held = [t if t.is_contiguous() else t.contiguous() for t in tensors]
+        held = [t.contiguous() for t in tensors]
         found: list[Any] = [None] * len(wanted)
         for i, dims, _, dtype in made:
             found[i] = empty(dims, dtype=dtype)

@@ -104,10 +104,15 @@ def _of_arguments(graph: Any) -> Any:
     return found
 
 
+def _returned(graph: Any) -> Any:
+    """Return what a graph returns: a node, or some, among which may be what is no tensor."""
+    (output,) = (node for node in graph.nodes if node.op == "output")
+    return output.args[0]
+
+
 def _results(graph: Any) -> list[Any]:
     """Return the nodes that are results of a graph."""
-    (output,) = (node for node in graph.nodes if node.op == "output")
-    given = output.args[0]
+    given = _returned(graph)
     every = given if isinstance(given, list | tuple) else [given]
     return [node for node in every if hasattr(node, "meta")]
 
@@ -163,7 +168,6 @@ def _part(
     inputs = [node.meta["val"] for node in graph.nodes if node.op == "placeholder"]
     results = _results(graph)
     call = part_call(module, inputs, [node.meta["val"] for node in results])
-    (output,) = (node for node in graph.nodes if node.op == "output")
     groups = [
         Group(
             part=name,
@@ -174,6 +178,6 @@ def _part(
         )
         for executable in module.graphs.values()
     ]
-    if isinstance(output.args[0], list | tuple):
+    if isinstance(_returned(graph), list | tuple):
         return call, groups
     return lambda *tensors: call(*tensors)[0], groups
