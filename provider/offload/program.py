@@ -15,7 +15,7 @@ from typing import Any
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import Problem
 
-__all__ = ["Function", "Op", "Operand", "Ref", "Remark", "TensorType", "Value", "refs"]
+__all__ = ["Function", "Op", "Operand", "Ref", "Refused", "Remark", "TensorType", "Value", "refs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,25 +213,19 @@ def _operand(record: Any) -> Operand:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Remark:
-    """Why an op is not part of a region.
+class Refused:
+    """Why an op is not served.
 
     Attributes
     ----------
     op : str
         Its name.
-    location : str
-        As of `Op`.
     problem : Problem
         The rule, what was found and what is wanted.
-    function : str
-        The function that it stands in.
     """
 
     op: str
-    location: str
     problem: Problem
-    function: str = ""
 
     @property
     def rule(self) -> str:
@@ -243,6 +237,22 @@ class Remark:
         """What was found and what is wanted, in words."""
         port = f"{self.problem.port}: " if self.problem.port else ""
         return f"{port}{self.problem.reason}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Remark(Refused):
+    """Why an op is not part of a region.
+
+    Attributes
+    ----------
+    location : str
+        As of `Op`.
+    function : str
+        The function that it stands in.
+    """
+
+    location: str
+    function: str = ""
 
     def __str__(self) -> str:
         where = f" at {self.location}" if self.location else ""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ...graph_api.errors import Problem
+from ..offload.program import Refused
 from .model import Model, Node, Value
 
 __all__ = ["OPS", "RULES", "Declined", "claimable"]
@@ -24,23 +25,10 @@ RULES: dict[str, str] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Declined:
-    """Why a node is not claimed."""
+class Declined(Refused):
+    """Why a node, by its label, is not claimed."""
 
     node: str
-    op: str
-    problem: Problem
-
-    @property
-    def rule(self) -> str:
-        """Id of the rule."""
-        return self.problem.rule
-
-    @property
-    def reason(self) -> str:
-        """What was found and what is wanted."""
-        port = f"{self.problem.port}: " if self.problem.port else ""
-        return f"{port}{self.problem.reason}"
 
     def __str__(self) -> str:
         return f"{self.op} {self.node!r} is declined by {self.rule}: {self.reason}"
