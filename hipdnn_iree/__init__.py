@@ -1,8 +1,8 @@
 """hipdnn-iree: operation graphs in hipDNN's terms, compiled by IREE.
 
-The code lives in the root folders ``graph_api``, ``jit``, ``provider`` and ``hipdnn_plugin`` and
-is imported as ``hipdnn_iree.graph_api`` and so on (docs/architecture.md says why).  This module
-re-exports what a script needs; every name is imported on first use, so that describing a graph
+The code lives in the root folders ``graph_api``, ``jit``, ``provider``, ``hipdnn_plugin`` and
+``emulation``, and is imported as ``hipdnn_iree.graph_api`` and so on (docs/architecture.md says
+why).  This module re-exports what a script needs; every name is imported on first use, so that describing a graph
 loads neither NumPy nor IREE nor torch-mlir.
 """
 

@@ -26,7 +26,8 @@ def test_no_page_is_out_of_date() -> None:
 
 
 def test_a_page_that_is_out_of_date_is_found(tmp_path: Path) -> None:
-    for name in ("hipdnn_iree", "graph_api", "jit", "provider", "hipdnn_plugin", "pyproject.toml"):
+    packages = ("hipdnn_iree", "graph_api", "jit", "provider", "hipdnn_plugin", "emulation")
+    for name in (*packages, "pyproject.toml"):
         (tmp_path / name).symlink_to(ROOT / name)
     script = tmp_path / "scripts" / "gen_docs"
     script.parent.mkdir()

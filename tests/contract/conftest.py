@@ -11,7 +11,7 @@ from pathlib import Path
 import hipdnn_iree
 import pytest
 
-FOLDERS = ("graph_api", "jit", "provider", "hipdnn_plugin")
+FOLDERS = ("graph_api", "jit", "provider", "hipdnn_plugin", "emulation")
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = "hipdnn_iree"
-FOLDERS = ("graph_api", "jit", "provider", "hipdnn_plugin")
+FOLDERS = ("graph_api", "jit", "provider", "hipdnn_plugin", "emulation")
 
 # Longest prefix of the importing module -> what it may import of the project.
 MAY_IMPORT = {
@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "provider": ("graph_api", "jit", "provider"),
     "provider.cli.plugin": (*FOLDERS, ""),  # the one command about what lies above
     "hipdnn_plugin": (*FOLDERS, ""),
+    "emulation": ("emulation",),  # an AMD GPU knows nothing of what runs on it
 }
 CORE = {"numpy", "ml_dtypes", "iree", "torch_mlir", "hip"}
 THIRD_PARTY = {
@@ -25,6 +26,7 @@ THIRD_PARTY = {
     "jit": CORE,
     "provider": {*CORE, "click", "msgspec", "onnx", "onnxruntime", "rich", "torch", "yaml"},
     "hipdnn_plugin": CORE,
+    "emulation": {"numpy", "ml_dtypes"},
 }
 
 

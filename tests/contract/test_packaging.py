@@ -17,7 +17,7 @@ from typing import NamedTuple
 import hipdnn_iree
 import pytest
 
-FOLDERS = ("graph_api", "jit", "provider", "hipdnn_plugin")
+FOLDERS = ("graph_api", "jit", "provider", "hipdnn_plugin", "emulation")
 DATA = ("suites",)
 VERSION = hipdnn_iree.__version__
 ENGINES = "hipdnn_iree/hipdnn_plugin/engines"
@@ -33,7 +33,7 @@ import hipdnn_iree, hipdnn_iree.graph_api.graph, hipdnn_iree.jit.settings
 from hipdnn_iree import Graph, Target
 assert hipdnn_iree.__version__ == importlib.metadata.version("hipdnn-iree")
 assert sys.modules[Graph.__mro__[1].__module__] is hipdnn_iree.graph_api.graph
-for name in ("graph_api", "jit", "provider", "hipdnn_plugin", "tests"):
+for name in ("graph_api", "jit", "provider", "hipdnn_plugin", "emulation", "tests"):
     assert importlib.util.find_spec(name) is None, name
 print(hipdnn_iree.jit.__file__)
 """

@@ -10,7 +10,7 @@ from types import ModuleType
 import hipdnn_iree
 import pytest
 
-FOLDERS = ("graph_api", "jit", "provider", "hipdnn_plugin")
+FOLDERS = ("graph_api", "jit", "provider", "hipdnn_plugin", "emulation")
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from tools.workarounds.schema import Defect, DefectError, defects, read
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "upstream"
 FOLDERS = sorted(path for path in FOLDER.iterdir() if path.is_dir())
-PACKAGES = ("graph_api", "jit", "provider", "hipdnn_plugin")
+PACKAGES = ("graph_api", "jit", "provider", "hipdnn_plugin", "emulation")
 FLAGS = '["--iree-input-type=none", "--iree-hal-target-backends=llvm-cpu"]'
 
 

@@ -1,0 +1,5 @@
+"""Kernels compiled for gfx9 GPUs, read from their code objects and executed on the CPU.
+
+What comes out of this package is *emulated*: it says what the instructions compute, never how
+fast, and never that AMD hardware was involved.
+"""
