@@ -2,8 +2,8 @@
 
 The code lives in the root folders ``graph_api``, ``jit``, ``provider``, ``hipdnn_plugin`` and
 ``emulation``, and is imported as ``hipdnn_iree.graph_api`` and so on (docs/architecture.md says
-why).  This module re-exports what a script needs; every name is imported on first use, so that describing a graph
-loads neither NumPy nor IREE nor torch-mlir.
+why).  This module re-exports what a script needs; every name is imported on first use, so that
+describing a graph loads neither NumPy nor IREE nor torch-mlir.
 """
 
 from __future__ import annotations
