@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..graph_api.errors import DeviceError
-from ..jit.runtime.hip import KERNEL_DRIVER, call, target_of
+from ..jit.runtime.hip import KERNEL_DRIVER, call, emulated, target_of
 from ..jit.target import Target
 from ..provider.native.deployment import told
 
@@ -53,18 +53,22 @@ def place_of(stream: int, chosen: str) -> Place:
     DeviceError
         If there is a GPU that cannot be used, or one was asked for and there is none.
     """
-    if chosen == "cpu" or (chosen == "auto" and not _gpus(chosen)):
+    archs = emulated()
+    if chosen == "cpu" or (chosen == "auto" and not _gpus(chosen, archs)):
         return CPU
-    if not _gpus(chosen):
+    if not _gpus(chosen, archs):
         raise DeviceError(told("NO_DEVICE", "hipGetDeviceCount gives 0"))
     number = _hip("hipStreamGetDevice", stream) if stream else _hip("hipGetDevice")
-    return Place(_target(int(number)), int(number), stream)
+    return Place(_target(int(number), archs), int(number), stream)
 
 
 @lru_cache(maxsize=2)
-def _gpus(chosen: str) -> int:
-    """Return the number of HIP devices; 0 without asking HIP where no AMD GPU can be."""
-    if chosen == "auto" and not os.path.exists(KERNEL_DRIVER):
+def _gpus(chosen: str, archs: tuple[str, ...]) -> int:
+    """Return the number of HIP devices; 0 without asking HIP where no AMD GPU can be.
+
+    ``archs`` are the emulated ones, which take the place of all others.
+    """
+    if chosen == "auto" and not archs and not os.path.exists(KERNEL_DRIVER):
         return 0
     count = int(_hip("hipGetDeviceCount"))
     log.info("HIP has %d devices", count)
@@ -72,7 +76,7 @@ def _gpus(chosen: str) -> int:
 
 
 @lru_cache(maxsize=64)
-def _target(device_id: int) -> Target:
+def _target(device_id: int, archs: tuple[str, ...]) -> Target:
     properties = _hip("hipGetDeviceProperties", device_id)
     try:
         target = target_of(device_id, properties)

@@ -77,7 +77,12 @@ class Handle(_Object):
         """
         place = self._place
         if place is None:
-            place = self._place = place_of(self.stream, settings().plugin_device)
+            now = settings()
+            if now.runtime_emulate:
+                from ..provider import emulated
+
+                emulated.start(now)
+            place = self._place = place_of(self.stream, now.plugin_device)
         return place
 
 

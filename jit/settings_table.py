@@ -357,6 +357,21 @@ class Settings:
         "Worker threads of local-task; 0: as many as the runtime finds useful.",
         option="--threads",
     )
+    runtime_device: int = _row(
+        "DEVICE",
+        "0",
+        *kinds.count(0, 255),
+        "GPU that plans run on, by the driver's number; a plan for a stream is on the stream's.",
+        option="--device",
+    )
+    runtime_emulate: tuple[str, ...] = _row(
+        "EMULATE",
+        "",
+        kinds.words,
+        "gfx908, gfx90a, gfx942, gfx950 or products such as mi300x, separated by commas",
+        "AMD GPUs that are emulated in the place of real ones, one device for each name "
+        "(docs/emulation.md).",
+    )
 
     engine_policy: tuple[str, ...] = _row(
         "POLICY",

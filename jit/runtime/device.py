@@ -25,7 +25,7 @@ from ..exit_guard import at_end, native
 from .iree_native import iree
 from .streams import synchronize
 
-__all__ = ["DRIVERS", "Device", "Driver", "reason"]
+__all__ = ["DRIVERS", "Device", "Driver", "forget", "reason"]
 
 # DLPack's device types.
 _CPU, _CUDA, _CUDA_HOST, _ROCM, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 10, 11, 13
@@ -256,6 +256,13 @@ class Device:
     def __repr__(self) -> str:
         stream = "" if self.stream is None else f", stream={self.stream:#x}"
         return f"Device({self.driver!r}, device_id={self.device_id}{stream})"
+
+
+def forget(driver: str) -> None:
+    """Close all devices of a driver (`Device.close`): other ones are to take their numbers."""
+    for device in tuple(_process.opened):
+        if device.driver == driver:
+            device.close()
 
 
 class _Process:

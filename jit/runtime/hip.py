@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from typing import Any
 
 from ...graph_api.errors import DeviceError, SettingError
 from ..target import Target
 
-__all__ = ["KERNEL_DRIVER", "call", "target_of"]
+__all__ = ["KERNEL_DRIVER", "call", "emulated", "target_of"]
 
 KERNEL_DRIVER = "/dev/kfd"
 """A machine with an AMD GPU and its driver has this file."""
+
+_LIBRARY = "libamdhip64.so"
 
 _NO_DEVICE = 100  # hipErrorNoDevice
 _FILLED = {"hipGetDeviceProperties": "hipDeviceProp_t"}
@@ -48,6 +52,18 @@ def call(function: str, *arguments: Any, instead: str) -> Any:
     if int(status):
         raise DeviceError(f"{function} failed: {getattr(status, 'name', status)}")
     return values[0] if values else None
+
+
+def emulated() -> tuple[str, ...]:
+    """Return the GPUs that are emulated in this process (``hipdnn_iree.emulation``), in order."""
+    try:
+        library = ctypes.CDLL(_LIBRARY, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+        archs = library.emulated_archs
+    except (OSError, AttributeError):  # none is loaded, or ROCm's
+        return ()
+    archs.restype = ctypes.c_char_p
+    text = archs().decode()
+    return tuple(text.split(",")) if text else ()
 
 
 def _answer(hip: Any, function: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

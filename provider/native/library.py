@@ -59,6 +59,8 @@ class NativeLibrary:
         A linker's version script, which names what is exported.
     program : bool
         It is a program, which includes nothing of ours.
+    link : tuple of str
+        Further flags of the linker.
     """
 
     name: str
@@ -68,6 +70,7 @@ class NativeLibrary:
     cache: str
     exports: Path | None = None
     program: bool = False
+    link: tuple[str, ...] = ()
 
     def find(self, settings: Settings) -> Path:
         """Return the library, which is built first if it was not shipped.
@@ -139,6 +142,7 @@ class NativeLibrary:
                 "it with (looked for $CC, cc, gcc, clang)"
             )
         script = [f"-Wl,--version-script={self.exports}"] if self.exports else []
+        script += self.link
         flags = _COMMON if self.program else FLAGS
         words = [compiler, *flags, *script, f'-DLIBRARY_VERSION="{__version__}"', "-o", str(out)]
         done = subprocess.run(

@@ -14,7 +14,7 @@ from ctypes import c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any
 
 from ...graph_api.errors import DeviceError
-from ...jit.runtime.hip import KERNEL_DRIVER, call, target_of
+from ...jit.runtime.hip import KERNEL_DRIVER, call, emulated, target_of
 from ...jit.settings import settings
 from ...jit.target import Target
 from .abi import VENDOR_ID, Code, EpTable, OrtFunctions, RefusedError
@@ -119,7 +119,7 @@ class Factories:
             size.value += 1
 
     def _gpus(self) -> int:
-        if not os.path.exists(KERNEL_DRIVER) and not _HIP_WITHOUT_DRIVER:
+        if not (os.path.exists(KERNEL_DRIVER) or _HIP_WITHOUT_DRIVER or emulated()):
             return 0
         try:
             return int(call("hipGetDeviceCount", instead=_INSTEAD))

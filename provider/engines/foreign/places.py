@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from ....graph_api.errors import DeviceError
-from ....jit.runtime.hip import KERNEL_DRIVER, call, target_of
+from ....jit.runtime.hip import KERNEL_DRIVER, call, emulated, target_of
 from ....jit.target import Target
 
 __all__ = ["Gpu", "Host", "Place", "here"]
@@ -151,21 +151,22 @@ def here(device: str) -> Place:
         If there is a GPU that cannot be used, or one was asked for and there is none: never host
         memory by mistake.
     """
-    if device == "cpu" or (device == "auto" and not os.path.exists(KERNEL_DRIVER)):
+    archs = emulated()
+    if device == "cpu" or not (device == "hip" or archs or os.path.exists(KERNEL_DRIVER)):
         return _HOST
     count = int(_hip("hipGetDeviceCount"))
     if not count:
         if device == "auto":
             return _HOST
         raise DeviceError("HIPDNN_IREE_FOREIGN_DEVICE is hip, and HIP finds no device here")
-    return _gpu(int(_hip("hipGetDevice")))
+    return _gpu(int(_hip("hipGetDevice")), archs)
 
 
 _HOST = Host()
 
 
 @lru_cache(maxsize=16)
-def _gpu(device_id: int) -> Gpu:
+def _gpu(device_id: int, archs: tuple[str, ...]) -> Gpu:
     return Gpu()
 
 
