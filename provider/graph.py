@@ -43,6 +43,7 @@ class Graph(ModelGraph):
         exact: bool = False,
         buckets: BucketsLike | Mapping[str, BucketsLike] | None = None,
         require_precompiled: bool = False,
+        device_id: int | None = None,
     ) -> Plan:
         """Freeze the graph and prepare it for a target.
 
@@ -72,6 +73,10 @@ class Graph(ModelGraph):
         require_precompiled : bool
             Compile nothing, now or for other shapes later: the code has to be in the cache
             (`precompile`).  The setting ``HIPDNN_IREE_REQUIRE_PRECOMPILED`` says so for all.
+        device_id : int, optional
+            The GPU that the plan runs on, by the driver's number; the setting
+            ``HIPDNN_IREE_DEVICE``, which is 0, when not given.  A plan for a stream
+            (``plan.on_stream``) runs on the stream's.
 
         Returns
         -------
@@ -105,6 +110,7 @@ class Graph(ModelGraph):
             exact=exact,
             buckets=buckets,
             require_precompiled=require_precompiled,
+            device_id=device_id,
         )
 
     def plans(self, target: Target | str = "cpu") -> list[Candidate]:

@@ -247,7 +247,10 @@ def _code_object(image: int) -> bytes:
     head = ctypes.string_at(image, 64)
     if head[:4] != b"\x7fELF" or head[4] != 2:
         raise HipError(_INVALID_IMAGE, f"no 64-bit ELF file, but {head[:8]!r}")
-    sections, size, number = struct.unpack_from("<Q", head, 40)[0], *struct.unpack_from("<HH", head, 58)
+    sections, size, number = (
+        struct.unpack_from("<Q", head, 40)[0],
+        *struct.unpack_from("<HH", head, 58),
+    )
     return ctypes.string_at(image, sections + size * number)
 
 

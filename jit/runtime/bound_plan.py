@@ -250,9 +250,12 @@ class BoundPlan:
     ----------
     staged : tuple of str
         Tensors that are copied at each call: misaligned ones, or those bound with ``copy=True``.
+    resident : callable
+        Executes on a GPU's copies as they are, without copying from or to the host: what is timed.
+        Elsewhere it is the call itself.
     """
 
-    __slots__ = ("__weakref__", "_call", "_parts", "staged")
+    __slots__ = ("__weakref__", "_call", "_parts", "resident", "staged")
 
     def __init__(self, parts: Parts) -> None:
         source = parts.source
@@ -266,6 +269,7 @@ class BoundPlan:
         if parts.device.follows:
             before.insert(0, parts.device.catch_up)
         self._call: Call = _around(call, before, parts) if before or parts.after else call
+        self.resident: Call = self._call if parts.device.on_host else call
         self._parts: Parts | None = parts
         self.staged = parts.staged
 

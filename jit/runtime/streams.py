@@ -13,7 +13,7 @@ from typing import Any
 
 from ...graph_api.errors import DeviceError, SettingError
 
-__all__ = ["handle", "synchronize"]
+__all__ = ["device_of", "handle", "synchronize"]
 
 _LIBRARIES = {
     "hip": ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6"),
@@ -49,6 +49,34 @@ def handle(stream: Any) -> int:
             f"a stream is a handle or a stream of PyTorch, CuPy or hip-python; got a "
             f"{type(stream).__name__}"
         ) from None
+
+
+def device_of(driver: str, stream: int, default: int) -> int:
+    """Return the number of the device that a stream belongs to.
+
+    Parameters
+    ----------
+    driver : str
+        Of others than ``"hip"`` the default is the answer.
+    stream : int
+        ``hipStream_t``; of 0, the default stream, the default is the answer.
+    default : int
+
+    Raises
+    ------
+    DeviceError
+        If it is no stream of this process.
+    """
+    if driver != "hip" or not stream:
+        return default
+    number = ctypes.c_int()
+    status = _library(driver).hipStreamGetDevice(ctypes.c_void_p(stream), ctypes.byref(number))
+    if status:
+        raise DeviceError(
+            f"hipStreamGetDevice returned {status} for {stream:#x}; is it a live stream of this "
+            "process?"
+        )
+    return number.value
 
 
 def synchronize(driver: str, stream: int, device_id: int = 0) -> None:

@@ -65,8 +65,8 @@ JSON: dict[str, str] = {
     is_flag=True,
     help="Time in real-time priority, before all other programs; for root on a busy machine.",
 )
-@target_option(help="The CPU to compile for.")
-@knob_options("--threads", "--cache-dir")
+@target_option(help="Machine to measure on.")
+@knob_options("--threads", "--device", "--cache-dir")
 @click.option("-o", "--output", metavar="FILE", help="Write the JSON object to a file as well.")
 @click.pass_obj
 def command(
@@ -100,8 +100,10 @@ def command(
         raise SettingError(f"--engines is {engines!r}; wanted names, each once")
     if baseline is not None and baseline not in names[1:]:
         raise SettingError(f"--baseline is {baseline!r}; wanted one of {', '.join(names[1:])}")
-    if not target.is_cpu:
-        raise SettingError(f"--target is {target}; benchmarks run on the CPU")
+    if settings().runtime_emulate and not target.is_cpu:
+        raise SettingError(
+            f"--target is {target}, and HIPDNN_IREE_EMULATE is set: emulation has no times"
+        )
     if pattern is not None:
         found = Suite(title=found.title, threads=found.threads, cases=_chosen(found, pattern))
     threads = int(state.knobs["runtime_threads"]) if "runtime_threads" in state.knobs else None

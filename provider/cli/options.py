@@ -23,6 +23,7 @@ __all__ = [
     "State",
     "buckets_option",
     "choice_options",
+    "emulate_option",
     "engine_knob_option",
     "engine_option",
     "graph_argument",
@@ -88,8 +89,18 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         state = ctx.ensure_object(State)
+        if ctx.params.pop("emulate", False):
+            state.knobs["runtime_emulate"] = _emulated(ctx)
         with knobs.scope(**state.knobs) if state.knobs else _no_settings(), _logging(state):
             return super().invoke(ctx)
+
+
+def _emulated(ctx: click.Context) -> str:
+    """Return the GPUs of ``--emulate``: the target, as often as ``--device`` needs."""
+    target, number = ctx.params["target"], ctx.ensure_object(State).knobs.get("runtime_device", "0")
+    if not target.is_gfx9:
+        raise click.UsageError(f"--emulate: an AMD GPU is emulated, and --target is {target}", ctx)
+    return ",".join([target.arch] * (int(number) + 1))
 
 
 class Group(click.Group):
@@ -153,7 +164,7 @@ COMPILING = (
     *("--cache", "--cache-dir", "--opt-level", "--extra-flags", "--tuning-spec", "--tuning-dir"),
     "--timeout",
 )
-RUNNING = ("--driver", "--threads")
+RUNNING = ("--driver", "--threads", "--device")
 
 
 def knob_options(*names: str) -> Callable[[F], F]:
@@ -244,6 +255,16 @@ def target_option(
         callback=parse,
         help=f"{help} `hipdnn-iree targets` lists them.",
     )
+
+
+def emulate_option(function: F) -> F:
+    """Add ``--emulate``, which `Command` takes away: it is the setting of that name."""
+    return click.option(
+        "--emulate",
+        is_flag=True,
+        help="Execute on an emulated AMD GPU of the target's kind; results only, no times.  "
+        "[env: HIPDNN_IREE_EMULATE]",
+    )(function)
 
 
 def engine_option(function: F) -> F:

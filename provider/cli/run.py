@@ -21,6 +21,7 @@ from .options import (
     State,
     buckets_option,
     choice_options,
+    emulate_option,
     engine_knob_option,
     engine_option,
     graph_argument,
@@ -50,6 +51,7 @@ JSON: dict[str, str] = {
     "knobs": "how the engine built the graph, where that is not its default",
     "target": "canonical spelling of the target",
     "driver": "IREE runtime driver, or null for an engine without one",
+    "emulated": "whether the GPU is emulated: results only, and no times of executions",
     "bucket": "sizes of dynamic dims that the code was made for, with `--buckets`; else null",
     "cache": "`hit`, `miss`, `off`, `verified` (compiled again and found equal), or `artifact`",
     "attempt": "by what its code was made where it does not compile as planned, or null",
@@ -57,8 +59,8 @@ JSON: dict[str, str] = {
     "max_abs_error": "largest error of all outputs with `--verify`, else null",
     "max_rel_error": "the same, relative to the value or to the output's root mean square",
     "compile_s": "seconds from the frozen graph to code: looking it up, or compiling it",
-    "execute_s": "seconds of one execution, the median with `--repeat`",
-    "execute": "`repeat`, `first_s`, `min_s`, `median_s`, `max_s`",
+    "execute_s": "seconds of one execution, the median with `--repeat`; null if emulated",
+    "execute": "`repeat`, `first_s`, `min_s`, `median_s`, `max_s`; null if emulated",
     "stages": "seconds by stage: `load_graph`, `build` (of it `lookup`, `lower`, `compile`, and "
     "`failed` of what was tried before), "
     "`inputs`, `load`, `bind`, `verify`",
@@ -75,6 +77,7 @@ JSON: dict[str, str] = {
 @click.command(cls=Command)
 @graph_argument
 @target_option(help="Machine to run on.")
+@emulate_option
 @engine_option
 @choice_options
 @engine_knob_option
@@ -279,13 +282,18 @@ def _build_module(source: MlirSource, target: Target, clock: _Clock) -> Plan:
 def _must_have_device(target: Target) -> None:
     """Raise `DeviceError` before anything is compiled in vain."""
     from ...jit.runtime.device import Device
+    from ..emulated import start as start_emulation
 
+    now = settings()
     try:
-        Device.open(target.drivers[0])
+        start_emulation(now)
+        Device.open(target.drivers[0], device_id=now.runtime_device)
     except DeviceError as error:
         raise DeviceError(
             f"{target} cannot run here: {error}\n"
             f"  to compile without running: hipdnn-iree compile GRAPH --target {target}"
+            + "\n  to run it on an emulated GPU: --emulate"
+            * target.is_gfx9
         ) from error
 
 
@@ -321,7 +329,7 @@ def _execute(
     buffers: dict[TensorKey, Any] = {u: a for part in (arrays, results) for u, a in part.items()}
     loaded = plan.seconds.get("load", 0.0)
     with working("running"):
-        call = clock("bind", lambda: plan.bind(buffers))
+        call = clock("bind", lambda: plan.bind(buffers, copy=not plan.target.is_cpu))
         times = []
         for _ in range(repeat):
             begin = time.perf_counter()
@@ -345,7 +353,10 @@ def _about(
     times: list[float],
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
+    from ...jit.runtime.hip import emulated
+
     frozen = plan.graph
+    unreal = not plan.target.is_cpu and bool(emulated())
     checked = {o.uid: o for o in report.outputs} if report else {}
     return {
         "graph": {"name": frozen.name, "digest": frozen.digest, "nodes": len(frozen.nodes)},
@@ -356,6 +367,7 @@ def _about(
         "knobs": plan.knobs,
         "target": str(plan.target),
         "driver": getattr(plan, "driver", None),
+        "emulated": unreal,
         "bucket": getattr(plan, "bucket", None),
         "cache": plan.cache,
         "attempt": plan.attempt or None,
@@ -363,8 +375,10 @@ def _about(
         "max_abs_error": report.max_abs_error if report else None,
         "max_rel_error": report.max_rel_error if report else None,
         "compile_s": seconds["build"],
-        "execute_s": median(times),
-        "execute": {
+        "execute_s": None if unreal else median(times),
+        "execute": None
+        if unreal
+        else {
             "repeat": len(times),
             "first_s": times[0],
             "min_s": min(times),
@@ -399,7 +413,9 @@ def _output(spec: TensorSpec, checked: OutputReport | None) -> dict[str, Any]:
 def _print(plan: Plan, report: Report | None, about: dict[str, Any]) -> None:
     built = {stage: s for stage, s in plan.seconds.items() if stage != "load"}
     stages = ", ".join(f"{stage} {s:.3f}" for stage, s in built.items())
-    spread = f" (median of {n})" if (n := about["execute"]["repeat"]) > 1 else ""
+    times = about["execute"] or {}
+    spread = f" (median of {n})" if (n := times.get("repeat", 1)) > 1 else ""
+    took = f"{_duration(times['median_s'])}{spread}" if times else "emulated; there are no times"
     code = [
         count(about[many], one, many)
         for one, many in (("dispatch", "dispatches"), ("fill", "fills"), ("copy", "copies"))
@@ -413,7 +429,7 @@ def _print(plan: Plan, report: Report | None, about: dict[str, Any]) -> None:
             *([("served with", plan.attempt)] if plan.attempt else []),
             ("build", f"{about['compile_s']:.3f} s" + _in_words(stages, " ({})")),
             ("load", f"{plan.seconds.get('load', 0.0):.3f} s"),
-            ("execute", f"{_duration(about['execute_s'])}{spread}"),
+            ("execute", took),
             ("code", ", ".join([*code, f"{plan.workspace_bytes:,} bytes of workspace"])),
         ]
     )
@@ -426,7 +442,8 @@ def _print(plan: Plan, report: Report | None, about: dict[str, Any]) -> None:
     if report is None:
         say(_NOT_VERIFIED if plan.graph.nodes else "not verified: a module has no reference")
     else:
-        say("verified: every element is within what rounding allows" if report.ok else "WRONG")
+        right = "verified by emulation" if about["emulated"] else "verified"
+        say(f"{right}: every element is within what rounding allows" if report.ok else "WRONG")
 
 
 _NOT_VERIFIED = "not verified; --verify compares with the float64 reference"

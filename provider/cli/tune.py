@@ -15,6 +15,7 @@ from .options import (
     RUNNING,
     Command,
     State,
+    emulate_option,
     engine_knob_option,
     knob_options,
     target_option,
@@ -30,7 +31,8 @@ JSON: dict[str, str] = {
     "`winner` (a row, or null), `rows`, `seconds` and `stored`; of each row `engine`, "
     "`engine_id`, `knobs`, `status` (`ok`, `same` code as an earlier row, `wrong`, `failed`, "
     "`declined`), `reason`, `median_us`, `low_us`, `high_us` (quartiles), `noise` (half their "
-    "distance over the median), `samples`, `max_rel_error`, `build_s`",
+    "distance over the median), `samples`, `max_rel_error`, `build_s`; and `emulated`: whether the "
+    "GPU is, so that there are neither times nor a winner",
     "winners": "file that the times are remembered in",
     "imported": "entries read with `--import`, or null",
     "exported": "entries or rules written with `--export`, or null",
@@ -41,6 +43,7 @@ JSON: dict[str, str] = {
 @click.command(cls=Command)
 @click.argument("graphs", metavar="[GRAPH]...", nargs=-1)
 @target_option(help="Machine to measure on; it has to be here.")
+@emulate_option
 @click.option(
     "--engines",
     metavar="NAMES",
@@ -82,8 +85,10 @@ def command(
 ) -> None:
     """Measure each GRAPH on every engine, in every way it can be built, and remember the times.
 
-    A candidate counts only when its result is right.  A graph that fails does not stop the
-    others; the exit code is that of the first failure, and 1 when no candidate was right.
+    A candidate counts only when its result is right.  On an emulated GPU that is all that is
+    found: nothing is measured, and the exit code of a wrong result is 1.  A graph that fails does
+    not stop the others; the exit code is that of the first failure, and 1 when no candidate was
+    right.
     """
     if not (graphs or out or source):
         raise click.UsageError("nothing to do: name a graph, --export or --import")
@@ -132,8 +137,14 @@ def command(
         talk(f"wrote {exported} {'rules' if form == 'hipdnn' else 'entries'} to {out}")
     if failures:
         raise click.exceptions.Exit(_code(failures[0][1]))
-    if any(row["winner"] is None for row in rows):
+    if any(row["winner"] is None and not _right(row) for row in rows):
         raise click.exceptions.Exit(CHECK_FAILED)
+
+
+def _right(row: dict[str, Any]) -> bool:
+    """Whether emulation, which has no winners, found a candidate right and none wrong."""
+    statuses = {one["status"] for one in row["rows"]}
+    return bool(row["emulated"]) and "ok" in statuses and "wrong" not in statuses
 
 
 def _error(error: Exception) -> dict[str, Any]:
@@ -181,7 +192,7 @@ def _told(path: str) -> Progress:
 
 
 def _print(path: str, found: TuneResult) -> None:
-    say(bold(f"{shown(path)} on {found.target}"))
+    say(bold(f"{shown(path)} on {found.target}" + ", emulated" * found.emulated))
     ordered = sorted(
         found.rows, key=lambda row: (row.times is None, row.times.median if row.times else 0.0)
     )

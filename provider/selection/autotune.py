@@ -17,12 +17,14 @@ from typing import Any
 
 from ...graph_api.errors import Decline, HipdnnIreeError, NotSupportedError
 from ...graph_api.frozen import FrozenGraph
+from ...jit.runtime.hip import emulated
 from ...jit.settings_table import Settings
 from ...jit.target import Target
+from ..emulated import start as start_emulation
 from ..engine import Engine, checked_knobs
 from ..plan import Plan, TensorKey
 from ..registry import engine, engines
-from ..timing import TUNING, Times, measure
+from ..timing import TUNING, Times, measure, resident
 from ..verify import compare, expect, poisoned_outputs, random_inputs
 from .candidate import Candidate
 from .cost import MODEL, estimate
@@ -100,11 +102,13 @@ class TuneResult:
     rows : list of Row
         Every candidate, in the order in which they were tried.
     winner : Row or None
-        The fastest right one.
+        The fastest right one; None where nothing is measured.
     seconds : float
         How long it all took.
     stored : bool
         Whether the times were stored.
+    emulated : bool
+        Whether the GPU is emulated: results are right or wrong, and there are no times.
     """
 
     graph: FrozenGraph
@@ -113,6 +117,7 @@ class TuneResult:
     winner: Row | None = None
     seconds: float = 0.0
     stored: bool = False
+    emulated: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -123,6 +128,7 @@ class TuneResult:
             "rows": [row.as_dict() for row in self.rows],
             "seconds": self.seconds,
             "stored": self.stored,
+            "emulated": self.emulated,
         }
 
 
@@ -192,8 +198,10 @@ def tune(
     if not where.is_cpu:
         from ...jit.runtime.device import Device
 
-        Device.open(where.drivers[0])
+        start_emulation(settings)
+        Device.open(where.drivers[0], device_id=settings.runtime_device)
     result = TuneResult(graph=graph, target=where)
+    result.emulated = not where.is_cpu and bool(emulated())
     jobs = _jobs(result, _engines(engines, settings), dict(knobs or {}))
     report = progress or (lambda done, everything, what: None)
     report(0, len(jobs), "computing the reference")
@@ -205,9 +213,11 @@ def tune(
         call = _attempt(row, candidate, bench, seen)
         if call is not None:
             runs.append((row, candidate, call))
+    if result.emulated:
+        runs = []
     if runs:
         report(len(jobs), len(jobs), f"measuring {len(runs)} candidates")
-        samples = measure([call for *_, call in runs], TUNING, budget_s=budget_s)
+        samples = measure([resident(call) for *_, call in runs], TUNING, budget_s=budget_s)
         for (row, _, _), found in zip(runs, samples, strict=True):
             row.times = Times.of(found.rounds_us)
     measured = [(_entry(row, candidate), candidate) for row, candidate, _ in runs]
@@ -296,7 +306,7 @@ def _attempt(
         if twin is not row:
             row.status, row.reason = "same", f"the code of {_title(twin)}"
             return None
-        call = plan.bind(bench.buffers)
+        call = plan.bind(bench.buffers, copy=not candidate.target.is_cpu)
         right, row.max_rel_error, wrong = bench.check(call)
     except Exception as error:  # whatever one engine does, the others are measured
         if not isinstance(error, HipdnnIreeError):

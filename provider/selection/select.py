@@ -304,6 +304,7 @@ def build(
     exact: bool = False,
     buckets: BucketsLike | Mapping[str, BucketsLike] | None = None,
     require_precompiled: bool = False,
+    device_id: int | None = None,
 ) -> Plan:
     """Choose an engine and let it build; see ``Graph.build``."""
     if exact and buckets is not None:
@@ -317,6 +318,8 @@ def build(
     asked = at_sizes(graph, examples) if each else graph
     if require_precompiled:
         settings = replace(settings, cache_require_precompiled=True)
+    if device_id is not None:
+        settings = replace(settings, runtime_device=device_id)
     ranked = ranking(
         asked, where, settings, engine_name=engine, prefer=prefer, policy=policy, knobs=knobs
     )

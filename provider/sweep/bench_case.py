@@ -21,6 +21,7 @@ from ..timing import (
     geomean,
     measure,
     paired_ratio,
+    resident,
     undisturbed,
 )
 from .contestants import Contestant
@@ -68,7 +69,7 @@ def run(
     contestants : sequence of Contestant
         The first one is who is judged.
     target : Target
-        A CPU.
+        A machine that is here.
     settings : Settings
         Those of the contestants, but for what each changes.
     seconds : float
@@ -196,7 +197,7 @@ def _case(
     with ExitStack() as stack:
         if timed and realtime:
             stack.enter_context(undisturbed())
-        calls = [entry.call for entry in timed if entry.call is not None]
+        calls = [resident(entry.call) for entry in timed if entry.call is not None]
         found = measure(calls, BENCHMARK, budget_s=seconds * len(calls))
         for entry, samples in zip(timed, found, strict=True):
             entry.samples = samples

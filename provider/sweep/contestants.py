@@ -70,7 +70,9 @@ class Contestant:
     def call(self, plan: Plan, buffers: Mapping[TensorKey, Any]) -> Callable[[], object]:
         """Return what is timed."""
         native: Callable[..., Callable[[], object]] | None = getattr(plan, "native", None)
-        return plan.bind(buffers) if native is None or not self.native else native(buffers)
+        if native is not None and self.native:
+            return native(buffers)
+        return plan.bind(buffers, copy=not plan.target.is_cpu)
 
 
 _NAMED: dict[str, Contestant] = {

@@ -12,8 +12,10 @@ from ....graph_api.layout import strides_in_order
 from ....jit.pipeline import Compiled, signature_of
 from ....jit.runtime.executable import Executable
 from ....jit.runtime.loaded_module import LoadedModule
+from ....jit.runtime.streams import device_of
 from ....jit.signature import ArgSpec
 from ...dynamic_plan import DynamicPlan
+from ...emulated import start as start_emulation
 from ...plan import Plan
 from .iree_plan import IreePlan, driver_for, load, open_device
 
@@ -56,6 +58,7 @@ class DynamicIreePlan(DynamicPlan):
         with self._loading:
             if driver not in self._modules:
                 threads = self.maker.settings.runtime_threads
+                start_emulation(self.maker.settings)
                 device = open_device(driver, threads, self.device_id, self.stream)
                 self._modules[driver] = load(self.compiled, device, self.target, self.seconds)
             return self._modules[driver]
@@ -65,7 +68,11 @@ class DynamicIreePlan(DynamicPlan):
         return replace(self, device_id=device_id, stream=stream)
 
     def _on(self, stream: int) -> Plan:
-        return super()._on(stream) if self.target.is_cpu else replace(self, stream=stream)
+        if self.target.is_cpu:
+            return super()._on(stream)
+        start_emulation(self.maker.settings)
+        number = device_of(self.target.drivers[0], stream, self.device_id)
+        return self.on_device(number, stream)
 
     def _at(self, graph: FrozenGraph, sizes: Mapping[str, int]) -> Plan:
         args = _arguments(self.graph, graph)

@@ -81,6 +81,7 @@ class IreeEngine(Engine):
 
         ``settings`` are those of `settings_with` for the knobs.
         """
+        number = 0 if target.is_cpu else settings.runtime_device
         if graph.symbols:
             return DynamicIreePlan(
                 maker=self,
@@ -92,6 +93,7 @@ class IreeEngine(Engine):
                 workspace_bytes=compiled.workspace_bytes or 0,
                 statistics=compiled.statistics,
                 compiled=compiled,
+                device_id=number,
             )
         return IreePlan(
             maker=self,
@@ -105,6 +107,7 @@ class IreeEngine(Engine):
             compiled=compiled,
             driver=driver_for(graph, target, settings),
             threads=settings.runtime_threads,
+            device_id=number,
         )
 
 

@@ -16,9 +16,11 @@ from ....jit.pipeline import Compiled
 from ....jit.runtime.device import Device
 from ....jit.runtime.executable import Executable
 from ....jit.runtime.loaded_module import LoadedModule
+from ....jit.runtime.streams import device_of
 from ....jit.settings_table import Settings
 from ....jit.target import Target
 from ....jit.work import cpu_us
+from ...emulated import start as start_emulation
 from ...plan import Plan
 
 if TYPE_CHECKING:
@@ -124,6 +126,7 @@ class IreePlan(Plan):
         DeviceError
             If there is no device for the target here.
         """
+        start_emulation(self.maker.settings)
         device = open_device(self.driver, self.threads, self.device_id, self.stream)
         module = load(self.compiled, device, self.target, self.seconds)
         uids = (*self.graph.outputs, *self.graph.inputs)
@@ -152,4 +155,7 @@ class IreePlan(Plan):
         return replace(self, device_id=device_id, stream=stream)
 
     def _on(self, stream: int) -> Plan:
-        return super()._on(stream) if self.target.is_cpu else replace(self, stream=stream)
+        if self.target.is_cpu:
+            return super()._on(stream)
+        start_emulation(self.maker.settings)
+        return self.on_device(device_of(self.driver, stream, self.device_id), stream)
