@@ -33,7 +33,7 @@ LIBRARY = NativeLibrary(
     name="libamdhip64.so",
     title="the library of emulated GPUs",
     source=_HIP / "native" / "hip.c",
-    shipped=_HIP / "library_for_hosts" / "libamdhip64.so",
+    shipped=_HIP / "lib" / "libamdhip64.so",
     cache="emulated-hip",
     link=("-Wl,-soname,libamdhip64.so",),
 )

@@ -22,6 +22,7 @@ DATA = ("suites",)
 VERSION = hipdnn_iree.__version__
 ENGINES = "hipdnn_iree/hipdnn_plugin/engines"
 LIBRARY, HOST = f"{ENGINES}/libhipdnn_iree_plugin.so", f"{ENGINES}/hipdnn-iree-host"
+EMULATED = "hipdnn_iree/emulation/hip/lib/libamdhip64.so"
 PROVIDER = "hipdnn_iree/provider/onnx/library/libhipdnn_iree_onnx.so"
 
 BUILD = "import sys, scikit_build_core.build as b; print(getattr(b, 'build_' + sys.argv[1])({!r}))"
@@ -94,7 +95,7 @@ def test_wheel_holds_the_package_and_nothing_else(built: Built, checkout: Path) 
     info = f"hipdnn_iree-{VERSION}.dist-info"
     files = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
     expected |= {f"{info}/{name}" for name in files}
-    assert names_in(built.wheel) == expected | {LIBRARY, HOST, PROVIDER}
+    assert names_in(built.wheel) == expected | {LIBRARY, HOST, PROVIDER, EMULATED}
     assert zipfile.ZipFile(built.wheel).getinfo(HOST).external_attr >> 16 & 0o111  # a program
     assert {f"hipdnn_iree/{folder}/py.typed" for folder in FOLDERS} <= expected
     assert {

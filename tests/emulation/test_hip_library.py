@@ -98,7 +98,7 @@ assert not status, native.hipGetErrorString(status)
 assert pointer("hipModuleGetFunction", module, b"other")[0] == 500
 fails(500, "no kernel other")
 _, store = pointer("hipModuleGetFunction", module, b"store")
-mine, theirs = new(4), new(4, 1)
+theirs, mine = new(4, 1), new(4)
 def launch(address, value, grid=(3, 1, 1), stream=None):
     cells = ctypes.c_void_p(address), ctypes.c_int(value)
     array = (ctypes.c_void_p * 2)(*(ctypes.addressof(cell) for cell in cells))
