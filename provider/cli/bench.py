@@ -11,6 +11,7 @@ import click
 
 from ...graph_api.errors import SettingError
 from ...jit.settings import settings
+from .device_here import must_have_device
 from .exits import CHECK_FAILED
 from .options import Command, State, knob_options, target_option
 from .output import emit, say, shown, table, talk
@@ -100,6 +101,7 @@ def command(
         raise SettingError(f"--engines is {engines!r}; wanted names, each once")
     if baseline is not None and baseline not in names[1:]:
         raise SettingError(f"--baseline is {baseline!r}; wanted one of {', '.join(names[1:])}")
+    must_have_device(target)
     if settings().runtime_emulate and not target.is_cpu:
         raise SettingError(
             f"--target is {target}, and HIPDNN_IREE_EMULATE is set: emulation has no times"

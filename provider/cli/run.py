@@ -13,6 +13,7 @@ import click
 from ...graph_api.buckets import in_words
 from ...graph_api.errors import DeviceError
 from ...jit.settings import settings
+from .device_here import must_have_device
 from .exits import CHECK_FAILED
 from .options import (
     COMPILING,
@@ -244,8 +245,7 @@ def _build(
         choose(
             whole, target, settings(), engine_name=engine, **who
         )  # declines come before all else
-    if not target.is_cpu:
-        _must_have_device(target)
+    must_have_device(target)
     _must_fit(whole)
 
     def work() -> Plan:
@@ -271,30 +271,11 @@ def _build_module(source: MlirSource, target: Target, clock: _Clock) -> Plan:
     from ...jit.settings import settings
     from ..mlir_plan import build_module
 
-    if not target.is_cpu:
-        _must_have_device(target)
+    must_have_device(target)
     _must_fit(source.frame)
     with working(f"building for {target}"):
         plan: Plan = clock("build", lambda: build_module(source, target, settings()))
     return plan
-
-
-def _must_have_device(target: Target) -> None:
-    """Raise `DeviceError` before anything is compiled in vain."""
-    from ...jit.runtime.device import Device
-    from ..emulated import start as start_emulation
-
-    now = settings()
-    try:
-        start_emulation(now)
-        Device.open(target.drivers[0], device_id=now.runtime_device)
-    except DeviceError as error:
-        raise DeviceError(
-            f"{target} cannot run here: {error}\n"
-            f"  to compile without running: hipdnn-iree compile GRAPH --target {target}"
-            + "\n  to run it on an emulated GPU: --emulate"
-            * target.is_gfx9
-        ) from error
 
 
 def _must_fit(frozen: FrozenGraph) -> None:

@@ -108,7 +108,6 @@ REFUSED: dict[str, list[str]] = {
     "unknown engine 'cudnn'": ["--engines", "cudnn"],
     "wanted names, each once": ["--engines", "iree,iree"],
     "wanted one of reference": ["--engines", "iree,reference", "--baseline", "torch"],
-    "benchmarks run on the CPU": ["--target", "gfx942"],
     "matches none of chain, whole": ["--case", "^conv"],
     "is no pattern": ["--case", "("],
 }
@@ -119,6 +118,12 @@ def test_what_is_refused(cli: Cli, suite: Path, text: str) -> None:
     found = cli("bench", suite, *REFUSED[text])
     assert found.code == 2
     assert text in found.err
+
+
+def test_a_target_without_a_device(cli: Cli, suite: Path) -> None:
+    found = cli("bench", suite, "--target", "gfx942")
+    assert found.code == 3
+    assert "gfx942 cannot run here: no " in found.err
 
 
 def test_a_bad_suite(cli: Cli, tmp_path: Path) -> None:
