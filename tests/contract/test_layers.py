@@ -17,6 +17,7 @@ MAY_IMPORT = {
     "jit": ("graph_api", "jit"),
     "provider": ("graph_api", "jit", "provider"),
     "provider.cli.plugin": (*FOLDERS, ""),  # the one command about what lies above
+    "provider.emulated": ("graph_api", "jit", "provider", "emulation"),  # starts it
     "hipdnn_plugin": (*FOLDERS, ""),
     "emulation": ("emulation",),  # an AMD GPU knows nothing of what runs on it
 }
@@ -128,6 +129,7 @@ READERS = (
     "jit.settings",
     "provider.artifacts.artifact",  # Artifact.plan
     "provider.cli",
+    "provider.emulated",
     "provider.engines.foreign.probe_child",  # a program of its own
     "provider.graph",  # Graph.build, Graph.plans
     "provider.graph_files",  # load
