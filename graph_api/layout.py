@@ -124,8 +124,7 @@ def analyse(dims: Sequence[int], strides: Sequence[int]) -> Layout:
     Raises
     ------
     LayoutError
-        For negative strides, for elements that overlap or interleave, and for gaps that are
-        not a multiple of the inner row (such a tensor is no slice of a larger one).
+        For negative strides, and for elements that overlap or interleave.
     """
     if any(s < 0 for s, d in zip(strides, dims, strict=True) if d > 1):
         raise LayoutError(f"strides {tuple(strides)} are negative")
@@ -139,7 +138,7 @@ def analyse(dims: Sequence[int], strides: Sequence[int]) -> Layout:
         order[index] = axis
 
     # `reach` counts the elements spanned so far, `packed` is the stride that leaves no gap.
-    padded, reach, packed, inner = False, 1, 1, 1
+    padded, reach, packed = False, 1, 1
     for axis in reversed(by_stride):
         stride = strides[axis]
         if stride < reach:
@@ -147,14 +146,9 @@ def analyse(dims: Sequence[int], strides: Sequence[int]) -> Layout:
                 f"strides {tuple(strides)} let elements of dims {tuple(dims)} "
                 f"overlap or interleave (dim {axis})"
             )
-        if stride % inner:
-            raise LayoutError(
-                f"stride {stride} of dim {axis} is not a multiple of {inner}, the stride inside it"
-            )
         padded |= stride != packed
         reach += (dims[axis] - 1) * stride
         packed = stride * dims[axis]
-        inner = stride
     return Layout(
         order=tuple(order),
         shape=tuple(1 if a in broadcast else dims[a] for a in order),

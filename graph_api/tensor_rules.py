@@ -37,7 +37,7 @@ RULES: dict[str, str] = {
     "TENSOR-03": "every tensor has a data type, its own or the graph's default",
     "TENSOR-04": "there is one stride per dim, and at most 8 dims",
     "TENSOR-05": "every extent is at least 1, and the tensor has less than 2^63 bytes",
-    "TENSOR-06": "strides are not negative, elements do not overlap, gaps are whole inner rows",
+    "TENSOR-06": "strides are not negative, elements do not overlap or interleave",
     "TENSOR-07": "a tensor that a node writes has a place for every element (no broadcast)",
     "TENSOR-08": "a compile-time scalar has dims (1,), a value its type can hold, and no producer",
     "TENSOR-09": "a virtual tensor is written by a node",

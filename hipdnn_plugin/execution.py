@@ -57,7 +57,7 @@ class Execution:
         If the device of the plan does not exist, or cannot execute the code.
     """
 
-    __slots__ = ("_bound", "_executable", "_last", "_plan", "_told", "_workspace_bytes")
+    __slots__ = ("_bound", "_executable", "_last", "_plan", "_seen", "_told", "_workspace_bytes")
 
     def __init__(self, plan: Plan, workspace_bytes: int) -> None:
         self._plan = plan
@@ -65,6 +65,7 @@ class Execution:
         self._workspace_bytes = workspace_bytes
         self._bound: LruCache[Call] = LruCache(_REMEMBERED)
         self._last: tuple[_Key, Call] | None = None
+        self._seen: _Key | None = None  # of the call before
         self._told = False
 
     def __call__(self, workspace: int | None, buffers: int | None, count: int) -> None:
@@ -83,9 +84,14 @@ class Execution:
             raise PluginError(Status.BAD_PARAM, f"{count} buffers; allowed: up to {MOST_ITEMS}")
         key = (workspace, ctypes.string_at(buffers, count * _PAIR) if buffers else b"")
         last = self._last
-        if last is None or last[0] != key:
-            last = self._last = key, self._call(key, count)
-        last[1]()
+        if last is not None and last[0] == key:
+            last[1]()
+            return
+        call = self._call(key, count)
+        if self._seen == key:  # a second time: no pointers that rotate
+            self._last = key, call
+        self._seen = key
+        call()
 
     def _call(self, key: _Key, count: int) -> Call:
         workspace, raw = key
@@ -93,7 +99,7 @@ class Execution:
         space = Pointer(workspace, self._workspace_bytes) if workspace else None
         if self._executable is not None and len(given) == count:
             # The first set that has to be copied is bound, which tells what is copied.
-            call = self._executable.call_at(given, space, copies=self._told)
+            call = self._executable.call_at(given, space, once=True, copies=self._told)
             if call is not None:
                 return call
         return self._bound.get(key, lambda: self._bind(key, count))

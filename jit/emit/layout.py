@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
@@ -73,6 +74,8 @@ def _without_gaps(b: Builder, flat: Value, layout: Layout) -> Value:
     live = [(d, s) for d, s in zip(layout.shape, layout.strides, strict=True) if s and d > 1]
     if not live:
         return b.reshape(flat, layout.shape)
+    if any(outer % inner for (_, outer), (_, inner) in pairwise(live)):
+        return b.reshape(_row_by_row(b, flat, live), layout.shape)
     block = [live[0][0]]
     block += [outer // inner for (_, outer), (_, inner) in pairwise(live)]
     block.append(live[-1][1])
@@ -81,3 +84,18 @@ def _without_gaps(b: Builder, flat: Value, layout: Layout) -> Value:
     for axis, extent in enumerate([*(d for d, _ in live), 1]):
         value = b.slice(value, axis, 0, extent)
     return b.reshape(value, layout.shape)
+
+
+def _row_by_row(b: Builder, flat: Value, live: Sequence[tuple[int, int]]) -> Value:
+    """Return the elements, by extent and stride of each dim, where no block has all strides.
+
+    Of rows whose pitch is no multiple of the distance of their elements, say: each is cut to what
+    lies within it before the next dim is looked at.
+    """
+    value = flat
+    for extent, stride in live:
+        *outer, span = value.shape
+        last = span - (extent - 1) * stride
+        value = b.pad(value, [0], [stride - last])
+        value = b.slice(b.reshape(value, [*outer, extent, stride]), len(outer) + 1, 0, last)
+    return value

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import combinations
@@ -28,6 +28,7 @@ from .device import Device
 from .device_memory import importer, putter
 from .interleaved import apart, places
 from .iree_native import iree
+from .moved_buffers import MovedBuffers, can_move, moved_buffers
 from .scalars import Reader, built
 from .workspaces import Lease, Workspace, staging_of
 
@@ -189,6 +190,59 @@ class _Code:
         return call
 
 
+class _Moving:
+    """Calls that are made once, on the host: buffers are moved, which costs less than new ones."""
+
+    __slots__ = ("_code", "_free", "_nothing", "_specs")
+
+    def __init__(self, code: _Code, binder: Binder) -> None:
+        self._code, self._nothing = code, binder.nothing
+        self._specs = [spec for _, _, spec in binder.arguments]
+        # By the number of addresses: with a workspace of the caller's, or without.
+        self._free: dict[int, deque[tuple[MovedBuffers, Any]]] = {
+            len(self._specs) + more: deque() for more in (0, 1)
+        }
+
+    def __call__(self, addresses: tuple[int, ...]) -> None:
+        """Execute on addresses of the arguments, and of the caller's workspace where it has one."""
+        code, free = self._code, self._free[len(addresses)]
+        if os.getpid() != code.device.pid:
+            code.device.check()
+        with _inside:
+            try:
+                made, arguments = free.pop()  # one operation, so that no two threads get the same
+            except IndexError:
+                made, arguments = self._new(addresses)
+            try:
+                made.move(addresses)
+                if arguments is None:
+                    code.run(made.refs, [], leased=True)
+                else:
+                    code.invoke(code.function, arguments, code.results)
+            except Exception as error:
+                raise failure(error, code.device) from error
+            finally:
+                free.append((made, arguments))
+
+    def _new(self, addresses: tuple[int, ...]) -> tuple[MovedBuffers, Any]:
+        """Return buffers, and the argument list where that is not made at each call."""
+        code = self._code
+        made = moved_buffers(code.device, self._specs, code.workspace_bytes, addresses)
+        if len(addresses) == len(self._specs):
+            if code.pool is not None:
+                return made, None
+            made.refs.append(self._nothing)
+        arguments = code.list_type(len(made.refs))
+        for ref in made.refs:
+            arguments.push_ref(ref)
+        return made, arguments
+
+    def forget(self) -> None:
+        """Drop all buffers."""
+        for free in self._free.values():
+            free.clear()
+
+
 def _copies(
     device: Device, staging: Workspace, lease: Lease, copied: list[tuple[int, int, _Slot]]
 ) -> list[tuple[int, Any]]:
@@ -235,7 +289,9 @@ class AddressCalls:
         self._nothing, self._workspace_bytes = binder.nothing, binder.workspace_bytes
         self._import_workspace = importer(binder.device, binder.workspace_bytes)
         self._leases: dict[tuple[int, ...], Lease] = {}  # by the arguments that are copied
-        self._calls: OrderedDict[tuple[object, ...], Call] = OrderedDict()
+        # None: it was made once, with buffers that have been moved on.
+        self._calls: OrderedDict[tuple[object, ...], Call | None] = OrderedDict()
+        self._moving = None if self._code.kinds else _Moving(self._code, binder)
         self._remember = remember
         self._lock = threading.Lock()
 
@@ -292,6 +348,7 @@ class AddressCalls:
         addresses: tuple[int, ...],
         workspace: BufferLike | None = None,
         *,
+        once: bool = False,
         remember: bool = True,
         copies: bool = True,
     ) -> Call | None:
@@ -302,6 +359,8 @@ class AddressCalls:
         addresses : tuple of int
             Of a scalar: host memory that is read at each call.
         workspace : BufferLike, optional
+        once : bool
+            Whether the addresses may well be others the next time.
         remember : bool
             Whether to keep the call for the next time.
         copies : bool
@@ -322,15 +381,29 @@ class AddressCalls:
         copied = self._misaligned(addresses, workspace)
         if copied is None or (copied and not copies):
             return None
+        moving = self._moving
+        # The first call of all is made as ever: most plans have the same buffers for long.
+        fresh = key not in self._calls and self._calls if remember else True
+        if fresh and once and not copied and moving is not None and can_move(self._device):
+            if workspace is not None:
+                begin = workspace.address
+                addresses = (*addresses, begin + -begin % ALIGNMENT)
+            if remember:
+                self._keep(key, None)
+            return partial(moving, addresses)
         try:
             made = self._make(addresses, workspace, copied)
         except Exception:  # IREE does not take the memory; `Binder` tells why
             return None
-        if remember:
-            with self._lock:
-                made = self._calls.setdefault(key, made)
-                if len(self._calls) > self._remember:
-                    self._calls.popitem(last=False)
+        return self._keep(key, made) if remember else made
+
+    def _keep(self, key: tuple[object, ...], made: Call | None) -> Call | None:
+        """Remember a call, or that one was made; return the one of a thread that was faster."""
+        calls = self._calls
+        with self._lock:
+            made = calls[key] = calls.get(key) or made
+            if len(calls) > self._remember:
+                calls.popitem(last=False)
         return made
 
     def forget(self) -> None:
@@ -338,6 +411,8 @@ class AddressCalls:
         with self._lock:
             self._calls.clear()
             self._leases.clear()
+            if self._moving is not None:
+                self._moving.forget()
 
     def _misaligned(
         self, addresses: tuple[int, ...], workspace: Pointer | None

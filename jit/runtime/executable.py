@@ -153,7 +153,7 @@ class Executable:
                 found = self._describe(buffers, workspace)
                 addresses = self._calls.recognised(found)
             if addresses is not None:
-                call = self._calls.call(addresses, workspace)
+                call = self._calls.call(addresses, workspace, once=True)
         if call is not None:
             call()
             return
@@ -165,16 +165,18 @@ class Executable:
         addresses: Mapping[int, int],
         workspace: Pointer | None = None,
         *,
+        once: bool = False,
         copies: bool = True,
     ) -> Call | None:
         """Return the call for addresses by uid; it is remembered as those of `execute` are.
 
-        Of a scalar it is the address of host memory, which is read at each call.  Without
-        ``copies`` misaligned memory is declined.  Addresses that break a rule are declined too:
-        the answer is None, and `bind` tells why.
+        ``once`` is for a caller who does not keep it: as long as addresses are new at each call,
+        buffers are moved rather than made.  Of a scalar it is the address of host memory, which
+        is read at each call.  Without ``copies`` misaligned memory is declined.  Addresses that
+        break a rule are declined too: the answer is None, and `bind` tells why.
         """
         found = tuple([addresses.get(uid, 0) for uid in self.uids])
-        return self._calls.call(found, workspace, copies=copies)
+        return self._calls.call(found, workspace, once=once, copies=copies)
 
     def execute_async(
         self,
@@ -262,7 +264,7 @@ class Executable:
         addresses = self._calls.addresses(buffers)
         call: Call | None = None
         if addresses is not None:
-            call = self._calls.call(addresses, remember=False)
+            call = self._calls.call(addresses, once=True, remember=False)
         call = call or self.bind(buffers, copy=copy or not self.device.on_host)
         call()
         return outputs

@@ -158,8 +158,7 @@ def test_strides_of_extent_one_dims_never_matter(
         ((2, 3), (2, 1), "overlap"),
         ((2, 3), (1, 1), "overlap"),
         ((3, 2), (2, 3), "interleave"),  # all places differ, but no slice looks like this
-        ((2, 3), (7, 2), "not a multiple of 2"),
-        ((2, 2, 2), (9, 3, 2), "not a multiple of 2"),
+        ((2, 3), (4, 2), "overlap or interleave"),
         ((2, 2, 2), (1, 0, 1), "overlap"),
     ],
 )

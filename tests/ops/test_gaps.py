@@ -108,6 +108,33 @@ def test_outputs_that_the_compiler_might_copy_as_a_whole(build: Any) -> None:
     assert not run(graph, inputs, "reference")
 
 
+PITCHES = (
+    ((1, 4, 6, 6), (300, 1, 45, 7)),  # rows of NHWC pixels with a pitch that is no multiple
+    ((1, 4, 6, 6), (300, 1, 50, 7)),
+    ((3, 5), (13, 2)),
+    ((3, 5), (9, 2)),  # the next row begins right behind
+    ((2, 3, 4), (41, 13, 3)),
+    ((2, 3, 4), (1, 17, 4)),
+    ((2, 1, 3), (7, 1, 2)),
+    ((3, 2, 2), (19, 0, 3)),  # an input that is repeated
+)
+
+
+def test_pitches_that_are_no_multiples() -> None:
+    """Of what lies within: of inputs and of outputs, in wide and narrow types."""
+    g = Graph("pitches", compute_data_type="float")
+    for kind in ("float", "half", "int8", "fp6_e2m3"):
+        for dims, strides in PITCHES:
+            x = g.tensor(dims=dims, strides=strides, data_type=kind)
+            y = g.add(x, x).set_output().set_data_type("float")
+            if 0 not in strides:
+                y.set_stride(strides)
+    graph = g.freeze()
+    inputs = verify.random_inputs(graph)
+    assert not run(graph, inputs)
+    assert not run(graph, inputs, "reference")
+
+
 @pytest.mark.parametrize("kind", ["int4", "fp4_e2m1", "fp6_e2m3", "boolean", "int8", "half"])
 @pytest.mark.parametrize("off", [0, 5])
 def test_narrow_types(kind: str, off: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from hipdnn_iree.graph_api.frozen import FrozenGraph
-from hipdnn_iree.graph_api.layout import byte_runs, layout_of, strides_in_order
+from hipdnn_iree.graph_api.layout import byte_runs, layout_of
 from hipdnn_iree.jit.runtime.arrays import occupied, view
 from hipdnn_iree.jit.signature import ArgSpec
 
@@ -23,11 +23,13 @@ def gapped_strides(dims: tuple[int, ...], bits: int, random: Random) -> tuple[in
     for _ in range(50):
         order = random.sample(range(len(dims)), len(dims))
         wide = [d + random.choice((0, 0, 1, 2, 5)) for d in dims]
-        step = random.choice((1, 1, 1, 2, 3))
-        strides = tuple(step * s for s in strides_in_order(wide, order))
-        layout = layout_of(dims, strides)
+        step, strides = random.choice((1, 1, 1, 2, 3)), [0] * len(dims)
+        for axis in reversed(order):
+            strides[axis] = step
+            step = step * wide[axis] + random.choice((0, 0, 0, 1))
+        layout = layout_of(dims, tuple(strides))
         if layout.padded and (bits >= 8 or byte_runs(layout, bits) is not None):
-            return strides
+            return tuple(strides)
     return None
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from exporters import Exporter
 from hipdnn_iree.graph_api.errors import BindError
+from hipdnn_iree.jit.runtime import address_calls, moved_buffers
 from hipdnn_iree.jit.runtime.arrays import aligned_bytes
 from hipdnn_iree.jit.runtime.binder import Binder
 from hipdnn_iree.jit.runtime.caller_memory import Pointer
@@ -62,6 +63,110 @@ def test_new_addresses_at_each_call_are_not_bound(
         chain.execute({1: give(y), 2: give(x), 3: give(w)}, workspace)
         np.testing.assert_allclose(y, x @ w @ w, rtol=1e-3, atol=1e-3)
         assert len(bound) <= 1, turn  # the first one, by which the kind is known from then on
+
+
+@pytest.fixture
+def imported(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """The addresses for which new buffers were made that can be moved."""
+    seen: list[tuple[int, ...]] = []
+    make = moved_buffers.moved_buffers
+
+    def counted(device: Any, specs: Any, workspace_bytes: int, addresses: Any) -> Any:
+        seen.append(tuple(addresses))
+        return make(device, specs, workspace_bytes, addresses)
+
+    monkeypatch.setattr(address_calls, "moved_buffers", counted)
+    return seen
+
+
+@pytest.mark.parametrize("driver", ["local-sync", "local-task"])
+@pytest.mark.parametrize("space", ["pool", "own"])
+def test_buffers_are_moved_to_new_addresses(
+    chain_case: Any, imported: list[tuple[int, ...]], driver: str, space: str
+) -> None:
+    """With red zones around all of them; what is used before stays as it is."""
+    chain = chain_case.load(driver)
+    zones, kept = [], []
+    for turn in range(30):
+        memory = aligned_bytes(3 * (SIZE + 128) + chain.workspace_bytes + 256)
+        memory[:] = 0xA5
+        starts = [64 + k * (SIZE + 128) for k in range(3)]
+        y, x, w = (memory[at : at + SIZE].view(np.float32).reshape(48, 48) for at in starts)
+        x[...], w[...] = (RNG.standard_normal((48, 48), np.float32) for _ in "xw")
+        begin = 3 * (SIZE + 128) + 64 + 4
+        workspace = None
+        if space == "own":
+            nbytes = chain.workspace_bytes + 60
+            workspace = Pointer(memory[begin:].ctypes.data, nbytes)
+        chain.execute({1: y.ctypes.data, 2: x.ctypes.data, 3: w.ctypes.data}, workspace)
+        np.testing.assert_allclose(y, x @ w @ w, rtol=1e-3, atol=1e-3)
+        zones += [memory[at + SIZE : at + SIZE + 64] for at in starts]
+        zones += [memory[:64], memory[begin - 4 : begin], memory[-60:]]
+        kept.append((memory, memory.copy()))
+        assert len(imported) == min(turn, 1)  # not for the first call of all
+    assert all((zone == 0xA5).all() for zone in zones)
+    assert all((memory == copy).all() for memory, copy in kept)
+
+
+def test_addresses_that_come_again_get_a_call_of_their_own(
+    chain: Executable, imported: list[tuple[int, ...]]
+) -> None:
+    sets = [{uid: aligned() for uid in (1, 2, 3)} for _ in range(3)]
+    for turn in range(4):
+        for arrays in sets:
+            arrays[1][...] = np.nan
+            chain.execute({uid: array.ctypes.data for uid, array in arrays.items()})
+            np.testing.assert_allclose(
+                arrays[1], arrays[2] @ arrays[3] @ arrays[3], rtol=1e-3, atol=1e-3
+            )
+        assert sum(call is None for call in chain._calls._calls.values()) == (0 if turn else 2)
+    assert len(imported) == 1
+
+
+def test_a_call_that_was_made_once_can_be_repeated(chain: Executable) -> None:
+    first, second = ({uid: aligned() for uid in (1, 2, 3)} for _ in range(2))
+    calls = [
+        chain.call_at({uid: a.ctypes.data for uid, a in arrays.items()}, once=True)
+        for arrays in (first, second)
+    ]
+    for _ in range(3):
+        for call, arrays in zip(calls, (first, second), strict=True):
+            assert call is not None
+            arrays[1][...] = np.nan
+            call()
+            np.testing.assert_allclose(
+                arrays[1], arrays[2] @ arrays[3] @ arrays[3], rtol=1e-3, atol=1e-3
+            )
+
+
+def test_threads_have_buffers_of_their_own(
+    chain_case: Any, imported: list[tuple[int, ...]]
+) -> None:
+    chain = chain_case.load("local-task")
+    chain.execute({uid: aligned() for uid in (1, 2, 3)})
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for _ in range(60):
+            y, x, w = (aligned(rng.standard_normal((48, 48), np.float32)) for _ in range(3))
+            chain.execute({1: y.ctypes.data, 2: x.ctypes.data, 3: w.ctypes.data})
+            np.testing.assert_allclose(y, x @ w @ w, rtol=1e-3, atol=1e-3)
+
+    in_threads(4, work)
+    assert 1 <= len(imported) <= 4
+
+
+def test_another_iree_whose_buffers_are_not_understood(
+    chain: Executable, imported: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moved_buffers, "_places", {})
+    monkeypatch.setattr(moved_buffers, "_REACH", 8)
+    for _ in range(5):
+        y, x, w = aligned(np.nan), aligned(), aligned()
+        chain.execute({1: y.ctypes.data, 2: x.ctypes.data, 3: w.ctypes.data})
+        np.testing.assert_allclose(y, x @ w @ w, rtol=1e-3, atol=1e-3)
+    assert moved_buffers._places == {"local-sync": None}
+    assert not imported
 
 
 def test_run_makes_its_call_from_addresses(chain_case: Any, bound: list[object]) -> None:

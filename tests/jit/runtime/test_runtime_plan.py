@@ -400,11 +400,15 @@ def test_execute_reuses_argument_lists(chain_case: Any, monkeypatch: pytest.Monk
     run(outputs[0], 0)  # bound; from now on such arrays are known
     run(outputs[0], 1)
     run(outputs[0], 1)
+    run(outputs[1], 1)  # the first time buffers are moved
     run(outputs[1], 2)
     run(outputs[0], 2)
-    run(outputs[2], 3)  # drops outputs[0], which was made first
+    run(outputs[2], 2)  # drops outputs[0], which was made first
+    run(outputs[2], 3)
     run(outputs[1], 3)
+    run(outputs[0], 3)
     run(outputs[0], 4)
+    run(outputs[0], 4, space.ctypes.data)
     run(outputs[0], 5, space.ctypes.data)
     run(outputs[0], 5, space.ctypes.data)
     chain.forget()
