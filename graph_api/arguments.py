@@ -37,7 +37,7 @@ def integers(values: object, *, port: str, node: str = "") -> tuple[int, ...]:
     """
     items = tuple(values) if isinstance(values, Iterable) and _is_array(values) else (values,)
     try:
-        if not any(isinstance(v, bool) for v in items):
+        if bool not in set(map(type, items)):
             # operator.index takes NumPy integers and refuses floats and strings.
             found = tuple(operator.index(v) for v in items)
             if all(-(2**63) <= v < 2**63 for v in found):

@@ -50,12 +50,16 @@ class Row:
         ``real`` is evaluated and converted to the compute type.
     domains : tuple of Domain
         Suitable values of each operand; the last one counts for those that follow.
+    flushed : callable
+        (op, in_0, ...) -> what a subnormal intermediate value is multiplied by: where an engine
+        has 0 instead, that many smallest normal numbers are missing in the result.
     """
 
     real: Function
     slack: Function | None = EXACT
     whole: Callable[..., Array | None] | None = None
     domains: tuple[Domain, ...] = field(default=(Domain(),))
+    flushed: Function = lambda op, *xs: np.ones(())
 
 
 def _relu(op: Pointwise, x: Array) -> Array:
@@ -250,7 +254,10 @@ MODES: dict[PointwiseMode, Row] = {
     _P.RELU_FWD: Row(_relu, _relu_slack, _relu_whole, (Domain(ints=_BYTE),)),
     _P.ELU_FWD: Row(_elu, units(4, 2), None, (_WIDE,)),
     _P.SOFTPLUS_FWD: Row(_softplus, units(8, 2), None, (_WIDE,)),
-    _P.SWISH_FWD: Row(_swish, _swish_slack, None, (_WIDE,)),
+    # x times a sigmoid that may be flushed; what other modes multiply has absolute slack.
+    _P.SWISH_FWD: Row(
+        _swish, _swish_slack, None, (_WIDE,), lambda op, x: np.maximum(1.0, np.abs(x))
+    ),
 }
 
 
@@ -389,7 +396,8 @@ def _own_error(op: Pointwise, row: Row, y: Array, xs: list[Array], ctx: Context)
     if row.slack is None:
         return rounding(y, np.zeros(()), ctx.compute)
     amount = np.asarray(row.slack(op, y, *xs), dtype=np.float64)
-    return ctx.roundoff * amount + np.where((amount > 0) & (y != 0), ctx.tiny, 0.0)
+    lost = ctx.tiny * row.flushed(op, *xs)
+    return ctx.roundoff * amount + np.where((amount > 0) & (y != 0), lost, 0.0)
 
 
 def domain(op: Pointwise, port: str, ctx: Context) -> Domain:

@@ -353,6 +353,16 @@ def test_a_plain_float32_implementation_stays_inside_the_bounds(mode: PointwiseM
     assert (high - low <= 4e-5 * np.maximum(np.abs(value), 0.1)).all()
 
 
+def test_a_swish_whose_sigmoid_is_flushed_stays_inside_the_bounds() -> None:
+    """x times what was 0 instead of subnormal: |x| smallest normal numbers are missing."""
+    x = np.linspace(-87.5, -87.34, 41)  # ln of the smallest normal number: -87.3365
+    _, value, high = bounds(P.SWISH_FWD, x.tolist())
+    assert ((value < 0) & (high >= 0)).all()
+    # Where the sigmoid is normal with certainty, 0 is wrong.
+    _, _, high = bounds(P.SWISH_FWD, [-86.0])
+    assert (high < 0).all()
+
+
 def test_the_bound_follows_errors_through_jumps() -> None:
     g = Graph(io_data_type="float", compute_data_type="float")
     x, y = g.tensor(dims=(3,)), g.tensor(dims=(3,))

@@ -10,14 +10,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...arguments import shown
 from ...dtypes import DataType
 from ...errors import FormatError, Problem
 from ...ops import OPS, op_of_type
-from ...ops.base import Op, variadic
+from ...ops.base import variadic
 from ...ops.fields import Absent, Field, Kind
 from ...tensor import Tensor
 from ...values import from_byte, stored
@@ -80,10 +82,10 @@ class _Reader:
 
     def integer(self, where: str, key: str, value: Any) -> int | None:
         # hipDNN truncates any number; an integral float is the most that we let pass.
+        if type(value) is int and -(2**63) <= value < 2**63:
+            return value
         if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
             return int(value)
-        if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63:
-            return value
         self.report("JSON-04", where, key, value, "a 64-bit integer")
         return None
 
@@ -332,9 +334,8 @@ def _read_node(
         known = ", ".join(sorted(op.TYPE_NAME for op in OPS.values()))
         reader.report("JSON-07", label, "type", kind, f"one of {known}")
         return
-    before = len(reader.problems)
-    sections = {s for spec in op_type.FIELDS for s in (spec.section, spec.older) if s}
-    for section in sorted(sections):
+    layout, before = _layout(op_type.NAME), len(reader.problems)
+    for section in layout.sections:
         if not isinstance(item.get(section, {}), dict | None):
             reader.report("JSON-04", label, section, item[section], "an object")
     if len(reader.problems) > before:
@@ -342,10 +343,10 @@ def _read_node(
     compute = reader.data_type(label, "compute_data_type", item.get("compute_data_type"))
     ports: dict[str, Tensor] = {}
     values: dict[str, Any] = {}
-    for spec in _tensors_first(op_type.FIELDS):
+    for spec in layout.fields:
         raw = _find(item, spec)
         if spec.kind is Kind.TENSOR:
-            tensor = _read_port(reader, label, op_type, spec, raw, tensors)
+            tensor = _read_port(reader, label, layout, spec, raw, tensors)
             if tensor is not None:
                 ports[spec.name] = tensor
         elif spec.kind is Kind.TENSORS:
@@ -364,28 +365,57 @@ def _read_node(
     graph.add_node(op_type(**values), ports, outputs=outputs, compute=compute, name=name)
 
 
-def _tensors_first(fields: Sequence[Field]) -> list[Field]:
-    """Return the fields in the usual order of files, in which problems are reported."""
-    return sorted(fields, key=lambda field: field.kind not in (Kind.TENSOR, Kind.TENSORS))
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What an op alone decides about its nodes in a file, which may hold thousands of them.
+
+    Attributes
+    ----------
+    fields : tuple of Field
+        In the usual order of files, tensors first, in which problems are reported.
+    sections : tuple of str
+        Names of the objects inside a node, of any era.
+    required : frozenset of str
+        Ports that must be connected.
+    """
+
+    fields: tuple[Field, ...]
+    sections: tuple[str, ...]
+    required: frozenset[str]
+
+
+@cache
+def _layout(name: str) -> _Layout:
+    op_type = OPS[name]
+    tensors = (Kind.TENSOR, Kind.TENSORS)
+    ports = (*op_type.INPUTS, *op_type.OUTPUTS)
+    sections = {s for f in op_type.FIELDS for s in (f.section, f.older) if s}
+    return _Layout(
+        fields=tuple(sorted(op_type.FIELDS, key=lambda field: field.kind not in tensors)),
+        sections=tuple(sorted(sections)),
+        required=frozenset(p.name for p in ports if not p.optional),
+    )
 
 
 def _find(item: Mapping[str, Any], spec: Field) -> Any:
-    sections = (item.get(spec.section) if spec.section else item, item.get(spec.older))
-    found = (s for s in sections if isinstance(s, dict) and spec.key in s)
-    return next(found, {}).get(spec.key)
+    key = spec.key
+    section = item.get(spec.section) if spec.section else item
+    if isinstance(section, dict) and key in section:
+        return section[key]
+    older = item.get(spec.older)
+    return older.get(key) if isinstance(older, dict) else None
 
 
 def _read_port(
     reader: _Reader,
     label: str,
-    op_type: type[Op],
+    layout: _Layout,
     spec: Field,
     raw: Any,
     tensors: Mapping[int, Tensor],
 ) -> Tensor | None:
     if raw is None:
-        ports = {p.name: p for p in (*op_type.INPUTS, *op_type.OUTPUTS)}
-        if not ports[spec.name].optional:
+        if spec.name in layout.required:
             where = f"the key {spec.key}" + (f" in {spec.section}" if spec.section else "")
             reader.say("JSON-03", label, spec.key, "nothing", where)
         return None
