@@ -437,7 +437,7 @@ class Builder:
         if self.strikes("W-016", x.dtype, dtype):
             return self._halved(x)
         if self.strikes("W-106", x.dtype, dtype):
-            return self._brain(x)
+            return self._rounded_once(x, dtype)
         return self.cast(x, dtype)
 
     def _halved(self, x: Value) -> Value:
@@ -452,28 +452,33 @@ class Builder:
         small = self.cast(self.cast(grid, F32), DataType.HALF)
         size = self.unary(T.AtenAbsOp, x)
         below = self.compare(T.AtenLtTensorOp, size, self.literal(2.0**-14, F64, ()))
-        return self.where(below, small, self.cast(x, DataType.HALF))
+        # A CPU with AVX-512 goes by way of float32 beyond, too.
+        return self.where(below, small, self._rounded_once(x, DataType.HALF))
 
-    def _brain(self, x: Value) -> Value:
-        """Return doubles as bfloat16, rounded once (W-106: the compiler goes by way of float32).
+    def _rounded_once(self, x: Value, dtype: DataType) -> Value:
+        """Return doubles as bfloat16 or half (W-106: the compiler goes by way of float32).
 
-        Veltkamp's split leaves the nearest number of 8 bits, which the conversion then keeps.  Of
-        two that are as near it may take either; such a number has 9 bits, and float32 holds it.
+        Veltkamp's split leaves the nearest number of few bits, which the conversion then keeps.
+        Of two that are as near it may take either; such a number has one bit more, and float32
+        holds it.
         """
         # 2^64 lower, nothing overflows.
         large = self.call(T.AtenGtScalarOp, x.shape, BOOL, self.unary(T.AtenAbsOp, x), 1.0)
         one = self.literal(1.0, F64, ())
         scaled = self.mul(x, self.where(large, self.literal(2.0**-64, F64, ()), one))
-        near, exact = (self._split(scaled, 53 - bits) for bits in (8, 9))
+        near, exact = (self._split(scaled, 52 - dtype.value.mantissa - n) for n in (0, 1))
         # No comparison holds where x is not finite: it stays.
         low, high = (self.compare(op, exact, scaled) for op in (T.AtenLtTensorOp, T.AtenGtTensorOp))
         rounded = self.mul(near, self.where(large, self.literal(2.0**64, F64, ()), one))
         inexact = self.compare(T.AtenLogicalOrOp, low, high)
-        return self.cast(self.where(inexact, rounded, x), DataType.BFLOAT16)
+        return self.cast(self.where(inexact, rounded, x), dtype)
 
     def _split(self, x: Value, bits: int) -> Value:
-        """Return doubles without their last bits, rounded to nearest (Veltkamp)."""
-        moved = self.scale(x, 2.0**bits + 1)
+        """Return doubles without their last bits, rounded to nearest (Veltkamp).
+
+        No product is rounded, so that it does not matter whether the compiler fuses it with a sum.
+        """
+        moved = self.add(self.scale(x, 2.0**bits), x)
         return self.sub(moved, self.sub(moved, x))
 
     def cast(self, x: Value, dtype: DataType) -> Value:

@@ -14,6 +14,7 @@ from torch_mlir.passmanager import PassManager
 
 from ...graph_api.dtypes import DataType
 from .builder import Builder, Value
+from .dims import Dim
 from .narrow import storage
 
 __all__ = ["DEPTHWISE", "depthwise", "from_builtin", "load_casts", "to_builtin"]
@@ -84,7 +85,9 @@ def to_builtin(v: Value) -> ir.Value:
     """Return a value as a tensor of MLIR's own type, whose integers have no sign."""
     load_casts(ir.Context.current)
     element = ir.Type.parse(storage(v.dtype).removeprefix("s").removeprefix("u"))
-    kind = ir.RankedTensorType.get(list(v.shape), element)
+    unknown = ir.ShapedType.get_dynamic_size()
+    extents = [unknown if isinstance(extent, Dim) else extent for extent in v.shape]
+    kind = ir.RankedTensorType.get(extents, element)
     return ir.Operation.create("torch_c.to_builtin_tensor", [kind], [v.ssa]).result
 
 

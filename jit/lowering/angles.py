@@ -1,33 +1,58 @@
 """sin, cos and tan on the CPU, where IREE's own lose digits with the size of the angle (W-101).
 
-The angle is counted in quarter turns: x · 2/π, modulo 4, in float64.  For operands of up to 24
-significant bits 2/π comes in parts of 29 bits, so that each product is exact, and so is its
-remainder modulo 4: no digit is lost at any size.  (After M. Payne and R. Hanek, "Radian reduction
-for trigonometric functions", SIGNUM 18, 1983.)  Doubles are reduced by Cody and Waite's parts of
-π/2.  What is left is within ±π/4, where the Taylor series ends early.
+The angle is counted in quarter turns: x · 2/π, modulo 4.  Large angles are scaled down by a power
+of two, and 2/π is scaled up by it: what its leading bits contribute are whole turns, so that they
+can be left out, and few products remain (after M. Payne and R. Hanek, "Radian reduction for
+trigonometric functions", SIGNUM 18, 1983).  The rows of a table have the bits that are left for
+each range of angles; the row is chosen by halving, without branches.  All products are exact, so
+that it does not matter whether the compiler fuses them with sums.  What is left of the angle is
+within an eighth of a turn, where the Taylor series ends early.
+
+Errors, in units of the compute type's epsilon: sin and cos 2 of the result, tan 4, at every angle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from math import factorial, pi
 
 from ...graph_api.dtypes import DataType
-from ..emit.builder import Builder, T, Value
-from .double_math import polynomial
+from ..emit.builder import Builder, Value
+from ..emit.elements import Element, elementwise
 
 __all__ = ["cos", "needed", "sin", "tan"]
 
 F32, F64 = DataType.FLOAT, DataType.DOUBLE
+_BITS = 26  # of a digit of 2/π, and between two ranges of angles
+_DIGITS = 48  # doubles end below 2^1024: 39 ranges, 8 digits each
+_ROUNDS = 7  # the error is 2^-128 of a quarter turn; no double is nearer than 2^-62 to a whole one
 
-# ⌊2^203 · 2/π⌋ in seven parts of 29 bits: float32 ends below 2^128, and the last part still tells
-# 2^-75 of a turn there.
-_BITS = 0x517CC1B727220A94FE13ABE8FA9A6EE06DB14ACC9E21C820FF2
-_PARTS = tuple(float((_BITS >> (29 * (6 - i))) % 2**29) * 2.0 ** (-29 * (i + 1)) for i in range(7))
-# π/2 in three parts with trailing zero bits, so that k times each of the first two is exact for
-# |k| < 2^20: doubles up to about 1.6e6 keep all their digits.
-_HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
-_TERMS = {F32: 6, F64: 10}  # (π/4)^13 / 13! < 2^-37, (π/4)^21 / 21! < 2^-64
+
+@dataclass(frozen=True)
+class _Table:
+    """What is left of 2/π for angles below 2^limit, and for each range of 26 bits beyond."""
+
+    limit: int
+    rows: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class _Series:
+    """Coefficients of sin and cos of quarter turns, highest power first."""
+
+    sine: tuple[float, ...]
+    cosine: tuple[float, ...]
+
+    @classmethod
+    def of(cls, terms: int) -> _Series:
+        signed = [(-1) ** (n // 2) * (pi / 2) ** n / factorial(n) for n in range(2 * terms + 1)]
+        return cls(tuple(signed[-2::-2]), tuple(signed[::-2]))
+
+
+# (π/4)^10 / 11! < 2^-28, (π/4)^18 / 19! < 2^-62; those of cos, with a term more, are smaller.
+_SERIES = {F32: _Series.of(5), F64: _Series.of(9)}
 
 
 def needed(b: Builder, x: Value) -> bool:
@@ -35,84 +60,153 @@ def needed(b: Builder, x: Value) -> bool:
     return b.strikes("W-101")
 
 
-def _floor(b: Builder, x: Value) -> Value:
-    return b.unary(T.AtenFloorOp, x)
+def _arctan_of_inverse(n: int, one: int) -> int:
+    total, power, k = 0, one // n, 1
+    while power:
+        total += power // k if k % 4 == 1 else -(power // k)
+        power, k = power // (n * n), k + 2
+    return total
 
 
-def _modulo_4(b: Builder, x: Value) -> Value:
-    return b.sub(x, b.scale(_floor(b, b.scale(x, 0.25)), 4.0))
+@lru_cache(maxsize=1)
+def _two_over_pi() -> int:
+    """Return ⌊2/π · 2^(26 · 48)⌋, by Machin's formula for π."""
+    bits = _BITS * _DIGITS
+    one = 1 << (bits + 64)
+    quarter = 4 * _arctan_of_inverse(5, one) - _arctan_of_inverse(239, one)
+    return (one << bits) // (2 * quarter)
 
 
-def _nearest(b: Builder, x: Value) -> Value:
-    return _floor(b, b.add(x, b.literal(0.5, F64, ())))
+def _digits(first: int, count: int) -> int:
+    """Return ``count`` bits of 2/π that follow the first ``first`` ones."""
+    return (_two_over_pi() >> (_BITS * _DIGITS - first - count)) % (1 << count)
 
 
-def _reduced(b: Builder, x: Value) -> tuple[Value, Value]:
-    """Return the nearest number of quarter turns and the rest, for 24 significant bits."""
-    parts = [_modulo_4(b, b.scale(x, part)) for part in _PARTS]
-    total = parts[-1]
-    for part in reversed(parts[:-1]):
-        total = b.add(total, part)
-    k = _nearest(b, total)
-    rest = b.sub(parts[0], k)
-    for part in parts[1:]:
-        rest = b.add(rest, part)
-    return k, b.scale(rest, pi / 2)
+@lru_cache(maxsize=2)
+def _table(precision: DataType) -> _Table:
+    if precision is F32:
+        # An angle has 24 bits: parts of 29, the last one with all that a double takes.
+        parts = ((0, 29), (29, 29), (58, 53))
+        rows = (
+            tuple(_digits(_BITS * j + at, n) * 2.0 ** -(at + n) for at, n in parts)
+            for j in range(4)
+        )
+        return _Table(51, tuple(rows))
+    digits = [_digits(_BITS * i, _BITS) for i in range(_DIGITS)]
+    # Of either sign, but for the first: a bit less, and sums of two products are exact.
+    for i in reversed(range(1, _DIGITS)):
+        if digits[i] >= 2 ** (_BITS - 1):
+            digits[i] -= 2**_BITS
+            digits[i - 1] += 1
+    line = [0.0, *map(float, digits)]
+    return _Table(54, tuple(tuple(line[j : j + _ROUNDS + 1]) for j in range(39)))
 
 
-def _reduced_double(b: Builder, x: Value) -> tuple[Value, Value]:
-    k = _nearest(b, b.scale(x, 2 / pi))
-    rest = x
-    for part in _HALF_PI:
-        rest = b.sub(rest, b.scale(k, part))
-    return k, rest
+def _scaled(x: Element, table: _Table, double: Element) -> tuple[Element, list[Element]]:
+    """Return angles below 2^limit, and the row of each; ``double`` is any double."""
+    rows: list[Sequence[float | Element]] = list(table.rows)
+    step = 1 << ((len(rows) - 1).bit_length() - 1)
+    while step:
+        far = x.size() >= 2.0 ** (table.limit + _BITS * (step - 1))
+        x = x * far.choose(x.number(2.0 ** (-_BITS * step)), x.number(1.0))
+        # Rows overlap: each pair is chosen from once.
+        chosen: dict[tuple[float | Element, float | Element], Element] = {}
+        pairs = [list(zip(rows[i + step], rows[i], strict=True)) for i in range(len(rows) - step)]
+        for pair in (p for row in pairs for p in row):
+            if pair not in chosen:
+                chosen[pair] = far.choose(*(double.number(part) for part in pair))
+        rows = [[chosen[p] for p in row] for row in pairs] + rows[len(pairs) : step]
+        step //= 2
+    return x, [double.number(part) for part in rows[0]]
 
 
-def _quadrant(b: Builder, x: Value, precision: DataType) -> tuple[Value, Value, Value]:
-    """Return k mod 4 for the nearest multiple k · π/2, and sin and cos of the rest."""
-    k, rest = (_reduced if precision is F32 else _reduced_double)(b, x)
-    square, terms = b.mul(rest, rest), _TERMS[precision]
-    sines = [(-1) ** n / factorial(2 * n + 1) for n in reversed(range(terms))]
-    cosines = [(-1) ** n / factorial(2 * n) for n in reversed(range(terms + 1))]
-    sine = b.mul(rest, polynomial(b, square, sines))
-    return _modulo_4(b, k), sine, polynomial(b, square, cosines)
+def _within_a_turn(x: Element) -> Element:
+    return x - (x * 0.25).nearest() * 4.0
 
 
-def _turned(b: Builder, which: Value, s: Value, c: Value) -> Value:
+def _reduced(x: Element) -> tuple[Element, Element]:
+    """Return the nearest number of quarter turns, less whole turns, and the rest."""
+    x, parts = _scaled(x, _table(F32), x.double())
+    wide = x.double()
+    large, middle, small = (wide * part for part in parts)
+    large = _within_a_turn(large)
+    k = (large + middle).nearest()
+    return k.single(), (large - k + middle + small).single()
+
+
+def _reduced_double(x: Element) -> tuple[Element, Element]:
+    x, row = _scaled(x, _table(F64), x)
+    # Veltkamp's halves of 26 bits.
+    moved = x * 2.0**27 + x
+    high = moved - (moved - x)
+    low = (x - high) * 2.0**_BITS
+    # Two products with the same last place, of 52 and 51 bits: their sum is exact.
+    first, second, *others = (
+        (high * row[i] + low * row[i - 1]) * 2.0 ** (-_BITS * i) for i in range(1, _ROUNDS + 1)
+    )
+    first, second = _within_a_turn(first), _within_a_turn(second)
+    k = (first + second + others[0]).nearest()
+    rest, lost = first - k, []
+    for place in (second, *others[:3]):
+        rest, error = _two_sum(rest, place)
+        lost.append(error)
+    return k, rest + sum(others[3:], sum(lost[1:], lost[0]))
+
+
+def _two_sum(x: Element, y: Element) -> tuple[Element, Element]:
+    """Return a sum and what rounding took from it (D. E. Knuth)."""
+    total = x + y
+    part = total - x
+    return total, (x - (total - part)) + (y - part)
+
+
+def _polynomial(x: Element, coefficients: Sequence[float]) -> Element:
+    y = x.number(coefficients[0])
+    for c in coefficients[1:]:
+        y = y * x + c
+    return y
+
+
+def _halved(k: Element) -> tuple[Element, Element]:
+    """Return ⌊k / 2⌋, and whether k is odd."""
+    half = k * 0.5
+    whole = half.floor()
+    return whole, half.differs(whole)
+
+
+def _sine(k: Element, s: Element, c: Element) -> Element:
     """Return sin of the whole angle: s, c, -s, -c in quadrants 0, 1, 2, 3."""
-    half = b.call(T.AtenGeScalarOp, which.shape, DataType.BOOLEAN, which, 1.5)
-    within = b.where(half, b.sub(which, b.literal(2.0, which.dtype, ())), which)
-    odd = b.call(T.AtenGeScalarOp, which.shape, DataType.BOOLEAN, within, 0.5)
-    value = b.where(odd, c, s)
-    return b.where(half, b.negate(value), value)
+    half, odd = _halved(k)
+    _, minus = _halved(half)
+    value = odd.choose(c, s)
+    return minus.choose(-value, value)
 
 
-def _sine(b: Builder, which: Value, s: Value, c: Value) -> Value:
-    return _turned(b, which, s, c)
+def _cosine(k: Element, s: Element, c: Element) -> Element:
+    return _sine(k + 1.0, s, c)
 
 
-def _cosine(b: Builder, which: Value, s: Value, c: Value) -> Value:
-    # cos of quadrant q is sin of quadrant q + 1.
-    return _turned(b, which, c, b.negate(s))
+def _tangent(k: Element, s: Element, c: Element) -> Element:
+    _, odd = _halved(k)
+    return odd.choose(c, s) / odd.choose(-s, c)
 
 
-def _tangent(b: Builder, which: Value, s: Value, c: Value) -> Value:
-    return b.binary(T.AtenDivTensorOp, _sine(b, which, s, c), _cosine(b, which, s, c))
+def _of(x: Element, *, precision: DataType, function: Callable[..., Element], odd: bool) -> Element:
+    k, rest = (_reduced if precision is F32 else _reduced_double)(x)
+    square, series = rest * rest, _SERIES[precision]
+    sine = rest * _polynomial(square, series.sine)
+    y = function(k, sine, _polynomial(square, series.cosine))
+    # Small angles are their own sine and tangent; -0 among them.
+    return (x.size() < 2.0 ** (-13 if precision is F32 else -27)).choose(x, y) if odd else y
 
 
-def _function(of: Callable[..., Value], *, odd: bool) -> Callable[[Builder, Value], Value]:
-    def function(b: Builder, x: Value) -> Value:
-        if x.dtype is F64:
-            return of(b, *_quadrant(b, x, F64))
-        y = b.convert(b.cast(of(b, *_quadrant(b, b.cast(x, F64), F32)), F32), x.dtype)
-        if not odd:
-            return y
-        # Small angles are their own sine and tangent; -0 among them.
-        size = b.unary(T.AtenAbsOp, x)
-        small = b.call(T.AtenLtScalarOp, x.shape, DataType.BOOLEAN, size, 2.0**-13)
-        return b.where(small, x, y)
+def _function(function: Callable[..., Element], *, odd: bool) -> Callable[[Builder, Value], Value]:
+    def emit(b: Builder, x: Value) -> Value:
+        wide = x if x.dtype is F64 else b.convert(x, F32)
+        body = partial(_of, precision=wide.dtype, function=function, odd=odd)
+        return b.convert(elementwise(b, [wide], body), x.dtype)
 
-    return function
+    return emit
 
 
 sin = _function(_sine, odd=True)

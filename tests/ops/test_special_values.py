@@ -177,12 +177,6 @@ def _faults(
     return [f"{[float(x[i]) for x in wide]}: {found[i]} for {wanted[i]}" for i in places]
 
 
-def _broken(io: str, ct: str) -> set[str]:
-    """Return the modes whose errors grow without a bound of their own in this type."""
-    # Doubles are reduced by three parts of π/2, which end at about 1.6e6.
-    return {"SIN", "COS", "TAN", "MOD"} if ct == "double" else set()
-
-
 @pytest.mark.parametrize(("io", "ct"), PAIRS)
 def test_every_mode_of_floats(io: str, ct: str) -> None:
     values = _values(io)
@@ -205,8 +199,6 @@ def test_every_mode_of_floats(io: str, ct: str) -> None:
     wrong = {}
     with np.errstate(all="ignore"):
         for mode, y, function, units, operands in cases:
-            if mode in _broken(io, ct):
-                continue
             faults = _faults(np.asarray(results[y.uid]), function, units, operands, io, ct)
             if faults:
                 wrong[mode] = faults[:5]
@@ -218,7 +210,7 @@ def test_every_mode_of_floats(io: str, ct: str) -> None:
     with np.errstate(all="ignore"):
         wanted = expect(frozen, {t.uid: a for t, a in line.items()})
         report = compare(frozen, graph.build("cpu").run(line), wanted)
-    modes = {y.uid: mode for mode, y, *_ in cases if mode not in _broken(io, ct)}
+    modes = {y.uid: mode for mode, y, *_ in cases}
     assert [(modes[o.uid], str(o)) for o in report.outputs if not o.ok and o.uid in modes] == []
 
 

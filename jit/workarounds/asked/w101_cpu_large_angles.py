@@ -11,5 +11,5 @@ WORKAROUND = Workaround(
     title="Sine and cosine lose digits with the size of the angle",
     symptom="wrong numbers",
     targets=CPU,
-    instead="the angle is reduced in float64 first",
+    instead="the angle is reduced first, by the bits of 2/pi that count for its size",
 )

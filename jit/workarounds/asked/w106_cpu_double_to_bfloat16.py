@@ -17,6 +17,6 @@ WORKAROUND = Workaround(
     title="float64 converted to bfloat16 is rounded twice",
     symptom="wrong numbers",
     targets=CPU,
-    instead="the number is rounded to 8 bits in float64 first",
+    instead="the number is rounded to the bits of the type in float64 first",
     applies=_brain,
 )
