@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CodeObjectError", "DecodeError", "EmulationError"]
+__all__ = ["CodeObjectError", "DecodeError", "EmulationError", "UnsupportedError"]
 
 
 class EmulationError(Exception):
@@ -15,3 +15,7 @@ class CodeObjectError(EmulationError):
 
 class DecodeError(EmulationError):
     """Bytes are no instruction of the architecture; the text has kernel, address and words."""
+
+
+class UnsupportedError(EmulationError):
+    """An instruction, operand or modifier that is decoded but not executed."""

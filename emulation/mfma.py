@@ -1,0 +1,222 @@
+"""Matrix instructions v_mfma_*: operands are gathered into matrices, multiplied, and scattered back.
+
+Products of narrow types are summed in single precision in NumPy's order, not in the hardware's,
+which is not documented.  Integers and doubles are exact, and summed in order, respectively.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .alu import fp8_types
+from .errors import UnsupportedError
+from .formats import Array, constant, flush, from_bf16
+from .instruction import Instruction, Operand
+from .state import LANES, allow
+from .steps import Builder, Machine, Plain
+
+__all__ = ["BUILDERS", "SHAPES"]
+
+F32, F64 = np.float32, np.float64
+_PATTERN = re.compile(r"v_mfma_(?:scale_)?(f32|i32|f64)_(\d+)x\2x(\d+)_?([a-z].*)$")
+_BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "i8": 8, "fp8": 8, "bf8": 8}
+_ACCUMULATORS: dict[str, Any] = {"f32": F32, "i32": np.int32, "f64": F64}
+
+# Size, depth and type of all that a target may have; the regular expression does the rest.
+SHAPES = (
+    # gfx908, gfx90a
+    "f32_32x32x1f32 f32_16x16x1f32 f32_4x4x1f32 f32_32x32x2f32 f32_16x16x4f32"
+    " f32_32x32x4f16 f32_16x16x4f16 f32_4x4x4f16 f32_32x32x8f16 f32_16x16x16f16"
+    " i32_32x32x4i8 i32_16x16x4i8 i32_4x4x4i8 i32_32x32x8i8 i32_16x16x16i8"
+    " f32_32x32x2bf16 f32_16x16x2bf16 f32_4x4x2bf16 f32_32x32x4bf16 f32_16x16x8bf16"
+    " f32_32x32x4bf16_1k f32_16x16x4bf16_1k f32_4x4x4bf16_1k f32_32x32x8bf16_1k f32_16x16x16bf16_1k"
+    " f64_16x16x4f64 f64_4x4x4f64"
+    # gfx942, in the new spelling
+    " f32_32x32x1_2b_f32 f32_16x16x1_4b_f32 f32_4x4x1_16b_f32 f32_32x32x2_f32 f32_16x16x4_f32"
+    " f32_32x32x4_2b_f16 f32_16x16x4_4b_f16 f32_4x4x4_16b_f16 f32_32x32x8_f16 f32_16x16x16_f16"
+    " f32_32x32x4_2b_bf16 f32_16x16x4_4b_bf16 f32_4x4x4_16b_bf16 f32_32x32x8_bf16 f32_16x16x16_bf16"
+    " i32_32x32x4_2b_i8 i32_16x16x4_4b_i8 i32_4x4x4_16b_i8 i32_32x32x16_i8 i32_16x16x32_i8"
+    " f64_16x16x4_f64 f64_4x4x4_4b_f64"
+    " f32_16x16x32_fp8_fp8 f32_16x16x32_fp8_bf8 f32_16x16x32_bf8_fp8 f32_16x16x32_bf8_bf8"
+    " f32_32x32x16_fp8_fp8 f32_32x32x16_fp8_bf8 f32_32x32x16_bf8_fp8 f32_32x32x16_bf8_bf8"
+    # gfx950
+    " f32_16x16x32_f16 f32_32x32x16_f16 f32_16x16x32_bf16 f32_32x32x16_bf16"
+    " i32_16x16x64_i8 i32_32x32x32_i8 f32_16x16x128_f8f6f4 f32_32x32x64_f8f6f4"
+).split()
+
+
+def _decoder(target: str, kind: str) -> Callable[[Array], Array]:
+    """Return the function from words ``(..., words)`` to the values that they hold, ready to multiply."""
+    if kind in ("fp8", "bf8"):
+        types = fp8_types(target)
+        if types is None:
+            raise UnsupportedError(f"{kind} on {target}")
+        of = types[kind]
+        table = np.arange(256, dtype=np.uint8).view(of).astype(F32)
+        return lambda x: table[x.view(np.uint8)]
+    # MI200 takes denormal halves and bfloat16 for zero in matrix products.
+    flushes = target == "gfx90a"
+    if kind == "f16":
+        return lambda x: (flush(x.view(np.float16)) if flushes else x.view(np.float16)).astype(F32)
+    if kind == "bf16":
+        return lambda x: (
+            flush(from_bf16(x.view(np.uint16))) if flushes else from_bf16(x.view(np.uint16))
+        )
+    if kind == "f32":
+        return lambda x: x.view(F32)
+    if kind == "f64":
+        return lambda x: x.view(F64)
+    if kind == "i8":
+        return lambda x: x.view(np.int8).astype(F32)  # sums of up to 1024 products are exact
+    raise UnsupportedError(f"matrices of {kind}")
+
+
+def _kinds(i: Instruction, tail: str) -> list[str]:
+    """Return the types of A and B out of the end of the mnemonic."""
+    if tail == "f8f6f4":
+        formats = [int(i.modifiers.get(name, 0)) for name in ("cbsz", "blgp")]  # type: ignore[arg-type]
+        if max(formats) > 1:
+            raise UnsupportedError("matrices of 4 or 6 bits")
+        return [("fp8", "bf8")[x] for x in formats]
+    names = re.sub(r"^\d+b_", "", tail).removesuffix("_1k").split("_")
+    return [names[0], names[-1]]
+
+
+def _build(m: Machine, i: Instruction) -> Plain:
+    if i.mnemonic.startswith("v_mfma_scale"):
+        raise UnsupportedError("scaled matrix products")
+    found = _PATTERN.match(i.mnemonic)
+    assert found is not None
+    out_kind, size, depth = found[1], int(found[2]), int(found[3])
+    kinds = _kinds(i, found[4])
+    narrow = found[4] == "f8f6f4"
+    allow(i, {"cbsz", "abid", "blgp", "neg_lo", "neg_hi", "op_sel", "op_sel_hi"})
+    if not narrow and i.modifiers.get("blgp"):
+        raise UnsupportedError("a permutation of B, or signs")
+    per_lane = 32 * i.operands[1].count // _BITS[kinds[0]]
+    blocks = 64 * per_lane // (size * depth)
+    groups = 64 // (size * blocks)  # of lanes that hold different k
+    broadcast = 0 if narrow else int(i.modifiers.get("cbsz", 0))  # type: ignore[arg-type]
+    chosen = int(i.modifiers.get("abid", 0))  # type: ignore[arg-type]
+    words = 2 if out_kind == "f64" else 1
+    count = size * size * blocks // 64
+    if i.operands[0].count != count * words:
+        raise UnsupportedError(
+            f"a result of {i.operands[0].count} registers where {count * words} are expected"
+        )
+    readers = []
+    for operand, kind in zip(i.operands[1:3], kinds, strict=True):
+        readers.append(
+            _gather(
+                m,
+                operand,
+                _decoder(m.kernel.target, kind),
+                (size, blocks, groups, per_lane),
+                out_kind,
+            )
+        )
+    which, row, column = _layout(out_kind, size, blocks, count)
+    add = _addend(m, i.operands[3], out_kind, count)
+    accumulator = _ACCUMULATORS[out_kind]
+    first = m.register(i.operands[0])
+    m.register(i.operands[0], count * words - 1)
+    start = i.operands[0].index
+    target = m.files[i.operands[0].file][start : start + count * words]
+    assert first.base is target.base
+    tiny = m.kernel.target == "gfx90a" and kinds[0] in ("f16", "bf16")
+    take = np.ascontiguousarray((which * size + row) * size + column)
+    spread = (np.arange(blocks) >> broadcast << broadcast) + chosen if broadcast else None
+
+    def run() -> None:
+        a, b = (read() for read in readers)  # (waves, blocks, size, depth)
+        if spread is not None:
+            a = a[:, spread]
+        product = np.matmul(a, b.swapaxes(-1, -2)).reshape(m.count, -1)
+        d = product[:, take]  # (waves, count, 64)
+        if out_kind == "i32":
+            total: Array = (d.astype(np.int64) + add()).astype(np.int32)
+        else:
+            total = d + add()
+            if tiny:
+                total = flush(np.ascontiguousarray(total))
+        bits = np.ascontiguousarray(total.astype(accumulator, copy=False))
+        if words == 1:
+            out = bits.view(np.uint32).transpose(1, 0, 2)
+        else:
+            out = bits[..., None].view(np.uint32).transpose(1, 3, 0, 2).reshape(-1, m.count, 64)
+        m.put_registers(target, out)  # exec is ignored
+
+    return Plain(run)
+
+
+def _layout(out_kind: str, size: int, blocks: int, count: int) -> tuple[Array, Array, Array]:
+    """Return block, row and column of each result register's lanes, each ``(count, 64)``."""
+    r = np.arange(count)[:, None] + 0 * LANES
+    lane = LANES + 0 * r
+    if out_kind == "f64":
+        if size == 4:
+            return lane // 4 % 4, lane // 16, lane % 4
+        return 0 * r, 4 * r + lane // 16, lane % 16
+    if size == 4:
+        return lane // 4, r, lane % 4
+    if size == 16:
+        return r // 4, 4 * (lane // 16) + r % 4, lane % 16
+    within = r % 16
+    return r // 16, 8 * (within // 4) + 4 * (lane // 32) + within % 4, lane % 32
+
+
+def _gather(
+    m: Machine,
+    operand: Operand,
+    decode: Callable[[Array], Array],
+    shape: tuple[int, int, int, int],
+    out_kind: str,
+) -> Callable[[], Array]:
+    """Return the reader of a matrix ``(waves, blocks, size, depth)``."""
+    size, blocks, groups, per_lane = shape
+    if operand.file not in ("v", "a") or operand.neg or operand.abs:
+        raise UnsupportedError("matrix operand that is not plain registers")
+    m.register(operand, operand.count - 1)
+    words = m.files[operand.file][operand.index : operand.index + operand.count]
+    count = m.count
+    double_small = out_kind == "f64" and size == 4
+
+    def read() -> Array:
+        x = decode(np.ascontiguousarray(words.transpose(1, 2, 0)))  # (waves, 64, per lane)
+        if double_small:  # lanes: k, then block, then row
+            return x.reshape(count, 4, 4, 4).transpose(0, 2, 3, 1)
+        split = (
+            x.reshape(count, groups, blocks, size, per_lane)
+            if groups > 1
+            else x.reshape(count, 1, blocks, size, per_lane)
+        )
+        return split.transpose(0, 2, 3, 1, 4).reshape(count, blocks, size, groups * per_lane)
+
+    return read
+
+
+def _addend(m: Machine, operand: Operand, out_kind: str, count: int) -> Callable[[], Array]:
+    """Return the reader of C as ``(waves, count, 64)``, or a constant."""
+    accumulator = _ACCUMULATORS[out_kind]
+    if operand.file == "const":
+        value = constant(operand, out_kind)[0]
+        return lambda: value
+    words = 2 if out_kind == "f64" else 1
+    m.register(operand, count * words - 1)
+    registers = m.files[operand.file][operand.index : operand.index + count * words]
+    if words == 1:
+        return lambda: registers.view(accumulator).transpose(1, 0, 2)
+
+    def doubles() -> Array:
+        x = registers.reshape(count, 2, m.count, 64).transpose(2, 0, 3, 1)
+        wide: Array = np.ascontiguousarray(x).view(F64)[..., 0]
+        return wide
+
+    return doubles
+
+
+BUILDERS: dict[str, Builder] = {"v_mfma_" + shape: _build for shape in SHAPES}

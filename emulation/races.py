@@ -1,0 +1,318 @@
+"""The race detector: two waves that touch one byte, one of them writing, with no barrier between.
+
+A run in one order cannot show races, so accesses are logged and compared.  The log holds what
+happened since the last barrier of the batch (all its waves meet there, as a wave at a barrier
+waits until nothing else can run).  A byte's shadow names the wave that wrote it in this epoch;
+after the epoch, for global memory, the workgroup that wrote or read it: no barrier orders
+workgroups of one launch.  An access that a wave did not wait for before its barrier goes on into
+the next epoch.
+
+Only candidates are found by the shadow; the log itself decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import EmulationError
+from .formats import Array, Bools
+from .memory import Allocation
+from .waits import Ticket, Waits
+
+__all__ = ["ATOMIC", "MOST_WAVES", "READ", "WRITE", "GlobalRaces", "LdsRaces"]
+
+READ, WRITE, ATOMIC = 0, 1, 2
+_VERBS = ("reads", "writes", "updates")
+
+# Codes of a shadow byte.  0: untouched.  Then waves of this batch, then its workgroups.
+_ATOMIC = 127
+_GROUP = 128
+_SEVERAL = 255
+MOST_WAVES = 126
+LOG_BYTES = 96 << 20  # of addresses; a longer log is evaluated early
+
+
+@dataclass(slots=True)
+class Access:
+    """One logged access.
+
+    Attributes
+    ----------
+    kind : int
+        `READ`, `WRITE` or `ATOMIC`.
+    at : numpy.ndarray of int64, shape (lanes,)
+        Byte offsets, of the lanes that were on.
+    waves : numpy.ndarray of uint8, shape (lanes,)
+        Waves of the batch.
+    size : int
+        Bytes of each lane.
+    text : str
+        The instruction, for messages.
+    ticket : Ticket or None
+        What says whether the access has finished.
+    """
+
+    kind: int
+    at: Array
+    waves: Array
+    size: int
+    text: str
+    ticket: Ticket | None
+
+
+def _pieces(at: Array, size: int) -> tuple[int, list[Array]]:
+    """Return the largest unit (1, 2, 4, 8) that fits all offsets and the size, and its indices."""
+    bits = int(np.bitwise_or.reduce(at)) | size | 8
+    shift = (bits & -bits).bit_length() - 1
+    first = at >> shift
+    return 1 << shift, [first + k if k else first for k in range(size >> shift)]
+
+
+def _pattern(codes: Array, unit: int) -> Array:
+    ones = {1: 0x01, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}[unit]
+    dtype = np.dtype(f"u{unit}")
+    return codes.astype(dtype) * dtype.type(ones)
+
+
+class _Shadow:
+    """One byte of shadow for each byte of memory."""
+
+    def __init__(self, size: int) -> None:
+        data = np.zeros(-(-size // 8) * 8, np.uint8)
+        self.views = {n: data.view(f"u{n}") for n in (1, 2, 4, 8)}
+
+    def mark(self, access: Access, codes: Array) -> None:
+        unit, pieces = _pieces(access.at, access.size)
+        pattern, view = _pattern(codes, unit), self.views[unit]
+        for piece in pieces:
+            view[piece] = pattern
+
+    def differing(
+        self, access: Access, codes: Array, *, also: Array | None = None, empty: bool = True
+    ) -> Array:
+        """Return byte offsets whose code is neither 0 (if `empty`) nor the given one of their lane."""
+        unit, pieces = _pieces(access.at, access.size)
+        pattern, view = _pattern(codes, unit), self.views[unit]
+        found = []
+        for piece in pieces:
+            seen = view[piece]
+            other = seen != pattern
+            if empty:
+                other &= seen != 0
+            if other.any():
+                octets = (piece[other][:, None] * unit + np.arange(unit)).ravel()
+                seen8, mine = self.views[1][octets], np.repeat(codes[other], unit)
+                bad = seen8 != mine
+                if empty:
+                    bad &= seen8 != 0
+                if also is not None:
+                    bad &= seen8 != np.repeat(also[other], unit)
+                found.append(octets[bad])
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def share(self, access: Access, codes: Array) -> None:
+        """Mark as `mark` does, but keep that several have touched a byte."""
+        unit, pieces = _pieces(access.at, access.size)
+        pattern, view, octet = _pattern(codes, unit), self.views[unit], self.views[1]
+        for piece in pieces:
+            seen = view[piece]
+            free = seen == 0
+            mixed = ~free & (seen != pattern)
+            if free.any():
+                view[piece[free]] = pattern[free]
+                mixed |= free & (view[piece] != pattern)  # another lane came later
+            if mixed.any():
+                octets = (piece[mixed][:, None] * unit + np.arange(unit)).ravel()
+                mine = np.repeat(codes[mixed], unit)
+                was = octet[octets]
+                value = np.where((was == 0) | (was == mine), mine, np.uint8(_SEVERAL))
+                octet[octets] = value
+                octet[octets[octet[octets] != value]] = _SEVERAL
+
+
+class _Log:
+    """Accesses of one epoch, and the verdict on a byte."""
+
+    def __init__(self, waits: Waits, group: Array) -> None:
+        self.waits, self.group = waits, group
+        self.entries: list[Access] = []
+        self.bytes = 0
+
+    def add(self, access: Access) -> None:
+        self.entries.append(access)
+        self.bytes += access.at.nbytes
+
+    def carry(self) -> list[Access]:
+        """Return what of the log has not finished at the barrier that ends the epoch."""
+        left = []
+        for entry in self.entries:
+            if entry.ticket is None:
+                continue
+            late = self.waits.outstanding(entry.ticket)
+            if late.any():
+                on = late[entry.waves]
+                if on.any():
+                    left.append(
+                        Access(
+                            entry.kind,
+                            entry.at[on],
+                            entry.waves[on],
+                            entry.size,
+                            entry.text,
+                            entry.ticket,
+                        )
+                    )
+        return left
+
+    def judge(self, octets: Array, place: str) -> None:
+        """Raise if two waves touched one of these bytes and at least one wrote it."""
+        for octet in np.unique(octets)[:64]:
+            parties: list[tuple[int, int, str]] = []
+            for entry in self.entries:
+                on = (entry.at <= octet) & (octet < entry.at + entry.size)
+                parties.extend((int(w), entry.kind, entry.text) for w in np.unique(entry.waves[on]))
+            writers = [p for p in parties if p[1] == WRITE]
+            for wave, kind, text in writers + [p for p in parties if p[1] == ATOMIC]:
+                for wave2, kind2, text2 in parties:
+                    if wave2 != wave and not (kind == ATOMIC and kind2 == ATOMIC):
+                        raise EmulationError(
+                            f"race on {place} byte {int(octet):#x}: wave {wave} {_VERBS[kind]} it in {text},"
+                            f" wave {wave2} {_VERBS[kind2]} it in {text2}, with no barrier between"
+                        )
+
+
+class LdsRaces(_Log):
+    """Races in LDS.  Offsets are those of the batch's region, so that workgroups never meet."""
+
+    def __init__(self, waits: Waits, group: Array, size: int, stride: int) -> None:
+        super().__init__(waits, group)
+        self.shadow = _Shadow(size)
+        self.stride = max(stride, 1)
+
+    def flush(self) -> None:
+        """Compare the accesses of the epoch that a barrier, or the end, closes.
+
+        Raises
+        ------
+        EmulationError
+        """
+        if not self.entries:
+            return
+        writes = [e for e in self.entries if e.kind != READ]
+        if writes:
+            suspects = _compare(self.shadow, self.entries, writes)
+            for entry in writes:
+                self.shadow.mark(entry, np.zeros_like(entry.waves))
+            if suspects.size:
+                self._judge_lds(suspects)
+        self.entries = self.carry()
+        self.bytes = sum(e.at.nbytes for e in self.entries)
+
+    def _judge_lds(self, octets: Array) -> None:
+        self.judge(octets, f"LDS (workgroups {self.stride} bytes apart)")
+
+    def reset(self) -> None:
+        """Forget everything: new waves start."""
+        self.entries, self.bytes = [], 0
+
+
+def _compare(shadow: _Shadow, entries: list[Access], writes: list[Access]) -> Array:
+    """Mark the writes of an epoch with their waves; return bytes that anyone else touched."""
+    codes = {id(e): _codes(e) for e in entries}
+    for entry in writes:
+        shadow.mark(entry, codes[id(entry)])
+    found = [shadow.differing(e, codes[id(e)], empty=e.kind == READ) for e in entries]
+    return np.concatenate(found)
+
+
+def _codes(entry: Access) -> Array:
+    if entry.kind == ATOMIC:
+        return np.full(len(entry.waves), _ATOMIC, np.uint8)
+    return entry.waves + np.uint8(1)
+
+
+class GlobalRaces(_Log):
+    """Races in device memory, over a whole launch.
+
+    Workgroups have 126 codes in turn, so that races of workgroups whose numbers differ by a
+    multiple of that, in different batches, are missed.
+    """
+
+    def __init__(self, waits: Waits, group: Array) -> None:
+        super().__init__(waits, group)
+        self.shadows: dict[int, tuple[_Shadow, _Shadow]] = {}
+        self.logs: dict[int, tuple[Allocation, list[Access]]] = {}
+
+    def add_at(self, allocation: Allocation, access: Access) -> None:
+        """Log an access to one allocation; `access.at` is relative to it."""
+        self.logs.setdefault(allocation.address, (allocation, []))[1].append(access)
+        self.bytes += access.at.nbytes
+        if self.bytes > LOG_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Compare the accesses of the epoch, among themselves and with those before.
+
+        Raises
+        ------
+        EmulationError
+        """
+        self.bytes = 0
+        for address, (allocation, entries) in list(self.logs.items()):
+            if not entries:
+                continue
+            if address not in self.shadows:
+                self.shadows[address] = (_Shadow(allocation.size), _Shadow(allocation.size))
+            wrote, read = self.shadows[address]
+            self.entries = entries
+            writes = [e for e in entries if e.kind != READ]
+            self._against_others(wrote, read, entries, allocation)
+            if writes:
+                suspects = _compare(wrote, entries, writes)
+                if suspects.size:
+                    self.judge(suspects, allocation.name)
+            for entry in entries:
+                if entry.kind == WRITE:
+                    wrote.mark(entry, self._owners(entry))
+                elif entry.kind == READ:
+                    read.share(entry, self._owners(entry))
+            left = self.carry()
+            self.logs[address] = (allocation, left)
+            self.bytes += sum(e.at.nbytes for e in left)
+        self.entries = []
+
+    def _owners(self, entry: Access) -> Array:
+        return (_GROUP + self.group[entry.waves] % MOST_WAVES).astype(np.uint8)
+
+    def _against_others(
+        self, wrote: _Shadow, read: _Shadow, entries: list[Access], allocation: Allocation
+    ) -> None:
+        for entry in entries:
+            own = self._owners(entry)
+            codes = np.full_like(own, _ATOMIC) if entry.kind == ATOMIC else own
+            for shadow, verb in ((wrote, "wrote"), (read, "read")):
+                if entry.kind == READ and shadow is read:
+                    continue
+                octets = shadow.differing(entry, codes, also=own)
+                if octets.size:
+                    raise EmulationError(
+                        f"race on {allocation.name} byte {int(octets[0]):#x}: {entry.text} {_VERBS[entry.kind]} it,"
+                        f" which another workgroup {verb}"
+                    )
+
+    def end_batch(self) -> None:
+        """Close a batch: its waves have ended."""
+        self.flush()
+        for _, entries in self.logs.values():
+            entries.clear()
+        self.bytes = 0
+
+
+def flatten(address: Array, mask: Bools | None, waves: Array) -> tuple[Array, Array]:
+    """Return the offsets and waves of the lanes that are on, as one dimension each."""
+    rows = np.broadcast_to(waves[:, None], address.shape)
+    if mask is None:
+        return address.ravel(), rows.ravel()
+    return address[mask], rows[mask]
