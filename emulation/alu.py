@@ -1,7 +1,7 @@
-"""The table of vector arithmetic: mnemonic -> type of the result, types of the sources, function.
+"""The table of vector arithmetic: mnemonic -> types of result and sources, function.
 
-Mnemonics carry no encoding suffix.  Types are those of `formats.DTYPES`; ``b16`` and the like count as
-unsigned.  Instructions that do more than map lanes are in other modules.
+Mnemonics carry no encoding suffix.  Types are those of `formats.DTYPES`; ``b16`` and the like
+count as unsigned.  Instructions that do more than map lanes are in other modules.
 """
 
 from __future__ import annotations
@@ -188,7 +188,6 @@ _row("mad_u32_u24", "u32", "u32 u32 u32", lambda a, b, c: zext24(a) * zext24(b) 
 _row("mad_i32_i24", "i32", "u32 u32 i32", lambda a, b, c: sext24(a) * sext24(b) + c)
 _row("mad_u32_u16", "u32", "u16 u16 u32", lambda a, b, c: a.astype(U32) * b + c)
 _row("mad_i32_i16", "i32", "i16 i16 i32", lambda a, b, c: a.astype(I32) * b + c)
-_row("sat_pk_u8_i16", "u32", "u32", lambda a: _pack_u8(a))
 
 
 def _pack_u8(a: Array) -> Array:
@@ -196,6 +195,9 @@ def _pack_u8(a: Array) -> Array:
         np.clip(x.astype(U16).view(np.int16), 0, 255).astype(U32) for x in (a, a >> U32(16))
     )
     return low | (high << U32(8))
+
+
+_row("sat_pk_u8_i16", "u32", "u32", _pack_u8)
 
 
 def _saturating(name: str, kind: str) -> Callable[[Array, Array], Array]:
@@ -288,7 +290,29 @@ _row("frexp_exp_i32_f64", "i32", "f64", _frexp_exp(I32))
 
 # ---- conversions ---------------------------------------------------------------------------------
 
-for _pair in ["f32_f16", "f16_f32", "f64_f32", "f32_f64", "f32_i32", "f32_u32", "f64_i32", "f64_u32", "f16_u16", "f16_i16", "i32_f32", "u32_f32", "u16_f16", "i16_f16", "i32_f64", "u32_f64"]:
+
+def _byte(shift: int) -> Callable[[Array], Array]:
+    return lambda a: ((a >> U32(shift)) & U32(255)).astype(F32)
+
+
+for _pair in (
+    "f32_f16",
+    "f16_f32",
+    "f64_f32",
+    "f32_f64",
+    "f32_i32",
+    "f32_u32",
+    "f64_i32",
+    "f64_u32",
+    "f16_u16",
+    "f16_i16",
+    "i32_f32",
+    "u32_f32",
+    "u16_f16",
+    "i16_f16",
+    "i32_f64",
+    "u32_f64",
+):
     _to, _of = _pair.split("_")
     _dtype = DTYPES[_to]
     _row(
@@ -304,7 +328,7 @@ for _k in range(4):
         f"cvt_f32_ubyte{_k}",
         "f32",
         "u32",
-        lambda a, s=U32(8 * _k): ((a >> s) & U32(255)).astype(F32),
+        _byte(8 * _k),
     )
 
 

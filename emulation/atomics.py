@@ -1,4 +1,4 @@
-"""Atomic updates of LDS and device memory: one table of operations, applied lane by lane in order."""
+"""Atomic updates of LDS and device memory: one table, applied lane by lane."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def transcendental(fn: Callable[[Array], Array]) -> Callable[[Array], Array]:
 
 
 def saturate(dtype: Any) -> Callable[[Array], Array]:
-    """Return the conversion of floats to an integer type: toward zero, at most the largest, NaN is 0."""
+    """Return the conversion of floats to an integer: toward zero, saturated; NaN is 0."""
     info = np.iinfo(dtype)
 
     def convert(x: Array) -> Array:
@@ -195,8 +195,11 @@ def _denormal(x: Array) -> Array:
 
 
 def div_scale(x: Array, d: Array, n: Array) -> tuple[Array, Array]:
-    """Return v_div_scale: `x`, which is the denominator `d` or the numerator `n`, scaled so that
-    the division that follows neither overflows nor loses bits; and whether to scale the quotient."""
+    """Return v_div_scale: `x`, which is the denominator `d` or the numerator `n`, scaled.
+
+    The division that follows then neither overflows nor loses bits.  The second result says
+    whether its quotient is to be scaled back.
+    """
     single = x.dtype == F32
     power, near, tiny = (64, 96, 23) if single else (128, 768, 53)
     up, down = np.ldexp(x, power), np.ldexp(x, -power)
@@ -248,7 +251,8 @@ def div_fixup(q: Array, d: Array, n: Array) -> Array:
 def class_test(x: Array, mask: Array) -> Array:
     """Return whether each value is of one of the classes whose bits are set in `mask`.
 
-    Bits: signalling NaN, quiet NaN, -infinity, -normal, -denormal, -0, 0, denormal, normal, infinity.
+    Bits: signalling NaN, quiet NaN, -infinity, -normal, -denormal, -0, 0, denormal, normal,
+    infinity.
     """
     fraction, width, unsigned = _LAYOUT[x.dtype]
     x, mask = np.broadcast_arrays(x, mask)

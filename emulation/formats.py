@@ -1,4 +1,4 @@
-"""Types of operands: their NumPy types, their constants, denormals; shared by all classes of instructions."""
+"""Types of operands: their NumPy types, their constants, denormals."""
 
 from __future__ import annotations
 
@@ -41,7 +41,11 @@ DTYPES: dict[str, Any] = {
     "u64": np.uint64,
     "i64": np.int64,
 }
-_FLOATS = {"f16": (np.uint16, 10, 5), "f32": (np.uint32, 23, 8), "f64": (np.uint64, 52, 11)}
+_FLOATS: dict[str, tuple[Any, int, int]] = {
+    "f16": (np.uint16, 10, 5),
+    "f32": (np.uint32, 23, 8),
+    "f64": (np.uint64, 52, 11),
+}
 ONE_BY_2PI = (
     0x3FC45F306DC9C882  # in double precision; its single-precision pattern widens to another
 )
@@ -95,12 +99,11 @@ def flush(x: Array) -> Array:
     """Return `x` (a float type) with denormals replaced by zeros of their sign."""
     unsigned, fraction, exponent = _FLOATS[f"f{8 * x.dtype.itemsize}"]
     bits = x.view(unsigned)
-    one = unsigned(1)
     field = unsigned(((1 << exponent) - 1) << fraction)
     small = (bits & field) == 0
     if not small.any():
         return x
-    sign = unsigned(int(one) << (8 * x.dtype.itemsize - 1))
+    sign = unsigned(1 << (8 * x.dtype.itemsize - 1))
     return np.where(small, bits & sign, bits).view(x.dtype)
 
 

@@ -150,11 +150,8 @@ def _mad64(m: Machine, i: Instruction) -> Plain:
         product = m.full(a().astype(wide) * b().astype(wide))
         addend = c()
         total = product + addend
-        if signed:
-            over = (total < product) != (addend < 0)
-        else:
-            over = total < product
-        out = m.pack(over)
+        less = total < product
+        out = m.pack(less != (addend < 0) if signed else less)
         write(total.view(U64))
         flag(out)
 
@@ -247,7 +244,7 @@ def _swap(m: Machine, i: Instruction) -> Plain:
 
 
 def _swap_halves(m: Machine, i: Instruction) -> Plain:
-    """gfx950: odd rows (or the upper half) of the destination trade places with even ones of the source."""
+    """gfx950: odd rows (or the upper half) trade places with even ones of the source."""
     x, y = m.register(i.operands[0]), m.register(i.operands[1])
     odd = (LANES & (16 if "16" in i.mnemonic else 32)) != 0
 
@@ -313,7 +310,14 @@ def _nothing(m: Machine, i: Instruction) -> Plain:
     return Plain(lambda: None)
 
 
-_CARRIES = ["add_co_u32", "sub_co_u32", "subrev_co_u32", "addc_co_u32", "subb_co_u32", "subbrev_co_u32"]
+_CARRIES = [
+    "add_co_u32",
+    "sub_co_u32",
+    "subrev_co_u32",
+    "addc_co_u32",
+    "subb_co_u32",
+    "subbrev_co_u32",
+]
 BUILDERS: dict[str, Builder] = {
     **{
         f"v_{k}_{c}_{t}": _compare

@@ -29,8 +29,8 @@ import numpy as np
 from .errors import EmulationError, UnsupportedError
 from .instruction import Instruction
 from .instructions import BUILDERS
-from .kernel import USER_SGPRS, Kernel, Limits
 from .memory import Memory
+from .program import USER_SGPRS, Limits, Program
 from .races import MOST_WAVES, GlobalRaces, LdsRaces
 from .state import EXEC, LANES, VCC
 from .steps import Control, Machine, Plain, Wait
@@ -69,7 +69,7 @@ class Statistics:
 
 
 def launch(
-    kernel: Kernel,
+    kernel: Program,
     grid: tuple[int, int, int],
     block: tuple[int, int, int],
     kernarg: bytes,
@@ -83,7 +83,7 @@ def launch(
 
     Parameters
     ----------
-    kernel : Kernel
+    kernel : Program
     grid, block : tuple of int
         Workgroups, and work items of each, along x, y and z.
     kernarg : bytes
@@ -134,7 +134,7 @@ def launch(
 
 
 def _packet(
-    kernel: Kernel,
+    kernel: Program,
     grid: tuple[int, int, int],
     block: tuple[int, int, int],
     lds: int,
@@ -164,7 +164,7 @@ class _Run:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: Program,
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         memory: Memory,
@@ -186,7 +186,8 @@ class _Run:
         each = self.waves_per_group * registers + lds
         if each > limits.bytes:
             raise EmulationError(
-                f"{kernel.name}: {each} bytes of registers, scratch and LDS per workgroup, the limit is {limits.bytes}"
+                f"{kernel.name}: {each} bytes of registers, scratch and LDS per workgroup,"
+                f" the limit is {limits.bytes}"
             )
         self.per_batch = max(
             1, min(groups, MOST_WAVES // self.waves_per_group, limits.bytes // each)
@@ -238,12 +239,12 @@ class _Run:
         bx, by, _ = self.block
         xyz = [thread % bx, thread // bx % by, thread // (bx * by)][: kernel.workitem_ids + 1]
         if kernel.target == "gfx908":
-            for k, x in enumerate(xyz):
-                m.files["v"][k] = x
+            for axis, along in enumerate(xyz):
+                m.files["v"][axis] = along
         else:
             packed = np.zeros_like(thread)
-            for k, x in enumerate(xyz):
-                packed |= x << (10 * k)
+            for axis, along in enumerate(xyz):
+                packed |= along << (10 * axis)
             m.files["v"][0] = packed
         bits = np.packbits(thread < self.threads, axis=1, bitorder="little")
         m.s[EXEC : EXEC + 2] = bits.view(np.uint32).T
@@ -272,9 +273,9 @@ class _Run:
         gx, gy, _ = self.grid
         group = self.global_group
         ids = (group % gx, group // gx % gy, group // (gx * gy))
-        for wanted, x in zip(kernel.workgroup_ids, ids, strict=True):
+        for wanted, along in zip(kernel.workgroup_ids, ids, strict=True):
             if wanted:
-                m.s[at] = x
+                m.s[at] = along
                 at += 1
         at += kernel.workgroup_info
         if kernel.private_segment_wave_offset:
@@ -333,7 +334,8 @@ class _Run:
                 assert special is not None
                 if self.steps > budget:
                     raise EmulationError(
-                        f"more than {self.limits.instructions} instructions, the limit of one batch of workgroups"
+                        f"more than {self.limits.instructions} instructions,"
+                        " the limit of one batch of workgroups"
                     )
                 pc, leave = self._control(special, step, pc)
                 if leave:
@@ -344,7 +346,7 @@ class _Run:
                 raise EmulationError(self._where(step.instruction) + str(error)) from None
 
     def _control(self, control: Control, step: _Step, pc: int) -> tuple[int, bool]:
-        """Execute a change of control; return the next address, and whether to select waves anew."""
+        """Execute a change of control; return the next address, and whether to select anew."""
         m, active = self.m, self.m.active
         if control.kind == "branch":
             if control.taken is None:
@@ -374,7 +376,7 @@ class _Run:
         return pc, True
 
     def _select(self) -> int:
-        """Choose the waves to run next: those with the lowest address, and of one mode; -1 at the end."""
+        """Choose the waves to run next: lowest address, one mode; return -1 at the end."""
         m, pcs = self.m, self.pcs
         while not (ready := pcs < BARRIER).any():
             waiting = pcs < ENDED

@@ -156,7 +156,8 @@ class Memory:
         with self._lock:
             if self.used + size > self.limit:
                 raise EmulationError(
-                    f"device memory: {size} bytes wanted, {self.used} in use, the limit is {self.limit}"
+                    f"device memory: {size} bytes wanted, {self.used} in use,"
+                    f" the limit is {self.limit}"
                 )
             data = np.empty(size + ALIGN + 2 * GUARD, np.uint8)
             start = int(data.ctypes.data) + GUARD
@@ -252,8 +253,9 @@ class Memory:
         low, high = int(address.min()), int(address.max())
         found = self.find(low)
         if found is None or high + size > found.address + found.size:
-            found = self._check_each(address, size, write)
-        if write and found is not None and found.read_only:
+            self._check_each(address, size, write)
+            return address - FIRST
+        if write and found.read_only:
             raise EmulationError(f"store into {found.name} at {low:#x}, which is read-only")
         return address - FIRST
 
@@ -271,19 +273,21 @@ class Memory:
             if fixed.any():
                 where = int(address[fixed].flat[0])
                 raise EmulationError(
-                    f"store into {items[int(at[fixed].flat[0]) - 1].name} at {where:#x}, which is read-only"
+                    f"store into {items[int(at[fixed].flat[0]) - 1].name} at {where:#x},"
+                    " which is read-only"
                 )
 
     def _explain(self, address: int, size: int, write: bool) -> str:
         kind = "store" if write else "load"
-        text = f"{kind} of {size} bytes at {address & 0xFFFFFFFFFFFFFFFF:#x} is outside every allocation"
+        text = f"{kind} of {size} bytes at {address & (1 << 64) - 1:#x} is outside every allocation"
         with self._lock:
             at = bisect_right(self._starts, address) - 1
             near = []
             if at >= 0:
                 x = self._table[self._starts[at]]
                 near.append(
-                    f"{address - x.address - x.size:+d} bytes from the end of {x.name} ({x.size} bytes)"
+                    f"{address - x.address - x.size:+d} bytes from the end of {x.name}"
+                    f" ({x.size} bytes)"
                 )
             if at + 1 < len(self._starts):
                 x = self._table[self._starts[at + 1]]
@@ -297,4 +301,5 @@ def view_as(memory: Memory, address: int, shape: tuple[int, ...], dtype: Any) ->
     """Return an array of that shape and type that shares device memory."""
     kind = np.dtype(dtype)
     size = kind.itemsize * int(np.prod(shape, dtype=np.int64))
-    return memory.view(address, size).view(kind).reshape(shape)
+    array: NDArray[Any] = memory.view(address, size).view(kind).reshape(shape)
+    return array

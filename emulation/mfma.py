@@ -1,4 +1,4 @@
-"""Matrix instructions v_mfma_*: operands are gathered into matrices, multiplied, and scattered back.
+"""Matrix instructions v_mfma_*: operands are gathered into matrices, then multiplied.
 
 Products of narrow types are summed in single precision in NumPy's order, not in the hardware's,
 which is not documented.  Integers and doubles are exact, and summed in order, respectively.
@@ -27,30 +27,31 @@ _BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "i8": 8, "fp8": 8, "bf8": 
 _ACCUMULATORS: dict[str, Any] = {"f32": F32, "i32": np.int32, "f64": F64}
 
 # Size, depth and type of all that a target may have; the regular expression does the rest.
-SHAPES = (
-    # gfx908, gfx90a
-    "f32_32x32x1f32 f32_16x16x1f32 f32_4x4x1f32 f32_32x32x2f32 f32_16x16x4f32"
-    " f32_32x32x4f16 f32_16x16x4f16 f32_4x4x4f16 f32_32x32x8f16 f32_16x16x16f16"
-    " i32_32x32x4i8 i32_16x16x4i8 i32_4x4x4i8 i32_32x32x8i8 i32_16x16x16i8"
-    " f32_32x32x2bf16 f32_16x16x2bf16 f32_4x4x2bf16 f32_32x32x4bf16 f32_16x16x8bf16"
-    " f32_32x32x4bf16_1k f32_16x16x4bf16_1k f32_4x4x4bf16_1k f32_32x32x8bf16_1k f32_16x16x16bf16_1k"
-    " f64_16x16x4f64 f64_4x4x4f64"
-    # gfx942, in the new spelling
-    " f32_32x32x1_2b_f32 f32_16x16x1_4b_f32 f32_4x4x1_16b_f32 f32_32x32x2_f32 f32_16x16x4_f32"
-    " f32_32x32x4_2b_f16 f32_16x16x4_4b_f16 f32_4x4x4_16b_f16 f32_32x32x8_f16 f32_16x16x16_f16"
-    " f32_32x32x4_2b_bf16 f32_16x16x4_4b_bf16 f32_4x4x4_16b_bf16 f32_32x32x8_bf16 f32_16x16x16_bf16"
-    " i32_32x32x4_2b_i8 i32_16x16x4_4b_i8 i32_4x4x4_16b_i8 i32_32x32x16_i8 i32_16x16x32_i8"
-    " f64_16x16x4_f64 f64_4x4x4_4b_f64"
-    " f32_16x16x32_fp8_fp8 f32_16x16x32_fp8_bf8 f32_16x16x32_bf8_fp8 f32_16x16x32_bf8_bf8"
-    " f32_32x32x16_fp8_fp8 f32_32x32x16_fp8_bf8 f32_32x32x16_bf8_fp8 f32_32x32x16_bf8_bf8"
-    # gfx950
-    " f32_16x16x32_f16 f32_32x32x16_f16 f32_16x16x32_bf16 f32_32x32x16_bf16"
-    " i32_16x16x64_i8 i32_32x32x32_i8 f32_16x16x128_f8f6f4 f32_32x32x64_f8f6f4"
-).split()
+_NAMES = """
+# gfx908, gfx90a
+f32_32x32x1f32 f32_16x16x1f32 f32_4x4x1f32 f32_32x32x2f32 f32_16x16x4f32
+f32_32x32x4f16 f32_16x16x4f16 f32_4x4x4f16 f32_32x32x8f16 f32_16x16x16f16
+i32_32x32x4i8 i32_16x16x4i8 i32_4x4x4i8 i32_32x32x8i8 i32_16x16x16i8
+f32_32x32x2bf16 f32_16x16x2bf16 f32_4x4x2bf16 f32_32x32x4bf16 f32_16x16x8bf16
+f32_32x32x4bf16_1k f32_16x16x4bf16_1k f32_4x4x4bf16_1k f32_32x32x8bf16_1k f32_16x16x16bf16_1k
+f64_16x16x4f64 f64_4x4x4f64
+# gfx942, in the new spelling
+f32_32x32x1_2b_f32 f32_16x16x1_4b_f32 f32_4x4x1_16b_f32 f32_32x32x2_f32 f32_16x16x4_f32
+f32_32x32x4_2b_f16 f32_16x16x4_4b_f16 f32_4x4x4_16b_f16 f32_32x32x8_f16 f32_16x16x16_f16
+f32_32x32x4_2b_bf16 f32_16x16x4_4b_bf16 f32_4x4x4_16b_bf16 f32_32x32x8_bf16 f32_16x16x16_bf16
+i32_32x32x4_2b_i8 i32_16x16x4_4b_i8 i32_4x4x4_16b_i8 i32_32x32x16_i8 i32_16x16x32_i8
+f64_16x16x4_f64 f64_4x4x4_4b_f64
+f32_16x16x32_fp8_fp8 f32_16x16x32_fp8_bf8 f32_16x16x32_bf8_fp8 f32_16x16x32_bf8_bf8
+f32_32x32x16_fp8_fp8 f32_32x32x16_fp8_bf8 f32_32x32x16_bf8_fp8 f32_32x32x16_bf8_bf8
+# gfx950
+f32_16x16x32_f16 f32_32x32x16_f16 f32_16x16x32_bf16 f32_32x32x16_bf16
+i32_16x16x64_i8 i32_32x32x32_i8 f32_16x16x128_f8f6f4 f32_32x32x64_f8f6f4
+"""
+SHAPES = [name for line in _NAMES.splitlines() if line[:1] != "#" for name in line.split()]
 
 
 def _decoder(target: str, kind: str) -> Callable[[Array], Array]:
-    """Return the function from words ``(..., words)`` to the values that they hold, ready to multiply."""
+    """Return the function from words ``(..., words)`` to the values that they hold."""
     if kind in ("fp8", "bf8"):
         types = fp8_types(target)
         if types is None:

@@ -257,7 +257,32 @@ def _widened(read: Reader, kind: str, negate: bool) -> Reader:
     return lambda: read().astype(F64) * sign
 
 
-_PAIRS = ["add_f16", "mul_f16", "fma_f16", "min_f16", "max_f16", "add_u16", "add_i16", "sub_u16", "sub_i16", "mul_lo_u16", "mad_u16", "mad_i16", "min_u16", "min_i16", "max_u16", "max_i16", "lshlrev_b16", "lshrrev_b16", "ashrrev_i16", "fma_f32", "mul_f32", "add_f32", "minimum3_f16", "maximum3_f16"]
+_PAIRS = [
+    "add_f16",
+    "mul_f16",
+    "fma_f16",
+    "min_f16",
+    "max_f16",
+    "add_u16",
+    "add_i16",
+    "sub_u16",
+    "sub_i16",
+    "mul_lo_u16",
+    "mad_u16",
+    "mad_i16",
+    "min_u16",
+    "min_i16",
+    "max_u16",
+    "max_i16",
+    "lshlrev_b16",
+    "lshrrev_b16",
+    "ashrrev_i16",
+    "fma_f32",
+    "mul_f32",
+    "add_f32",
+    "minimum3_f16",
+    "maximum3_f16",
+]
 _DOTS = [
     f"v_dot{n}{c}_{r}_{t}"
     for n, w in ((2, 16), (4, 8), (8, 4))

@@ -92,7 +92,7 @@ class _Shadow:
     def differing(
         self, access: Access, codes: Array, *, also: Array | None = None, empty: bool = True
     ) -> Array:
-        """Return byte offsets whose code is neither 0 (if `empty`) nor the given one of their lane."""
+        """Return bytes whose code is neither 0 (if `empty`) nor the given one of their lane."""
         unit, pieces = _pieces(access.at, access.size)
         pattern, view = _pattern(codes, unit), self.views[unit]
         found = []
@@ -178,7 +178,8 @@ class _Log:
                 for wave2, kind2, text2 in parties:
                     if wave2 != wave and not (kind == ATOMIC and kind2 == ATOMIC):
                         raise EmulationError(
-                            f"race on {place} byte {int(octet):#x}: wave {wave} {_VERBS[kind]} it in {text},"
+                            f"race on {place} byte {int(octet):#x}:"
+                            f" wave {wave} {_VERBS[kind]} it in {text},"
                             f" wave {wave2} {_VERBS[kind2]} it in {text2}, with no barrier between"
                         )
 
@@ -298,7 +299,8 @@ class GlobalRaces(_Log):
                 octets = shadow.differing(entry, codes, also=own)
                 if octets.size:
                     raise EmulationError(
-                        f"race on {allocation.name} byte {int(octets[0]):#x}: {entry.text} {_VERBS[entry.kind]} it,"
+                        f"race on {allocation.name} byte {int(octets[0]):#x}:"
+                        f" {entry.text} {_VERBS[entry.kind]} it,"
                         f" which another workgroup {verb}"
                     )
 

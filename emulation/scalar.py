@@ -376,7 +376,24 @@ def _nothing(m: Machine, i: Instruction) -> Plain:
     return Plain(lambda: None)
 
 
-_IGNORED = ["s_nop", "s_sleep", "s_setprio", "s_inst_prefetch", "s_icache_inv", "s_dcache_wb", "s_dcache_inv", "s_dcache_wb_vol", "s_dcache_inv_vol", "s_sched_barrier", "s_code_end", "s_ttracedata", "buffer_wbl2", "buffer_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol"]
+_IGNORED = [
+    "s_nop",
+    "s_sleep",
+    "s_setprio",
+    "s_inst_prefetch",
+    "s_icache_inv",
+    "s_dcache_wb",
+    "s_dcache_inv",
+    "s_dcache_wb_vol",
+    "s_dcache_inv_vol",
+    "s_sched_barrier",
+    "s_code_end",
+    "s_ttracedata",
+    "buffer_wbl2",
+    "buffer_inv",
+    "buffer_wbinvl1",
+    "buffer_wbinvl1_vol",
+]
 
 BUILDERS: dict[str, Builder] = {
     **dict.fromkeys(_BINARY, _binary),

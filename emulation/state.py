@@ -14,8 +14,8 @@ import numpy as np
 from .errors import EmulationError, UnsupportedError
 from .formats import DTYPES, Array, Bools, constant, flush, size_of
 from .instruction import Instruction, Operand
-from .kernel import Kernel
 from .memory import Memory, Region
+from .program import Program
 
 __all__ = ["EXEC", "LANES", "M0", "REGISTER_POISON", "VCC", "Reader", "Waves", "Writer"]
 
@@ -50,7 +50,7 @@ class Waves:
         The workgroup within the batch, and the wave within the workgroup.
     """
 
-    def __init__(self, kernel: Kernel, count: int, groups: int, memory: Memory, lds: int) -> None:
+    def __init__(self, kernel: Program, count: int, groups: int, memory: Memory, lds: int) -> None:
         self.kernel, self.count, self.memory = kernel, count, memory
         apart = kernel.accum_offset == 0
         vectors = max(kernel.vgprs if apart else min(kernel.accum_offset, kernel.vgprs), 1)
@@ -140,7 +140,7 @@ class Waves:
         if operand.file == "const":
             value = constant(operand, kind)[:, None]
             return lambda: value
-        if operand.file == "special" or operand.file == "s":
+        if operand.file in ("special", "s"):
             scalar = self.read_scalar(operand, kind, modified=False)
             return lambda: scalar()[:, None]
         dtype, size = DTYPES[kind], size_of(kind)
@@ -232,7 +232,7 @@ class Waves:
             np.copyto(destination, x, where=self.active)
 
     def put_registers(self, destination: Array, x: Array) -> None:
-        """Write whole vector registers of the active waves, ``(..., count, 64)``; exec is ignored."""
+        """Write vector registers of the active waves, ``(..., count, 64)``; exec is ignored."""
         if self.all_active:
             np.copyto(destination, x)
         else:
@@ -260,7 +260,7 @@ class Waves:
         return lambda x: self.put(low, x.view(unsigned))
 
     def write_scalar(self, operand: Operand, words: int = 1) -> Writer:
-        """Return the writer of one or two scalar registers; unsigned or signed values of that size."""
+        """Return the writer of one or two scalar registers, for values of that size."""
         if operand.file != "s":
             raise UnsupportedError(f"scalar destination {operand.name or operand.file}")
         low = self.register(operand)
@@ -306,7 +306,7 @@ class Waves:
 
 
 def signed(read: Reader, operand: Operand, kind: str) -> Reader:
-    """Return the reader with the operand's absolute value and negation, which act on the sign bit."""
+    """Return the reader with the operand's sign modifiers, which act on the sign bit."""
     if not operand.neg and not operand.abs:
         return read
     if kind[0] == "i" or kind == "bf16":

@@ -10,8 +10,8 @@ import numpy as np
 from .errors import EmulationError
 from .formats import Array, Bools
 from .instruction import Instruction
-from .kernel import Kernel
 from .memory import Memory as DeviceMemory
+from .program import Program
 from .races import READ, WRITE, Access, GlobalRaces, LdsRaces, flatten
 from .state import Waves
 from .waits import Ticket, Waits
@@ -41,7 +41,7 @@ class Machine(Waves):
     text: str = ""
 
     def __init__(
-        self, kernel: Kernel, count: int, groups: int, memory: DeviceMemory, lds: int
+        self, kernel: Program, count: int, groups: int, memory: DeviceMemory, lds: int
     ) -> None:
         super().__init__(kernel, count, groups, memory, lds)
         self.dma: list[tuple[Ticket, Array]] = []
@@ -118,7 +118,8 @@ class Machine(Waves):
                 late = np.isin(where, words)
                 if late.any() and self.waits.outstanding(ticket).any():
                     raise EmulationError(
-                        f"missing s_waitcnt: LDS is used before vmcnt covers {ticket.text}, which loads into it"
+                        f"missing s_waitcnt: LDS is used before vmcnt covers {ticket.text},"
+                        " which loads into it"
                     )
 
     def global_access(self, address: Array, size: int, kind: int, on: Bools | None) -> Array:
@@ -134,7 +135,8 @@ class Machine(Waves):
         Returns
         -------
         numpy.ndarray of int64
-            Offsets into ``memory.space`` of the lanes that are on: (count, 64) if all are, else (lanes,).
+            Offsets into ``memory.space`` of the lanes that are on: (count, 64) if all are,
+            else (lanes,).
         """
         flat = address if on is None else address[on]
         if not flat.size:

@@ -1,7 +1,8 @@
-"""Vector ALU instructions that map lanes: operands with their modifiers, and the rows of `alu.OPS`."""
+"""Vector ALU instructions that map lanes: operands with modifiers, and the rows of `alu.OPS`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,20 @@ from .steps import Builder, Machine, Plain
 __all__ = ["BUILDERS", "DPP_CONTROLS", "VECTOR_MODIFIERS", "destination", "source", "sources"]
 
 DPP_CONTROLS = frozenset(
-    ["quad_perm", "row_shl", "row_shr", "row_ror", "wave_shl", "wave_rol", "wave_shr", "wave_ror", "row_mirror", "row_half_mirror", "row_bcast", "row_newbcast"]
+    (
+        "quad_perm",
+        "row_shl",
+        "row_shr",
+        "row_ror",
+        "wave_shl",
+        "wave_rol",
+        "wave_shr",
+        "wave_ror",
+        "row_mirror",
+        "row_half_mirror",
+        "row_bcast",
+        "row_newbcast",
+    )
 )
 _DPP = DPP_CONTROLS | {"row_mask", "bank_mask", "bound_ctrl"}
 _SDWA = frozenset(("dst_sel", "dst_unused", "src0_sel", "src1_sel"))
@@ -167,7 +181,8 @@ def destination(
             x = flush(np.ascontiguousarray(x))
         extra = enabled
         if lanes is not None:  # without bound_ctrl a lane without a source is not written
-            assert valid is not None and enabled is not None
+            assert valid is not None
+            assert enabled is not None
             extra = enabled & valid if m.mask is None else enabled & valid & m.mask[:, lanes]
         place(x, extra)
 
@@ -220,16 +235,18 @@ def _lanewise(m: Machine, i: Instruction) -> Plain:
     """An instruction of the table."""
     allow(i, VECTOR_MODIFIERS)
     op = OPS[i.mnemonic]
-    fn = SATURATING.get(i.mnemonic, op.fn) if i.modifiers.get("clamp") else op.fn
+    fn: Callable[..., Array] = op.fn
+    if i.modifiers.get("clamp"):
+        fn = SATURATING.get(i.mnemonic, fn)
     read = sources(m, i, op.sources)
     high = size_of(op.result) == 2 and bool(op_sel(i, len(op.sources)))
     write = destination(m, i, op.result, keeps=i.mnemonic in KEEPS_HIGH or high, high=high)
     if len(read) == 1:
-        a = read[0]
-        return Plain(lambda: write(fn(a())))
+        (one,) = read
+        return Plain(lambda: write(fn(one())))
     if len(read) == 2:
-        a, b = read
-        return Plain(lambda: write(fn(a(), b())))
+        left, right = read
+        return Plain(lambda: write(fn(left(), right())))
     a, b, c = read
     return Plain(lambda: write(fn(a(), b(), c())))
 

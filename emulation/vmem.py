@@ -1,4 +1,4 @@
-"""Device memory and scratch: global_*, flat_*, scratch_* and buffer_*, with atomics and loads into LDS."""
+"""Device memory and scratch: global_*, flat_*, scratch_*, buffer_*; atomics, loads into LDS."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class _Buffer:
 
     def global_address(self) -> tuple[Array, Array]:
         """Return addresses and offsets that the descriptor's size bounds."""
-        m, active = self.m, self.m.active
+        active = self.m.active
         if (self.words[1][active] & U32(_SWIZZLED)).any():
             raise UnsupportedError("a swizzled buffer")
         at = self.offsets() + self.scalars()
@@ -244,7 +244,21 @@ def _into_lds(m: Machine, i: Instruction, shape: Shape, words: Callable[[], list
 
 # ---- atomics -------------------------------------------------------------------------------------
 
-_INTEGER = ["swap", "cmpswap", "add", "sub", "smin", "smax", "umin", "umax", "and", "or", "xor", "inc", "dec"]
+_INTEGER = [
+    "swap",
+    "cmpswap",
+    "add",
+    "sub",
+    "smin",
+    "smax",
+    "umin",
+    "umax",
+    "and",
+    "or",
+    "xor",
+    "inc",
+    "dec",
+]
 _ATOMICS = {n + x: (n, s) for n in _INTEGER for x, s in (("", 4), ("_x2", 8))}
 _ATOMICS |= {
     "add_f32": ("add_f", 4),

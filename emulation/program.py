@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .decode import decode
+from .elf import CodeObject
 from .instruction import Instruction
 
-__all__ = ["USER_SGPRS", "Kernel", "Limits"]
+__all__ = ["USER_SGPRS", "Limits", "Program", "read_program"]
 
 # What the user SGPRs may hold, in the order in which they are given, with the registers of each.
 USER_SGPRS = {
@@ -22,7 +24,7 @@ USER_SGPRS = {
 
 
 @dataclass(frozen=True)
-class Kernel:
+class Program:
     """One kernel of a code object.
 
     Attributes
@@ -100,3 +102,50 @@ class Limits:
     instructions: int = 50_000_000
     lds: int = 160 * 1024
     bytes: int = 2 << 30
+
+
+_USER = {name: bit for bit, name in enumerate(USER_SGPRS)}
+
+
+def read_program(code: CodeObject, name: str, base: int = 0) -> Program:
+    """Return what a launch needs of a kernel of a code object.
+
+    Parameters
+    ----------
+    code : CodeObject
+    name : str
+        A key of ``code.kernels``.
+    base : int
+        Device address at which its image was loaded.
+
+    Raises
+    ------
+    DecodeError
+        For bytes that are no instruction.
+    """
+    kernel = code.kernels[name]
+    unified = code.arch != "gfx908"  # one file of vector and accumulation registers
+    found = decode(code.code(kernel), arch=code.arch, address=kernel.entry, kernel=name)
+    rsrc1, rsrc2 = kernel.rsrc1, kernel.rsrc2
+    return Program(
+        name=name,
+        target=code.arch,
+        instructions={instruction.address: instruction for instruction in found},
+        entry=kernel.entry,
+        base=base,
+        vgprs=((rsrc1 & 63) + 1) * (8 if unified else 4),
+        accum_offset=((kernel.rsrc3 & 63) + 1) * 4 if unified else 0,
+        lds_size=kernel.lds_bytes,
+        scratch_size=kernel.scratch_bytes,
+        kernarg_size=kernel.kernarg_bytes,
+        user_sgprs=tuple(x for x, bit in _USER.items() if kernel.properties >> bit & 1),
+        user_sgpr_count=rsrc2 >> 1 & 31,
+        kernarg_preload=(kernel.preload & 127, kernel.preload >> 7 & 511),
+        workgroup_ids=(bool(rsrc2 >> 7 & 1), bool(rsrc2 >> 8 & 1), bool(rsrc2 >> 9 & 1)),
+        workgroup_info=bool(rsrc2 >> 10 & 1),
+        private_segment_wave_offset=bool(rsrc2 & 1) and code.arch in ("gfx908", "gfx90a"),
+        workitem_ids=min(rsrc2 >> 11 & 3, 2),
+        float_mode=rsrc1 >> 12 & 255,
+        dx10_clamp=bool(rsrc1 >> 21 & 1),
+        ieee_mode=bool(rsrc1 >> 23 & 1),
+    )
