@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,8 @@ from .operands import (
 )
 
 __all__ = ["decode", "decode_one"]
+
+_PACKED = 0x1A7  # the highest bits of VOP3P
 
 Modifiers = dict[str, int | str | tuple[int, ...]]
 
@@ -82,6 +85,9 @@ class _Words:
             raise _UnknownError(f"source {value}")
         if literal is not None and kind in ("h", "b", "w"):
             return replace(found, name=f"{literal & 0xFFFF:#x}")  # all 32 bits stay in ``bits``
+        if kind == "w" and found.kind == "float" and self.w[0] >> 23 != _PACKED:
+            (half,) = struct.unpack("<H", struct.pack("<e", float(found.name)))
+            return replace(found, name=f"{half:#x}")
         return found
 
     def caches(self, first: int, second: int, third: int) -> None:
@@ -149,6 +155,7 @@ def _instruction(words: _Words) -> Instruction:
     for shift, value, name in _ENCODINGS:
         if first >> shift == value:
             form, encoding, operands = _READERS[name](words)
+            _check(operands)
             return Instruction(
                 address=words.address,
                 size=4 * words.used,
@@ -161,6 +168,16 @@ def _instruction(words: _Words) -> Instruction:
 
 
 Read = tuple[Form, str, tuple[Operand, ...]]
+
+
+def _check(operands: tuple[Operand, ...]) -> None:
+    """Refuse registers that there are not, and scalar ones that begin where none may."""
+    for operand in operands:
+        if operand.index + operand.count > {"v": 256, "a": 256, "s": 128}.get(operand.file, 256):
+            raise _UnknownError(f"{operand.count} registers from {operand.file}{operand.index}")
+        lone = operand.index == 124 and operand.count > 1  # m0
+        if operand.file == "s" and (operand.index % min(operand.count, 4) or lone):
+            raise _UnknownError(f"{operand.count} scalar registers from {operand.index}")
 
 
 def _form(words: _Words, encoding: str, opcode: int) -> Form:
@@ -210,15 +227,14 @@ def _sopk(words: _Words) -> Read:
             words.modifiers["target"] = words.address + 4 + 4 * _signed(value, 16)
         else:
             number = value if form.mnemonic.endswith("_u32") else _signed(value, 16)
-            operands.append(const(number, text=_short(number, 16)))
+            operands.append(const(number, text=f"{value:#x}"))
     return form, "sopk", tuple(operands)
 
 
-def _short(value: int, bits: int = 32) -> str:
-    """Return the text of an immediate: small ones in decimal, others as so many bits."""
-    low = value & (1 << bits) - 1
-    signed = _signed(low, bits)
-    return str(signed) if -16 <= signed <= 64 else f"{low:#x}"
+def _short(value: int) -> str:
+    """Return the text of an unsigned immediate: small ones in decimal."""
+    signed = _signed(value, 32)
+    return str(signed) if -16 <= signed <= 64 else f"{value:#x}"
 
 
 _HARDWARE = {
@@ -258,12 +274,15 @@ def _sopp(words: _Words) -> Read:
         words.modifiers["lgkmcnt"] = value >> 8 & 15
     elif name.startswith("s_sendmsg"):
         words.modifiers["msg"] = value
-        operands = (special(f"sendmsg({value & 15}, {value >> 4 & 7}, {value >> 8 & 3})"),)
+        parts = f"{value & 15}, {value >> 4 & 7}, {value >> 8 & 3}"
+        operands = (special(f"sendmsg({'MSG_INTERRUPT' if value == 1 else parts})"),)
     elif name == "s_set_gpr_idx_mode":
         operands = (const(value, text=_gpr_index(value)),)
-    elif form.ins:
+    elif value and name == "s_endpgm":
         operands = (const(value),)
-    elif value and name != "s_endpgm":
+    elif form.ins:
+        operands = (const(value, text=_short(value)),)
+    elif value:
         raise _UnknownError(f"{name} has no operand, and {value} as one")
     return form, "sopp", operands
 
@@ -312,6 +331,8 @@ def _vop_short(words: _Words) -> Read:
     if form.ins and first == DPP:
         return _dpp(words, name, form)
     if form.mnemonic == "v_accvgpr_mov_b32":
+        if first < 256:
+            raise _UnknownError(f"source {first}")
         return form, name, (accumulation(words.bits(24, 17)), accumulation(first & 255))
     outs = _short_outs(words, form)
     operands, second = [], iter((False, True))
@@ -339,6 +360,16 @@ _SELECTIONS = ("BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWOR
 _UNUSED = ("UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE")
 
 
+def _check_part(form: Form, encoding: str) -> None:
+    """Refuse forms that cannot select parts or lanes of their sources."""
+    wide = "2" in (*form.outs, *form.ins) and encoding == "sdwa"
+    if wide or "s1" in form.outs or "k" in form.ins or form.mnemonic in _WHOLE:
+        raise _UnknownError(f"{form.mnemonic} with {encoding}")
+
+
+_WHOLE = frozenset({"v_swap_b32", "v_accvgpr_mov_b32"})
+
+
 def _one_of(names: tuple[str, ...], value: int) -> str:
     if value >= len(names):
         raise _UnknownError(f"selection {value}")
@@ -346,6 +377,7 @@ def _one_of(names: tuple[str, ...], value: int) -> str:
 
 
 def _sdwa(words: _Words, name: str, form: Form) -> Read:
+    _check_part(form, "sdwa")
     operands: list[Operand] = []
     words.flags(clamp=45)
     if name == "vopc":
@@ -392,14 +424,15 @@ _CONTROLS = {
 }
 
 
-def _dpp_control(words: _Words) -> None:
+def _dpp_control(words: _Words, wide: bool) -> None:
+    """Note where lanes read from; 64-bit operations have one way only."""
     value = words.bits(48, 40)
-    if value < 256:
+    if value < 256 and not wide:
         words.modifiers["quad_perm"] = tuple(value >> 2 * i & 3 for i in range(4))
         return
     for first, (name, count, start) in _CONTROLS.items():
-        known = words.arch != "gfx908" or name != "row_newbcast"
-        if first <= value < first + count and known:
+        fits = words.arch != "gfx908" if name == "row_newbcast" else not wide
+        if first <= value < first + count and fits:
             words.modifiers[name] = value - first + start
             return
     raise _UnknownError(f"DPP control {value:#x}")
@@ -408,6 +441,7 @@ def _dpp_control(words: _Words) -> None:
 def _dpp(words: _Words, name: str, form: Form) -> Read:
     if name == "vopc":
         raise _UnknownError("a comparison with DPP")
+    _check_part(form, "dpp")
     operands = _short_outs(words, form)
     fields = (words.bits(39, 32), words.bits(16, 9))
     for i, kind in enumerate(kind for kind in form.ins if kind != "s2"):
@@ -415,7 +449,7 @@ def _dpp(words: _Words, name: str, form: Form) -> Read:
         register = vector(fields[i], _count(kind))
         operands.append(replace(register, neg=bool(neg), abs=bool(absolute)))
     operands += [scalar(106, 2) for kind in form.ins if kind == "s2"]
-    _dpp_control(words)
+    _dpp_control(words, "2" in (*form.outs, *form.ins))
     words.modifiers["row_mask"] = words.bits(63, 60)
     words.modifiers["bank_mask"] = words.bits(59, 56)
     words.flags(bound_ctrl=51)
@@ -529,7 +563,7 @@ def _scaled(words: _Words) -> Read:
     low = words.bits(12, 11)
     high = words.bits(60, 59)
     product = _Words(words.arch, words.address, words.w[2:])
-    if product.word(0) >> 23 != 0x1A7 or product.bits(22, 16) not in (45, 46):
+    if product.word(0) >> 23 != _PACKED or product.bits(22, 16) not in (45, 46):
         raise _UnknownError("scales without a product")
     form, name, operands = _mfma(product, forms(words.arch)["mfma"][product.bits(22, 16)])
     words.used = 4
@@ -561,7 +595,9 @@ def _ds(words: _Words) -> Read:
             address = vector(fields[0])
             operands.append(_data(words, fields[i], _count(kind), acc) if i else address)
     words.flags(gds=16)
-    if "2_b" in form.mnemonic or "2st64" in form.mnemonic:
+    if words.late and "gds" in words.modifiers:
+        raise _UnknownError("global data share")
+    if re.search("(read|write|xchg)2", form.mnemonic):
         for i in range(2):
             if value := words.bits(8 * i + 7, 8 * i):
                 words.modifiers[f"offset{i}"] = value
@@ -632,7 +668,7 @@ _ENCODINGS = (
     (28, 0xB, "sopk"),
     (30, 2, "sop2"),
     (26, 0x30, "smem"),
-    (23, 0x1A7, "vop3p"),
+    (23, _PACKED, "vop3p"),
     (26, 0x34, "vop3"),
     (26, 0x36, "ds"),
     (26, 0x37, "flat"),

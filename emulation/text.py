@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from .encodings import forms
 from .instruction import Instruction, Operand
@@ -41,17 +42,16 @@ def _suffix(instruction: Instruction, arch: str) -> str:
     encoding = instruction.encoding
     if encoding in ("sdwa", "dpp"):
         return f"_{encoding}"
-    table = forms(arch)
-    if encoding == "vop3":
-        return "_e64" if instruction.mnemonic in _with_short(arch) else ""
-    if encoding in ("vop1", "vop2", "vopc"):
-        long = {form.mnemonic for form in table["vop3"].values()}
-        return "_e32" if instruction.mnemonic in long and instruction.mnemonic != "v_nop" else ""
+    if instruction.mnemonic in _in_both(arch):
+        return {"vop3": "_e64", "vop1": "_e32", "vop2": "_e32", "vopc": "_e32"}.get(encoding, "")
     return ""
 
 
-def _with_short(arch: str) -> frozenset[str]:
-    return frozenset(form.mnemonic for form in forms(arch)["vop3"].values() if form.short)
+@cache
+def _in_both(arch: str) -> frozenset[str]:
+    """Return what has a short and a long encoding, both of which have a suffix then."""
+    named = {form.mnemonic for form in forms(arch)["vop3"].values() if form.short}
+    return frozenset(named - {"v_nop"})
 
 
 def _operand(operand: Operand, instruction: Instruction) -> str:
@@ -59,7 +59,8 @@ def _operand(operand: Operand, instruction: Instruction) -> str:
     if operand.abs:
         text = f"|{text}|"
     if operand.neg:
-        text = f"neg({text})" if operand.file == "const" else f"-{text}"
+        alone = operand.file == "const" and not operand.abs  # -1.0 would be another constant
+        text = f"neg({text})" if alone else f"-{text}"
     return f"sext({text})" if operand.sext else text
 
 
@@ -128,4 +129,5 @@ def _modifier(name: str, instruction: Instruction, arch: str) -> str:
         name, value = "neg", tuple(int(str(value)) >> i & 1 for i in range(3))
     if isinstance(value, tuple):
         return f"{name}:[{','.join(map(str, value))}]"
-    return f"{name}:{value:#x}" if name in _HEX else f"{name}:{value}"
+    hexadecimal = name in _HEX or (name == "offset" and instruction.encoding == "smem")
+    return f"{name}:{value:#x}" if hexadecimal else f"{name}:{value}"

@@ -29,14 +29,15 @@ VOP2 = """
 5  mul_f32 mul_i32_i24 mul_hi_i32_i24 mul_u32_u24 mul_hi_u32_u24 min_f32 max_f32 min_i32
 13 max_i32 min_u32 max_u32 lshrrev_b32 ashrrev_i32 lshlrev_b32 and_b32 or_b32 xor_b32
 22 mac_f32@..gfx90a madmk_f32/1=1,k,1@..gfx90a madak_f32/1=1,1,k@..gfx90a
-22 dot2c_f32_bf16@gfx950
+22 dot2c_f32_bf16/1=1,1@gfx950
 23 fmamk_f32/1=1,k,1@gfx942.. fmaak_f32/1=1,1,k@gfx942..
 25 add_co_u32/1,s2=1,1 sub_co_u32/1,s2=1,1 subrev_co_u32/1,s2=1,1
 28 addc_co_u32/1,s2=1,1,s2 subb_co_u32/1,s2=1,1,s2 subbrev_co_u32/1,s2=1,1,s2
 31 add_f16 sub_f16 subrev_f16 mul_f16 mac_f16 madmk_f16/h=h,k,h madak_f16/h=h,h,k add_u16 sub_u16
 40 subrev_u16 mul_lo_u16 lshlrev_b16 lshrrev_b16 ashrrev_i16 max_f16 min_f16 max_u16 max_i16
-49 min_u16 min_i16 ldexp_f16/h=h,w add_u32 sub_u32 subrev_u32 dot2c_f32_f16 dot2c_i32_i16/1=1,1
-57 dot4c_i32_i8 dot8c_i32_i4 fmac_f32 pk_fmac_f16 xnor_b32
+49 min_u16 min_i16 ldexp_f16/h=h,w add_u32 sub_u32 subrev_u32 dot2c_f32_f16/1=1,1
+56 dot2c_i32_i16/1=1,1
+57 dot4c_i32_i8 dot8c_i32_i4 fmac_f32 pk_fmac_f16/1=1,1 xnor_b32
 """
 
 # Sixteen relations between floats, eight between integers; cmpx writes exec too.
