@@ -568,8 +568,8 @@ def _scaled(words: _Words) -> Read:
     form, name, operands = _mfma(product, forms(words.arch)["mfma"][product.bits(22, 16)])
     words.used = 4
     words.modifiers.update(product.modifiers)
-    words.modifiers["op_sel"] = (low & 1, low >> 1)
-    words.modifiers["op_sel_hi"] = (high & 1, high >> 1)
+    words.modifiers["op_sel"] = (low & 1, low >> 1, 0)
+    words.modifiers["op_sel_hi"] = (high & 1, high >> 1, 0)
     form = replace(form, mnemonic=form.mnemonic.replace("v_mfma_", "v_mfma_scale_"))
     return form, name, (*operands, *scales)
 

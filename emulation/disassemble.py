@@ -7,6 +7,7 @@ FILE is a code object, or anything that holds some uncompressed, such as a modul
 from __future__ import annotations
 
 import argparse
+import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from .errors import CodeObjectError, EmulationError
 from .text import instruction_text
 
 __all__ = ["kernel_lines", "main"]
+
+_WORD = struct.Struct("<I")
 
 
 def kernel_lines(code_object: CodeObject, kernel: Kernel) -> Iterator[str]:
@@ -30,7 +33,7 @@ def kernel_lines(code_object: CodeObject, kernel: Kernel) -> Iterator[str]:
     found = decode(code, arch=code_object.arch, address=kernel.entry, kernel=kernel.name)
     for one in found:
         at = one.address - kernel.entry
-        words = code[at : at + one.size].hex(" ", 4)
+        words = " ".join(f"{word:08x}" for (word,) in _WORD.iter_unpack(code[at : at + one.size]))
         yield f"  {one.address:06x}  {instruction_text(one, code_object.arch):<60}  // {words}"
 
 

@@ -16,6 +16,7 @@ __all__ = ["Argument", "CodeObject", "Kernel", "code_objects", "read_code_object
 _MAGIC = b"\x7fELF"
 _AMDGPU, _LOAD, _NOTE, _SYMTAB, _DYNSYM, _RELA = 224, 1, 4, 2, 11, 4
 _METADATA = 32  # type of the note
+_LARGEST = 1 << 28  # of a loaded segment: an altered size must not take the machine's memory
 _RELATIVE64 = 13  # type of a relocation: the load address and an addend
 # e_flags & 0xff -> architecture; others are named so that an error can say them.
 _MACHINES = {
@@ -157,9 +158,8 @@ def read_code_object(data: bytes) -> CodeObject:
     """
     try:
         return _read(data)
-    except (struct.error, IndexError, KeyError, UnicodeDecodeError, ValueError) as error:
-        if isinstance(error, CodeObjectError):
-            raise
+    except (struct.error, LookupError, ValueError, TypeError, AttributeError) as error:
+        # Offsets that lead nowhere, and metadata of other kinds than a compiler writes.
         raise CodeObjectError(f"the code object is damaged: {error}") from error
 
 
@@ -176,10 +176,12 @@ def _read(data: bytes) -> CodeObject:
     if len(data) < whole:
         raise CodeObjectError(f"the code object is cut off: {len(data)} of {whole} bytes")
     segments, sections = _headers(data)
-    image = bytearray(max((a + m for k, _, a, _, m in segments if k == _LOAD), default=0))
-    notes: dict[str, Any] = {}
+    end = max((a + m for k, _, a, _, m in segments if k == _LOAD), default=0)
+    if end > _LARGEST:
+        raise CodeObjectError(f"a segment ends at {end:#x}")
+    image, notes = bytearray(end), dict[str, Any]()
     for kind, offset, address, size, memory in segments:
-        if offset + size > len(data) or memory > 1 << 32 or (size > memory and kind == _LOAD):
+        if offset + size > len(data) or (size > memory and kind == _LOAD):
             raise CodeObjectError("a segment is beyond the end of the file")
         if kind == _LOAD:
             image[address : address + size] = data[offset : offset + size]

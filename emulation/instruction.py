@@ -118,6 +118,8 @@ class Instruction:
         op_sel_hi, neg_lo,        one bit per source; always there in vop3p
         neg_hi
         bitop3                    ``v_bitop3``: the truth table, 8 bits; always there
+                                  ``v_mfma_scale``: which byte of the two scales, as two bits of
+                                  op_sel_hi and op_sel; three entries, the last one 0
         cbsz, abid, blgp          mfma; 0.  In double precision blgp is negation, as
                                   ``neg`` bits of the three sources, and so printed
         dst_sel, src0_sel,        ``BYTE_0`` to ``BYTE_3``, ``WORD_0``, ``WORD_1``,

@@ -29,7 +29,7 @@ def unpack(data: bytes) -> Any:
     """
     try:
         return _value(data, 0)[0]
-    except (struct.error, IndexError, RecursionError) as error:
+    except (struct.error, IndexError, RecursionError, TypeError) as error:
         raise ValueError(f"metadata are damaged: {error}") from error
 
 

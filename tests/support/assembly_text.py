@@ -1,0 +1,108 @@
+"""The assembly text that the compiler leaves beside its code objects, by kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hipdnn_iree.emulation.decode import decode
+from hipdnn_iree.emulation.elf import CodeObject, Kernel, read_code_object
+from hipdnn_iree.emulation.instruction import Instruction
+from hipdnn_iree.emulation.text import instruction_text
+
+
+@dataclass
+class Comparison:
+    """What became of the kernels of a folder.
+
+    Attributes
+    ----------
+    kernels, instructions : int
+        How many were compared.
+    different : list of str
+        The first difference of every kernel that has one.
+    mnemonics : set of str
+        All that was met, as the text has them.
+    """
+
+    kernels: int = 0
+    instructions: int = 0
+    different: list[str] = field(default_factory=list)
+    mnemonics: set[str] = field(default_factory=set)
+
+
+def compare_folder(folder: Path) -> Comparison:
+    """Compare what is decoded from all code objects of a folder with the text beside them."""
+    found = Comparison()
+    for path in sorted(folder.rglob("*.hsaco")):
+        code_object = read_code_object(path.read_bytes())
+        texts = _kernels(path.with_suffix(".rocmasm").read_text(encoding="utf-8"))
+        assert set(texts) == set(code_object.kernels)
+        for name, kernel in code_object.kernels.items():
+            found.kernels += 1
+            for here, there in _pairs(code_object, kernel, texts[name]):
+                found.instructions += 1
+                found.mnemonics.add(here.split()[0])
+                if here != there:
+                    found.different.append(f"{path.name}: {name}: {here!r}, not {there!r}")
+                    break
+    return found
+
+
+def _kernels(text: str) -> dict[str, list[str]]:
+    """Return the lines of each kernel: instructions, labels with their colon, alignments."""
+    names = set(re.findall(r'\.type\s+"?([^",\s]+)"?,@function', text))
+    found: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in text.partition(".amdgpu_metadata")[0].splitlines():
+        plain = re.sub(r"\s+", " ", line.partition(";")[0].strip())
+        label = plain.strip('":')
+        if plain.endswith(":") and label in names:
+            found[label] = lines = []
+        elif plain.startswith((".section", ".size")):
+            lines = []  # of no kernel
+        elif plain.startswith(".p2align") or (plain and plain[0] != ".") or plain.endswith(":"):
+            lines.append(plain)
+    return found
+
+
+def _pairs(code: CodeObject, kernel: Kernel, lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield what is decoded and what is written, instruction by instruction."""
+    found = decode(code.code(kernel), arch=code.arch, address=kernel.entry, kernel=kernel.name)
+    placed: list[tuple[Instruction, str]] = []
+    labels: dict[str, int] = {}
+    rest = iter(found)
+    address = kernel.entry
+    for line in lines:
+        if line.startswith(".p2align"):
+            for _ in range(_padding(line, address)):
+                address += _skip(next(rest, None))
+        elif line.endswith(":"):
+            labels[line[:-1]] = address
+        else:
+            one = next(rest, None)
+            if one is None:
+                yield "the end", line
+                return
+            placed.append((one, line))
+            address += one.size
+    for one, line in placed:
+        target = one.modifiers.get("target")
+        label = line.rpartition(" ")[2]
+        known = {target: label} if isinstance(target, int) and labels.get(label) == target else {}
+        yield instruction_text(one, code.arch, known), line
+    for one in rest:
+        yield instruction_text(one, code.arch), "the end"
+
+
+def _padding(line: str, address: int) -> int:
+    """Return how many s_nop an alignment takes: none if it were more than it allows."""
+    words = line.removeprefix(".p2align ").split(",")
+    needed = -address % (1 << int(words[0]))
+    return 0 if len(words) > 2 and needed > int(words[2]) else needed // 4
+
+
+def _skip(one: Instruction | None) -> int:
+    return one.size if one is not None and one.mnemonic == "s_nop" else 0
