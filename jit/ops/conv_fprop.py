@@ -25,6 +25,7 @@ from .convolution import (
     forward_strategy,
     group_count,
     is_planar,
+    needs_groups,
     strided,
     work,
 )
@@ -42,8 +43,8 @@ IMG2COL = (
 
 
 def _needs_groups(context: NodeContext) -> bool:
-    rank, groups = len(context.dims("x")), group_count(context)
-    return strikes("W-004", context.target, rank, groups, context.compute)
+    x, w = context.dims("x"), context.dims("w")
+    return needs_groups(context.target, x, w, context.compute)
 
 
 def _direct(context: NodeContext) -> bool:
@@ -133,7 +134,7 @@ INFO = OpInfo(
                 name="direct",
                 help="one convolution op; a filter that is not channels-first is copied",
                 fits=_direct,
-                why="all but grouped 3-D convolutions of integers",
+                why="all but 3-D convolutions that are depthwise, or grouped and of integers",
             ),
             Strategy(
                 name="row_im2col",
@@ -188,7 +189,7 @@ INFO = OpInfo(
                 help="one convolution op on the operands as they come: for comparison (on gfx9 "
                 "some are compiled wrongly, W-050 to W-059)",
                 fits=_direct,
-                why="all but grouped 3-D convolutions of integers",
+                why="all but 3-D convolutions that are depthwise, or grouped and of integers",
                 tried=False,
             ),
         ),

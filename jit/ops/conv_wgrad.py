@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 
 from ..node_context import NodeContext
+from ..workarounds import strikes
 from .convolution import MOST_POSITIONS, PLAIN_GRADIENT, RATE, conv_op, declines, work
+from .hoisting import KEEP_EXPRESSIONS
 from .op_info import OpInfo
 from .strategy import Strategies, Strategy
 
@@ -25,11 +28,20 @@ def _rule(context: NodeContext) -> str:
     return "gemm" if _few_positions(context) else "correlated"
 
 
+def _flags(context: NodeContext) -> Iterator[str]:
+    """Keep padding an expression where it is concatenated."""
+    op = conv_op(context)
+    padding = (*op.pre_padding, *op.post_padding)
+    if strikes("W-093", context.target, context.dims("x")[2:], padding):
+        yield KEEP_EXPRESSIONS
+
+
 INFO = OpInfo(
     work=work("dy", "dw"),
     cpu_efficiency=0.5,
     matrix_rate=RATE,
     declines=declines,
+    flags=_flags,
     strategies=Strategies(
         (
             Strategy(

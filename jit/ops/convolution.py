@@ -31,6 +31,7 @@ __all__ = [
     "forward_strategy",
     "group_count",
     "is_planar",
+    "needs_groups",
     "strided",
     "work",
 ]
@@ -79,7 +80,7 @@ def forward_strategy(
     ``last``: x is laid out channels-last.
     """
     groups = x[1] // w[1]
-    alone = strikes("W-004", target, len(x), groups, compute)
+    alone = needs_groups(target, x, w, compute)
     if not target.is_cpu:
         return "per_group" if alone else "direct"
     positions, dynamic = prod(w[2:]), any(isinstance(d, Dim) for d in x)
@@ -96,6 +97,13 @@ def forward_strategy(
     if compute is not DataType.FLOAT or dynamic or not heavy or many:
         return "direct"
     return "im2col_gemm" if strided(op) or w[2:].count(1) else "row_im2col"
+
+
+def needs_groups(target: Target, x: Ints, w: Ints, compute: DataType) -> bool:
+    """Return whether a convolution has no code unless each group is one of its own."""
+    rank, groups = len(x), x[1] // w[1]
+    depthwise = strikes("W-095", target, rank, groups, w[1])
+    return depthwise or strikes("W-004", target, rank, groups, compute)
 
 
 def _depthwise_strategy(

@@ -65,7 +65,8 @@ def _dynamic(node: FrozenNode, marks: Marks) -> Iterator[tuple[str, int]]:
 
 
 def _fused(context: NodeContext) -> bool:
-    return fuses(context) and not context.dynamic
+    crashes = strikes("W-092", context.target, context.dims("k")[2])
+    return fuses(context) and not context.dynamic and not crashes
 
 
 def _few_heads(context: NodeContext) -> bool:
@@ -113,7 +114,7 @@ INFO = OpInfo(
                 help="one attention op; on gfx9 one kernel, on the CPU slow",
                 fits=_fused,
                 why="q, k and v of one float type and as many heads of k as of v, no mask but a "
-                "full or causal one, no statistics, float compute, fixed dims",
+                "full or causal one, no statistics, float compute, fixed dims; on gfx9 two keys",
             ),
             Strategy(
                 name="plain",

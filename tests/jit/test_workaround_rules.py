@@ -72,6 +72,9 @@ ASKED: dict[str, tuple[Target, tuple[Any, ...], tuple[Any, ...]]] = {
     "W-079": (GFX942, (1024,), (196,)),
     "W-082": (GFX942, (65,), (64,)),
     "W-083": (GFX942, (300,), (320,)),
+    "W-092": (GFX942, (1,), (2,)),
+    "W-093": (GFX942, ((1, 32), (0, 1, 0, 1)), ((2, 32), (0, 1, 0, 1))),
+    "W-095": (GFX942, (5, 15, 1), (5, 2, 2)),
     "W-106": (CPU, (DOUBLE, BFLOAT16), (FLOAT, BFLOAT16)),
 }
 
@@ -209,6 +212,23 @@ def training_step(same: bool) -> Callable[[Graph], None]:
     return build
 
 
+def transposed_convolution(permutation: tuple[int, ...]) -> Callable[[Graph], None]:
+    def build(graph: Graph) -> None:
+        y = graph.conv_fprop(graph.tensor(dims=(1, 4, 1, 8)), graph.tensor(dims=(4, 4, 1, 3)))
+        graph.transpose(graph.relu(y), permutation=permutation).set_output()
+
+    return build
+
+
+def spanned(last: bool) -> Callable[[Graph], None]:
+    def build(graph: Graph) -> None:
+        dims = (2, 3, 12, 9)
+        x = graph.tensor(dims=dims, strides=channels_last_strides(dims) if last else None)
+        graph.conv_fprop(x, graph.tensor(dims=(4, 3, 3, 9))).set_output()
+
+    return build
+
+
 def widened(io: str) -> Callable[[Graph], None]:
     def build(graph: Graph) -> None:
         x = graph.tensor(dims=(2, 8, 9, 9), data_type=io)
@@ -318,6 +338,8 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-068": (GFX942, concatenated(True), concatenated(False)),
     "W-073": (GFX950, heads(True), heads(False)),
     "W-077": (GFX942, norm_gradient(100), norm_gradient(128)),
+    "W-088": (GFX942, transposed_convolution((0, 1, 3, 2)), transposed_convolution((0, 2, 3, 1))),
+    "W-096": (GFX942, spanned(last=True), spanned(last=False)),
     "W-098": (CPU, batch_of_matmuls("conv_fprop"), batch_of_matmuls("")),
     "W-099": (CPU, rows_and_columns(False), rows_and_columns(True)),
     "W-110": (CPU, partial(repeated, stored=True), partial(repeated, stored=False)),

@@ -76,6 +76,48 @@ def test_gfx9_never_pairs_a_channels_first_image_with_a_channels_last_filter(
     assert made(conv(w_last=True, stride=2)) == (True, Remedy.COPIED)
 
 
+def test_gfx9_copies_what_emulation_found_wrong(torch_ir: Callable[..., str]) -> None:
+    def built(x: Any, w: Any, *, last: str = "", turned: Any = None, strides: Any = None) -> str:
+        graph = Graph(io_data_type="half", compute_data_type="float")
+        given = {"x": strides, "w": None}
+        given |= {n: channels_last_strides(d) for n, d in (("x", x), ("w", w)) if n in last}
+        y = graph.conv_fprop(
+            *(graph.tensor(dims=d, strides=given[n]) for n, d in zip("xw", (x, w), strict=True))
+        )
+        (graph.transpose(y, permutation=turned) if turned else y).set_output()
+        return torch_ir(graph, "gfx942")
+
+    def copied(ir: str) -> list[str]:
+        """The shapes of what is copied."""
+        return [line.rpartition("vtensor<")[2] for line in ir.splitlines() if "aten.cat" in line]
+
+    # W-094: a repeated input is copied, and then channels-first; so is the filter.
+    assert copied(built((2, 3, 13), (3, 3, 5), last="w", strides=(0, 1, 3))) == [
+        "[2,3,13],f16>",
+        "[3,3,5],f16>",
+    ]
+    assert copied(built((2, 3, 13), (3, 3, 5), last="xw")) == []
+    # W-096: a filter as wide as the image, in another layout.
+    assert copied(built((2, 3, 12, 9), (4, 3, 3, 9), last="x")) == ["[2,3,12,9],f16>"]
+    assert copied(built((2, 3, 12, 9), (4, 3, 3, 9), last="xw")) == []
+    assert copied(built((2, 3, 12, 9), (4, 3, 3, 8), last="x")) == []
+    # W-088: a result with its spatial dims exchanged.
+    assert copied(built((2, 4, 6, 8), (4, 4, 3, 3), turned=(0, 1, 3, 2))) == ["[2,4,4,6],f32>"]
+    assert copied(built((2, 4, 6, 8), (4, 4, 3, 3), turned=(0, 2, 3, 1))) == []
+
+
+@pytest.mark.parametrize("target", ["cpu", "gfx942"])
+def test_a_depthwise_volume_is_a_convolution_for_each_channel(
+    target: str, torch_ir: Callable[..., str]
+) -> None:
+    # W-095: torch-mlir has no lowering for it; on the CPU there is none to begin with.
+    graph = Graph(io_data_type="bfloat16", compute_data_type="float")
+    x, w = graph.tensor(dims=(1, 5, 1, 13, 7)), graph.tensor(dims=(5, 1, 1, 5, 5))
+    graph.conv_fprop(x, w).set_output()
+    found = torch_ir(graph, target).count("aten.convolution ")
+    assert found == (0 if target == "cpu" else 5)
+
+
 def chain(io: str = "half", *, last: bool = True, stride: int = 1, skip: str = "") -> Graph:
     """Return two convolutions; nothing between them has a buffer."""
     graph = Graph(io_data_type=io, compute_data_type="float")

@@ -145,6 +145,28 @@ def test_gfx9_never_sums_over_one_image_with_strides(torch_ir: Callable[..., str
         assert ("aten.cat" in torch_ir(g, "gfx942")) == joined
 
 
+@pytest.mark.parametrize(
+    ("x", "dw", "padding"),
+    [((8, 4, 1, 12), (6, 4, 1, 3), (0, 1)), ((2, 4, 1, 5, 6), (6, 4, 1, 3, 3), (0, 1, 1))],
+)
+def test_gfx9_pads_flat_images_by_zeros(
+    x: Any, dw: Any, padding: Any, torch_ir: Callable[..., str]
+) -> None:
+    # W-093: emulation found two thirds of the gradient unwritten.
+    none = ", ".join(["%int0"] * len(padding))
+    for image, struck in ((x, True), ((*x[:2], 5, *x[3:]), False)):
+        _, g = backward(image, dw, "half", padding=padding)
+        ir = torch_ir(g, "gfx942")
+        (convolution,) = (line for line in ir.splitlines() if "aten.convolution " in line)
+        (padded,) = (
+            line
+            for line in ir.splitlines()
+            if line.split()[0] == convolution.split("aten.convolution ")[1].split(", ")[4]
+        )
+        assert (f"ListConstruct {none} :" in padded) is struck
+        assert ("aten.cat" in ir) is struck
+
+
 def test_gfx9_declines_what_it_would_compute_wrongly() -> None:
     from hipdnn_iree.jit.support import problems
     from hipdnn_iree.jit.target import Target

@@ -15,7 +15,7 @@ from ....graph_api.ops.conv_fprop import ConvFprop
 from ....graph_api.ops.conv_wgrad import ConvWgrad
 from ...emit.builder import Builder, T, Value
 from ..accumulate import operands
-from .conv_fprop import convolve, doubled
+from .conv_fprop import convolve, doubled, padded
 from .plain_gradient import backward
 
 __all__ = ["lower"]
@@ -157,5 +157,7 @@ def _correlated(b: Builder, x: Value, dy: Value, op: ConvWgrad, accumulate: Data
         stride=op.dilation,
         dilation=op.stride,
     )
+    if b.strikes("W-093", x.shape[2:], (*op.pre_padding, *op.post_padding)):
+        activation, forward = padded(b, activation, forward)
     dw = convolve(b, activation, turned, forward, accumulate)
     return b.permute(dw, (1, 0, *range(2, 2 + rank)))

@@ -1,13 +1,14 @@
 """W-050: Convolution of a channels-first input with a channels-last filter.
 
 Rows, columns and channels of the filter are taken for those of the input in another order.  Of an
-input that is computed it is not known how it will be laid out (W-051).  All remedies were found
+input that is computed it is not known how it will be laid out (W-051), and one that is repeated
+is copied (W-094).  All remedies were found
 right by emulation; for CUDA filters are copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from enum import Enum
 
 from ....graph_api.frozen import FrozenGraph, FrozenNode
@@ -42,7 +43,7 @@ def _remedy(around: GraphContext) -> Remedy:
     graph = around.graph
     convs = [node for node in graph.nodes if isinstance(node.op, ConvFprop)]
     inputs = set(graph.inputs)
-    mixed = [node for node in convs if _mixed(graph, node, node.inputs["x"] not in inputs)]
+    mixed = [node for node in convs if _mixed(graph, node, inputs)]
     known = all(isinstance(node.op, ConvFprop | Pointwise) for node in graph.nodes)
     if not around.target.is_gfx9 or not mixed or not known:
         return Remedy.COPIED
@@ -71,9 +72,10 @@ def _first(spec: TensorSpec) -> bool:
     return _fits(spec, range(len(spec.dims)))
 
 
-def _mixed(graph: FrozenGraph, node: FrozenNode, computed: bool) -> bool:
+def _mixed(graph: FrozenGraph, node: FrozenNode, inputs: Container[int]) -> bool:
     """Whether a channels-last filter may meet a channels-first input."""
     x, w = (graph.tensors[node.inputs[port]] for port in ("x", "w"))
+    computed = node.inputs["x"] not in inputs or bool(x.layout.broadcast)
     return _last(w) and not _first(w) and (computed or not _last(x))
 
 
@@ -101,7 +103,8 @@ def _node(context: NodeContext) -> bool:
     kinds = [context.kind(port) for port in ("x", "w")]
     if multiply_type(context.target, context.compute, *kinds) is not kinds[1] or w.broadcast:
         return False  # a copy in any case
-    if not w.order or w.channels_first or (x.argument and x.channels_last and w.channels_last):
+    given = x.argument and not x.broadcast
+    if not w.order or w.channels_first or (given and x.channels_last and w.channels_last):
         return False
     return remedy(context.around) is Remedy.COPIED
 

@@ -1,0 +1,26 @@
+"""W-093: Weight gradient of an image with a dim of extent 1, padded along another one.
+
+The unit dim is dropped, and the pad becomes a kernel of its own, which loses its offset (W-054).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..rule import GFX9, Workaround
+
+__all__ = ["WORKAROUND"]
+
+
+def _flat(extents: Sequence[int], padding: Sequence[int]) -> bool:
+    return 1 in extents and any(padding)
+
+
+WORKAROUND = Workaround(
+    id="W-093",
+    title="Weight gradient of an image with a dim of extent 1, padded along another one",
+    symptom="wrong numbers",
+    targets=GFX9,
+    instead="zeros are concatenated",
+    applies=_flat,
+)
