@@ -12,7 +12,7 @@ from typing import TypeVar
 from .dtypes import DataType
 from .enums import ModeEnum
 from .errors import GraphError, Problem
-from .values import plain_number
+from .values import Scalar, plain_number
 
 __all__ = [
     "choice",
@@ -23,6 +23,7 @@ __all__ = [
     "label",
     "mode",
     "real",
+    "scalar",
     "shown",
     "text",
 ]
@@ -68,6 +69,14 @@ def real(value: object, *, port: str, node: str = "") -> float | None:
     except OverflowError:
         pass
     raise _wrong("PARAM-05", value, "a number", port, node)
+
+
+def scalar(value: object, *, port: str, node: str = "") -> Scalar:
+    """Return a number as a plain bool, int or float."""
+    number = plain_number(value)
+    if number is None:
+        raise _wrong("PARAM-05", value, "a bool, int or float", port, node)
+    return number
 
 
 def flag(value: object, *, port: str, node: str = "") -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import arguments
 from .dtypes import DataType
@@ -47,7 +47,8 @@ class GraphBuilder(OpMethods):
         intermediate_data_type: DataType | str = DataType.UNSET,
         compute_data_type: DataType | str = DataType.UNSET,
     ) -> None:
-        self.name = arguments.text(name, port="name")
+        self._frozen: FrozenGraph | None = None
+        self.name = name
         self.io_data_type = arguments.data_type(io_data_type, port="io_data_type")
         self.intermediate_data_type = arguments.data_type(
             intermediate_data_type, port="intermediate_data_type"
@@ -61,7 +62,13 @@ class GraphBuilder(OpMethods):
         self._produced: set[int] = set()
         self._taken: set[int] = set()
         self._counted = itertools.count(1)
-        self._frozen: FrozenGraph | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        check = _CHECKS.get(name)
+        if check is not None:
+            self.must_be_open()
+            value = check(value, port=name)
+        object.__setattr__(self, name, value)
 
     def dynamic(
         self,
@@ -347,4 +354,12 @@ _PYTHON_TYPES: dict[type, DataType] = {
     bool: DataType.BOOLEAN,
     int: DataType.INT64,
     float: DataType.DOUBLE,
+}
+
+_CHECKS: dict[str, Any] = {
+    "name": arguments.text,
+    "io_data_type": arguments.data_type,
+    "intermediate_data_type": arguments.data_type,
+    "compute_data_type": arguments.data_type,
+    "is_override_shape_enabled": arguments.flag,
 }

@@ -68,12 +68,13 @@ class Graph(GraphBuilder):
             With all problems at once, in node order.
         """
         if self._frozen is None:
-            self._frozen = self._freeze()
+            frozen = self._freeze()
             for tensor in self.tensors:
-                spec = self._frozen.tensors.get(tensor.uid)
+                spec = frozen.tensors.get(tensor.uid)
                 if spec is not None:
                     tensor.dims, tensor.strides = spec.dims, spec.strides
                     tensor.data_type, tensor.dynamic = spec.data_type, spec.dynamic
+            self._frozen = frozen
         return self._frozen
 
     def _freeze(self) -> FrozenGraph:

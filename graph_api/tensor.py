@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import arguments
 from .dtypes import DataType
@@ -74,8 +74,9 @@ class TensorSpec:
 class Tensor:
     """Handle of a tensor while a graph is built; made by ``Graph.tensor`` and by the op methods.
 
-    The setters return the handle, so that they chain.  Once the graph is frozen they raise, and
-    ``dims``, ``strides`` and ``data_type`` show what was inferred.
+    Attributes are checked and converted when they are set; the setters do the same and return the
+    handle, so that they chain.  Once the graph is frozen both raise ``GraphError``, and ``dims``,
+    ``strides`` and ``data_type`` show what was inferred.
     """
 
     graph: GraphBuilder = field(repr=False)
@@ -90,6 +91,16 @@ class Tensor:
     ragged_offset_uid: int | None = None
     given_uid: int | None = None
     dynamic: tuple[str, ...] = ()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        check = _CHECKS.get(name)
+        if check is not None:
+            self.graph.must_be_open()
+            if name == "dims":
+                value, self.dynamic = split_dims(value)
+            if value is not None or name not in _OPTIONAL:
+                value = check(value, port=name)
+        object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         from .draw import operand
@@ -111,14 +122,12 @@ class Tensor:
 
     def set_output(self, output: bool = True) -> Tensor:
         """Give the tensor a buffer of its own (or take it away)."""
-        self.graph.must_be_open()
         self.virtual = not arguments.flag(output, port="output")
         return self
 
     def set_name(self, name: str) -> Tensor:
         """Set the label."""
-        self.graph.must_be_open()
-        self.name = arguments.text(name, port="name")
+        self.name = name
         return self
 
     def set_uid(self, uid: int) -> Tensor:
@@ -130,19 +139,30 @@ class Tensor:
 
     def set_data_type(self, data_type: DataType | str) -> Tensor:
         """Set the element type."""
-        self.graph.must_be_open()
         self.data_type = arguments.data_type(data_type, port="data_type")
         return self
 
     def set_dim(self, dims: Sequence[int | DynamicDim]) -> Tensor:
         """Set the logical dims."""
-        self.graph.must_be_open()
-        examples, self.dynamic = split_dims(dims)
+        examples, names = split_dims(dims)
         self.dims = arguments.integers(examples, port="dims")
+        self.dynamic = names
         return self
 
     def set_stride(self, strides: Sequence[int]) -> Tensor:
         """Set the strides, in elements."""
-        self.graph.must_be_open()
         self.strides = arguments.integers(strides, port="strides")
         return self
+
+
+_OPTIONAL = ("dims", "strides", "value")
+_CHECKS: dict[str, Any] = {
+    "name": arguments.text,
+    "data_type": arguments.data_type,
+    "dims": arguments.integers,
+    "strides": arguments.integers,
+    "virtual": arguments.flag,
+    "value": arguments.scalar,
+    "runtime_scalar": arguments.flag,
+    "ragged_offset_uid": arguments.integer,
+}

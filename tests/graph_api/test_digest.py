@@ -17,6 +17,7 @@ from typing import Any
 import hipdnn_iree
 import pytest
 from hipdnn_iree.graph_api.dtypes import DataType
+from hipdnn_iree.graph_api.errors import GraphError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.graph import Graph
 from hipdnn_iree.graph_api.order import Shape, canonical_order
@@ -398,7 +399,11 @@ def test_handles_changed_behind_the_back_do_not_reach_a_frozen_graph() -> None:
     x = g.tensor(dims=(2,))
     g.relu(x).set_output()
     before = g.freeze().canonical
-    x.dims, x.data_type = (3,), DataType.HALF
+    for name, value in (("dims", (3,)), ("strides", (2,)), ("data_type", "half"), ("name", "x")):
+        with pytest.raises(GraphError, match="GRAPH-07"):
+            setattr(x, name, value)
+    with pytest.raises(GraphError, match="GRAPH-07"):
+        g.io_data_type = DataType.HALF
     g.nodes.clear()
     assert g.freeze().canonical == before
 

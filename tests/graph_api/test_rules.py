@@ -205,6 +205,14 @@ TABLE = [
     # arguments, at once
     Row("PARAM-01", lambda g: x(g, 2.0, 3), "", "dims", "(2.0, 3)", "64-bit integers"),
     Row("PARAM-01", lambda g: x(g, 2**63), "", "dims", str(2**63), "64-bit integers"),
+    Row("PARAM-01", lambda g: with_setting(g, dims=(2, 3.5)), "", "dims", "(2, 3.5)", "64-bit integers"),
+    Row("PARAM-01", lambda g: with_setting(g, strides="31"), "", "strides", "'31'", "64-bit integers"),
+    Row("PARAM-02", lambda g: with_setting(g, data_type="floot"), "", "data_type", "'floot'", "float"),
+    Row("PARAM-02", lambda g: setattr(g, "io_data_type", "floot"), "", "io_data_type", "'floot'", "float"),
+    Row("PARAM-05", lambda g: with_setting(g, name=None), "", "name", "None", "a string"),
+    Row("PARAM-05", lambda g: with_setting(g, value="1"), "", "value", "'1'", "a bool, int or float"),
+    Row("PARAM-05", lambda g: with_setting(g, virtual=1), "", "virtual", "1", "True or False"),
+    Row("PARAM-05", lambda g: setattr(g, "name", 5), "", "name", "5", "a string"),
     Row("PARAM-01", lambda g: x(g, uid="1"), "", "uid", "'1'", "integer"),
     Row("PARAM-01", lambda g: conv1(g, stride=(1, "2")), "conv", "stride", "(1, '2')", "integers"),
     Row("PARAM-01", lambda g: reduce(g, axes=[0.5]), "sum", "axes", "[0.5]", "integers"),
@@ -354,3 +362,20 @@ def with_types(**types: str) -> Graph:
     g = Graph(**types)
     g.relu(g.exp(g.tensor(dims=(2,)))).set_output()
     return g
+
+
+def test_attributes_are_converted_as_arguments_are() -> None:
+    g = Graph()
+    g.io_data_type = "half"  # type: ignore[assignment]
+    g.name = "other"
+    assert "half" in repr(g)
+    n = g.dynamic("n", range=(1, 64), example=4)
+    a, c = g.tensor(), g.tensor()
+    a.dims, a.strides, a.data_type = [2, np.int64(6)], [np.int32(6), 1], "float"  # type: ignore[assignment]
+    assert (a.dims, a.strides, str(a.data_type)) == ((2, 6), (6, 1), "DataType.FLOAT")
+    c.dims = (n, 6)  # type: ignore[assignment]
+    assert (c.dims, c.dynamic) == ((4, 6), ("n", ""))
+    c.dims = [2, 6]  # type: ignore[assignment]
+    assert c.dynamic == ()
+    y = g.add(a, c).set_output()
+    assert g.freeze().tensors[y.uid].dims == (2, 6)
