@@ -178,11 +178,10 @@ def _run(
 
     executor = module.executor(function)
     arrays = read_arrays(path)
-    count = len(executor.arguments) - len(executor.promoted)
-    given = [arrays[f"arg{i}"] for i in range(count) if f"arg{i}" in arrays]
-    for i, (array, (_, kind)) in enumerate(zip(given, executor.arguments, strict=False)):
+    given = [arrays[name] for name in executor.program.inputs if name in arrays]
+    for i, (array, kind) in enumerate(zip(given, executor.inputs, strict=False)):
         if array.dtype.kind == "V":  # of a type that NumPy's files have no name for
-            given[i] = array.view(numpy_type(kind))
+            given[i] = array.view(numpy_type(kind.data_type))
     found = executor.run(*given)
     if outputs is not None:
         write_arrays(outputs, {f"out{i}": array for i, array in enumerate(found)})

@@ -36,7 +36,8 @@ worker process (``passes``).
 from __future__ import annotations
 
 from .api import Outlined, OutlinedFunction, Region, Rest, module, offload, outline
-from .executor import Executable, Executor
+from .executor import Executor
+from .finished import Executable
 from .pipeline import PASSES, PIPELINE, Module
 from .program import Remark
 

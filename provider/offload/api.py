@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from ...graph_api.frozen import FrozenGraph
 from ...jit.settings import settings
@@ -12,9 +13,38 @@ from .pipeline import PIPELINE, Module, Options
 from .program import Function, Remark
 from .region import build_region
 
-__all__ = ["Outlined", "OutlinedFunction", "Region", "Rest", "module", "offload", "outline"]
+__all__ = [
+    "Asked",
+    "Outlined",
+    "OutlinedFunction",
+    "Region",
+    "Rest",
+    "module",
+    "offload",
+    "outline",
+]
 
 Source = str | bytes | Path
+
+
+class Asked(TypedDict, total=False):
+    """What `module`, `outline` and `offload` may be told.
+
+    Attributes
+    ----------
+    whole_nodes : bool
+        Whether ops of the same location, such as those of one ONNX node, are claimed together or
+        not at all.
+    min_ops : int
+        Regions with fewer ops are not made.
+    engine, policy : str, optional
+        As of ``Graph.build``: a pinned engine, and who ranks the engines.
+    """
+
+    whole_nodes: bool
+    min_ops: int
+    engine: str | None
+    policy: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,25 +148,15 @@ def module(
     source: Source,
     target: Target | str = "cpu",
     *,
-    whole_nodes: bool = False,
-    min_ops: int = 1,
-    engine: str | None = None,
-    policy: str | None = None,
     name: str = "the module",
+    **asked: Unpack[Asked],
 ) -> Module:
     """Return a module to run passes on (``.run(*names)``); parameters are those of `outline`."""
     if isinstance(source, Path):
         source, name = source.read_bytes(), str(source)
     return Module(
         source.encode() if isinstance(source, str) else source,
-        Options(
-            target=Target.parse(target),
-            settings=settings(),
-            whole_nodes=whole_nodes,
-            min_ops=min_ops,
-            engine=engine,
-            policy=policy,
-        ),
+        Options(target=Target.parse(target), settings=settings(), **asked),
         name=name,
     )
 
@@ -145,11 +165,8 @@ def outline(
     source: Source,
     target: Target | str = "cpu",
     *,
-    whole_nodes: bool = False,
-    min_ops: int = 1,
-    engine: str | None = None,
-    policy: str | None = None,
     name: str = "the module",
+    **asked: Unpack[Asked],
 ) -> Outlined:
     """Return the regions of a module that engines serve, without compiling anything.
 
@@ -159,15 +176,10 @@ def outline(
         MLIR text: functions of value tensors in the torch dialect, or of ``torch.operator``
         ``onnx.*``.  Weights are arguments of the function, so that they need not be text.
     target : Target or str
-    whole_nodes : bool
-        Whether ops of the same location, such as those of one ONNX node, are claimed together or
-        not at all.
-    min_ops : int
-        Regions with fewer ops are not made.
-    engine, policy : str, optional
-        As of ``Graph.build``: a pinned engine, and who ranks the engines.
     name : str
         What messages call the module.
+    **asked
+        As of `Asked`.
 
     Returns
     -------
@@ -180,15 +192,7 @@ def outline(
     CompileError
         If MLIR crashes on it.
     """
-    found = module(
-        source,
-        target,
-        whole_nodes=whole_nodes,
-        min_ops=min_ops,
-        engine=engine,
-        policy=policy,
-        name=name,
-    )
+    found = module(source, target, name=name, **asked)
     found.run(*PIPELINE[: PIPELINE.index("hipdnn-graph-to-executable")])
     functions, regions, _ = found.functions()
     bodies = iter(regions)
@@ -249,9 +253,8 @@ def offload(
     source: Source,
     target: Target | str = "cpu",
     *,
-    engine: str | None = None,
-    policy: str | None = None,
     name: str = "the module",
+    **asked: Unpack[Asked],
 ) -> Module:
     """Run the whole pipeline; ``.executor()`` then runs the module.
 
@@ -263,5 +266,4 @@ def offload(
     NotSupportedError
         If an op is neither offloaded nor compiled by IREE.
     """
-    found = module(source, target, engine=engine, policy=policy, name=name)
-    return found.run(*PIPELINE)
+    return module(source, target, name=name, **asked).run(*PIPELINE)

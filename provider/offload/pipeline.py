@@ -30,7 +30,8 @@ from ...jit.target import Target
 from ..engines.iree.iree_engine import IreeEngine
 from ..plan import Plan
 from ..selection.select import build, choose
-from .executor import Executable, Executor
+from .executor import Executor
+from .finished import Executable, planned, read_program
 from .partition import leftovers, partition
 from .program import Function, Remark
 from .region import BuiltRegion, CannotBuild, build_region
@@ -127,7 +128,8 @@ class Module:
 
     def executor(self, function: str | None = None) -> Executor:
         """Return what runs a function of the finished module."""
-        return Executor(self.ask("program"), self.graphs, function, self.finalized)
+        program = planned(read_program(self.ask("program"), self.graphs, function, self.finalized))
+        return Executor(program, {name: self.graphs[name].plan for name in program.graphs})
 
     def functions(self) -> tuple[list[Function], list[Function], list[dict[str, Any]]]:
         """Return functions, regions in order, and what is no function of one block."""

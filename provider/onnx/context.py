@@ -20,11 +20,11 @@ from ...jit.container import Container, DamagedError, pack
 from ...jit.target import Target
 from ..artifacts.artifact import Artifact
 from ..artifacts.save import packed
+from ..offload.finished import Program
 from ..plan import Plan
 from .abi import AttributeKind, OrtFunctions, RefusedError
 from .model import Node
 from .ort_graph import value_names
-from .program import Program
 from .session_options import SessionOptions
 
 __all__ = ["DEFAULT_NAME", "is_ours", "load", "write"]
@@ -32,7 +32,7 @@ __all__ = ["DEFAULT_NAME", "is_ours", "load", "write"]
 DEFAULT_NAME = "HipDNNExecutionProvider"
 
 _OP, _DOMAIN = "EPContext", "com.microsoft"
-_FORMAT = 1
+_FORMAT = 2
 _KEY = "ep_cache_context"
 
 

@@ -17,8 +17,8 @@ from ...graph_api.errors import DeviceError
 from ...jit.runtime.hip import KERNEL_DRIVER, call, emulated, target_of
 from ...jit.settings import settings
 from ...jit.target import Target
+from ..offload.memory import GpuMemory
 from .abi import VENDOR_ID, Code, EpTable, OrtFunctions, RefusedError
-from .memory import GpuMemory
 from .ort_graph import read_graph
 from .session import Device, Session
 

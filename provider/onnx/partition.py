@@ -24,13 +24,14 @@ from ...graph_api.errors import (
     NotSupportedError,
     Problem,
 )
+from ..offload.finished import Program
 from ..offload.pipeline import Module, Options
 from ..plan import Plan
 from .claims import Declined, claimable
 from .expand import EXPANSIONS, expanded
 from .model import Model, Node
 from .node_writer import Unserved
-from .program import Program, made
+from .program import made
 from .torch_text import text
 
 __all__ = ["Group", "Partition", "partition"]

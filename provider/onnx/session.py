@@ -13,18 +13,19 @@ from ...jit.lru import LruCache
 from ...jit.settings_table import Settings
 from ...jit.target import Target
 from ..engines.iree.iree_plan import IreePlan
+from ..offload.finished import Program
+from ..offload.kernel import Kernel
+from ..offload.memory import GpuMemory, HostMemory, Memory
 from ..offload.pipeline import Options
 from ..plan import Plan
 from ..registry import engine
 from . import context, stored
 from .abi import OrtFunctions
 from .claims import Declined
-from .kernel import Kernel
-from .memory import GpuMemory, HostMemory, Memory
 from .model import Model, Node
 from .ort_graph import initializer_bytes, value_names
 from .partition import Group
-from .program import Program, made
+from .program import made
 from .reports import tell
 from .session_options import SessionOptions
 

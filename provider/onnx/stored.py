@@ -12,13 +12,13 @@ from ...graph_api.errors import FormatError, HipdnnIreeError, NotPrecompiledErro
 from ...jit.cache import CacheKey, CacheStore, source_digest
 from ...jit.pipeline import made_with
 from ...jit.settings_table import Settings
+from ..offload.finished import Program
 from ..offload.pipeline import Options
 from ..selection.select import build
 from . import partition as partitions
 from .claims import Declined
 from .model import Model
 from .partition import Group, Partition
-from .program import Program
 
 __all__ = ["partition"]
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...graph_api.errors import NotSupportedError
-from ..offload import Executor, Module
+from ..offload import Module
+from ..offload.program import TensorType
 from ..torch_import import load_torch, torch_type
 
 __all__ = ["part_call"]
@@ -35,31 +36,15 @@ def part_call(module: Module, inputs: Sequence[Any], outputs: Sequence[Any]) -> 
     """
     torch = load_torch()
     executor = module.executor()
-    specs = [(tuple(t.shape), t.dtype) for t in inputs]
-    _must_be(
-        torch,
-        executor,
-        [*specs, *((tuple(outputs[i].shape), outputs[i].dtype) for i in executor.promoted)],
-    )
+    _must_be(torch, [*executor.outputs, *executor.inputs], [*outputs, *inputs])
     wanted = [(tuple(t.shape), tuple(t.stride()), t.dtype) for t in outputs]
-    made = [(i, *wanted[i]) for i in executor.promoted]
     plain = all(t.is_contiguous() for t in outputs)
-    others = [i for i in range(len(outputs)) if i not in executor.promoted]
-    empty, from_numpy = torch.empty, torch.from_numpy
+    execute, empty = executor.execute, torch.empty
 
     def call(*tensors: Any) -> list[Any]:
+        found = [empty(dims, dtype=dtype) for dims, _, dtype in wanted]
         held = [t.contiguous() for t in tensors]
-        found: list[Any] = [None] * len(wanted)
-        for i, dims, _, dtype in made:
-            found[i] = empty(dims, dtype=dtype)
-            held.append(found[i])
-        kept = executor.execute([t.data_ptr() for t in held])
-        for i, one in zip(others, kept, strict=True):
-            if isinstance(one, int):  # an argument that is handed back
-                found[i] = held[one].clone()
-            else:
-                dims, _, dtype = wanted[i]
-                found[i] = from_numpy(one.reshape(-1).view("uint8")).view(dtype).view(dims).clone()
+        execute((*[t.data_ptr() for t in found], *[t.data_ptr() for t in held]))
         return found if plain else _restrided(torch, found, wanted)
 
     return call
@@ -75,9 +60,9 @@ def _restrided(torch: Any, found: list[Any], wanted: Sequence[Any]) -> list[Any]
     ]
 
 
-def _must_be(torch: Any, executor: Executor, specs: Sequence[tuple[tuple[int, ...], Any]]) -> None:
-    found = [(dims, torch_type(torch, kind)) for dims, kind in executor.arguments]
+def _must_be(torch: Any, kinds: Sequence[TensorType], tensors: Sequence[Any]) -> None:
+    found = [(kind.dims, torch_type(torch, kind.data_type)) for kind in kinds]
     sizes = [(dims, dtype.itemsize if dtype else 0) for dims, dtype in found]
-    wanted = [(dims, dtype.itemsize) for dims, dtype in specs]
-    if sizes != wanted:
-        raise NotSupportedError(f"the part's buffers are {found}; the graph has {list(specs)}")
+    wanted = [(tuple(t.shape), t.dtype) for t in tensors]
+    if sizes != [(dims, dtype.itemsize) for dims, dtype in wanted]:
+        raise NotSupportedError(f"the part's buffers are {found}; the graph has {wanted}")

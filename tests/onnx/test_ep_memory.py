@@ -14,7 +14,7 @@ pytest.importorskip("hip")
 
 BLOCKS = """
 import ctypes
-from hipdnn_iree.provider.onnx.memory import GpuMemory
+from hipdnn_iree.provider.offload.memory import GpuMemory
 memory = GpuMemory(0)
 first = memory.allocate(1000)
 memory.release(first)

@@ -16,6 +16,7 @@ __all__ = ["convert"]
 
 _OPSET = "torch.onnx_meta.opset_version"
 _HELD = "held."
+_SCALARS = "func.func(torch-scalarize-shapes),canonicalize"
 _NAME = re.compile(r'name = "(onnx\.[^"]*)"')
 
 
@@ -24,7 +25,8 @@ def convert(module: Any, options: Mapping[str, Any]) -> None:
 
     torch-mlir's pass stops at an op that it has no conversion for; here such an op stays, and
     what is around it is converted.  The pass wants a version of every function; one without ONNX
-    ops needs none.
+    ops needs none.  Shapes and axes, which ONNX has as tensors, become numbers, so that what is
+    claimed next can be decided by them.
 
     Raises
     ------
@@ -32,6 +34,8 @@ def convert(module: Any, options: Mapping[str, Any]) -> None:
         For ONNX ops in a function without a version.
     """
     added = []
+    if next(_onnx_ops(module), None) is None:
+        return
     for function in functions(module):
         if _OPSET in function.attributes:
             continue
@@ -53,6 +57,7 @@ def convert(module: Any, options: Mapping[str, Any]) -> None:
         op.attributes["name"] = ir.StringAttr.get(_called(op).removeprefix(_HELD))
     for function in added:
         del function.attributes[_OPSET]
+    run(module, _SCALARS)
 
 
 def _called(op: Any) -> str:

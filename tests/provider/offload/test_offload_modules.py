@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from hipdnn_iree.provider.offload import offload
-from hipdnn_iree.provider.offload.executor import plan_buffers
+from hipdnn_iree.provider.offload.finished import plan_buffers
 from torch_text import Module
 
 Array = np.ndarray[Any, Any]
@@ -120,8 +120,8 @@ def test_buffers_share_memory_when_their_lives_do_not_overlap() -> None:
     for _ in range(6):
         y = m.op("aten.softmax.int", [y, -1, None], 8, 8)
     executor = offload(m.text(y), engine="reference").executor()
-    assert executor.buffers.unshared == 5 * 256
-    assert executor.buffers.nbytes == 2 * 256
+    assert len(executor.program.steps) == 6
+    assert executor.program.memory == 2 * 256
     x = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
     first, second = executor.run(x)[0], executor.run(x)[0]
     assert np.array_equal(first, second)
@@ -133,13 +133,13 @@ def test_no_two_live_buffers_overlap(seed: int) -> None:
     sizes = {i: int(n) * 64 for i, n in enumerate(rng.integers(1, 50, 30))}
     starts = {i: int(n) for i, n in enumerate(rng.integers(0, 40, 30))}
     lives = {i: (n, n + int(rng.integers(0, 8))) for i, n in starts.items()}
-    plan = plan_buffers(sizes, lives)
+    offsets, nbytes = plan_buffers(sizes, lives)
     for i, size in sizes.items():
-        assert plan.offsets[i] % 64 == 0
-        assert plan.offsets[i] + size <= plan.nbytes
+        assert offsets[i] % 64 == 0
+        assert offsets[i] + size <= nbytes
         for j in range(i):
             if lives[i][0] <= lives[j][1] and lives[j][0] <= lives[i][1]:
-                apart = plan.offsets[i] >= plan.offsets[j] + sizes[j]
-                assert apart or plan.offsets[j] >= plan.offsets[i] + size
+                apart = offsets[i] >= offsets[j] + sizes[j]
+                assert apart or offsets[j] >= offsets[i] + size
     most = max(sum(sizes[i] for i, (a, b) in lives.items() if a <= at <= b) for at in range(50))
-    assert most <= plan.nbytes <= plan.unshared
+    assert most <= nbytes <= sum(sizes.values())

@@ -1,4 +1,4 @@
-"""What Compute calls: a program on the addresses of its outputs and inputs."""
+"""A program on the addresses of its outputs and inputs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 from ...jit.runtime.address_calls import Call
 from ...jit.runtime.arrays import ALIGNMENT
 from ..plan import Plan, TensorKey
+from .finished import Copy, Execution, Place, Program
 from .memory import HostMemory, Memory
-from .program import Copy, Execution, Place, Program
 
 __all__ = ["Kernel"]
 
