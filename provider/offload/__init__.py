@@ -16,6 +16,9 @@ function of buffers that executes them by name (docs/offload.md shows the IR)::
     module = offload(text, "cpu")             # all steps; plans in module.graphs
     (y,) = module.executor().run(x, w, b)
 
+    every = sized(module(text))            # "?" among the dims of arguments
+    (y,) = every.run(x, w, b)                 # one code for all sizes where engines have it
+
 ==========================================  ====  =============================================
 pass                                        step  module
 ==========================================  ====  =============================================
@@ -29,7 +32,8 @@ pass                                        step  module
 ``hipdnn-finalize-memrefs``                 i     ``passes/finalize``
 ==========================================  ====  =============================================
 
-``aten`` is the table of ops: what is claimed, and what it becomes.  MLIR is only touched in a
+A finished module is a `finished.Program`; `sizes` makes one of it for sizes that are only known at
+execution.  ``aten`` is the table of ops: what is claimed, and what it becomes.  MLIR is only touched in a
 worker process (``passes``).
 """
 
@@ -40,6 +44,7 @@ from .executor import Executor
 from .finished import Executable
 from .pipeline import PASSES, PIPELINE, Module
 from .program import Remark
+from .sized import SizedExecutor, sized
 
 __all__ = [
     "PASSES",
@@ -52,7 +57,9 @@ __all__ = [
     "Region",
     "Remark",
     "Rest",
+    "SizedExecutor",
     "module",
     "offload",
     "outline",
+    "sized",
 ]

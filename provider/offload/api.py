@@ -39,10 +39,13 @@ class Asked(TypedDict, total=False):
         Regions with fewer ops are not made.
     engine, policy : str, optional
         As of ``Graph.build``: a pinned engine, and who ranks the engines.
+    compiles : bool
+        Whether plans are made by the passes; otherwise when they are asked for.
     """
 
     whole_nodes: bool
     min_ops: int
+    compiles: bool
     engine: str | None
     policy: str | None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -52,7 +53,8 @@ class Executable:
         As of ``hipdnn.execute graph("...")``.
     region : BuiltRegion
         The graph, and which of its tensors are the operands and results.
-    plan : Plan
+    build : callable
+        Makes the plan of the graph.
     ops, nodes : tuple of str
         The ops in it, and where they come from.
     custom : bool
@@ -61,10 +63,15 @@ class Executable:
 
     name: str
     region: BuiltRegion
-    plan: Plan
+    build: Callable[[FrozenGraph], Plan]
     ops: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     custom: bool = False
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan, made when it is first asked for."""
+        return self.build(self.region.graph)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +295,7 @@ def read_program(
     function: str | None = None,
     finalized: Mapping[str, Any] | None = None,
     *,
-    names: tuple[Sequence[str], Sequence[str], Sequence[str]] | None = None,
+    names: Sequence[Sequence[str]] | None = None,
 ) -> Program:
     """Return a function of a finished module as a program whose buffers lie nowhere yet.
 
@@ -333,7 +340,7 @@ class _Reader:
         self.kinds = self._by_graphs()
         self.places: dict[int, Place] = {}
 
-    def program(self, names: tuple[Sequence[str], Sequence[str], Sequence[str]] | None) -> Program:
+    def program(self, names: Sequence[Sequence[str]] | None) -> Program:
         function = self.function
         arguments, returned = function["arguments"], function["returned"]
         given = len(arguments) - len(self.promoted)

@@ -31,7 +31,7 @@ from ..engines.iree.iree_engine import IreeEngine
 from ..plan import Plan
 from ..selection.select import build, choose
 from .executor import Executor
-from .finished import Executable, planned, read_program
+from .finished import Executable, Program, planned, read_program
 from .partition import leftovers, partition
 from .program import Function, Remark
 from .region import BuiltRegion, CannotBuild, build_region
@@ -47,6 +47,7 @@ RULES: dict[str, str] = {
     "OFFLOAD-06": "what is not offloaded is a function that IREE compiles",
     "OFFLOAD-07": "the file is MLIR of the torch dialect, or of a stage of the pipeline",
     "OFFLOAD-08": "inputs have the dims and types of the function's arguments",
+    "OFFLOAD-09": "extents with one name have one size in a call",
 }
 
 _TASK = f"{__package__}.passes.steps"
@@ -66,6 +67,8 @@ class Options:
         Regions with fewer ops stay as they are.
     engine, policy : str, optional
         As of ``Graph.build``.
+    compiles : bool
+        Whether plans are made by the passes; otherwise when they are asked for.
     """
 
     target: Target
@@ -74,6 +77,12 @@ class Options:
     min_ops: int = 1
     engine: str | None = None
     policy: str | None = None
+    compiles: bool = True
+
+    def build(self, graph: FrozenGraph, engine: str | None = None, **more: Any) -> Plan:
+        """Return a plan by engine selection; ``more`` as of ``Graph.build``."""
+        engine = engine or self.engine
+        return build(graph, self.target, self.settings, engine=engine, policy=self.policy, **more)
 
 
 class Module:
@@ -128,8 +137,15 @@ class Module:
 
     def executor(self, function: str | None = None) -> Executor:
         """Return what runs a function of the finished module."""
-        program = planned(read_program(self.ask("program"), self.graphs, function, self.finalized))
+        program = planned(self.program(function))
         return Executor(program, {name: self.graphs[name].plan for name in program.graphs})
+
+    def program(
+        self, function: str | None = None, names: Sequence[Sequence[str]] | None = None
+    ) -> Program:
+        """Return a function of the finished module; parameters as of `read_program`."""
+        record = self.ask("program")
+        return read_program(record, self.graphs, function, self.finalized, names=names)
 
     def functions(self) -> tuple[list[Function], list[Function], list[dict[str, Any]]]:
         """Return functions, regions in order, and what is no function of one block."""
@@ -280,24 +296,17 @@ def _to_executables(module: Module) -> None:
 def _executable(
     module: Module, name: str, built: BuiltRegion, region: Function, *, custom: bool = False
 ) -> Executable:
-    return Executable(
+    found = Executable(
         name=name,
         region=built,
-        plan=_plan(built.graph, module.options, engine="iree" if custom else None),
+        build=partial(module.options.build, engine="iree" if custom else None),
         ops=tuple(op.name for op in region.ops),
         nodes=tuple(dict.fromkeys(op.location for op in region.ops if op.location)),
         custom=custom,
     )
-
-
-def _plan(graph: FrozenGraph, options: Options, engine: str | None = None) -> Plan:
-    return build(
-        graph,
-        options.target,
-        options.settings,
-        engine=engine or options.engine,
-        policy=options.policy,
-    )
+    if module.options.compiles:
+        found.plan  # noqa: B018 - so that what cannot be built is known now
+    return found
 
 
 def _went_back(region: Function, error: Exception) -> list[Remark]:

@@ -26,12 +26,13 @@ from ...graph_api.errors import (
 )
 from ..offload.finished import Program
 from ..offload.pipeline import Module, Options
+from ..offload.sizes import Family
 from ..plan import Plan
 from .claims import Declined, claimable
 from .expand import EXPANSIONS, expanded
 from .model import Model, Node
 from .node_writer import Unserved
-from .program import made
+from .program import made, made_for_sizes
 from .torch_text import text
 
 __all__ = ["Group", "Partition", "partition"]
@@ -53,11 +54,29 @@ class Group:
     program : Program
         For the sizes that it was tried with.
     plans : mapping of str to Plan
+    family : Family, optional
+        Of a group whose extents are known at execution, the programs of all sizes.
     """
 
     model: Model
     program: Program
     plans: Mapping[str, Plan]
+    family: Family | None = None
+
+    @classmethod
+    def of(
+        cls, model: Model, options: Options, sizes: Mapping[str, int], buckets: Sequence[int]
+    ) -> Group:
+        """Return a group, its extents known for some sizes; what is raised is that of `made`."""
+        try:
+            every = made_for_sizes(model, options, buckets)
+            if every is not None:
+                return cls(model, *every.at(sizes), every)
+        except NotPrecompiledError:
+            raise
+        except _FAILURES as error:
+            log.info("a group has no program for all sizes: %s", error)
+        return cls(model, *made(model.at(sizes), options))
 
     @property
     def is_dynamic(self) -> bool:
@@ -76,7 +95,9 @@ class Partition:
     declined: tuple[Declined, ...]
 
 
-def partition(model: Model, options: Options, *, min_nodes: int = 1) -> Partition:
+def partition(
+    model: Model, options: Options, *, min_nodes: int = 1, buckets: Sequence[int] = ()
+) -> Partition:
     """Return the groups of nodes that are claimed.
 
     Parameters
@@ -86,6 +107,8 @@ def partition(model: Model, options: Options, *, min_nodes: int = 1) -> Partitio
         Of the offload pipeline.
     min_nodes : int
         Smaller groups are not made.
+    buckets : sequence of int
+        Sizes that extents known at execution are rounded up to.
     """
     sizes = dict.fromkeys(filter(None, model.symbols()), SAMPLE)
     chosen, declined = claimable(model, sizes)
@@ -102,14 +125,13 @@ def partition(model: Model, options: Options, *, min_nodes: int = 1) -> Partitio
             if not group.outputs:
                 continue  # nothing reads it
             try:
-                program, plans = made(group.at(sizes), options)
+                found.append(Group.of(group, options, sizes, buckets))
             except NotPrecompiledError:
                 raise
             except _FAILURES as error:
                 log.info("a group of %d nodes is not served as a whole: %s", len(nodes), error)
                 failed += _failing(model, nodes, sizes, options, error)
                 break
-            found.append(Group(group, program, plans))
         if not failed:
             break
         declined += failed

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from ..offload.finished import Program, planned, read_program
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ..offload.finished import Program, planned
 from ..offload.pipeline import PIPELINE, Module, Options
+from ..offload.sizes import Family, family
 from ..plan import Plan
 from .expand import expanded
 from .model import Model
 from .torch_text import arguments, text
 
-__all__ = ["made"]
+__all__ = ["made", "made_for_sizes"]
 
 
 def made(model: Model, options: Options) -> tuple[Program, dict[str, Plan]]:
@@ -27,8 +31,30 @@ def made(model: Model, options: Options) -> tuple[Program, dict[str, Plan]]:
     HipdnnIreeError
         If an op is neither served by an engine nor compiled by IREE.
     """
+    module, program = _read(model, options)
+    return planned(program), {name: module.graphs[name].plan for name in program.graphs}
+
+
+def made_for_sizes(model: Model, options: Options, buckets: Sequence[int] = ()) -> Family | None:
+    """Return a group whose extents may be names as programs for all sizes; None without such.
+
+    Parameters
+    ----------
+    model, options
+        As of `made`.
+    buckets : sequence of int
+        Sizes that others are rounded up to.
+    """
+    ahead = replace(options, compiles=False)
+
+    def program(sizes: Mapping[str, int]) -> Program:
+        return _read(model.at(sizes), ahead)[1]
+
+    found = family(program, tuple(filter(None, model.symbols())), options.build)
+    return found and found.prepared(buckets)
+
+
+def _read(model: Model, options: Options) -> tuple[Module, Program]:
     module = Module(text(expanded(model)).encode(), options, name="the group").run(*PIPELINE)
     names = (model.inputs, arguments(model)[len(model.inputs) :], model.outputs)
-    record = module.ask("program")
-    program = planned(read_program(record, module.graphs, "main", module.finalized, names=names))
-    return program, {name: module.graphs[name].plan for name in program.graphs}
+    return module, module.program("main", names)

@@ -17,6 +17,7 @@ from ..offload.finished import Program
 from ..offload.kernel import Kernel
 from ..offload.memory import GpuMemory, HostMemory, Memory
 from ..offload.pipeline import Options
+from ..offload.sizes import Programs, sizes_of
 from ..plan import Plan
 from ..registry import engine
 from . import context, stored
@@ -176,7 +177,11 @@ class Session:
             return handles
         try:
             found = stored.partition(
-                model, self._offload, self._settings, min_nodes=self.options.min_nodes
+                model,
+                self._offload,
+                self._settings,
+                min_nodes=self.options.min_nodes,
+                buckets=self.options.buckets,
             )
         except HipdnnIreeError as error:
             claims.error = error
@@ -309,7 +314,7 @@ def _only_ahead(addresses: tuple[int, ...]) -> None:
 
 
 class _Dynamic:
-    """A group whose extents are known at execution: one kernel for each set of sizes."""
+    """A group whose extents are known at execution: a kernel for each set of sizes."""
 
     def __init__(
         self,
@@ -332,13 +337,7 @@ class _Dynamic:
             ort.pointer("KernelContext_GetInput", kernel_context, k)
             for k in range(len(self._inputs))
         ]
-        sizes: dict[str, int] = {}
-        for dims, value in zip(self._dims, values, strict=True):
-            for wanted, size in zip(dims, _shape(ort, value), strict=True):
-                if isinstance(wanted, str) and sizes.setdefault(wanted, size) != size:
-                    raise NotSupportedError(
-                        f"extent {wanted!r} is {sizes[wanted]} and {size} in one run"
-                    )
+        sizes = sizes_of(self._dims, [_shape(ort, value) for value in values])
         kernel = self._kernels.get(tuple(sizes.items()), lambda: self._made(sizes))
         addresses = []
         for k, shape in enumerate(kernel.program.shapes):
@@ -352,7 +351,9 @@ class _Dynamic:
 
     def _made(self, sizes: Mapping[str, int]) -> Kernel:
         session = self._session
-        program, plans = made(self._group.model.at(sizes), session._offload)
+        group = self._group
+        programs = Programs(lambda at: made(group.model.at(at), session._offload), group.family)
+        program, plans = programs.at(sizes)
         program = program.ordered(self._inputs, self._outputs)
         return session._kernel(program, plans, self._weights)
 

@@ -14,7 +14,7 @@ from ...jit.pipeline import made_with
 from ...jit.settings_table import Settings
 from ..offload.finished import Program
 from ..offload.pipeline import Options
-from ..selection.select import build
+from ..offload.sizes import Family
 from . import partition as partitions
 from .claims import Declined
 from .model import Model
@@ -28,23 +28,29 @@ _MOST_BYTES = 1 << 28
 
 
 def partition(
-    model: Model, options: Options, settings: Settings, *, min_nodes: int = 1
+    model: Model,
+    options: Options,
+    settings: Settings,
+    *,
+    min_nodes: int = 1,
+    buckets: tuple[int, ...] = (),
 ) -> Partition:
     """Return `partition.partition`, from the cache where it is known."""
     if settings.cache_mode == "off":
-        return partitions.partition(model, options, min_nodes=min_nodes)
+        return partitions.partition(model, options, min_nodes=min_nodes, buckets=buckets)
     cache = _store(settings.cache_dir)
-    key = _key(model, options, min_nodes)
+    facts = {"min_nodes": min_nodes, "buckets": buckets}
+    key = _key(model, options, facts)
     entry = cache.get(key)
     if entry is not None:
         try:
-            return _read(entry.manifest, model, options)
+            return _read(entry.manifest, model, options, buckets)
         except NotPrecompiledError:
             raise
         except (HipdnnIreeError, KeyError, TypeError, ValueError) as error:
             log.warning("what was kept of the graph is not used: %s", error)
             cache.discard(key)
-    found = partitions.partition(model, options, min_nodes=min_nodes)
+    found = partitions.partition(model, options, min_nodes=min_nodes, buckets=buckets)
     try:
         cache.put(key, {}, _record(found))
     except FormatError as error:  # an infinite scalar
@@ -57,8 +63,8 @@ def _store(folder: Path) -> CacheStore:
     return CacheStore(folder / "onnx", _MOST_BYTES)
 
 
-def _key(model: Model, options: Options, min_nodes: int) -> CacheKey:
-    facts = {"min_nodes": min_nodes, "engine": options.engine, "policy": options.policy}
+def _key(model: Model, options: Options, facts: Mapping[str, Any]) -> CacheKey:
+    facts = {**facts, "engine": options.engine, "policy": options.policy}
     return CacheKey(
         {
             "model": partitions.digest(model, facts),
@@ -78,7 +84,11 @@ def _sources() -> Iterator[Path]:
 def _record(found: Partition) -> dict[str, Any]:
     return {
         "groups": [
-            {"nodes": [n.label for n in g.model.nodes], "program": g.program.as_json()}
+            {
+                "nodes": [n.label for n in g.model.nodes],
+                "program": g.program.as_json(),
+                "family": g.family and g.family.as_json(),
+            }
             for g in found.groups
         ],
         "declined": [
@@ -87,22 +97,21 @@ def _record(found: Partition) -> dict[str, Any]:
     }
 
 
-def _read(record: Mapping[str, Any], model: Model, options: Options) -> Partition:
+def _read(
+    record: Mapping[str, Any], model: Model, options: Options, buckets: tuple[int, ...]
+) -> Partition:
     nodes = {node.label: node for node in model.nodes}
     groups = []
     for one in record["groups"]:
+        part = model.part([nodes[n] for n in one["nodes"]])
+        if one["family"] is not None:
+            every = Family.from_json(one["family"], options.build).prepared(buckets)
+            sizes = dict.fromkeys(every.symbols, partitions.SAMPLE)
+            groups.append(Group(part, *every.at(sizes), every))
+            continue
         program = Program.from_json(one["program"])
-        plans = {
-            name: build(
-                graph,
-                options.target,
-                options.settings,
-                engine=options.engine,
-                policy=options.policy,
-            )
-            for name, graph in program.graphs.items()
-        }
-        groups.append(Group(model.part([nodes[n] for n in one["nodes"]]), program, plans))
+        plans = {name: options.build(graph) for name, graph in program.graphs.items()}
+        groups.append(Group(part, program, plans))
     declined = tuple(
         Declined(node=d["node"], op=d["op"], problem=Problem(**d["problem"]))
         for d in record["declined"]

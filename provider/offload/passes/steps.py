@@ -25,6 +25,7 @@ from .onnx import convert
 from .outline import close_regions, drop_dead, outline
 from .program import program
 from .running import run
+from .sizes import fix_sizes
 from .text import generic, readable
 
 __all__ = ["STEPS", "perform"]
@@ -34,6 +35,7 @@ Step = Callable[[Any, Mapping[str, Any]], Any]
 STEPS: dict[str, Step] = {
     "passes": lambda module, options: run(module, options["pipeline"]),
     "convert-onnx": convert,
+    "fix-sizes": fix_sizes,
     "describe": lambda module, options: describe(module),
     "drop-dead": drop_dead,
     "outline": outline,
