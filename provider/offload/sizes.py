@@ -325,7 +325,7 @@ def _pieces(text: str) -> list[str | int]:
     return [int(part) if _NUMBER.fullmatch(part) else part for part in re.split(r"(\d+)", text)]
 
 
-def _number(values: Sequence[int], points: Sequence[Sizes]) -> dict[str, Any]:
+def _number(values: Sequence[int], points: Sequence[Sizes]) -> Any:
     names = list(points[0])
     for rule in (_product(values, points, names), _sum(values, points, names)):
         if rule and all(_filled(rule, p) == v for v, p in zip(values, points, strict=True)):

@@ -151,18 +151,24 @@ def test_glue_between_matmuls() -> None:
     agree(source, {"x": values((2, 5, 8))})
 
 
-def test_dims_known_at_execution() -> None:
-    """One session, several sizes; each is compiled when it is first met."""
-    nodes = [node("MatMul", "x w", "m"), node("Relu", "m", "y")]
-    source = model(nodes, {"x": ("batch", 8)}, {"y": ("batch", 4)}, {"w": values((8, 4), 1)})
+@pytest.mark.parametrize("buckets", ["", "2,5"])
+def test_dims_known_at_execution(buckets: str, caplog: pytest.LogCaptureFixture) -> None:
+    """One session, several sizes, by one code, or by that of the buckets."""
+    nodes = [node("MatMul", "x w", "m"), node("Softmax", "m", "y")]
+    cols = 11 + bool(buckets)  # each is compiled here first
+    source = model(nodes, {"x": ("batch", 9)}, {"y": ("batch", cols)}, {"w": values((9, cols), 1)})
     from ep_models import on_cpu, session
 
-    found = session(source)
-    for size in (1, 3, 2, 3):
-        feed = {"x": values((size, 8), size)}
+    caplog.set_level("INFO", "hipdnn_iree.pipeline")
+    found = session(source, {"buckets": buckets} if buckets else None)
+    ahead = len(caplog.messages)
+    for size in (1, 3, 2, 3, 5):
+        feed = {"x": values((size, 9), size)}
         np.testing.assert_allclose(
             found.run(None, feed)[0], on_cpu(source, feed)[0], rtol=1e-4, atol=1e-4
         )
+    later = [text for text in caplog.messages[ahead:] if text.startswith("compiling")]
+    assert len(later) == bool(buckets)  # the bucket of 5; that of 2 is made with the session
 
 
 def test_a_result_that_is_an_input_or_given_twice() -> None:
