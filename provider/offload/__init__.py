@@ -32,9 +32,9 @@ pass                                        step  module
 ``hipdnn-finalize-memrefs``                 i     ``passes/finalize``
 ==========================================  ====  =============================================
 
-A finished module is a `finished.Program`; `sizes` makes one of it for sizes that are only known at
-execution.  ``aten`` is the table of ops: what is claimed, and what it becomes.  MLIR is only touched in a
-worker process (``passes``).
+``aten`` is the table of ops: what is claimed, and what it becomes.  MLIR is only touched in a
+worker process (``passes``).  A finished module is a `finished.Program`; `sizes` makes one for
+sizes that are only known at execution.
 """
 
 from __future__ import annotations
