@@ -15,7 +15,8 @@ from ..torch_import import load_torch
 from .decompositions import table
 from .fold import fold_constants
 from .report import Report, noted
-from .split import split
+from .split import Splitter
+from .symbols import Symbols
 
 __all__ = ["backend", "compile"]
 
@@ -107,67 +108,41 @@ def _compiled(
 ) -> Call:
     """Return the call, boxed as AOTAutograd wants it, of a graph of ATen ops."""
     from torch._functorch.aot_autograd import make_boxed_func
-
-    build = partial(_of_fixed_sizes, kind=kind, target=target, chosen=chosen)
-    symbolic = any(map(_is_symbolic, example_inputs))
-    call = _for_any_sizes(graph_module, build) if symbolic else build(graph_module)
-    boxed: Call = make_boxed_func(call)
-    return boxed
-
-
-def _is_symbolic(value: Any) -> bool:
-    torch = load_torch()
-    if isinstance(value, torch.Tensor):
-        return any(not isinstance(size, int) for size in value.shape)
-    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
-
-
-def _for_any_sizes(graph_module: Any, build: Callable[[Any], Call]) -> Call:
-    """Return a call that has code for each set of sizes, made when they are first met."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx.experimental.proxy_tensor import make_fx
-
-    torch = load_torch()
-    kept: LruCache[Call] = LruCache(_KEPT_SIZES)
-
-    def traced(values: Sequence[Any]) -> Call:
-        mode = FakeTensorMode(allow_non_fake_inputs=True)
-        fakes = [
-            mode.from_tensor(v, static_shapes=True) if isinstance(v, torch.Tensor) else v
-            for v in values
-        ]
-        with mode:
-            return build(make_fx(graph_module)(*fakes))
-
-    def call(*values: Any) -> Any:
-        key = tuple(
-            (tuple(v.shape), tuple(v.stride())) if isinstance(v, torch.Tensor) else v
-            for v in values
-        )
-        return kept.get(key, lambda: traced(values))(*values)
-
-    return call
-
-
-def _of_fixed_sizes(
-    graph_module: Any, *, kind: str, target: Target, chosen: Mapping[str, Any]
-) -> Call:
-    """Return the call of a graph whose sizes are all numbers, and note what became of it."""
     from torch._functorch.compile_utils import fx_graph_cse
     from torch.fx import GraphModule
 
-    begin = time.perf_counter()
-    plain = GraphModule(graph_module, fx_graph_cse(graph_module.graph))
-    fold_constants(plain)
-    fused, groups, stayed = split(plain, target, **chosen)
-    noted(
-        Report(
-            name=f"{kind} {next(_NUMBERS)}",
-            parts=len({group.part for group in groups}),
-            groups=tuple(groups),
-            stayed=tuple(stayed),
-            seconds=time.perf_counter() - begin,
+    symbols = Symbols(graph_module, example_inputs)
+    is_open = bool(symbols.sizes(example_inputs))
+
+    def graph_at(sizes: Mapping[str, Any]) -> Any:
+        traced = symbols.traced(sizes) if is_open else graph_module
+        plain = GraphModule(traced, fx_graph_cse(traced.graph))
+        fold_constants(plain)
+        return plain
+
+    splitter = Splitter(graph_at, symbols.names, target, **chosen)
+
+    def made(sizes: Mapping[str, Any]) -> Call:
+        begin, first = time.perf_counter(), not splitter.begun
+        found: Call = splitter.at(sizes).forward
+        if not first:
+            return found
+        noted(
+            Report(
+                name=f"{kind} {next(_NUMBERS)}",
+                parts=len({group.part for group in splitter.groups}),
+                groups=tuple(splitter.groups),
+                stayed=tuple(splitter.stayed),
+                seconds=time.perf_counter() - begin,
+            )
         )
-    )
-    call: Call = fused.forward
-    return call
+        return found
+
+    kept: LruCache[Call] = LruCache(_KEPT_SIZES)
+
+    def call(*values: Any) -> Any:
+        sizes = symbols.sizes(values)
+        return kept.get(tuple(sizes.values()), lambda: made(sizes))(*values)
+
+    boxed: Call = make_boxed_func(call if is_open else made({}))
+    return boxed

@@ -6,20 +6,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...graph_api.errors import NotSupportedError
-from ..offload import Module
+from ..offload import Executor
 from ..offload.program import TensorType
 from ..torch_import import load_torch, torch_type
 
 __all__ = ["part_call"]
 
 
-def part_call(module: Module, inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., Any]:
+def part_call(
+    executor: Executor, inputs: Sequence[Any], outputs: Sequence[Any]
+) -> Callable[..., Any]:
     """Return a call on torch tensors of what the pipeline has made.
 
     Parameters
     ----------
-    module : Module
-        After the whole pipeline.
+    executor : Executor
     inputs, outputs : sequence of fake tensors
         What the part reads and gives, in order.
 
@@ -35,7 +36,6 @@ def part_call(module: Module, inputs: Sequence[Any], outputs: Sequence[Any]) -> 
         Where the module's buffers are not of these types.
     """
     torch = load_torch()
-    executor = module.executor()
     _must_be(torch, [*executor.outputs, *executor.inputs], [*outputs, *inputs])
     wanted = [(tuple(t.shape), tuple(t.stride()), t.dtype) for t in outputs]
     plain = all(t.is_contiguous() for t in outputs)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import getitem
 from typing import Any
 
 from ...graph_api.errors import Problem
 from ...jit.target import Target
-from ..offload import Module, Outlined, offload, outline
+from ..offload import PIPELINE, Executor, Module, Outlined, module, offload, outline
+from ..offload.api import Asked
+from ..offload.finished import Program
+from ..offload.sizes import Family, family
 from ..torch_import import load_torch
 from .fx_module import module_text
 from .part import part_call
 from .report import Group, Stayed
 
-__all__ = ["RULES", "split"]
+__all__ = ["RULES", "Splitter"]
 
 log = logging.getLogger("hipdnn_iree.torch")
 
@@ -26,48 +29,135 @@ RULES: dict[str, str] = {
 }
 
 
-def split(
-    graph_module: Any, target: Target, *, engine: str | None = None, policy: str | None = None
-) -> tuple[Any, list[Group], list[Stayed]]:
-    """Return a graph module in which parts are calls of plans.
+Sizes = Mapping[str, Any]
+
+
+class Splitter:
+    """Graphs that differ in sizes alone, as parts that plans serve and what stays in PyTorch.
 
     Parameters
     ----------
-    graph_module : torch.fx.GraphModule
-        Of ATen ops on tensors of fixed sizes, with fake tensors as ``meta["val"]``.
+    graph_at : callable
+        Returns the graph module at some sizes: of ATen ops, with fake tensors as ``meta["val"]``.
+    names : sequence of str
+        The open sizes; those of a call may have more.
     target : Target
     engine, policy : str, optional
         As of ``Graph.build``.
 
-    Returns
-    -------
-    graph_module : torch.fx.GraphModule
+    Attributes
+    ----------
     groups : list of Group
     stayed : list of Stayed
+        What became of the first graph, by which it is decided what is served.
     """
-    build = partial(offload, target=target, engine=engine, policy=policy)
-    ask = partial(outline, target=target, engine=engine, policy=policy, whole_nodes=True)
-    ops = {node.name: str(node.target) for node in _calls(graph_module.graph)}
-    stays = _declined(graph_module.graph, ask)
-    fused = _fused(graph_module, _wanted(graph_module.graph, stays))
-    groups: list[Group] = []
-    for node in [n for n in fused.graph.nodes if n.op == "call_module"]:
-        part = getattr(fused, node.target)
+
+    def __init__(
+        self,
+        graph_at: Callable[[Sizes], Any],
+        names: Sequence[str],
+        target: Target,
+        *,
+        engine: str | None = None,
+        policy: str | None = None,
+    ) -> None:
+        self._graph_at, self._names, self._target = graph_at, tuple(names), target
+        self._asked: Asked = {"engine": engine, "policy": policy}
+        self._stays: dict[str, Problem] | None = None
+        self._texts: dict[tuple[Any, ...], dict[str, str]] = {}
+        self._families: dict[str, Family | None] = {}
+        self.groups: list[Group] = []
+        self.stayed: list[Stayed] = []
+
+    @property
+    def begun(self) -> bool:
+        """Whether it is decided what is served."""
+        return self._stays is not None
+
+    def at(self, sizes: Sizes) -> Any:
+        """Return the graph module at some sizes, its parts calls of plans."""
+        graph_module = self._graph_at(sizes)
+        ops = {node.name: str(node.target) for node in _calls(graph_module.graph)}
+        first = self._stays is None
+        if self._stays is None:
+            ask = partial(outline, target=self._target, whole_nodes=True, **self._asked)
+            self._stays = _declined(graph_module.graph, ask)
+        stays = dict(self._stays)
+        fused = self._fused(graph_module)
+        for name in _parts(fused):
+            part = getattr(fused, name)
+            try:
+                call = self._served(name, part.graph, sizes, first)
+            except Exception as error:  # of torch-mlir's importer, of the compiler, or of a buffer
+                log.warning("%s stays in PyTorch: %s", name, error)
+                stays |= {n.name: _problem("DYNAMO-02", error) for n in _calls(part.graph)}
+                continue
+            delattr(fused, name)
+            setattr(fused, name, call)
+        if first:
+            self.stayed = [
+                Stayed(node=name, op=op, rule=stays[name].rule, reason=stays[name].got)
+                for name, op in ops.items()
+                if name in stays
+            ]
+        self._texts.clear()
+        return fused
+
+    def _fused(self, graph_module: Any) -> Any:
+        assert self._stays is not None
+        return _fused(graph_module, _wanted(graph_module.graph, self._stays))
+
+    def _served(self, name: str, graph: Any, sizes: Sizes, first: bool) -> Callable[..., Any]:
+        """Return the call of a part."""
+        if name not in self._families:
+            self._families[name] = self._family(name) if self._names else None
+        every = self._families[name]
+        if every is not None and every.covers(sizes):
+            program, plans = every.at(sizes)
+            executor = Executor(program, plans)
+            graphs = self._read(name, module_text(graph)).graphs if first else {}
+        else:
+            made = offload(module_text(graph), self._target, name=name, **self._asked)
+            executor, graphs = made.executor(), made.graphs
+            plans = {one.name: one.plan for one in graphs.values()}
+        if first:
+            self.groups += [
+                Group(
+                    part=name,
+                    name=one.name,
+                    engine=plans[one.name].engine,
+                    nodes=one.nodes,
+                    ops=one.ops,
+                )
+                for one in graphs.values()
+            ]
+        return _call(graph, executor)
+
+    def _family(self, name: str) -> Family | None:
+        """Return the programs of a part for all sizes."""
+
+        def program(sizes: Sizes) -> Program:
+            key = tuple(sizes.values())
+            if key not in self._texts:
+                fused = self._fused(self._graph_at(sizes))
+                self._texts[key] = {k: module_text(getattr(fused, k).graph) for k in _parts(fused)}
+            return self._read(name, self._texts[key][name]).program("main")
+
         try:
-            call, found = _part(part.graph, node.target, build)
-        except Exception as error:  # of torch-mlir's importer, of the compiler, or of a buffer
-            log.warning("%s stays in PyTorch: %s", node.target, error)
-            stays |= {n.name: _problem("DYNAMO-02", error) for n in _calls(part.graph)}
-            continue
-        groups += found
-        delattr(fused, node.target)
-        setattr(fused, node.target, call)
-    stayed = [
-        Stayed(node=name, op=op, rule=stays[name].rule, reason=stays[name].got)
-        for name, op in ops.items()
-        if name in stays
-    ]
-    return fused, groups, stayed
+            build = module("", self._target, **self._asked).options.build
+            found = family(program, self._names, build)
+            return found and found.prepared()
+        except Exception as error:  # a graph that is none at some size
+            log.info("%s has no code for all sizes: %s", name, error)
+            return None
+
+    def _read(self, name: str, text: str) -> Module:
+        asked: Asked = {**self._asked, "compiles": False}
+        return module(text, self._target, name=name, **asked).run(*PIPELINE)
+
+
+def _parts(fused: Any) -> list[str]:
+    return [node.target for node in fused.graph.nodes if node.op == "call_module"]
 
 
 def _calls(graph: Any) -> list[Any]:
@@ -160,24 +250,11 @@ def _fused(graph_module: Any, wanted: set[str]) -> Any:
     return partitioner.fuse_partitions(partitions, prefix="hipdnn_part_")
 
 
-def _part(
-    graph: Any, name: str, build: Callable[..., Module]
-) -> tuple[Callable[..., Any], list[Group]]:
-    """Return a call for a part, and its graphs."""
-    module = build(module_text(graph), name=name)
+def _call(graph: Any, executor: Executor) -> Callable[..., Any]:
+    """Return a call on tensors for a part."""
     inputs = [node.meta["val"] for node in graph.nodes if node.op == "placeholder"]
-    results = _results(graph)
-    call = part_call(module, inputs, [node.meta["val"] for node in results])
-    groups = [
-        Group(
-            part=name,
-            name=executable.name,
-            engine=executable.plan.engine,
-            nodes=executable.nodes,
-            ops=executable.ops,
-        )
-        for executable in module.graphs.values()
-    ]
+    results = [node.meta["val"] for node in _results(graph)]
+    call = part_call(executor, inputs, results)
     if isinstance(_returned(graph), list | tuple):
-        return call, groups
-    return lambda *tensors: call(*tensors)[0], groups
+        return call
+    return lambda *tensors: call(*tensors)[0]

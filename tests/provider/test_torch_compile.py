@@ -89,13 +89,46 @@ def test_types(kind: str) -> None:
     assert not the_report().stayed
 
 
-def test_other_sizes_are_compiled_when_they_are_met() -> None:
+def test_other_sizes_have_the_same_code(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "hipdnn_iree.pipeline")
     made = torch.compile(_block, backend=backend, dynamic=True)
-    w = torch.randn(16, 16)
-    for rows in (5, 3, 7, 3, 5):
-        x = torch.randn(rows, 16)
+    w = torch.randn(15, 15)
+    for rows in (5, 3, 7, 3, 5, 64):
+        x = torch.randn(rows, 15)
         assert torch.allclose(made(x, w), _block(x, w), atol=1e-4)
-    assert len(reports()) == 3
+        compiled = sum(text.startswith("compiling") for text in caplog.messages)
+        caplog.clear()
+        assert rows == 5 or not compiled
+    found = the_report()
+    assert not found.stayed
+
+
+def test_sizes_that_are_no_rule_are_compiled_when_they_are_met() -> None:
+    def cut(x: Any) -> Any:
+        return torch.relu(x[: x.shape[0] // 3])
+
+    made = torch.compile(cut, backend=backend, dynamic=True)
+    for rows in (9, 10, 33):
+        x = torch.randn(rows, 4)
+        assert torch.equal(made(x), cut(x))
+
+
+def test_a_batch_that_is_marked_with_training() -> None:
+    def step(x: Any, w: Any) -> Any:
+        return torch.softmax(torch.nn.functional.gelu(x @ w), -1).square().sum()
+
+    made = torch.compile(step, backend=backend)
+    w = torch.randn(12, 10)
+    for rows in (4, 9, 2):
+        x = torch.randn(rows, 12)
+        torch._dynamo.mark_dynamic(x, 0)
+        ours, theirs = (w.clone().requires_grad_() for _ in range(2))
+        made(x, ours).backward()
+        step(x, theirs).backward()
+        assert torch.allclose(ours.grad, theirs.grad, atol=1e-4)
+    forward, backward = reports(clear=True)
+    assert not forward.stayed
+    assert not backward.stayed
 
 
 def test_strides_of_inputs_and_results() -> None:
