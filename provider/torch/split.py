@@ -80,7 +80,8 @@ class Splitter:
         ops = {node.name: str(node.target) for node in _calls(graph_module.graph)}
         first = self._stays is None
         if self._stays is None:
-            ask = partial(outline, target=self._target, whole_nodes=True, **self._asked)
+            asked: Asked = {**self._asked, "whole_nodes": True}
+            ask = partial(outline, target=self._target, **asked)
             self._stays = _declined(graph_module.graph, ask)
         stays = dict(self._stays)
         fused = self._fused(graph_module)

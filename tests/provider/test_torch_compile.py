@@ -67,7 +67,8 @@ def test_training() -> None:
         module(*one.inputs).square().mean().backward()
     forward, backward = reports()
     assert (forward.name[:7], backward.name[:8]) == ("forward", "backward")
-    assert {s.op for s in backward.stayed} <= {"aten.max_pool2d_with_indices_backward.default"}
+    assert not forward.stayed
+    assert not backward.stayed
     for (name, wanted), got in zip(plain.named_parameters(), served.parameters(), strict=True):
         scale = wanted.grad.abs().max().item()
         assert (got.grad - wanted.grad).abs().max() <= 1e-4 * scale, name

@@ -159,6 +159,11 @@ class Call:
         """Return dims and element type of a result."""
         return self._type(self.op.results[place], f"result {place}" if place else "result")
 
+    def is_read(self, place: int) -> bool:
+        """Whether a result is read by an op of the function, or returned."""
+        value, function = self.op.results[place], self.function
+        return value in function.returned or any(value in op.reads for op in function.ops)
+
     def tensor(self, name: str) -> Tensor:
         """Return a tensor operand; one without dims has dims (1,)."""
         self.type(name)

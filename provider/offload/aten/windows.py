@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from ....graph_api.ops.resample_fwd import Resampled
 from ....graph_api.tensor import Tensor
 from .call import AtenOp, Built, Call, Family
 
@@ -39,30 +41,51 @@ def _windows(c: Call, count: int) -> tuple[Ints, Ints, list[tuple[int, int]]]:
     return size, stride, padding
 
 
-def _pooled(
-    c: Call, mode: str, size: Ints, stride: Ints, padding: list[tuple[int, int]] | None = None
-) -> Tensor:
-    y = c.graph.resample_fwd(
-        c.tensor("self"),
-        resample_mode=mode,
-        window=size,
-        stride=stride,
-        pre_padding=[pre for pre, _ in padding or ()],
-        post_padding=[post for _, post in padding or ()],
-        padding_mode="neg_inf_pad" if mode == "maxpool" else "zero_pad",
-        compute_data_type=c.compute,
-    ).y
-    return y
+def _window(
+    mode: str, size: Ints, stride: Ints, padding: list[tuple[int, int]] | None = None
+) -> dict[str, Any]:
+    """Return what tells hipDNN's pooling, and its gradient, which windows there are."""
+    return {
+        "resample_mode": mode,
+        "window": size,
+        "stride": stride,
+        "pre_padding": [pre for pre, _ in padding or ()],
+        "post_padding": [post for _, post in padding or ()],
+        "padding_mode": "neg_inf_pad" if mode == "maxpool" else "zero_pad",
+    }
+
+
+def _pooled(c: Call, about: dict[str, Any], *, index: bool = False) -> Resampled:
+    return c.graph.resample_fwd(
+        c.tensor("self"), **about, generate_index=index, compute_data_type=c.compute
+    )
 
 
 def _max_pool(count: int) -> Callable[[Call], Tensor]:
-    return lambda c: _pooled(c, "maxpool", *_windows(c, count))
+    return lambda c: _pooled(c, _window("maxpool", *_windows(c, count))).y
 
 
 def _max_pool_with_indices(count: int) -> Callable[[Call], Built]:
-    """Indices stay away: torch counts them within the whole plane, hipDNN within the window."""
-    build = _max_pool(count)
-    return lambda c: (build(c), None)
+    """Both count positions within the whole plane, row by row; the first of equal ones is taken."""
+
+    def build(c: Call) -> Built:
+        about = _window("maxpool", *_windows(c, count))
+        return tuple(_pooled(c, about, index=c.is_read(1)))
+
+    return build
+
+
+def _max_pool_backward(count: int) -> Callable[[Call], Tensor]:
+    def build(c: Call) -> Tensor:
+        return c.graph.resample_bwd(
+            c.tensor("grad_output"),
+            **_window("maxpool", *_windows(c, count)),
+            index=c.tensor("indices"),
+            dx_dims=c.type("self").dims,
+            compute_data_type=c.compute,
+        )
+
+    return build
 
 
 def _avg_pool(count: int) -> Callable[[Call], Tensor]:
@@ -76,7 +99,7 @@ def _avg_pool(count: int) -> Callable[[Call], Tensor]:
             raise c.refuse("ceil_mode", "true", "false, as padding is counted")
         padded = any(n for pair in padding for n in pair)
         mode = "include" if counted or not padded else "exclude"
-        return _pooled(c, f"avgpool_{mode}_padding", size, stride, padding)
+        return _pooled(c, _window(f"avgpool_{mode}_padding", size, stride, padding)).y
 
     return build
 
@@ -92,7 +115,7 @@ def _adaptive(count: int) -> Callable[[Call], Tensor]:
                 c.tensor("self"), mode="avg", axes=axes, compute_data_type=c.compute
             )
         size = tuple(n // m for n, m in zip(extents, wanted, strict=True))
-        return _pooled(c, "avgpool_include_padding", size, size)
+        return _pooled(c, _window("avgpool_include_padding", size, size)).y
 
     return build
 
@@ -141,6 +164,13 @@ OPS: dict[str, AtenOp] = {
     **{
         f"aten.max_pool{n}d_with_indices": _row(
             "self kernel_size stride padding dilation ceil_mode", _max_pool_with_indices(n)
+        )
+        for n in (2, 3)
+    },
+    **{
+        f"aten.max_pool{n}d_with_indices_backward": _row(
+            "grad_output self kernel_size stride padding dilation ceil_mode indices",
+            _max_pool_backward(n),
         )
         for n in (2, 3)
     },

@@ -325,6 +325,46 @@ def test_gradients_of_a_convolution() -> None:
             assert np.allclose(got, right, rtol=2e-6, atol=1e-5)
 
 
+@pytest.mark.parametrize("engine", ["reference", "iree"])
+def test_maximum_pooling_with_its_gradient(engine: str) -> None:
+    """Windows that overlap, padding, and equal elements, of which the first one counts."""
+    a = np.round(x(2, 3, 7, 9) * 2)
+    dy = x(2, 3, 4, 5)
+    padded = np.pad(a, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=-np.inf)
+    where = np.pad(np.arange(63).reshape(7, 9), 1, constant_values=-1)
+    y, index, dx = np.zeros(dy.shape), np.zeros(dy.shape, np.int64), np.zeros((2, 3, 63))
+    for n, c, i, j in np.ndindex(*dy.shape):
+        at = slice(2 * i, 2 * i + 3), slice(2 * j, 2 * j + 3)
+        best = int(padded[n, c][at].argmax())
+        y[n, c, i, j], index[n, c, i, j] = padded[n, c][at].flat[best], where[at].flat[best]
+        dx[n, c, index[n, c, i, j]] += dy[n, c, i, j]
+    big, small = "!torch.vtensor<[2,3,7,9],f32>", "!torch.vtensor<[2,3,4,5],f32>"
+    places, pair = "!torch.vtensor<[2,3,4,5],si64>", "!torch.list<int>"
+    window = ", ".join(["%size", "%two", "%one", "%one", "%false"])
+    kinds = f"{pair}, {pair}, {pair}, {pair}, !torch.bool"
+    name = "torch.aten.max_pool2d_with_indices"
+    lists = "".join(
+        f"""%int{k} = torch.constant.int {k}
+        %{word} = torch.prim.ListConstruct %int{k}, %int{k} : (!torch.int, !torch.int) -> {pair}
+        """
+        for k, word in ((1, "one"), (2, "two"), (3, "size"))
+    )
+    text = f"""func.func @main(%x: {big}, %dy: {small}) -> ({small}, {places}, {big}) {{
+        %false = torch.constant.bool false
+        {lists}
+        %y, %index = {name} %x, {window} : {big}, {kinds} -> {small}, {places}
+        %dx = {name}_backward %dy, %x, {window}, %index :
+          {small}, {big}, {kinds}, {places} -> {big}
+        return %y, %index, %dx : {small}, {places}, {big}
+    }}"""
+    module = offload(text, engine=engine)
+    assert not module.remarks, [str(one) for one in module.remarks]
+    got = module.executor().run(a, dy)
+    assert np.array_equal(got[0], y)
+    assert np.array_equal(got[1], index)
+    assert np.allclose(got[2], dx.reshape(a.shape), atol=1e-5)
+
+
 def test_results_that_are_not_read() -> None:
     a = x(1, 2, 4, 6)
     pooled = a.reshape(1, 2, 2, 2, 3, 2).max((3, 5))
