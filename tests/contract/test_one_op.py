@@ -47,7 +47,7 @@ EXCEPTIONS = {
         "batchnorm_inference_variance_ext cumsum layernorm rmsnorm",
         "what aten ops become",
     ),
-    "provider/offload/aten/windows.py": ("resample_fwd", "what aten ops become"),
+    "provider/offload/aten/windows.py": ("resample_bwd resample_fwd", "what aten ops become"),
     "provider/offload/pipeline.py": ("custom_op", "what ops become that are in no region"),
     "provider/onnx/claims.py": ("pad reshape slice transpose", "ONNX's ops of these names"),
     "provider/onnx/node_writer.py": ("reshape slice transpose", "methods that write ONNX's ops"),
