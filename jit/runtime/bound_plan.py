@@ -504,4 +504,6 @@ def failure(error: Exception, device: Device) -> HipdnnIreeError:
     # IREE checks the number, shape, type and size of the arguments before any work.
     if isinstance(error, (ValueError, IndexError)):
         return ArtifactError(f"the code does not match its signature: {reason(error)}")
+    if not device.on_host:
+        device.close()  # IREE's repeats the error from now on; the next plan has a new one
     return DeviceError(f"{device!r} failed: {reason(error)}")

@@ -16,6 +16,7 @@ import ctypes
 import os
 import re
 import threading
+import time
 import weakref
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ from .iree_native import iree
 from .streams import synchronize
 
 __all__ = ["DRIVERS", "Device", "Driver", "forget", "reason"]
+
+_PARTING_S = 1.0  # after the last user; what it held is freed within the same instant
 
 # DLPack's device types.
 _CPU, _CUDA, _CUDA_HOST, _ROCM, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 10, 11, 13
@@ -175,6 +178,7 @@ class Device:
         key = (driver, device_id, stream)
         with _process.lock:
             _process.check()
+            _process.part()
             if driver == "local-task":
                 _decide_workers(workers)
             device = _process.devices.get(key)
@@ -252,6 +256,17 @@ class Device:
             key = (self.driver, self.device_id, self.stream)
             if _process.devices.get(key) is self:
                 del _process.devices[key]
+            if self.stream is not None:
+                number = (self.driver, self.device_id, self.stream)
+                if _process.on_streams.get(number) is self:
+                    del _process.on_streams[number]
+
+    def __del__(self) -> None:
+        # Python frees what used a device in any order, and a buffer of IREE's that is freed after
+        # its GPU ends the process: the GPU's is freed later, when another device is opened.
+        hal = getattr(self, "hal", None)
+        if hal is not None and not self.on_host and self.pid == os.getpid():
+            _process.parting.append((time.monotonic(), hal))
 
     def __repr__(self) -> str:
         stream = "" if self.stream is None else f", stream={self.stream:#x}"
@@ -279,6 +294,13 @@ class _Process:
         self.started: set[str] = set()  # drivers that exist, whose flags cannot change any more
         self.workers: int | None = None
         self.opened: weakref.WeakSet[Device] = weakref.WeakSet()  # all that are still alive
+        self.parting: list[tuple[float, Any]] = []  # when their last user went, and IREE's devices
+
+    def part(self) -> None:
+        """Free the devices whose last user went a while ago."""
+        latest = time.monotonic() - _PARTING_S
+        while self.parting and self.parting[0][0] < latest:
+            self.parting.pop(0)
 
     def check(self) -> None:
         if self.pid != os.getpid():
@@ -306,7 +328,8 @@ def _keep() -> None:
     if not _process.started:
         return
     iree().disable_leak_checker()  # else it reports at exit what is leaked on purpose
-    for thing in [_process.instance, *(device.hal for device in _process.opened)]:
+    parting = (hal for _, hal in _process.parting)
+    for thing in [_process.instance, *(device.hal for device in _process.opened), *parting]:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 

@@ -178,8 +178,8 @@ class Stage:
             host = allocate(device, nbytes, staging=True)
             self.memory = host.map().asarray((nbytes,), np.dtype(np.uint8))
             transfers = (
-                partial(transfer, device.hal, host, self.buffer),
-                partial(transfer, device.hal, self.buffer, host),
+                partial(transfer, device, host, self.buffer),
+                partial(transfer, device, self.buffer, host),
             )
         copy = copies(spec, given, self.memory)
         if spec.output:
@@ -253,8 +253,17 @@ def end_of_queue(device: Device) -> tuple[Any, int]:
     return done, 1
 
 
-def transfer(hal: Any, source: Any, target: Any) -> None:
-    """Copy a whole buffer and wait until it is done."""
-    done = hal.create_semaphore(0)
-    hal.queue_copy(source, target, [], [(done, 1)])
-    done.wait(1)
+def transfer(device: Device, source: Any, target: Any) -> None:
+    """Copy a whole buffer and wait until it is done.
+
+    Raises
+    ------
+    DeviceError
+        If the device fails, or has failed before.
+    """
+    try:
+        done = device.hal.create_semaphore(0)
+        device.hal.queue_copy(source, target, [], [(done, 1)])
+        done.wait(1)
+    except Exception as error:
+        raise DeviceError(f"{device!r} failed: {reason(error)}") from error

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...graph_api.errors import SettingError
+from ...jit.runtime.hip import emulated
 from ...jit.settings import settings
 from .device_here import must_have_device
 from .exits import CHECK_FAILED
@@ -102,10 +103,8 @@ def command(
     if baseline is not None and baseline not in names[1:]:
         raise SettingError(f"--baseline is {baseline!r}; wanted one of {', '.join(names[1:])}")
     must_have_device(target)
-    if settings().runtime_emulate and not target.is_cpu:
-        raise SettingError(
-            f"--target is {target}, and HIPDNN_IREE_EMULATE is set: emulation has no times"
-        )
+    if not target.is_cpu and emulated():
+        raise SettingError(f"--target is {target}, which is emulated here: emulation has no times")
     if pattern is not None:
         found = Suite(title=found.title, threads=found.threads, cases=_chosen(found, pattern))
     threads = int(state.knobs["runtime_threads"]) if "runtime_threads" in state.knobs else None
