@@ -8,16 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
-from ..decode import decode
-from ..elf import CodeObject, read_code_object
-from ..elf import Kernel as Shipped
+from ..elf import CodeObject, Kernel, read_code_object
 from ..errors import EmulationError
-from ..kernel import USER_SGPRS, Kernel, Limits
 from ..machine import launch
 from ..memory import Memory
+from ..program import Limits, Program, read_program
 from .library import HipError
 
-__all__ = ["Emulator", "Loaded", "described"]
+__all__ = ["Emulator", "Loaded"]
 
 _NO_BINARY = 209  # hipErrorNoBinaryForGpu
 
@@ -32,11 +30,11 @@ class Loaded:
 
     def __init__(self, code: CodeObject) -> None:
         self.code = code
-        self._ready: dict[str, Kernel] = {}
+        self._ready: dict[str, Program] = {}
         self._lock = threading.Lock()
 
     @property
-    def kernels(self) -> Mapping[str, Shipped]:
+    def kernels(self) -> Mapping[str, Kernel]:
         """What launches have to know of each kernel."""
         return self.code.kernels
 
@@ -51,7 +49,7 @@ class Loaded:
             )
         return made
 
-    def ready(self, name: str) -> Kernel:
+    def ready(self, name: str) -> Program:
         """Return a kernel that can be executed.
 
         Raises
@@ -61,51 +59,8 @@ class Loaded:
         """
         with self._lock:
             if name not in self._ready:
-                self._ready[name] = described(self.code, name, self.image.ctypes.data)
+                self._ready[name] = read_program(self.code, name, base=self.image.ctypes.data)
             return self._ready[name]
-
-
-def described(code: CodeObject, name: str, base: int = 0) -> Kernel:
-    """Return what the machine has to know of a kernel, from its descriptor.
-
-    Parameters
-    ----------
-    code : CodeObject
-    name : str
-    base : int
-        Address at which the code object is loaded.
-
-    Raises
-    ------
-    EmulationError
-        If its instructions cannot be decoded.
-    """
-    shipped = code.kernels[name]
-    found = decode(code.code(shipped), arch=code.arch, address=shipped.entry, kernel=name)
-    rsrc1, rsrc2 = shipped.rsrc1, shipped.rsrc2
-    two_files = code.arch == "gfx908"  # of vector and accumulation registers
-    return Kernel(
-        name=name,
-        target=code.arch,
-        instructions={one.address: one for one in found},
-        entry=shipped.entry,
-        base=base,
-        vgprs=((rsrc1 & 63) + 1) * (4 if two_files else 8),
-        accum_offset=0 if two_files else ((shipped.rsrc3 & 63) + 1) * 4,
-        lds_size=shipped.lds_bytes,
-        scratch_size=shipped.scratch_bytes,
-        kernarg_size=shipped.kernarg_bytes,
-        user_sgprs=tuple(n for k, n in enumerate(USER_SGPRS) if shipped.properties >> k & 1),
-        user_sgpr_count=rsrc2 >> 1 & 31,
-        kernarg_preload=(shipped.preload & 127, shipped.preload >> 7),
-        workgroup_ids=(bool(rsrc2 >> 7 & 1), bool(rsrc2 >> 8 & 1), bool(rsrc2 >> 9 & 1)),
-        workgroup_info=bool(rsrc2 >> 10 & 1),
-        private_segment_wave_offset=bool(rsrc2 & 1),
-        workitem_ids=rsrc2 >> 11 & 3,
-        float_mode=rsrc1 >> 12 & 255,
-        dx10_clamp=bool(rsrc1 >> 21 & 1),
-        ieee_mode=bool(rsrc1 >> 23 & 1),
-    )
 
 
 class Emulator:

@@ -299,7 +299,7 @@ def test_command_tune(library: Any, file: Path, tmp_path: Path) -> None:
 
 
 def test_commands_without_times(library: Any, tmp_path: Path) -> None:
-    (tmp_path / "suite.yaml").write_text("cases: [{name: a, op: relu, dims: {x: [2, 3]}}]\n")
+    (tmp_path / "suite.yaml").write_text("cases: [{name: a, op: relu, x: [2, 3]}]\n")
     found = cli("bench", tmp_path / "suite.yaml", "--target", "gfx942")
     assert found.exit_code == 2
     assert "emulation has no times" in found.stderr

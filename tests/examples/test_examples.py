@@ -61,6 +61,7 @@ def test_the_main_job() -> None:
     cpu, gfx9 = result["cpu"], result["gfx9"]
     assert cpu["verified"]
     assert (cpu["first"]["cache"], cpu["second"]["cache"]) == ("miss", "hit")
+    assert (result["emulation"]["emulated"], result["emulation"]["verified"]) == (True, True)
     assert [row["target"] for row in gfx9] == ["gfx908", "gfx90a", "gfx942", "gfx950"]
     for row in gfx9:
         # One fused kernel with matrix instructions, nothing spilt, no memory in between.
