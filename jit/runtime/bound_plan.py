@@ -328,7 +328,7 @@ class BoundPlan:
 
         What a call in another thread uses is released when that call ends.
         """
-        self._call, self._parts = _closed, None
+        self._call, self.resident, self._parts = _closed, _closed, None
 
     def _submit(
         self, values: Values | None, after: Iterable[Pending], keep: object = None
