@@ -19,6 +19,7 @@ __all__ = [
     "constant",
     "flush",
     "from_bf16",
+    "from_f16",
     "size_of",
 ]
 
@@ -105,6 +106,18 @@ def flush(x: Array) -> Array:
         return x
     sign = unsigned(1 << (8 * x.dtype.itemsize - 1))
     return np.where(small, bits & sign, bits).view(x.dtype)
+
+
+def from_f16(x: Array) -> Array:
+    """Return halves (contiguous) as float32, faster than NumPy's own conversion."""
+    bits = x.view(np.int16).astype(np.int32)
+    bits <<= 13
+    bits &= ~0x70000000
+    out: Array = bits.view(np.float32)
+    out *= np.float32(2.0**112)  # from the one exponent's bias to the other's
+    if out.size and not (out.max() < 65536.0 and out.min() > -65536.0):  # NaN or infinity
+        return x.astype(np.float32)
+    return out
 
 
 def from_bf16(bits: Array) -> Array:

@@ -82,6 +82,8 @@ def funnel(high: Array, low: Array, shift: Array) -> Array:
 
 def byte_permute(a: Array, b: Array, select: Array) -> Array:
     """Return v_perm_b32: each byte of `select` names a byte of (a, b), a sign, 0 or 0xff."""
+    if select.size == 1 or (select.shape[-1] == 1 and (select == select.flat[0]).all()):
+        return _permute_alike(a, b, int(select.flat[0]))
     pair = (a.astype(np.uint64) << np.uint64(32)) | b
     out: Array = np.zeros((), np.uint32)
     for k in range(4):
@@ -93,6 +95,27 @@ def byte_permute(a: Array, b: Array, select: Array) -> Array:
             beyond = np.where(code >= 13, np.uint64(255), np.where(code == 12, np.uint64(0), sign))
             byte = np.where(code < 8, byte, beyond)
         out = out | (byte.astype(np.uint32) << np.uint32(8 * k))
+    return out
+
+
+def _permute_alike(a: Array, b: Array, select: int) -> Array:
+    """Return `byte_permute` for one `select`; two bytes that stay neighbours are moved together."""
+    out: Array = np.zeros((1, 1), np.uint32)
+    k = 0
+    while k < 4:
+        code, following = select >> 8 * k & 255, select >> 8 * (k + 1) & 255
+        if code < 8:
+            width = 2 if k < 3 and following == code + 1 and code != 3 else 1
+            field = np.uint32((1 << 8 * width) - 1)
+            part = ((a if code > 3 else b) >> np.uint32(8 * (code & 3))) & field
+        elif code < 12:
+            width = 1
+            word = a if code > 9 else b
+            part = ((word >> np.uint32(31 if code & 1 else 15)) & np.uint32(1)) * np.uint32(255)
+        else:
+            width, part = 1, np.full((1, 1), 255 if code > 12 else 0, np.uint32)
+        out = out | (part << np.uint32(8 * k))
+        k += width
     return out
 
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from .alu import fp8_types
 from .errors import UnsupportedError
-from .formats import Array, constant, flush, from_bf16
+from .formats import Array, constant, flush, from_bf16, from_f16
 from .instruction import Instruction, Operand
-from .state import LANES, allow
+from .state import allow
 from .steps import Builder, Machine, Plain
 
 __all__ = ["BUILDERS", "SHAPES"]
@@ -62,7 +62,7 @@ def _decoder(target: str, kind: str) -> Callable[[Array], Array]:
     # MI200 takes denormal halves and bfloat16 for zero in matrix products.
     flushes = target == "gfx90a"
     if kind == "f16":
-        return lambda x: (flush(x.view(np.float16)) if flushes else x.view(np.float16)).astype(F32)
+        return lambda x: from_f16(flush(x.view(np.float16)) if flushes else x.view(np.float16))
     if kind == "bf16":
         return lambda x: (
             flush(from_bf16(x.view(np.uint16))) if flushes else from_bf16(x.view(np.uint16))
@@ -117,57 +117,61 @@ def _build(m: Machine, i: Instruction) -> Plain:
                 operand,
                 _decoder(m.kernel.target, kind),
                 (size, blocks, groups, per_lane),
-                out_kind,
             )
         )
-    which, row, column = _layout(out_kind, size, blocks, count)
     add = _addend(m, i.operands[3], out_kind, count)
     accumulator = _ACCUMULATORS[out_kind]
-    first = m.register(i.operands[0])
     m.register(i.operands[0], count * words - 1)
     start = i.operands[0].index
     target = m.files[i.operands[0].file][start : start + count * words]
-    assert first.base is target.base
     tiny = m.kernel.target == "gfx90a" and kinds[0] in ("f16", "bf16")
-    take = np.ascontiguousarray((which * size + row) * size + column)
+    split, order = _layout(out_kind, size, blocks)
+    shape = tuple((m.count, *split)[axis] for axis in order)
     spread = (np.arange(blocks) >> broadcast << broadcast) + chosen if broadcast else None
+    direct = target.view(F32).reshape(shape) if out_kind == "f32" else None
 
     def run() -> None:
         a, b = (read() for read in readers)  # (waves, blocks, size, depth)
         if spread is not None:
             a = a[:, spread]
-        product = np.matmul(a, b.swapaxes(-1, -2)).reshape(m.count, -1)
-        d = product[:, take]  # (waves, count, 64)
+        product = np.matmul(a, b.swapaxes(-1, -2)).reshape(m.count, *split).transpose(order)
+        c = add()
+        if getattr(c, "ndim", 0):
+            c = c.reshape(shape)
+        if direct is not None and m.all_active and not tiny:
+            np.add(product, c, out=direct)  # exec is ignored
+            return
         if out_kind == "i32":
-            total: Array = (d.astype(np.int64) + add()).astype(np.int32)
+            total: Array = (product.astype(np.int64) + c).astype(np.int32)
         else:
-            total = d + add()
+            total = product + c
             if tiny:
                 total = flush(np.ascontiguousarray(total))
-        bits = np.ascontiguousarray(total.astype(accumulator, copy=False))
-        if words == 1:
-            out = bits.view(np.uint32).transpose(1, 0, 2)
-        else:
-            out = bits[..., None].view(np.uint32).transpose(1, 3, 0, 2).reshape(-1, m.count, 64)
-        m.put_registers(target, out)  # exec is ignored
+        bits = np.ascontiguousarray(total.astype(accumulator, copy=False)).reshape(
+            count, m.count, 64
+        )
+        out = bits.view(np.uint32)
+        if words == 2:
+            out = bits[..., None].view(np.uint32).transpose(0, 3, 1, 2).reshape(-1, m.count, 64)
+        m.put_registers(target, out)
 
     return Plain(run)
 
 
-def _layout(out_kind: str, size: int, blocks: int, count: int) -> tuple[Array, Array, Array]:
-    """Return block, row and column of each result register's lanes, each ``(count, 64)``."""
-    r = np.arange(count)[:, None] + 0 * LANES
-    lane = LANES + 0 * r
-    if out_kind == "f64":
-        if size == 4:
-            return lane // 4 % 4, lane // 16, lane % 4
-        return 0 * r, 4 * r + lane // 16, lane % 16
+def _layout(out_kind: str, size: int, blocks: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return how (block, row, column) of a wave are split, and the order of axes in registers.
+
+    The axis of waves comes first in the one and is number 0 in the other, where what is before it
+    counts registers and what is after it lanes.
+    """
     if size == 4:
-        return lane // 4, r, lane % 4
+        # single precision: registers are rows; double: one register, rows are the slowest lanes
+        return (blocks, 4, 4), ((0, 2, 1, 3) if out_kind == "f64" else (2, 0, 1, 3))
+    if out_kind == "f64":
+        return (4, 4, 16), (1, 0, 2, 3)
     if size == 16:
-        return r // 4, 4 * (lane // 16) + r % 4, lane % 16
-    within = r % 16
-    return r // 16, 8 * (within // 4) + 4 * (lane // 32) + within % 4, lane % 32
+        return (blocks, 4, 4, 16), (1, 3, 0, 2, 4)
+    return (blocks, 4, 2, 4, 32), (1, 2, 4, 0, 3, 5)
 
 
 def _gather(
@@ -175,7 +179,6 @@ def _gather(
     operand: Operand,
     decode: Callable[[Array], Array],
     shape: tuple[int, int, int, int],
-    out_kind: str,
 ) -> Callable[[], Array]:
     """Return the reader of a matrix ``(waves, blocks, size, depth)``."""
     size, blocks, groups, per_lane = shape
@@ -183,25 +186,19 @@ def _gather(
         raise UnsupportedError("matrix operand that is not plain registers")
     m.register(operand, operand.count - 1)
     words = m.files[operand.file][operand.index : operand.index + operand.count]
-    count = m.count
-    double_small = out_kind == "f64" and size == 4
+    n = operand.count
+    # Lanes count rows within blocks within groups of k; registers and their parts count k.
+    split, order = (n, m.count, groups, blocks, size), (1, 3, 4, 2, 0)
 
     def read() -> Array:
-        x = decode(np.ascontiguousarray(words.transpose(1, 2, 0)))  # (waves, 64, per lane)
-        if double_small:  # lanes: k, then block, then row
-            return x.reshape(count, 4, 4, 4).transpose(0, 2, 3, 1)
-        split = (
-            x.reshape(count, groups, blocks, size, per_lane)
-            if groups > 1
-            else x.reshape(count, 1, blocks, size, per_lane)
-        )
-        return split.transpose(0, 2, 3, 1, 4).reshape(count, blocks, size, groups * per_lane)
+        gathered = np.ascontiguousarray(words.reshape(split).transpose(order))
+        return decode(gathered).reshape(m.count, blocks, size, groups * per_lane)
 
     return read
 
 
 def _addend(m: Machine, operand: Operand, out_kind: str, count: int) -> Callable[[], Array]:
-    """Return the reader of C as ``(waves, count, 64)``, or a constant."""
+    """Return the reader of C, ``(count, waves, 64)`` or a constant."""
     accumulator = _ACCUMULATORS[out_kind]
     if operand.file == "const":
         value = constant(operand, out_kind)[0]
@@ -210,12 +207,12 @@ def _addend(m: Machine, operand: Operand, out_kind: str, count: int) -> Callable
     m.register(operand, count * words - 1)
     registers = m.files[operand.file][operand.index : operand.index + count * words]
     if words == 1:
-        return lambda: registers.view(accumulator).transpose(1, 0, 2)
+        view = registers.view(accumulator)
+        return lambda: view
 
     def doubles() -> Array:
-        x = registers.reshape(count, 2, m.count, 64).transpose(2, 0, 3, 1)
-        wide: Array = np.ascontiguousarray(x).view(F64)[..., 0]
-        return wide
+        pairs = registers.reshape(count, 2, m.count, 64).transpose(0, 2, 3, 1)
+        return np.ascontiguousarray(pairs).view(F64)[..., 0]
 
     return doubles
 

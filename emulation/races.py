@@ -70,10 +70,12 @@ def _pieces(at: Array, size: int) -> tuple[int, list[Array]]:
     return 1 << shift, [first + k if k else first for k in range(size >> shift)]
 
 
+_ONES = {1: 0x01, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
+
+
 def _pattern(codes: Array, unit: int) -> Array:
-    ones = {1: 0x01, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}[unit]
     dtype = np.dtype(f"u{unit}")
-    return codes.astype(dtype) * dtype.type(ones)
+    return codes.astype(dtype) * dtype.type(_ONES[unit])
 
 
 class _Shadow:
@@ -116,18 +118,24 @@ class _Shadow:
         """Mark as `mark` does, but keep that several have touched a byte."""
         unit, pieces = _pieces(access.at, access.size)
         pattern, view, octet = _pattern(codes, unit), self.views[unit], self.views[1]
+        ones, several = _ONES[unit], view.dtype.type(_SEVERAL * _ONES[unit])
         for piece in pieces:
             seen = view[piece]
-            free = seen == 0
-            mixed = ~free & (seen != pattern)
-            if free.any():
-                view[piece[free]] = pattern[free]
-                mixed |= free & (view[piece] != pattern)  # another lane came later
+            left = (seen != pattern) & (seen != several)
+            if not left.any():
+                continue
+            at, mine, was = piece[left], pattern[left], seen[left]
+            # Where one other has touched the whole unit, or nobody, it needs no look at each byte.
+            whole = (was != 0) & ((was & was.dtype.type(255)) * was.dtype.type(ones) == was)
+            view[at[whole]] = several
+            free = was == 0
+            view[at[free]] = mine[free]
+            mixed = ~whole & (~free | (view[at] != mine))
             if mixed.any():
-                octets = (piece[mixed][:, None] * unit + np.arange(unit)).ravel()
-                mine = np.repeat(codes[mixed], unit)
-                was = octet[octets]
-                value = np.where((was == 0) | (was == mine), mine, np.uint8(_SEVERAL))
+                octets = (at[mixed][:, None] * unit + np.arange(unit)).ravel()
+                own = np.repeat((mine[mixed] & mine.dtype.type(255)).astype(np.uint8), unit)
+                was8 = octet[octets]
+                value = np.where((was8 == 0) | (was8 == own), own, np.uint8(_SEVERAL))
                 octet[octets] = value
                 octet[octets[octet[octets] != value]] = _SEVERAL
 
@@ -285,7 +293,8 @@ class GlobalRaces(_Log):
         self.entries = []
 
     def _owners(self, entry: Access) -> Array:
-        return (_GROUP + self.group[entry.waves] % MOST_WAVES).astype(np.uint8)
+        owners = (_GROUP + self.group % MOST_WAVES).astype(np.uint8)
+        return owners[entry.waves]
 
     def _against_others(
         self, wrote: _Shadow, read: _Shadow, entries: list[Access], allocation: Allocation

@@ -42,6 +42,8 @@ class Ticket:
         Written by it.
     text : str
         For messages.
+    tops : tuple of int
+        The largest of `numbers`.
     """
 
     kinds: tuple[int, ...]
@@ -50,6 +52,7 @@ class Ticket:
     numbers: tuple[Array, ...]
     registers: frozenset[int]
     text: str
+    tops: tuple[int, ...]
 
 
 @dataclass
@@ -88,7 +91,8 @@ class Waits:
         for kind in kinds:
             self.issued[kind] += active
         numbers = tuple(self.issued[kind].copy() for kind in kinds)
-        ticket = Ticket(kinds, ordered, active.copy(), numbers, registers, text)
+        tops = tuple(int(number.max()) for number in numbers)
+        ticket = Ticket(kinds, ordered, active.copy(), numbers, registers, text, tops)
         self.open.append(ticket)
         for register in registers:
             self.by_register.setdefault(register, []).append(ticket)
@@ -114,8 +118,12 @@ class Waits:
                         reached[self.outstanding(ticket)] = 0
             np.maximum(self.done[kind], reached, out=self.done[kind])
         still = []
+        least = [int(done.min()) for done in self.done]  # tells most of what has finished
         for ticket in self.open:
-            if self.outstanding(ticket).any():
+            left = any(
+                top > least[kind] for kind, top in zip(ticket.kinds, ticket.tops, strict=True)
+            )
+            if left and self.outstanding(ticket).any():
                 still.append(ticket)
                 continue
             for register in ticket.registers:
