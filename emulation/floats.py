@@ -213,7 +213,8 @@ def div_scale(x: Array, d: Array, n: Array) -> tuple[Array, Array]:
         ((d == 0) | (n == 0), np.full_like(x, np.nan), False),
         (_exponent(n) - _exponent(d) >= near, np.where(is_d, up, x), True),
         (_denormal(d), up, False),
-        (reciprocal & small, np.where(is_d, up, x), True),
+        # AMD's manuals scale up here, which would overflow the denominator.
+        (reciprocal & small, np.where(is_d, down, x), True),
         (reciprocal, down, False),
         (small, np.where(is_n, up, x), True),
         (_exponent(n) <= tiny, up, False),
@@ -240,6 +241,8 @@ def div_fixup(q: Array, d: Array, n: Array) -> Array:
     negative = np.signbit(d) ^ np.signbit(n)
     infinity, zero = (np.where(negative, -dtype(v), dtype(v)) for v in (np.inf, 0.0))
     r = np.where(negative, -np.abs(q), np.abs(q))
+    # The steps before turn a quotient that is too large into inf - inf.
+    r = np.where(np.isnan(q), infinity, r)
     r = np.where(_exponent(n) - _exponent(d) < below, zero, r)
     r = np.where(np.isinf(d) | (n == 0), zero, r)
     r = np.where(np.isinf(n) | (d == 0), infinity, r)
