@@ -22,7 +22,7 @@ from .steps import Builder, Machine, Plain
 __all__ = ["BUILDERS", "SHAPES"]
 
 F32, F64 = np.float32, np.float64
-_PATTERN = re.compile(r"v_mfma_(?:scale_)?(f32|i32|f64)_(\d+)x\2x(\d+)_?([a-z].*)$")
+_PATTERN = re.compile(r"v_mfma_(?:scale_)?(f32|i32|f64)_(\d+)x\2x(\d+)_?(?:\d+b_)?([a-z].*)$")
 _BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "i8": 8, "fp8": 8, "bf8": 8}
 _ACCUMULATORS: dict[str, Any] = {"f32": F32, "i32": np.int32, "f64": F64}
 
@@ -83,7 +83,7 @@ def _kinds(i: Instruction, tail: str) -> list[str]:
         if max(formats) > 1:
             raise UnsupportedError("matrices of 4 or 6 bits")
         return [("fp8", "bf8")[x] for x in formats]
-    names = re.sub(r"^\d+b_", "", tail).removesuffix("_1k").split("_")
+    names = tail.removesuffix("_1k").split("_")
     return [names[0], names[-1]]
 
 
