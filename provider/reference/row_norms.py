@@ -26,12 +26,24 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The normalised axes of a node, and its arithmetic."""
+    """The normalised axes of a node, and its arithmetic.
+
+    Attributes
+    ----------
+    axes : tuple of int
+    n : int
+        Elements of a row.
+    unit, tiny : float
+        The compute type's relative error of a rounding, and the absolute one near zero.
+    most : float
+        The largest number of the compute type, beyond which a sum is anything.
+    """
 
     axes: tuple[int, ...]
     n: int
     unit: float
     tiny: float
+    most: float
 
     @classmethod
     def of(cls, ctx: Context, count: int = 0) -> Row:
@@ -39,7 +51,8 @@ class Row:
         x = ctx.inputs["x"].dims
         axes = normalised_dims(x, ctx.inputs["scale"].dims, count)
         n = int(np.prod([x[a] for a in axes], dtype=np.int64))
-        return cls(axes, n, ctx.roundoff, ctx.tiny)
+        most = ctx.compute.largest or np.inf
+        return cls(axes, n, ctx.roundoff, ctx.tiny, most)
 
     def mean(self, x: Array) -> Array:
         """Return the mean over the axes, which stay."""
@@ -47,7 +60,9 @@ class Row:
 
     def summed(self, magnitude: Array) -> Array:
         """Return the error of the mean of terms: products, their sum, a rounded 1/n, a product."""
-        return (growth(self.n) + 4) * self.unit * self.mean(magnitude) + self.tiny
+        mean = self.mean(magnitude)
+        error = (growth(self.n) + 4) * self.unit * mean + self.tiny
+        return np.where(mean * self.n > self.most, np.inf, error)
 
 
 def widened(inputs: Arrays, port: str, ctx: Context) -> Array:

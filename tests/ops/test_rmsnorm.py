@@ -11,6 +11,7 @@ import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import GraphError
 from hipdnn_iree.graph_api.ops.rmsnorm import RmsnormResult
+from hipdnn_iree.provider.reference import expect
 
 Run = Callable[..., Any]
 
@@ -37,6 +38,20 @@ def test_rows_of_65536_halves(run: Run) -> None:
     rms = np.sqrt(np.square(wide).mean(1, keepdims=True) + 1e-5)
     assert np.abs(y - wide / rms).max() < 3e-3
     assert np.abs(inv * rms - 1).max() < 1e-5
+
+
+def test_a_sum_that_the_compute_type_cannot_hold_is_not_bounded() -> None:
+    """Of computed values: those of inputs are chosen so that it holds them."""
+    g = Graph(io_data_type="half", compute_data_type="half")
+    x = g.tensor(dims=(2, 4))
+    row = g.mul(x, g.scalar(200.0))
+    y = g.rmsnorm(row, g.tensor(dims=(1, 4)), epsilon=1e-5).y.set_output()
+    frozen = g.freeze()
+    values = np.array([[1, -1, 0.25, 1], [0.5, -0.5, 0.25, 0.5]], np.float16)
+    found = expect(frozen, {x.uid: values, frozen.inputs[1]: np.ones((1, 4), np.float16)})
+    assert (4e4 * values.astype(float) ** 2).sum(1).tolist() == [122500, 32500]
+    assert np.isinf(found.high[y.uid][0]).all()
+    assert (found.high[y.uid][1] - found.low[y.uid][1] < 0.1).all()
 
 
 def test_the_squares_are_those_of_the_compute_type(torch_ir: Run) -> None:
