@@ -83,7 +83,9 @@ class Words:
             raise UnknownError(f"source {value}")
         if literal is not None and kind in ("h", "b", "w"):
             return replace(found, name=f"{literal & 0xFFFF:#x}")  # all 32 bits stay in ``bits``
-        if kind == "w" and found.kind == "float" and self.w[0] >> 23 != PACKED:
+        if found.kind == "float" and self.w[0] >> 23 == PACKED:  # never a double, even if 64 bits
+            return replace(found, name=(source(value, 1, literal) or found).name)
+        if kind == "w" and found.kind == "float":
             (half,) = struct.unpack("<H", struct.pack("<e", float(found.name)))
             return replace(found, name=f"{half:#x}")
         return found

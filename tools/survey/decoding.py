@@ -1,16 +1,33 @@
-"""The assembly text that the compiler leaves beside its code objects, by kernel."""
+"""What is decoded from kernels against the text that the compiler writes beside them.
+
+For about one kernel in forty that text is of other code: the compiler generates code twice, for
+the text and for the bytes, and the second time starts from what the first has changed; registers
+are chosen otherwise, or instructions ordered.  Such kernels are counted, not taken for errors.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from hipdnn_iree.emulation.decode import decode
 from hipdnn_iree.emulation.elf import CodeObject, Kernel, read_code_object
+from hipdnn_iree.emulation.errors import EmulationError
 from hipdnn_iree.emulation.instruction import Instruction
 from hipdnn_iree.emulation.text import instruction_text
+from hipdnn_iree.jit.options import BuildOptions
+from hipdnn_iree.jit.pipeline import dump
+from hipdnn_iree.jit.settings import scope, settings
+
+from tools.survey.emulation import brief
+from tools.survey.trials import Trial
+
+__all__ = ["Comparison", "compare_folder", "try_decoding"]
 
 
 @dataclass
@@ -23,14 +40,56 @@ class Comparison:
         How many were compared.
     different : list of str
         The first difference of every kernel that has one.
-    mnemonics : set of str
-        All that was met, as the text has them.
+    mnemonics : Counter of str
+        What was met, as the text has it.
     """
 
     kernels: int = 0
     instructions: int = 0
     different: list[str] = field(default_factory=list)
-    mnemonics: set[str] = field(default_factory=set)
+    mnemonics: Counter[str] = field(default_factory=Counter)
+
+
+def try_decoding(case: Trial, *, limit_s: float) -> dict[str, Any]:
+    """Compile a case for gfx9 and decode its kernels; return a row for a record.
+
+    Parameters
+    ----------
+    case : Trial
+    limit_s : float
+        Of the compilation, in seconds.
+
+    Returns
+    -------
+    dict
+        ``case``, ``data_type``, ``target``, ``ir`` as in other records; ``status``, which is
+        ``decoded``, ``undecoded``, ``compile-error`` or ``declined``; ``note``; and what
+        `Comparison` has, of which ``different`` is a number.
+    """
+    name, data_type, target = case.key
+    row: dict[str, Any] = {"case": name, "data_type": data_type, "target": target, "ir": ""}
+    if case.declines:
+        return {**row, "status": "declined", "note": ""}
+    with TemporaryDirectory(prefix="hipdnn-iree-decode-") as scratch:
+        try:
+            with scope(compiler_timeout_s=limit_s):
+                row["ir"] = case.ir_digest()
+                dump(case.graph, case.target, Path(scratch), BuildOptions.of(settings()))
+        except Exception as error:  # a survey reports everything and goes on
+            return {**row, "status": "compile-error", "note": brief(error)}
+        try:
+            found = compare_folder(Path(scratch))
+        except EmulationError as error:
+            return {**row, "status": "undecoded", "note": str(error)}
+    return {
+        **row,
+        "status": "decoded",
+        "note": "; ".join(found.different),
+        "kernels": found.kernels,
+        "instructions": found.instructions,
+        "different": len(found.different),
+        "mnemonics": dict(sorted(found.mnemonics.items())),
+    }
 
 
 def compare_folder(folder: Path) -> Comparison:
@@ -44,7 +103,7 @@ def compare_folder(folder: Path) -> Comparison:
             found.kernels += 1
             for here, there in _pairs(code_object, kernel, texts[name]):
                 found.instructions += 1
-                found.mnemonics.add(here.split()[0])
+                found.mnemonics[here.split()[0]] += 1
                 if here != there:
                     found.different.append(f"{path.name}: {name}: {here!r}, not {there!r}")
                     break
