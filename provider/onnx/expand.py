@@ -6,7 +6,7 @@ that does not honour an input or attribute says so by `Unserved`, and the node i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -93,64 +93,105 @@ def _lp_normalization(w: Writer) -> list[str]:
     return [w.pointwise("Div", x, safe)]
 
 
-def _qlinear_matmul(w: Writer) -> list[str]:
-    """Dequantise, multiply, quantise; scales and zero points of tensors only."""
-    a, b = (
-        w.op(
-            "DequantizeLinear",
-            [w.input(n), w.input(n + 1), w.input(n + 2)],
-            w.dims(w.input(n)),
-            DataType.FLOAT,
-        )
-        for n in (0, 3)
-    )
+def _counts(w: Writer, place: int, dims: Sequence[int]) -> str:
+    """Return an integer input less its zero point, which is two inputs behind, as floats.
+
+    Their products and sums are exact as long as no float has to round an integer.  ``dims`` are
+    those of a zero point of each channel.
+    """
+    wide = w.cast(w.input(place), DataType.FLOAT)
+    zero = w.input(place + 2)
+    if not zero:
+        return wide
+    return w.pointwise("Sub", wide, w.cast(_by_channel(w, place + 2, dims), DataType.FLOAT))
+
+
+def _by_channel(w: Writer, place: int, dims: Sequence[int]) -> str:
+    """Return an input that is one number, or one of each channel."""
+    value = w.input(place)
+    if prod(w.dims(value)) == 1:
+        return w.reshape(value, (1,) * len(dims))
+    if w.dims(value) != (prod(dims),):
+        raise Unserved(f"input {place}", list(w.dims(value)), f"1 or {prod(dims)} numbers")
+    return w.reshape(value, dims)
+
+
+def _requantised(w: Writer, y: str, channels: Sequence[int]) -> str:
+    """Return sums of products as integers of the result's type.
+
+    Scales are multiplied and divided as ONNX Runtime does it: once, before the sums are.
+    """
     for place in (1, 4, 6):
-        if prod(w.dims(w.input(place))) != 1:
-            raise Unserved(f"input {place}", list(w.dims(w.input(place))), "one scale")
         if w.type(w.input(place)) is not DataType.FLOAT:
             raise Unserved(f"input {place}", w.type(w.input(place)).json, "float")
-    y = w.matmul(a, b)
-    return [w.op("QuantizeLinear", [y, w.input(6), w.input(7)], w.dims(y), w.type(w.input(7)))]
+    one = (1,) * len(channels)
+    scale = w.pointwise("Mul", _by_channel(w, 1, one), _by_channel(w, 4, channels))
+    scale = w.pointwise("Div", scale, _by_channel(w, 6, one))
+    kind = w.type(w.input(7))
+    zero = w.cast(_by_channel(w, 7, one), DataType.FLOAT)
+    moved = w.pointwise("Add", w.pointwise("Round", w.pointwise("Mul", y, scale)), zero)
+    low, high = (0, 255) if kind is DataType.UINT8 else (-128, 127)
+    kept = w.pointwise("Min", w.pointwise("Max", moved, w.scalar(low, y)), w.scalar(high, y))
+    return w.cast(kept, kind)
+
+
+def _qlinear_matmul(w: Writer) -> list[str]:
+    columns = (w.dims(w.input(3))[-1],)
+    y = w.matmul(_counts(w, 0, (1,)), _counts(w, 3, columns))
+    return [_requantised(w, y, columns)]
+
+
+def _qlinear_conv(w: Writer) -> list[str]:
+    count, *rest = w.dims(w.input(3))
+    ones = (1,) * len(rest)
+    operands = [_counts(w, 0, (1, *ones)), _counts(w, 3, (count, *ones))]
+    if w.input(8):
+        operands.append(w.cast(w.input(8), DataType.FLOAT))
+    dims = w.dims(w.output(0))
+    y = w.op("Conv", operands, dims, DataType.FLOAT, **w.node.attributes)
+    return [_requantised(w, y, (1, count, *ones[1:]))]
 
 
 def _matmul_nbits(w: Writer) -> list[str]:
-    """Unpack 4-bit weights, two in a byte with the lower half first, and multiply."""
-    w.absent(4, 5)
-    w.must_be("bits", 4)
+    """Unpack weights of a few bits, the lowest first in each byte, and multiply."""
+    w.absent(4)
+    w.must_be("bits", 2, 4, 8)
     columns, rows = w.integer("N"), w.integer("K")
-    block = w.integer("block_size")
+    block, bits = w.integer("block_size"), w.integer("bits", 4)
     x, packed, scales, zeros = (w.input(n) for n in range(4))
     kind = w.type(x)
     blocks = -(-rows // block)
 
-    def halves(value: str, count: int) -> str:
-        wide = w.cast(value, DataType.INT32)
-        sixteen = w.constant([16], (), DataType.INT32)
-        high = w.pointwise("Div", wide, sixteen)
-        low = w.pointwise("Sub", wide, w.pointwise("Mul", high, sixteen))
-        dims = (*w.dims(value), 1)
-        both = w.concat([w.reshape(low, dims), w.reshape(high, dims)], -1)
-        return w.reshape(w.cast(both, kind), (columns, blocks, count))
+    def numbers(value: str, count: int) -> str:
+        """Return (columns, count) of packed bytes: floats hold them exactly."""
+        each = prod(w.dims(value)) // columns
+        rest = w.reshape(w.cast(value, kind), (columns, each, 1))
+        found = []
+        for _ in range(8 // bits - 1):
+            higher = w.pointwise("Floor", w.scaled(rest, 2.0**-bits))
+            found.append(w.pointwise("Sub", rest, w.scaled(higher, 2.0**bits)))
+            rest = higher
+        joined = w.concat([*found, rest], -1)
+        return w.slice(w.reshape(joined, (columns, each * 8 // bits)), 1, 0, count)
 
-    numbers = halves(w.reshape(packed, (columns, blocks, block // 2)), block)
+    by_block = (columns, blocks, 1)
     if not zeros:
-        shift = w.scalar(8, x)
+        shift = w.scalar(2.0 ** (bits - 1), x)
     elif w.type(zeros) is DataType.UINT8:
-        if blocks % 2:
-            raise Unserved("zero_points", f"{blocks} blocks", "an even number of blocks")
-        shift = w.reshape(halves(w.reshape(zeros, (columns, blocks // 2)), 1), (columns, blocks, 1))
+        shift = w.reshape(numbers(zeros, blocks), by_block)
     else:
-        shift = w.reshape(zeros, (columns, blocks, 1))
-    scaled = w.pointwise(
-        "Mul", w.pointwise("Sub", numbers, shift), w.reshape(scales, (columns, blocks, 1))
-    )
+        shift = w.reshape(zeros, by_block)
+    whole = w.reshape(numbers(packed, blocks * block), (columns, blocks, block))
+    scaled = w.pointwise("Mul", w.pointwise("Sub", whole, shift), w.reshape(scales, by_block))
     weights = w.slice(w.reshape(scaled, (columns, blocks * block)), 1, 0, rows)
-    return [w.matmul(x, w.transpose(weights, (1, 0)))]
+    y = w.matmul(x, w.transpose(weights, (1, 0)))
+    return [w.pointwise("Add", y, w.input(5)) if w.input(5) else y]
 
 
 EXPANSIONS: Mapping[tuple[str, str], Callable[[Writer], list[str]]] = {
     **expand_attention.EXPANSIONS,
     ("", "LpNormalization"): _lp_normalization,
+    ("", "QLinearConv"): _qlinear_conv,
     ("", "QLinearMatMul"): _qlinear_matmul,
     ("", "RMSNormalization"): _rms_normalization,
     ("", "SimplifiedLayerNormalization"): _rms_normalization,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 
 from ...graph_api.dtypes import DataType
@@ -31,7 +32,15 @@ def _rotate(w: Writer, x: str, cos: str, sin: str, interleaved: bool) -> str:
 
 
 def _rotary(
-    w: Writer, x: str, positions: str, cos: str, sin: str, *, heads: int, rotated: int
+    w: Writer,
+    x: str,
+    positions: str,
+    cos: str,
+    sin: str,
+    *,
+    heads: int,
+    rotated: int,
+    interleaved: bool,
 ) -> str:
     """Rotate x of (B, H, S, D) or (B, S, H * D)."""
     dims = w.dims(x)
@@ -44,20 +53,20 @@ def _rotary(
         turned = w.reshape(x, (*dims[:2], heads, dims[2] // heads))
     _, length, heads, size = w.dims(turned)
     rotated = rotated or size
+    if positions and w.dims(positions) == (1,):  # that of the first token
+        every = w.pointwise("Add", w.cast(positions, DataType.INT64), _range(w, length))
+        positions = w.reshape(every, (1, length))
     angles = []
     for table in (cos, sin):
         found = table
         if positions:
             at = w.dims(positions)
-            if at == (1,) or len(at) == 1:
-                raise Unserved("position_ids", list(at), "positions of each token")
             found = w.op("Gather", [table, positions], (*at, w.dims(table)[-1]), axis=0)
         elif len(w.dims(table)) == 2:
             found = w.reshape(w.slice(table, 0, 0, length), (1, length, w.dims(table)[-1]))
         if w.dims(found)[-1] != rotated // 2:
             raise Unserved("cos_cache", list(w.dims(table)), f"{rotated // 2} angles")
         angles.append(w.reshape(found, (*w.dims(found)[:2], 1, rotated // 2)))
-    interleaved = bool(w.integer("interleaved"))
     made = _rotate(w, w.slice(turned, -1, 0, rotated), angles[0], angles[1], interleaved)
     if rotated < size:
         made = w.concat([made, w.slice(turned, -1, rotated, size)], -1)
@@ -76,6 +85,7 @@ def _rotary_embedding(w: Writer) -> list[str]:
             w.input(2),
             heads=w.integer("num_heads"),
             rotated=w.integer("rotary_embedding_dim"),
+            interleaved=bool(w.integer("interleaved")),
         )
     ]
 
@@ -92,6 +102,7 @@ def _contrib_rotary(w: Writer) -> list[str]:
             w.input(3),
             heads=w.integer("num_heads"),
             rotated=w.integer("rotary_embedding_dim"),
+            interleaved=bool(w.integer("interleaved")),
         )
     ]
 
@@ -123,10 +134,20 @@ def _repeated(w: Writer, x: str, heads: int) -> str:
     return w.reshape(wide, (batch, heads, length, size))
 
 
-def _causal(w: Writer, length: int, keys: int, offset: int, kind: DataType) -> str:
-    """Return 0 where a query sees a key, else minus infinity."""
-    seen = [0.0 if j <= i + offset else float("-inf") for i in range(length) for j in range(keys)]
-    return w.constant(seen, (length, keys), kind)
+def _range(w: Writer, count: int, start: int = 0) -> str:
+    """Return the integers from ``start`` on."""
+    return w.constant(range(start, start + count), (count,), DataType.INT64)
+
+
+def _seen(w: Writer, rows: str, keys: int) -> str:
+    """Return which keys are at or before the positions of queries: rows (..., S, 1)."""
+    return w.pointwise("LessOrEqual", _range(w, keys), rows, DataType.BOOLEAN)
+
+
+def _shown(w: Writer, scores: str, seen: str) -> str:
+    """Return scores with those of keys that are not seen so low that they count for nothing."""
+    hidden = w.scalar(_hidden(w.type(scores)), scores)
+    return w.op("Where", [seen, scores, hidden], w.dims(scores), w.type(scores))
 
 
 def _hidden(kind: DataType) -> float:
@@ -170,11 +191,9 @@ def _attention(w: Writer) -> list[str]:
     scores = w.matmul(w.scaled(q, scale), w.transpose(w.scaled(wide_k, scale), (0, 1, 3, 2)))
     mode = w.integer("qk_matmul_output_mode")
     stages = {0: scores}
-    kind, (length, keys) = w.type(scores), w.dims(scores)[-2:]
+    kind, keys = w.type(scores), w.dims(scores)[-1]
     mask, robust = w.input(3), False
-    cap = w.number("softcap")
-    if cap:
-        scores = w.scaled(w.pointwise("Tanh", w.scaled(scores, 1 / cap)), cap)
+    scores = _capped(w, scores, w.number("softcap"))
     if mask:
         if w.dims(mask)[-1] != keys:
             raise Unserved("attn_mask", list(w.dims(mask)), f"a mask for {keys} keys")
@@ -184,8 +203,7 @@ def _attention(w: Writer) -> list[str]:
         robust = True
         scores = w.pointwise("Add", scores, w.cast(mask, kind))
     if w.integer("is_causal"):
-        offset = w.dims(past)[2] if past else 0
-        scores = w.pointwise("Add", scores, _causal(w, length, keys, offset, kind))
+        scores = _causal(w, scores, w.dims(past)[2] if past else 0)
     weights = _masked_softmax(w, scores, robust=robust)
     stages[3] = weights
     y = w.matmul(weights, wide_v)
@@ -194,56 +212,185 @@ def _attention(w: Writer) -> list[str]:
     return [_joined(w, y) if flat else y, *present, stages[mode] if w.output(3) else ""]
 
 
+def _causal(w: Writer, scores: str, offset: int) -> str:
+    """Return scores where query i sees the keys up to i + offset."""
+    length, keys = w.dims(scores)[-2:]
+    rows = w.reshape(_range(w, length, offset), (length, 1))
+    return _shown(w, scores, _seen(w, rows, keys))
+
+
 def _multi_head_attention(w: Writer) -> list[str]:
-    w.absent(3, 4, 6, 7)
-    w.unwanted(1, 2, 3)
+    w.absent(8, 9)
+    w.unwanted(3)
     heads = w.integer("num_heads")
-    if any(len(w.dims(w.input(n))) != 3 for n in range(3) if w.input(n)) or not w.input(2):
-        raise Unserved("query", "packed or of another rank", "query, key and value of rank 3")
-    q, k, v = (_heads(w, w.input(n), heads) for n in range(3))
+    q, k, v = (w.input(n) for n in range(3))
+    ranks = [len(w.dims(n)) if n else 0 for n in (q, k, v)]
+    if ranks not in ([3, 3, 3], [3, 4, 4]):
+        wanted = "3, and of key and value 3 or 4, as nothing is packed"
+        raise Unserved("query", f"rank {ranks}", wanted)
+    if w.input(3):
+        if ranks[1] == 4:
+            raise Unserved("bias", "given", "left out, as key and value have it")
+        q, k, v = _biased(w, (q, k, v), w.input(3))
+    q = _heads(w, q, heads)
+    if ranks[1] == 3:
+        k, v = _heads(w, k, heads), _heads(w, v, heads)
+    past = w.input(6)
+    if past:
+        k, v = w.concat([past, k], 2), w.concat([w.input(7), v], 2)
     scale = w.number("scale") or 1 / sqrt(w.dims(q)[3])
     scores = w.scaled(w.matmul(q, w.transpose(k, (0, 1, 3, 2))), scale)
     if w.input(5):
         scores = w.pointwise("Add", scores, w.input(5))
+    if w.input(4):
+        scores = w.pointwise("Add", scores, _padding(w, w.input(4), scores))
     if w.integer("unidirectional"):
-        length, keys = w.dims(scores)[-2:]
-        mask = _causal(w, length, keys, keys - length, w.type(scores))
-        scores = w.pointwise("Add", scores, mask)
+        scores = _causal(w, scores, w.dims(past)[2] if past else 0)
     weights = _masked_softmax(w, scores, robust=bool(w.input(5)))
-    return [_joined(w, w.matmul(weights, v))]
+    return [_joined(w, w.matmul(weights, v)), k, v]
+
+
+def _biased(w: Writer, parts: Sequence[str], bias: str) -> list[str]:
+    """Return query, key and value with their parts of a bias."""
+    found, start = [], 0
+    for x in parts:
+        end = start + w.dims(x)[-1]
+        found.append(w.pointwise("Add", x, w.slice(bias, 0, start, end)))
+        start = end
+    return found
+
+
+def _padding(w: Writer, mask: str, scores: str) -> str:
+    """Return what is added to scores by a mask of (B, keys), or by lengths of (B,)."""
+    batch, _, _, keys = w.dims(scores)
+    dims = w.dims(mask)
+    if dims == (batch,):
+        ends = w.reshape(w.cast(mask, DataType.INT64), (batch, 1))
+        kept = w.pointwise("Less", _range(w, keys), ends, DataType.BOOLEAN)
+    elif dims == (batch, keys):
+        kept = w.pointwise("Greater", mask, w.scalar(0, mask), DataType.BOOLEAN)
+    else:
+        raise Unserved("key_padding_mask", list(dims), f"[{batch}] or [{batch}, {keys}]")
+    low = w.scalar(w.number("mask_filter_value", -10000.0), scores)
+    made = w.op("Where", [kept, w.scalar(0, scores), low], (batch, keys), w.type(scores))
+    return w.reshape(made, (batch, 1, 1, keys))
 
 
 def _group_query_attention(w: Writer) -> list[str]:
-    w.absent(3, 4, 9, 10, 11, 12, 13)
-    w.must_be("local_window_size", -1)
-    w.must_be("softcap", 0.0)
-    w.must_be("smooth_softmax", 0, -1)
+    """Attention over a past whose length each row has of its own, known at execution."""
+    w.absent(12, 13)
     w.must_be("qk_output", 0)
+    w.must_be("k_quant_type", "NONE")
+    w.must_be("v_quant_type", "NONE")
     w.unwanted(3)
     heads, groups = w.integer("num_heads"), w.integer("kv_num_heads")
-    q, k, v = (w.input(n) for n in range(3))
-    if not k or not v or any(len(w.dims(n)) != 3 for n in (q, k, v)):
-        raise Unserved("key", "packed or of another rank", "query, key and value of rank 3")
-    length = w.dims(q)[1]
+    q, k, v = _unpacked(w, heads, groups) if not w.input(1) else [w.input(n) for n in range(3)]
+    batch, length, _ = w.dims(q)
     if w.dims(k)[1] != length:
-        raise Unserved("key", list(w.dims(k)), f"{length} keys, as there is no past")
-    # Without a past all rows are full, or the mask would depend on what is known at execution.
-    if set(w.integers(w.input(5))) != {length - 1}:
-        raise Unserved("seqlens_k", w.integers(w.input(5)), f"{length - 1} in each row")
+        raise Unserved("key", list(w.dims(k)), f"{length} keys, as the past is apart")
+    past, positions = w.input(3), w.input(9)
+    first = _first_positions(w, batch, length) if past else ""
+    steps = _range(w, length)
     if w.integer("do_rotary"):
-        w_cos, w_sin = w.input(7), w.input(8)
+        if past and not positions:
+            positions = w.pointwise("Add", first, steps)
+        angles = w.input(7), w.input(8)
+        rotated = 2 * w.dims(angles[0])[-1]
+        pairs = bool(w.integer("rotary_interleaved"))
         q, k = (
-            _rotary(w, x, "", w_cos, w_sin, heads=n, rotated=2 * w.dims(w_cos)[-1])
+            _rotary(w, x, positions, *angles, heads=n, rotated=rotated, interleaved=pairs)
             for x, n in ((q, heads), (k, groups))
         )
     q, k, v = _heads(w, q, heads), _heads(w, k, groups), _heads(w, v, groups)
+    rows = w.reshape(steps, (length, 1))
+    if past:
+        known = w.output(1)
+        keys = w.dims(known)[2] if known else w.dims(past)[2] + length
+        k, v = (_appended(w, w.input(3 + n), x, first, keys) for n, x in enumerate((k, v)))
+        rows = w.pointwise("Add", rows, w.reshape(first, (batch, 1, 1, 1)))
     present = k, v
     scale = w.number("scale") or 1 / sqrt(w.dims(q)[3])
     wide_k, wide_v = _repeated(w, k, heads), _repeated(w, v, heads)
     scores = w.scaled(w.matmul(q, w.transpose(wide_k, (0, 1, 3, 2))), scale)
-    scores = w.pointwise("Add", scores, _causal(w, length, length, 0, w.type(scores)))
-    y = w.matmul(_masked_softmax(w, scores, robust=False), wide_v)
-    return [_joined(w, y), *present]
+    scores = _capped(w, scores, w.number("softcap"))
+    keys = w.dims(scores)[-1]
+    if w.input(10):
+        if w.dims(w.input(10))[-1] != keys:
+            raise Unserved("attention_bias", list(w.dims(w.input(10))), f"a bias of {keys} keys")
+        scores = w.pointwise("Add", scores, w.input(10))
+    seen = _seen(w, rows, keys)
+    window = w.integer("local_window_size", -1)
+    if window >= 0:
+        begin = w.pointwise("Sub", rows, w.constant([window], (), DataType.INT64))
+        near = w.pointwise("Greater", _range(w, keys), begin, DataType.BOOLEAN)
+        seen = w.pointwise("And", seen, near, DataType.BOOLEAN)
+    scores = _shown(w, scores, seen)
+    sink = w.input(11)
+    if sink or w.integer("smooth_softmax") == 1:
+        weights = _softmax_with_sink(w, scores, sink)
+    else:
+        weights = _masked_softmax(w, scores, robust=False)
+    return [_joined(w, w.matmul(weights, wide_v)), *present]
+
+
+def _unpacked(w: Writer, heads: int, groups: int) -> list[str]:
+    """Return query, key and value of (B, S, (H + 2 G) * D)."""
+    packed = w.input(0)
+    each = w.dims(packed)[-1] // (heads + 2 * groups)
+    ends = [heads * each, (heads + groups) * each, (heads + 2 * groups) * each]
+    starts = [0, *ends[:-1]]
+    return [w.slice(packed, -1, a, b) for a, b in zip(starts, ends, strict=True)]
+
+
+def _first_positions(w: Writer, batch: int, length: int) -> str:
+    """Return (B, 1): how many keys of each row are before its queries.
+
+    ``seqlens_k`` is the number of keys less one; a padded prompt has fewer keys than queries, and
+    nothing before.
+    """
+    last = w.reshape(w.cast(w.input(5), DataType.INT64), (batch, 1))
+    before = w.pointwise("Sub", last, w.constant([length - 1], (), DataType.INT64))
+    return w.pointwise("Max", before, w.constant([0], (), DataType.INT64))
+
+
+def _appended(w: Writer, old: str, new: str, first: str, keys: int) -> str:
+    """Return (B, G, keys, D): of each row ``first`` entries of the old, the new ones, zeros."""
+    batch, groups, room, size = w.dims(old)
+    length = w.dims(new)[2]
+    whole = DataType.INT64
+    at = _range(w, keys)
+    moved = w.pointwise("Sub", w.pointwise("Add", at, w.constant([room], (), whole)), first)
+    last = w.constant([room + length - 1], (), whole)
+    is_old = w.pointwise("Less", at, first, DataType.BOOLEAN)
+    index = w.op("Where", [is_old, at, w.pointwise("Min", moved, last)], (batch, keys), whole)
+    # One table of all rows, as a gather takes one list of places.
+    table = w.reshape(w.concat([old, new], 2), (batch * groups * (room + length), size))
+    starts = [row * (room + length) for row in range(batch * groups)]
+    place = w.pointwise(
+        "Add",
+        w.reshape(index, (batch, 1, keys)),
+        w.constant(starts, (batch, groups, 1), whole),
+    )
+    found = w.op("Gather", [table, place], (batch, groups, keys, size), w.type(old), axis=0)
+    ends = w.pointwise("Add", first, w.constant([length], (), whole))
+    filled = w.reshape(w.pointwise("Less", at, ends, DataType.BOOLEAN), (batch, 1, keys, 1))
+    return w.op("Where", [filled, found, w.scalar(0, found)], w.dims(found), w.type(old))
+
+
+def _capped(w: Writer, scores: str, cap: float) -> str:
+    """Return scores softly limited to a range; 0: as they are."""
+    if not cap:
+        return scores
+    return w.scaled(w.pointwise("Tanh", w.scaled(scores, 1 / cap)), cap)
+
+
+def _softmax_with_sink(w: Writer, scores: str, sink: str) -> str:
+    """Return the softmax over one score more, which is 0 or one of each head, and is dropped."""
+    batch, heads, length, keys = w.dims(scores)
+    dims, kind = (batch, heads, length, 1), w.type(scores)
+    one = w.reshape(sink, (1, heads, 1, 1)) if sink else w.constant([0], (1, 1, 1, 1), kind)
+    wide = w.concat([scores, w.expand(w.cast(one, kind), dims)], -1)
+    return w.slice(w.op("Softmax", [wide], w.dims(wide), axis=-1), -1, 0, keys)
 
 
 EXPANSIONS = {

@@ -85,12 +85,19 @@ def session_options(
         If there is no such device.
     """
     ort = onnxruntime()
-    found = {d.ep_metadata.get("device", ""): d for d in reversed(register(name))}
+    number = str((options or {}).get("device_id", ""))  # of a GPU: others have none
+    found = {
+        d.ep_metadata.get("device", ""): d
+        for d in reversed(register(name))
+        if number in ("", d.ep_options.get("device_id"))
+    }
     wanted = [device] if device else ["hip", "cpu"]
     chosen = next((found[kind] for kind in wanted if kind in found), None)
     if chosen is None:
         raise DeviceError(
-            f"{name} has no device {device or 'here'!r}; it has {', '.join(found) or 'none'}"
+            f"{name} has no device {device or 'here'!r}"
+            + (f" with device_id {number}" if number else "")
+            + f"; it has {', '.join(d.ep_metadata.get('device', '') for d in devices(name))}"
         )
     made = onto if onto is not None else ort.SessionOptions()
     words = {k: str(int(v) if isinstance(v, bool) else v) for k, v in (options or {}).items()}

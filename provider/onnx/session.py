@@ -143,6 +143,12 @@ class Session:
         if not device.virtual and self.target.is_cpu is not (device.memory is None):
             where = "the CPU" if device.memory is None else "a GPU"
             raise DeviceError(f"target {self.target} is not that of the device, which is {where}")
+        number = self.options.device_id
+        if number is not None and (device.memory is None or number != device.number):
+            own = "has none" if device.memory is None else f"is {device.number}"
+            raise DeviceError(
+                f"device_id {number} is not that of the session's device, which {own}"
+            )
         if self.options.engine:
             engine(self.options.engine, self._settings)
         self._offload = Options(

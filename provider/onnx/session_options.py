@@ -60,7 +60,7 @@ class SessionOptions:
     """
 
     target: str = _option(str, "", "what code is made for; by default the device's own")
-    device_id: int = _option(_count, 0, "HIP's number of the GPU")
+    device_id: int | None = _option(_count, None, "HIP's number of the GPU")
     engine: str = _option(str, "", "the engine of every graph; by default policies choose")
     policy: str = _option(str, "", "the policy that ranks engines")
     cache_dir: str = _option(str, "", "where compiled code is kept")

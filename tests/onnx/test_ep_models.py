@@ -25,8 +25,6 @@ def conv(
 @pytest.mark.parametrize(
     ("weight", "more"),
     [
-        ((1, 1, 3, 3), {"pads": [1, 1, 1, 1]}),
-        ((1, 1, 3, 3), {"pads": [1, 1, 1, 1], "bias": np.full(1, 0.5, np.float32)}),
         ((2, 1, 3, 3), {"pads": [0, 1, 2, 1], "bias": values((2,), 3)}),
         ((2, 1, 3, 3), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
         ((2, 1, 3, 3), {"auto_pad": "SAME_LOWER", "strides": [2, 2]}),
@@ -45,13 +43,9 @@ def test_convolutions(weight: tuple[int, ...], more: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("a", "b", "c", "attributes"),
     [
-        ((64, 128), (128, 32), None, {}),
-        ((64, 128), (128, 32), (64, 32), {}),
-        ((128, 64), (128, 32), None, {"transA": 1}),
-        ((64, 128), (32, 128), None, {"transB": 1}),
-        ((8, 16), (16, 4), (8, 4), {"alpha": 0.5, "beta": 0.25}),
-        ((8, 16), (16, 4), (1,), {}),
-        ((8, 16), (16, 4), (4,), {"beta": 2.0}),
+        ((16, 8), (4, 16), (4,), {"transA": 1, "transB": 1, "beta": 2.0}),
+        ((8, 16), (16, 4), (8, 1), {"alpha": 0.5}),
+        ((1, 7), (7, 5), (1,), {}),
     ],
 )
 def test_gemm(a: Any, b: Any, c: Any, attributes: dict[str, Any]) -> None:
@@ -70,8 +64,8 @@ def test_matmuls_of_batches() -> None:
 
 
 @pytest.mark.parametrize("op", ["Mul", "Sub", "Add", "Div"])
-@pytest.mark.parametrize("shape", [(1, 4, 8, 8), (1,), (4, 1, 1)])
-def test_pointwise_with_broadcasts(op: str, shape: tuple[int, ...]) -> None:
+def test_pointwise_with_broadcasts(op: str) -> None:
+    shape = (4, 1, 1)
     source = model([node(op, "a b", "y")], {"a": (1, 4, 8, 8), "b": shape}, {"y": (1, 4, 8, 8)})
     agree(source, {"a": values((1, 4, 8, 8)), "b": values(shape, 1) + 3}, bound=1e-3)
 

@@ -4,6 +4,7 @@
 
     python -m tools.onnx.cases                      # all cases of the ops that are served
     python -m tools.onnx.cases --only conv --jobs 2 --out results.json
+    python -m tools.onnx.cases --jobs 2 --record    # then scripts/gen_docs onnx_cases
 
 A case is ``equal``, ``declined`` by a rule, ``wrong``, ``error``, or ``skipped`` where ONNX
 Runtime's own CPU provider does not load or run it.  A run that ONNX Runtime has moved to the CPU
@@ -16,15 +17,21 @@ import argparse
 import json
 import sys
 import time
+import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-NAME = "HipDNNExecutionProvider"
+RECORD = Path(__file__).parents[2] / "docs" / "reference" / "onnx_cases.json"
+_LONGEST = 200  # characters of a reason in the record
+
+Outcome = dict[str, Any]
+"""``state``; ``why``, with the ``rules`` where it is declined; ``ops``; ``seconds``."""
 
 
 def collected(only: str = "") -> dict[str, Any]:
@@ -34,7 +41,10 @@ def collected(only: str = "") -> dict[str, Any]:
     from onnx.backend.test.case.node import collect_testcases
 
     found = {}
-    for case in collect_testcases(None):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of overflows, on purpose
+        every = collect_testcases(None)
+    for case in every:
         model = case.model
         if model is None or (only and only not in case.name):
             continue
@@ -44,8 +54,8 @@ def collected(only: str = "") -> dict[str, Any]:
     return found
 
 
-def outcome(name: str, model: Any, data: Sequence[Any]) -> dict[str, str]:
-    """Return what came of a case: ``state``, and why."""
+def outcome(model: Any, data: Sequence[Any]) -> Outcome:
+    """Return what came of a case."""
     import onnxruntime as ort
     from hipdnn_iree.provider.onnx import session_options
     from hipdnn_iree.provider.onnx.reports import listening
@@ -72,9 +82,12 @@ def outcome(name: str, model: Any, data: Sequence[Any]) -> dict[str, str]:
     except Exception as error:
         why = " ".join(str(error).split())
         if "disable_cpu_ep_fallback" in why or "fallback to CPU EP" in why:
-            declined = [str(d) for _, found in heard for d in found.declined]
-            state = "declined" if declined else "error"
-            return {"state": state, "why": "; ".join(declined)[:600] or why[:600]}
+            declined = [d for _, found in heard for d in found.declined]
+            if not declined:
+                return {"state": "error", "why": why[:600]}
+            rules = sorted({d.rule for d in declined})
+            reasons = "; ".join(dict.fromkeys(d.reason for d in declined))
+            return {"state": "declined", "rules": rules, "why": reasons[:600]}
         return {"state": "error", "why": why[:600]}
     return {"state": "equal", "why": ""}
 
@@ -106,22 +119,26 @@ def misfit(found: Sequence[Any], wanted: Sequence[Any]) -> str:
     return ""
 
 
-def _run(part: tuple[int, int, str]) -> dict[str, dict[str, str]]:
+def _run(part: tuple[int, int, str]) -> dict[str, Outcome]:
     k, jobs, only = part
     found = {}
     for name, case in sorted(collected(only).items())[k::jobs]:
         begin = time.perf_counter()
-        found[name] = outcome(name, case.model, case.data_sets)
-        found[name]["seconds"] = f"{time.perf_counter() - begin:.2f}"
-        ops = ",".join(sorted({node.op_type for node in case.model.graph.node}))
-        found[name]["ops"] = ops
-        print(found[name]["state"], name, found[name]["why"][:150], file=sys.stderr, flush=True)
+        one = found[name] = outcome(case.model, case.data_sets)
+        one["seconds"] = round(time.perf_counter() - begin, 2)
+        one["ops"] = ops_of(case)
+        print(one["state"], name, one["why"][:150], file=sys.stderr, flush=True)
     return found
 
 
-def run(only: str, jobs: int) -> dict[str, dict[str, str]]:
+def ops_of(case: Any) -> str:
+    """Return the ops of a case, each once."""
+    return ", ".join(sorted({node.op_type for node in case.model.graph.node}))
+
+
+def run(only: str, jobs: int) -> dict[str, Outcome]:
     """Return what came of all cases, by name."""
-    results: dict[str, dict[str, str]] = {}
+    results: dict[str, Outcome] = {}
     if jobs == 1:
         return _run((0, 1, only))
     with ProcessPoolExecutor(jobs) as pool:
@@ -130,7 +147,26 @@ def run(only: str, jobs: int) -> dict[str, dict[str, str]]:
     return results
 
 
-def _summary(results: dict[str, dict[str, str]]) -> Iterator[str]:
+def record(results: Mapping[str, Outcome]) -> dict[str, Any]:
+    """Return what is kept in the repository: counts by op, and why cases are declined.
+
+    ``skipped`` cases are counted for no op: ONNX Runtime's own provider lacks them.
+    """
+    packages = ("onnx", "onnxruntime", "torch-mlir")
+    ops: dict[str, Any] = {}
+    for name, one in sorted(results.items()):
+        if one["state"] == "skipped":
+            continue
+        entry = ops.setdefault(one["ops"], {"equal": 0})
+        if one["state"] == "equal":
+            entry["equal"] += 1
+        else:
+            rules = one.get("rules", [])
+            entry.setdefault(one["state"], {})[name] = [", ".join(rules), one["why"][:_LONGEST]]
+    return {"about": {p: version(p) for p in packages}, "ops": dict(sorted(ops.items()))}
+
+
+def _summary(results: Mapping[str, Outcome]) -> Iterator[str]:
     states = Counter(one["state"] for one in results.values())
     loaded = sum(states.values()) - states["skipped"]
     yield f"{len(results)} cases, {loaded} that the CPU provider runs: {dict(states)}"
@@ -144,10 +180,14 @@ def main() -> None:
     parser.add_argument("--only", default="", help="part of the cases' names")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, help="JSON of every case")
+    parser.add_argument("--record", action="store_true", help=f"write {RECORD.name}; all cases")
     asked = parser.parse_args()
+    if asked.record and asked.only:
+        parser.error("--record is of all cases")
     results = run(asked.only, asked.jobs)
-    if asked.out:
-        asked.out.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+    for path, made in ((asked.out, results), (asked.record and RECORD, record(results))):
+        if path:
+            path.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n")
     print("\n".join(_summary(results)))
 
 

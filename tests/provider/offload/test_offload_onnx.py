@@ -70,6 +70,21 @@ def test_weights_are_arguments_and_shapes_are_not(tmp_path: Path) -> None:
     assert len(found.text) < 20_000
 
 
+@pytest.mark.parametrize(
+    ("op", "x", "w", "y"),
+    [("MatMul", (2, 3), (3, 4), (2, 4)), ("Conv", (1, 1, 8, 8), (1, 1, 3, 3), (1, 1, 6, 6))],
+)
+def test_one_node_ends_as_one_execute(op: str, x: Any, w: Any, y: Any, tmp_path: Path) -> None:
+    """The function has memrefs, the last of them for the result, and returns nothing."""
+    made = model([helper.make_node(op, ["x", "w"], ["y"], name="n")], {"x": x, "w": w}, {"y": y})
+    text = offload(imported(made, tmp_path).text).shown()
+    kinds = [f"memref<{'x'.join(map(str, dims))}xf32>" for dims in (x, w, y)]
+    taken = ", ".join(f"%arg{k}: {kind}" for k, kind in enumerate(kinds))
+    assert f"({taken}) " in text or f"({taken})\n" in text
+    assert text.count("hipdnn.execute") == 1
+    assert "memref.alloc" not in text
+
+
 def test_external_data_is_not_read(tmp_path: Path) -> None:
     made = residual_network()
     onnx.save(made, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0)
