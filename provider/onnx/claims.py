@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...graph_api.errors import Problem
 from ..offload.program import Refused
+from .expand_operands import MAY_BE_EMPTY
 from .model import Model, Node, Value
 
 __all__ = ["OPS", "RULES", "Declined", "claimable"]
@@ -115,7 +116,7 @@ def _problems(node: Node, model: Model, sizes: Mapping[str, int]) -> Iterator[Pr
         yield Problem(rule="EP-01", got=name, wanted="an op of provider/onnx/claims.py")
     for names, side in ((node.inputs, "input"), (node.outputs, "output")):
         for place, name in enumerate(names):
-            if name:
+            if name and not _says_by_being_empty(node, side, place, model.values[name]):
                 yield from _untyped(model.values[name], f"{side} {place}", sizes)
     if not any(name for name in node.inputs):
         yield Problem(rule="EP-05", got="no inputs", wanted="a node that computes from inputs")
@@ -125,6 +126,11 @@ def _problems(node: Node, model: Model, sizes: Mapping[str, int]) -> Iterator[Pr
             Problem(rule="EP-05", port=port, got=got, wanted=wanted)
             for port, got, wanted in check(node, model)
         )
+
+
+def _says_by_being_empty(node: Node, side: str, place: int, value: Value) -> bool:
+    wanted = side == "input" and (node.domain, node.op, place) in MAY_BE_EMPTY
+    return wanted and value.dims == (0,)
 
 
 def _untyped(value: Value, port: str, sizes: Mapping[str, int]) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import prod
 
 from ...graph_api.dtypes import DataType
-from . import expand_attention
+from . import expand_attention, expand_operands
 from .model import Model, Node
 from .node_writer import Unserved, Writer
 
@@ -36,7 +36,11 @@ def expanded(model: Model) -> Model:
             nodes.append(node)
             continue
         writer = Writer(node, values, constants, nodes, model.opsets.get("", 18))
-        for name, made in zip(node.outputs, expansion(writer), strict=False):
+        found = expansion(writer)
+        if found is None:
+            nodes.append(node)
+            continue
+        for name, made in zip(node.outputs, found, strict=False):
             if name and made:
                 writer.named(made, name)
     return replace(model, nodes=tuple(nodes), values=values, constants=constants)
@@ -121,12 +125,12 @@ def _requantised(w: Writer, y: str, channels: Sequence[int]) -> str:
 
     Scales are multiplied and divided as ONNX Runtime does it: once, before the sums are.
     """
-    for place in (1, 4, 6):
-        if w.type(w.input(place)) is not DataType.FLOAT:
-            raise Unserved(f"input {place}", w.type(w.input(place)).json, "float")
     one = (1,) * len(channels)
-    scale = w.pointwise("Mul", _by_channel(w, 1, one), _by_channel(w, 4, channels))
-    scale = w.pointwise("Div", scale, _by_channel(w, 6, one))
+    a, b, c = (
+        w.cast(_by_channel(w, place, dims), DataType.FLOAT)
+        for place, dims in ((1, one), (4, channels), (6, one))
+    )
+    scale = w.pointwise("Div", w.pointwise("Mul", a, b), c)
     kind = w.type(w.input(7))
     zero = w.cast(_by_channel(w, 7, one), DataType.FLOAT)
     moved = w.pointwise("Add", w.pointwise("Round", w.pointwise("Mul", y, scale)), zero)
@@ -188,8 +192,9 @@ def _matmul_nbits(w: Writer) -> list[str]:
     return [w.pointwise("Add", y, w.input(5)) if w.input(5) else y]
 
 
-EXPANSIONS: Mapping[tuple[str, str], Callable[[Writer], list[str]]] = {
+EXPANSIONS: Mapping[tuple[str, str], Callable[[Writer], list[str] | None]] = {
     **expand_attention.EXPANSIONS,
+    **expand_operands.EXPANSIONS,
     ("", "LpNormalization"): _lp_normalization,
     ("", "QLinearConv"): _qlinear_conv,
     ("", "QLinearMatMul"): _qlinear_matmul,
@@ -200,4 +205,7 @@ EXPANSIONS: Mapping[tuple[str, str], Callable[[Writer], list[str]]] = {
     ("com.microsoft", "SkipLayerNormalization"): _skip_layer_norm,
     ("com.microsoft", "SkipSimplifiedLayerNormalization"): _skip_rms,
 }
-"""(domain, op) -> what writes it with other ops and returns its outputs, empty for none."""
+"""(domain, op) -> what writes it with other ops and returns its outputs, empty for none.
+
+None in their place: the node stays as it is.
+"""

@@ -171,7 +171,7 @@ def _masked_softmax(w: Writer, scores: str, *, robust: bool) -> str:
 
 
 def _attention(w: Writer) -> list[str]:
-    w.absent(6)
+    ends = w.input(6)  # how many keys of each row are none of the padding
     w.must_be("softmax_precision", 1, 10, 16, 11)
     w.must_be("left_window_size", -1)
     w.must_be("right_window_size", -1)
@@ -193,7 +193,7 @@ def _attention(w: Writer) -> list[str]:
     stages = {0: scores}
     kind, keys = w.type(scores), w.dims(scores)[-1]
     mask, robust = w.input(3), False
-    scores = _capped(w, scores, w.number("softcap"))
+    scores = stages[1] = _capped(w, scores, w.number("softcap"))
     if mask:
         if w.dims(mask)[-1] != keys:
             raise Unserved("attn_mask", list(w.dims(mask)), f"a mask for {keys} keys")
@@ -202,13 +202,25 @@ def _attention(w: Writer) -> list[str]:
             mask = w.op("Where", [mask, none, hidden], w.dims(mask), kind)
         robust = True
         scores = w.pointwise("Add", scores, w.cast(mask, kind))
+    if ends:
+        batch, robust = w.dims(ends)[0], True
+        ends = w.reshape(w.cast(ends, DataType.INT64), (batch, 1, 1, 1))
+        kept = w.pointwise("Less", _range(w, keys), ends, DataType.BOOLEAN)
+        scores = _shown(w, scores, kept)
     if w.integer("is_causal"):
-        scores = _causal(w, scores, w.dims(past)[2] if past else 0)
+        length = w.dims(scores)[2]
+        rows = w.reshape(_range(w, length, w.dims(past)[2] if past else 0), (length, 1))
+        if ends:
+            before = w.pointwise("Sub", ends, w.constant([length], (), DataType.INT64))
+            rows = w.pointwise("Add", rows, before)
+        scores = _shown(w, scores, _seen(w, rows, keys))
+    elif not ends and not (mask and w.type(w.input(3)) is DataType.BOOLEAN):
+        stages[2] = scores  # else minus infinity hides keys, which no graph holds
     weights = _masked_softmax(w, scores, robust=robust)
     stages[3] = weights
     y = w.matmul(weights, wide_v)
     if w.output(3) and mode not in stages:
-        raise Unserved("qk_matmul_output_mode", mode, "0 or 3")
+        raise Unserved("qk_matmul_output_mode", mode, "another one, as keys are hidden")
     return [_joined(w, y) if flat else y, *present, stages[mode] if w.output(3) else ""]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 
 from ...graph_api.dtypes import DataType
 from .model import Attribute, Constant, Node, Value
@@ -90,13 +89,9 @@ class Writer:
         if found is not None and found not in allowed:
             raise Unserved(name, found, " or ".join(map(str, allowed)))
 
-    def integers(self, name: str) -> list[int]:
-        """Return the elements of a constant of integers."""
-        found = self._constants.get(name)
-        if found is None or found.data_type not in (DataType.INT32, DataType.INT64):
-            raise Unserved(name or "input", "no constant", "a constant of integers")
-        code = "i" if found.data_type is DataType.INT32 else "q"
-        return list(struct.unpack(f"<{prod(found.dims)}{code}", found.data))
+    def is_constant(self, name: str) -> bool:
+        """Whether the elements of a value are known."""
+        return name in self._constants
 
     # ------------------------------------------------------------------ values
 
