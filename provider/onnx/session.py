@@ -145,10 +145,8 @@ class Session:
             raise DeviceError(f"target {self.target} is not that of the device, which is {where}")
         number = self.options.device_id
         if number is not None and (device.memory is None or number != device.number):
-            own = "has none" if device.memory is None else f"is {device.number}"
-            raise DeviceError(
-                f"device_id {number} is not that of the session's device, which {own}"
-            )
+            own = "none" if device.memory is None else str(device.number)
+            raise DeviceError(f"device_id {number} is not that of the session's device: {own}")
         if self.options.engine:
             engine(self.options.engine, self._settings)
         self._offload = Options(

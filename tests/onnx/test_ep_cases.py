@@ -34,6 +34,7 @@ def test_nothing_is_wrong_and_most_is_equal(ops: Any) -> None:
     assert equal >= 0.85 * (equal + others)
 
 
+@pytest.mark.slow
 def test_rules_and_ops_are_those_of_the_code(ops: Any, cases: Any) -> None:
     rules = {rule for told in declined(ops).values() for rule in told.split(", ")}
     assert rules <= set(RULES), REPAIR
@@ -41,6 +42,7 @@ def test_rules_and_ops_are_those_of_the_code(ops: Any, cases: Any) -> None:
     assert set(ops) <= set(map(ops_of, cases.values())), REPAIR
 
 
+@pytest.mark.slow
 def test_what_is_declined_is_still_declined_so(ops: Any, cases: Any) -> None:
     """One case of each op and rule; ``--full`` of `test_all_cases` tries all."""
     chosen: dict[tuple[str, str], str] = {}

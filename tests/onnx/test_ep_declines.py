@@ -98,11 +98,24 @@ def test_the_rest_is_served() -> None:
         ({"target": "gfx1"}, "gfx1"),
         ({"target": "gfx942"}, "not that of the device"),
         ({"engine": "nobody"}, "nobody"),
+        ({"device_id": 0}, "no device 'cpu' with device_id 0"),
+        ({"device_id": -1}, "device_id"),
     ],
 )
 def test_a_wrong_option_fails_the_session(options: dict[str, Any], text: str) -> None:
     with pytest.raises(Exception, match=text):
         session(model([node("Relu", "x", "y")], X, Y), options)
+
+
+def test_a_number_that_is_not_the_devices_fails_the_session() -> None:
+    import onnxruntime as ort
+    from hipdnn_iree.provider.onnx import register
+
+    options = ort.SessionOptions()
+    (device,) = [d for d in register() if d.ep_metadata["device"] == "cpu"]
+    options.add_provider_for_devices([device], {"device_id": "1"})
+    with pytest.raises(Exception, match="device_id 1 is not that of the session's device: none"):
+        ort.InferenceSession(model([node("Relu", "x", "y")], X, Y), options, enable_fallback=0)
 
 
 def test_code_that_has_to_be_at_hand(tmp_path: Any) -> None:

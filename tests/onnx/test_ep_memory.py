@@ -45,6 +45,14 @@ factory._HIP_WITHOUT_DRIVER = True
 name = "HipDNN.virtual"
 devices = {d.ep_metadata["device"]: d for d in register(name)}
 assert {"hip", "cpu", "virtual"} <= set(devices), devices
+from hipdnn_iree.provider.onnx import session_options
+session_options({"device_id": 0}, device="hip", name=name)
+try:
+    session_options({"device_id": 1}, device="hip", name=name)
+except Exception as error:
+    assert "with device_id 1" in str(error), error
+else:
+    raise AssertionError("there is no second GPU")
 x = np.arange(24, dtype=np.float32).reshape(4, 6)
 made = ort.OrtValue.ortvalue_from_shape_and_type
 gpu = [made((4, 6), np.float32, "gpu", 0, 0x1002) for _ in "ab"]
