@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -35,7 +35,7 @@ from .node_writer import Unserved
 from .program import made, made_for_sizes
 from .torch_text import text
 
-__all__ = ["Group", "Partition", "partition"]
+__all__ = ["Group", "Partition", "partition", "static_only"]
 
 log = logging.getLogger("hipdnn_iree.onnx")
 
@@ -144,8 +144,25 @@ def partition(
         for n in g.model.nodes
     ]
     kept = tuple(group for group in found if len(group.model.nodes) >= min_nodes)
+    return Partition(kept, _in_order(model, declined))
+
+
+def static_only(found: Partition, model: Model) -> Partition:
+    """Return the groups whose extents are all known: code can be written for these alone."""
+    kept = tuple(group for group in found.groups if not group.is_dynamic)
+    declined = [
+        _declined(n, "EP-10", f"extent {name!r} of the group", "extents that are known")
+        for group in found.groups
+        if group.is_dynamic
+        for n in group.model.nodes
+        for name in group.model.symbols()[:1]
+    ]
+    return Partition(kept, _in_order(model, [*found.declined, *declined]))
+
+
+def _in_order(model: Model, declined: Iterable[Declined]) -> tuple[Declined, ...]:
     place = {node.label: k for k, node in enumerate(model.nodes)}
-    return Partition(kept, tuple(sorted(declined, key=lambda d: place[d.node])))
+    return tuple(sorted(declined, key=lambda d: place[d.node]))
 
 
 _FAILURES = (

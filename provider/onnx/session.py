@@ -25,7 +25,7 @@ from .abi import OrtFunctions
 from .claims import Declined
 from .model import Model, Node
 from .ort_graph import initializer_bytes, value_names
-from .partition import Group
+from .partition import Group, static_only
 from .program import made
 from .reports import tell
 from .session_options import SessionOptions
@@ -190,6 +190,8 @@ class Session:
         except HipdnnIreeError as error:
             claims.error = error
             return [*handles, [rest[0].handle]]
+        if self.options.context is not None:
+            found = static_only(found, model)
         for group in found.groups:
             claims.groups[frozenset(group.model.outputs)] = group
             handles.append([node.handle for node in group.model.nodes])
@@ -302,15 +304,16 @@ class Session:
         inputs: list[str],
         outputs: list[str],
     ) -> Compiled:
-        def refuse() -> int:
-            raise NotSupportedError("a group with extents known at execution has no one code")
-
         run = _Dynamic(self, group, weights, inputs, outputs)
         shapes: tuple[tuple[int, ...], ...] = tuple(() for _ in outputs)
         call: Callable[[tuple[int, ...]], object] = _only_ahead if self.device.virtual else run
         return Compiled(
-            call=call, inputs=len(inputs), outputs=shapes, flags=DYNAMIC, write_context=refuse
+            call=call, inputs=len(inputs), outputs=shapes, flags=DYNAMIC, write_context=_no_one_code
         )
+
+
+def _no_one_code() -> int:
+    raise NotSupportedError("a group with extents known at execution has no one code")
 
 
 def _only_ahead(addresses: tuple[int, ...]) -> None:

@@ -64,14 +64,19 @@ CASES: dict[str, tuple[bytes, dict[str, object]]] = {
     ),
     "EP-08": (model([node("Relu", "x", "y")], X, Y), {"min_nodes": 2}),
     "EP-09": (conditional(), {}),
+    "EP-10": (model([node("Relu", "x", "y")], {"x": ("n", 4)}, {"y": ("n", 4)}), {}),
 }
+ENTRIES = {"EP-10": {"ep__context_enable": "1"}}
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_each_rule_is_told(rule: str) -> None:
+def test_each_rule_is_told(rule: str, tmp_path: Any) -> None:
     source, options = CASES[rule]
+    entries = ENTRIES.get(rule, {})
+    if entries:
+        entries = {**entries, "ep__context_file_path": str(tmp_path / "m_ctx.onnx")}
     with listening() as heard:
-        session(source, options, whole=False)
+        session(source, options, whole=False, **entries)
     found = [d for one in heard for d in summary([one])["declined"]]
     assert rule in {d["rule"] for d in found}, found
     assert all(d["node"] and d["op"] and d["reason"] for d in found)
