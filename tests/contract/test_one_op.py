@@ -50,6 +50,7 @@ EXCEPTIONS = {
     "provider/offload/aten/windows.py": ("resample_bwd resample_fwd", "what aten ops become"),
     "provider/offload/pipeline.py": ("custom_op", "what ops become that are in no region"),
     "provider/onnx/claims.py": ("pad reshape slice transpose", "ONNX's ops of these names"),
+    "provider/onnx/expand_operands.py": ("slice", "ONNX's op of this name"),
     "provider/onnx/node_writer.py": ("reshape slice transpose", "methods that write ONNX's ops"),
     "provider/sweep/contestants.py": ("batchnorm", "a knob of the torch engine"),
     "provider/torch_import.py": ("custom_op", "what it makes of a function"),
