@@ -101,6 +101,7 @@ def session_options(
         )
     made = onto if onto is not None else ort.SessionOptions()
     words = {k: str(int(v) if isinstance(v, bool) else v) for k, v in (options or {}).items()}
+    words.pop("device_id", None)  # the device's own options have it
     made.add_provider_for_devices([chosen], words)
     return made
 
