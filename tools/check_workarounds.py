@@ -2,7 +2,6 @@
 
     scripts/check_workarounds                       all of them, as a table
     scripts/check_workarounds -k W-012 -k W-05      only those whose id contains one of these
-    scripts/check_workarounds --emulator FOLDER     run gfx9 code with this emulator (gfx9emu)
     scripts/check_workarounds --record              also write what was found, and the page
     scripts/check_workarounds --page                run nothing; write the page from the record
 
@@ -14,7 +13,7 @@ needed
 mended
     It is gone with the installed compiler: try to remove the rule.
 cannot tell
-    It was not tried (no emulator, no GPU), or failed in another way; the reason says which.
+    It was not tried (no GPU), or failed in another way; the reason says which.
 
 Exit status: 0 if every verdict is what ``defect.toml`` records, 1 if one is not (an upgrade has
 mended something, or has broken it again), 2 for a folder that cannot be read.
@@ -115,7 +114,6 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("-k", action="append", default=[], metavar="ID", help="part of an id")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the defects are")
-    parser.add_argument("--emulator", type=Path, help="the folder gfx9emu, for gfx9 code")
     parser.add_argument("--jobs", type=int, default=1, help="cases at one time")
     parser.add_argument("--limit-s", type=float, help="time limit of each step, instead of its own")
     parser.add_argument("--json", action="store_true", help="print JSON lines instead of a table")
@@ -131,8 +129,7 @@ def main(given: Sequence[str] | None = None) -> int:
     if args.child:
         from tools.workarounds.numbers import perform
 
-        folder, module, *emulator = args.child
-        perform(folder, module, emulator[0] if emulator else None)
+        perform(*args.child)
         return 0
     try:
         chosen = defects(args.folder, args.k)
@@ -146,7 +143,7 @@ def main(given: Sequence[str] | None = None) -> int:
         if args.limit_s:
             chosen = [replace(d, check=replace(d.check, limit_s=args.limit_s)) for d in chosen]
         with ThreadPoolExecutor(max(args.jobs, 1)) as pool:
-            verdicts = pool.map(lambda d: judge(d, args.emulator), chosen)
+            verdicts = pool.map(judge, chosen)
             for d, v in zip(chosen, verdicts, strict=True):
                 found.append((d, v))
                 print(_line(d, v, as_json=args.json), flush=True)

@@ -1,27 +1,21 @@
 """The numbers of gfx9 kernels, checked by emulation: never the same as having run them.
 
-The emulator is a tool outside this project, given as a folder: a package whose module ``run`` has
-
-``run(vmfb, dispatches, inputs, outputs, *, workspace_bytes, timeout_s, destination_passing)``
-    Execute ``main`` on the assembly that the compiler left in ``dispatches`` and return the
-    outputs; ``outputs`` are (shape, dtype).  ``TimeoutError`` and ``RunError`` say why not.
+What executes them (`Emulator`) is `emulated_run.run`; tests put something else in its place.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib import import_module
 from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from hipdnn_iree.graph_api.errors import HipdnnIreeError, SettingError
+from hipdnn_iree.graph_api.errors import HipdnnIreeError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.jit.options import BuildOptions
 from hipdnn_iree.jit.pipeline import Compiled, dump
@@ -33,6 +27,8 @@ from hipdnn_iree.jit.stages import VMFB
 from hipdnn_iree.provider.reference.convert import Array
 from hipdnn_iree.provider.verify import Report, compare, expect, random_inputs
 
+from tools.survey.emulated_run import RunError
+from tools.survey.emulated_run import run as emulated_run
 from tools.survey.gaps import outside
 from tools.survey.trials import Trial
 
@@ -43,7 +39,6 @@ __all__ = [
     "brief",
     "emulate",
     "emulated_report",
-    "emulator",
     "from_memory",
     "in_memory",
 ]
@@ -91,33 +86,6 @@ class Finding:
         return asdict(self)
 
 
-def emulator(folder: Path) -> Emulator:
-    """Return the ``run`` function of the tool in a folder.
-
-    Raises
-    ------
-    SettingError
-        If the folder holds no such tool.
-    """
-    folder = folder.resolve()
-    if not (folder / "run.py").is_file():
-        raise SettingError(f"{folder} holds no emulator: there is no run.py")
-    if not folder.name.isidentifier():
-        raise SettingError(f"{folder}: the folder is a Python package, so its name must be a name")
-    sys.path.insert(0, str(folder.parent))
-    try:
-        module = import_module(f"{folder.name}.run")
-    except ImportError as error:
-        raise SettingError(f"{folder} cannot be imported: {error}") from error
-    finally:
-        sys.path.remove(str(folder.parent))
-    run = getattr(module, "run", None)
-    if not callable(run):
-        raise SettingError(f"{folder}/run.py has no function 'run'")
-    found: Emulator = run
-    return found
-
-
 def in_memory(array: Array, spec: ArgSpec) -> Array:
     """Return the memory of a logical array, with its gaps, in the shape of ``spec``."""
     if is_packed(spec.data_type):
@@ -137,7 +105,7 @@ def from_memory(memory: Array, spec: ArgSpec) -> Array:
 
 def emulate(
     case: Trial,
-    run: Emulator,
+    run: Emulator = emulated_run,
     *,
     timeout_s: float,
     compile_timeout_s: float = 300,
@@ -207,7 +175,6 @@ def emulated_report(
     outs = [spec for spec in args if spec.output]
     results = run(
         folder / VMFB,
-        folder / "dispatches",
         _arguments(inputs, [spec for spec in args if not spec.output]),
         [_described(spec) for spec in outs],
         workspace_bytes=compiled.signature.workspace_bytes,
@@ -241,7 +208,7 @@ def brief(error: Exception) -> str:
     """Return the first line of an error that says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = (lines or [""])[0][:300]
-    known = isinstance(error, HipdnnIreeError | TimeoutError) or type(error).__name__ == "RunError"
+    known = isinstance(error, HipdnnIreeError | TimeoutError | RunError)
     return text if known and text else f"{type(error).__name__}: {text}"
 
 

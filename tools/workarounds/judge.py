@@ -87,13 +87,11 @@ def _compile(d: Defect, folder: Path, side: Baseline) -> tuple[Done, Path]:
     """Compile one side of a case; returns the module's path as well."""
     folder.mkdir(parents=True, exist_ok=True)
     module = folder / "module.vmfb"
-    dump = [f"--iree-hal-dump-executable-files-to={folder}/dump"] * (d.check.kind == "emulate")
     source = d.folder / (side.file or d.check.file)
     command: list[str | Path] = [
         _compiler(),
         source,
         *(side.flags or d.check.flags),
-        *dump,
         "-o",
         module,
     ]
@@ -111,12 +109,12 @@ class Verdict:
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
-def judge(d: Defect, emulator: Path | None = None) -> Verdict:
+def judge(d: Defect) -> Verdict:
     """Try one defect on the installed compiler."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="check-workarounds-") as scratch:
         try:
-            verdict, reason = _JUDGES[d.check.kind](d, Path(scratch), emulator)
+            verdict, reason = _JUDGES[d.check.kind](d, Path(scratch))
         except Exception as error:  # a case must not end the others
             verdict, reason = UNKNOWN, f"the check failed: {type(error).__name__}: {error}"
     reason = " ".join(reason.replace(f"{d.folder}/", "").split())
@@ -137,12 +135,12 @@ def _matched(d: Defect, done: Done) -> Found:
     return UNKNOWN, f"fails in another way: {first or f'exit status {done.code}'}"
 
 
-def _judge_compile(d: Defect, scratch: Path, emulator: Path | None) -> Found:
+def _judge_compile(d: Defect, scratch: Path) -> Found:
     done, _ = _compile(d, scratch, Baseline())
     return _matched(d, done) if done.code else (MENDED, f"compiles in {done.seconds:.1f} s")
 
 
-def _judge_script(d: Defect, scratch: Path, emulator: Path | None) -> Found:
+def _judge_script(d: Defect, scratch: Path) -> Found:
     done = _run([sys.executable, d.folder / d.check.file], scratch, d.check)
     last = next((line for line in reversed(done.text.splitlines()) if line.strip()), "")
     if done.code in (0, 1) and not done.text.startswith(("time limit", "memory limit")):
@@ -150,18 +148,16 @@ def _judge_script(d: Defect, scratch: Path, emulator: Path | None) -> Found:
     return _matched(d, done)
 
 
-def _judge_none(d: Defect, scratch: Path, emulator: Path | None) -> Found:
+def _judge_none(d: Defect, scratch: Path) -> Found:
     return UNKNOWN, d.check.reason
 
 
-def _judge_numbers(d: Defect, scratch: Path, emulator: Path | None) -> Found:
+def _judge_numbers(d: Defect, scratch: Path) -> Found:
     import numpy as np
 
     from .numbers import difference, expected
 
     c = d.check
-    if c.kind == "emulate" and emulator is None:
-        return UNKNOWN, "needs the emulator (--emulator)"
     if d.targets[0] == "cuda" and not find_library("cuda"):
         return UNKNOWN, "needs a CUDA GPU"
     sides = {"repro": Baseline()}
@@ -172,7 +168,7 @@ def _judge_numbers(d: Defect, scratch: Path, emulator: Path | None) -> Found:
     for name, side in sides.items():
         done, module = _compile(d, scratch / name, side)
         if not done.code:
-            done = _execute(d, scratch / name, module, emulator)
+            done = _execute(d, scratch / name, module)
         if done.code:
             return _matched(d, done) if name == "repro" else (UNKNOWN, "the baseline fails")
         with np.load(scratch / name / "results.npz") as results:
@@ -183,14 +179,14 @@ def _judge_numbers(d: Defect, scratch: Path, emulator: Path | None) -> Found:
     return verdict, f"error {error:.2g} of the largest value"
 
 
-def _judge_time(d: Defect, scratch: Path, emulator: Path | None) -> Found:
+def _judge_time(d: Defect, scratch: Path) -> Found:
     c, seconds = d.check, {}
     assert c.baseline is not None
     for name, side in {"baseline": c.baseline, "repro": Baseline()}.items():
         done, module = _compile(d, scratch / name, side)
         seconds[name] = done.seconds
         if not done.code and c.measure == "run":
-            done = _execute(d, scratch / name, module, emulator)
+            done = _execute(d, scratch / name, module)
             if not done.code:
                 seconds[name] = float((scratch / name / "seconds").read_text())
         if done.code:
@@ -210,10 +206,9 @@ _JUDGES = {
 }
 
 
-def _execute(d: Defect, folder: Path, module: Path, emulator: Path | None) -> Done:
+def _execute(d: Defect, folder: Path, module: Path) -> Done:
     """Run a module in a child process, which writes results and seconds beside it."""
-    tool = [str(emulator.resolve())] if emulator and d.check.kind == "emulate" else []
-    return _run([sys.executable, SCRIPT, "--child", d.folder, module, *tool], folder, d.check)
+    return _run([sys.executable, SCRIPT, "--child", d.folder, module], folder, d.check)
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -14,6 +13,7 @@ import iree.runtime as rt
 import ml_dtypes
 import numpy as np
 
+from ..survey.emulated_run import run
 from .schema import Check, read
 
 __all__ = ["arrays", "difference", "expected", "perform"]
@@ -86,25 +86,21 @@ def difference(got: Any, wanted: Any) -> float:
     return float(np.abs(got[finite] - wanted[finite]).max(initial=0) / scale)
 
 
-def perform(folder: Path, module: Path, emulator: Path | None) -> None:
+def perform(folder: Path, module: Path) -> None:
     """Run the module of a defect; write its results and the seconds of a call beside it."""
     defect = read(folder)
     check, driver = defect.check, "cuda" if defect.targets[0] == "cuda" else "local-task"
-    call = partial(_emulate, emulator=emulator) if emulator else partial(_call, driver=driver)
+    call = _emulate if check.kind == "emulate" else partial(_call, driver=driver)
     results, seconds = call(check, module)
     np.savez(module.parent / "results.npz", *map(_wide, results))
     (module.parent / "seconds").write_text(str(seconds))
 
 
-def _emulate(check: Check, module: Path, emulator: Path) -> tuple[list[Any], float]:
-    sys.path.insert(0, str(emulator.parent))
-    from gfx9emu.run import run
-
+def _emulate(check: Check, module: Path) -> tuple[list[Any], float]:
     outputs = [(o.shape, TYPES[o.dtype][0]) for o in check.outputs]
     begin = time.monotonic()
     results = run(
         module,
-        module.parent / "dump",
         list(arrays(check).values()),
         outputs,
         function=check.entry,
