@@ -78,6 +78,7 @@ assert native.hipFree(odd) == 1 and native.hipFree(None) == 0 and native.hipFree
 assert native.hipMemset(small, 0, size_t(1)) == 700  # freed; nothing else lies there
 fails(700, "no live allocation")
 assert native.hipFree(small) == 1
+assert pointer("hipMalloc", size_t(-1))[0] == 2
 status, found = pointer("hipMalloc", size_t(2 << 20))
 assert status == 2 and not found
 fails(2, "2097152 bytes", "1048576")
@@ -216,5 +217,23 @@ assert native.hipGetDeviceCount(ctypes.byref(number)) == 0 and number.value == 2
 assert native.hipDeviceGetName(text, 64, 1) == 0 and text.value == b"emulated gfx950"
 found = ctypes.c_void_p()
 assert native.hipModuleLoadData(ctypes.byref(found), b"") == 600
+"""
+    printed(program, str(LIBRARY.find(settings())), home=tmp_path)
+
+
+def test_where_addresses_are_limited(tmp_path: Path) -> None:
+    """As by ``ulimit -v``: there are fewer addresses to give out, and errors instead of crashes."""
+    program = """
+import ctypes, os, resource, sys
+os.putenv("HIPDNN_IREE_EMULATE", "gfx942")
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+native, found = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p()
+held = []
+while not (status := native.hipMalloc(ctypes.byref(found), ctypes.c_size_t(600 << 20))):
+    held.append(found.value)
+assert status == 2 and len(held) > 1, (status, held)
+for address in held:
+    assert native.hipFree(ctypes.c_void_p(address)) == 0
+assert native.hipMalloc(ctypes.byref(found), ctypes.c_size_t(600 << 20)) == 0
 """
     printed(program, str(LIBRARY.find(settings())), home=tmp_path)

@@ -21,7 +21,6 @@
 
 enum { DEVICES = 16, ARCH = 64, MESSAGE = 2048, DEPTH = 64 };
 #define PAGE ((size_t)4096)
-#define SPAN ((size_t)1 << 40) /* addresses of device memory; they are not backed by anything */
 
 enum error {
   SUCCESS = 0,
@@ -89,7 +88,8 @@ static size_t limit = (size_t)8 << 30, used[DEVICES];
 static struct executor executor;
 static struct allocation *allocations; /* by address */
 static size_t count, room;
-static uintptr_t range, cursor;
+static uintptr_t range, cursor; /* addresses of device memory, which nothing is behind at first */
+static size_t span;
 static struct object *objects;
 
 static __thread int stack[DEPTH], depth, current, last;
@@ -199,7 +199,7 @@ static int check(const void *pointer, size_t size, const char *what) {
   pthread_mutex_lock(&lock);
   size_t place = at(begin);
   int status = SUCCESS;
-  if (range && begin >= range && begin < range + SPAN) {
+  if (range && begin >= range && begin < range + span) {
     struct allocation *it = place < count ? allocations + place : NULL;
     if (!it || begin >= it->begin + it->size)
       status = fail(ILLEGAL_ADDRESS, "%s: %p is in no live allocation", what, pointer);
@@ -214,13 +214,16 @@ static int check(const void *pointer, size_t size, const char *what) {
 /* Addresses for so many bytes and a page that stays closed; the caller holds the lock. */
 static uintptr_t addresses(size_t size) {
   if (!range) {
-    void *made = mmap(NULL, SPAN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (made == MAP_FAILED) return 0;
+    void *made = MAP_FAILED;
+    for (span = (size_t)1 << 40; made == MAP_FAILED && span >= (size_t)1 << 30; span /= 2)
+      made = mmap(NULL, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (made == MAP_FAILED) return 0; /* addresses are limited, as by ulimit -v */
+    span *= 2;                        /* the loop has halved it once more */
     range = cursor = (uintptr_t)made;
   }
-  if (size >= SPAN) return 0;
+  if (size >= span) return 0;
   for (int rounds = 0; rounds < 2; rounds++) {
-    while (cursor + size + PAGE <= range + SPAN) {
+    while (cursor + size + PAGE <= range + span) {
       size_t place = at(cursor + size + PAGE - 1);
       struct allocation *it = place < count ? allocations + place : NULL;
       uintptr_t end = it ? (it->begin + it->size + 2 * PAGE - 1) & -PAGE : 0;
@@ -241,14 +244,16 @@ static int allocate(void **out, size_t size, int device) {
   pthread_mutex_lock(&lock);
   int status = SUCCESS;
   uintptr_t begin = 0;
-  if (size > SPAN || (device >= 0 && used[device] + whole > limit))
+  if (whole < size || (device >= 0 && (whole > limit || used[device] > limit - whole)))
     status = fail(OUT_OF_MEMORY, "%zu bytes on emulated device %d: it has %zu, of which %zu are used",
                   size, device, limit, device < 0 ? 0 : used[device]);
   else if (!(begin = addresses(whole)) || mprotect((void *)begin, whole, PROT_READ | PROT_WRITE))
     status = fail(OUT_OF_MEMORY, "this machine has no %zu bytes for an emulated device", size);
   else if (!(status = insert((struct allocation){begin, size, device, 1}))) {
-    memset((void *)begin, 0xFF, whole); /* NaN in every format */
-    if (device >= 0) used[device] += whole;
+    if (device >= 0) {
+      memset((void *)begin, 0xFF, whole); /* NaN in every format */
+      used[device] += whole;
+    }
     cursor = begin + whole + PAGE;
     *out = (void *)begin;
   }
