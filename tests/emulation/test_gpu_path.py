@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hipdnn_iree import Graph
 
 HERE = Path(__file__).resolve().parent
 
@@ -25,3 +27,23 @@ def test_all_of_it() -> None:
         timeout=600,
     )
     assert not done.returncode, f"{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("how", ["option", "variable"])
+def test_a_command_of_its_own(how: str, tmp_path: Path) -> None:
+    """As a user types it; on the second of two GPUs."""
+    g = Graph("three", io_data_type="float")
+    g.exp(g.tensor(dims=(3, 5), name="x")).set_output()
+    g.save(tmp_path / "graph.json")
+    words = ["run", str(tmp_path / "graph.json"), "--target", "gfx942", "--device", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "hipdnn_iree", *words, "--verify", "--json"]
+        + ["--emulate"] * (how == "option"),
+        env={**os.environ} | ({"HIPDNN_IREE_EMULATE": "gfx942,gfx942"} if how != "option" else {}),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert not done.returncode, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["verified"], found["emulated"]) == (True, True)

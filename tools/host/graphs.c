@@ -47,7 +47,7 @@ static int run(char** args) {
   void* handle = NULL;
   EXPECT(!P.Create(&handle) && handle);
   double started = now();
-  EXPECT(!P.SetStream(handle, NULL));
+  EXPECT(!P.SetStream(handle, gpu_stream()));
   graph = slurp(args[0]), config = slurp(args[1]);
   job_t job;
   read_job(args[2], &job);

@@ -80,6 +80,8 @@ const char* read_details(const data_t* details, int64_t engine, void (*knob)(con
 
 typedef struct { uint8_t *first, *data; size_t length, bytes; int read; } zone_t; /* between pages that nobody may touch */
 zone_t zone_of(size_t bytes, size_t skew, int at_the_end, int fill);
+/* A new stream of GPU 1 where HOST_HIP names a library of HIP, which then can access all zones; else NULL. */
+void* gpu_stream(void);
 void zone_to_read(zone_t* zone); /* around it are NaNs of every type: a result shows that they were read */
 int zone_broken(const zone_t* zone); /* bytes that were written outside of the data */
 void zone_free(zone_t* zone);

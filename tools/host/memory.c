@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "host.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,6 +16,30 @@ static uint8_t red(const zone_t* zone, size_t at) { return zone->read ? 0xFF : (
 static int outside(const zone_t* zone, size_t at) {
   size_t from = (size_t)(zone->data - zone->first);
   return at < from || at >= from + zone->bytes;
+}
+
+static void* hip(const char* name) {
+  static void* library;
+  const char* path = getenv("HOST_HIP");
+  if (path && !library && !(library = dlopen(path, RTLD_NOW | RTLD_GLOBAL))) {
+    printf("FAILED %s\n", dlerror());
+    exit(1);
+  }
+  return library ? dlsym(library, name) : NULL;
+}
+
+static void must(int status, const char* call) {
+  if (!status) return;
+  printf("FAILED %s: %d\n", call, status);
+  exit(1);
+}
+
+void* gpu_stream(void) {
+  int (*set)(int) = hip("hipSetDevice");
+  int (*create)(void**) = hip("hipStreamCreate");
+  void* stream = NULL;
+  if (set) must(set(1), "hipSetDevice"), must(create(&stream), "hipStreamCreate"), must(set(0), "hipSetDevice");
+  return stream;
 }
 
 void zone_to_read(zone_t* zone) {
@@ -35,6 +60,8 @@ zone_t zone_of(size_t bytes, size_t skew, int at_the_end, int fill) {
   zone.data = zone.first + (at_the_end ? zone.length - rounded : 0) + skew;
   for (size_t k = 0; k < zone.length; ++k) zone.first[k] = red(&zone, k);
   memset(zone.data, fill, bytes);
+  int (*pin)(void*, size_t, unsigned) = hip("hipHostRegister");
+  if (pin) must(pin(zone.first, zone.length, 0), "hipHostRegister");
   return zone;
 }
 
