@@ -335,3 +335,18 @@ def test_it_is_compiled_without_data_tiling_and_tables() -> None:
     assert "--iree-dispatch-creation-data-tiling=false" in flags(frozen, CPU)
     for target in (CPU, Target.parse("gfx942")):
         assert "--iree-opt-const-expr-hoisting=false" in flags(frozen, target)
+
+
+def test_a_result_that_is_its_own_gradient() -> None:
+    """Half of such a result was divided by the softmax's sum twice (random graph 23446)."""
+    g = Graph(io_data_type="float", compute_data_type="float")
+    q, k, v = (g.tensor(dims=(1, 4, n, 31)) for n in (33, 4, 4))
+    forward = g.sdpa(q, k, v, generate_stats=True)
+    assert forward.stats is not None
+    for result in g.sdpa_backward(q, k, v, forward.o, forward.o, forward.stats)[:3]:
+        assert result is not None
+        result.set_output()
+    frozen = g.freeze()
+    given = verify.random_inputs(frozen, seed=5)
+    results = g.build("cpu", engine="iree").run(given)
+    assert verify.compare(frozen, results, expect(frozen, given)).ok

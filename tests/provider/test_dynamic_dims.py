@@ -110,6 +110,11 @@ def image_gradient(g: Graph, n: DynamicDim) -> None:
     g.conv_dgrad(dy, w, dx_dims=(8, 3, 9, 9), stride=2, padding=1).set_output()
 
 
+def gradient_of_a_pointwise_one(g: Graph, n: DynamicDim) -> None:
+    dy, w = g.tensor(dims=(n, 8, 5, 5)), g.tensor(dims=(8, 3, 1, 1))
+    g.conv_dgrad(dy, w, dx_dims=(8, 3, 9, 9), stride=2).set_output()
+
+
 SERVED = (
     mlp,
     normed_mlp,
@@ -134,6 +139,7 @@ MORE = (
     convolution_nhwc,
     depthwise,
     image_gradient,
+    gradient_of_a_pointwise_one,
     batchnorm,
 )
 

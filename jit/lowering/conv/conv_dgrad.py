@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ....graph_api.enums import ConvMode
 from ....graph_api.frozen import FrozenNode
@@ -23,6 +24,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     """Emit dx, the transpose of conv(·, w) applied to dy."""
     op, plain = node.op, b.strategy == "plain"
     assert isinstance(op, ConvDgrad)
+    # The batch may be dynamic, which the op's own dims do not say.
+    op = replace(op, dx_dims=(inputs["dy"].shape[0], *op.dx_dims[1:]))
     widen = b.avoids("W-013") and not plain
     given = inputs["dy"], inputs["w"]
     dy, w, accumulate = operands(b, *given, node.compute_data_type, widen=widen)
