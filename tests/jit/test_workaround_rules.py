@@ -452,3 +452,13 @@ def test_names_of_modules_say_the_target(target: Target) -> None:
     for number, (_, struck, _) in ASKED.items():
         concerned = workaround(number).concerns(target)
         assert strikes(number, target, *struck) is concerned
+
+
+def test_rows_meet_columns_through_a_slice_of_everything() -> None:
+    """Half of the product was never written (W-099, random graph 23695)."""
+    graph = Graph(io_data_type="float")
+    made = graph.matmul(graph.tensor(dims=(1, 32, 4)), graph.tensor(dims=(1, 4, 1)))
+    whole = graph.slice(made, starts=(0, 0, 0), limits=(1, 32, 1))
+    graph.matmul(whole, graph.transpose(whole, permutation=(0, 2, 1))).set_output()
+    plan = plan_code(graph.freeze(), CPU)
+    assert [node.workarounds for node in plan.nodes] == [(), (), (), ("W-099",)]

@@ -46,7 +46,11 @@ def _met(around: GraphContext) -> Mapping[int, tuple[str, ...]]:
                 known[uid] = came
             elif here.named("transpose", "reshape"):
                 known[uid] = dict.fromkeys(came, uid)
-            elif not here.moves:
+            elif here.moves:
+                # A slice of everything is what it slices.
+                dims = {around.graph.tensors[u].dims for u in (*node.inputs.values(), uid)}
+                known[uid] = came if len(dims) == 1 else {}
+            else:
                 known[uid] = {uid: 0} | (came if one_term else {})
     return ports
 
