@@ -74,7 +74,7 @@ def _delta(b: Builder, inputs: Inputs, compute: DataType) -> Value:
     """Return Σ do · o of every row."""
     do, o = (b.convert(inputs[p], compute) for p in ("do", "o"))
     if b.target.is_cpu and inputs["do"].ssa == inputs["o"].ssa:
-        # Where o's own kernel calculates the sum too, of o · o, some rows of o are divided twice.
+        # W-109: where o's own kernel calculates the sum too, some rows of o are divided twice.
         o = b.materialise(o)
     shape = (*do.shape[:3], 1)
     delta = b.call(T.AtenSumDimIntListOp, shape, compute, b.mul(do, o), [3], True, None)
