@@ -58,7 +58,7 @@ def _write(m: Machine, i: Instruction) -> Memory:
 
 
 def _store(m: Machine, address: Array, size: int, words: list[Array]) -> None:
-    at, mask = m.lds_access(address, size, WRITE), m.mask
+    at, mask = m.lds_access(address, size, WRITE, words), m.mask
     if mask is None:
         m.lds.store(at, size, words)
     else:

@@ -12,7 +12,7 @@ Only candidates are found by the shadow; the log itself decides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,6 +52,8 @@ class Access:
         The instruction, for messages.
     ticket : Ticket or None
         What says whether the access has finished.
+    values : list of numpy.ndarray of uint32, or None
+        The words that are written, as far as they are known.
     """
 
     kind: int
@@ -60,6 +62,12 @@ class Access:
     size: int
     text: str
     ticket: Ticket | None
+    values: list[Array] | None = None
+
+    def only(self, on: Array, base: int = 0) -> Access:
+        """Return the access of some of its lanes, with offsets from `base`."""
+        values = None if self.values is None else [x[on] for x in self.values]
+        return replace(self, at=self.at[on] - base, waves=self.waves[on], values=values)
 
 
 def _pieces(at: Array, size: int) -> tuple[int, list[Array]]:
@@ -162,34 +170,96 @@ class _Log:
             if late.any():
                 on = late[entry.waves]
                 if on.any():
-                    left.append(
-                        Access(
-                            entry.kind,
-                            entry.at[on],
-                            entry.waves[on],
-                            entry.size,
-                            entry.text,
-                            entry.ticket,
-                        )
-                    )
+                    left.append(entry.only(on))
         return left
 
     def judge(self, octets: Array, place: str) -> None:
-        """Raise if two waves touched one of these bytes and at least one wrote it."""
-        for octet in np.unique(octets)[:64]:
-            parties: list[tuple[int, int, str]] = []
-            for entry in self.entries:
-                on = (entry.at <= octet) & (octet < entry.at + entry.size)
-                parties.extend((int(w), entry.kind, entry.text) for w in np.unique(entry.waves[on]))
-            writers = [p for p in parties if p[1] == WRITE]
-            for wave, kind, text in writers + [p for p in parties if p[1] == ATOMIC]:
-                for wave2, kind2, text2 in parties:
-                    if wave2 != wave and not (kind == ATOMIC and kind2 == ATOMIC):
-                        raise EmulationError(
-                            f"race on {place} byte {int(octet):#x}:"
-                            f" wave {wave} {_VERBS[kind]} it in {text},"
-                            f" wave {wave2} {_VERBS[kind2]} it in {text2}, with no barrier between"
-                        )
+        """Decide about bytes that several waves touched, at least one of them writing.
+
+        Writes of the same value by several waves, which compilers emit where all threads compute
+        the same, are none; nor is reading back what the wave itself wrote before.
+
+        Raises
+        ------
+        EmulationError
+        """
+        suspects = np.unique(octets)
+        parts = [_touched(entry, number, suspects) for number, entry in enumerate(self.entries)]
+        byte, wave, kind, value, order = np.concatenate(parts, axis=1)
+        if not byte.size:
+            return
+        count = len(suspects)
+        bad = np.zeros(count, bool)
+        written = kind == WRITE
+        bad |= _differs(byte[written], wave[written], count) & _differs(
+            byte[written], value[written], count
+        )
+        atomic, plain = np.zeros(count, bool), np.zeros(count, bool)
+        atomic[byte[kind == ATOMIC]] = True
+        plain[byte[kind != ATOMIC]] = True
+        bad |= atomic & plain & _differs(byte, wave, count)
+        bad |= _read_of_others(byte, wave, kind, order, count)
+        if not bad.any():
+            return
+        first = int(np.argmax(bad))
+        here = byte == first
+        parties: dict[int, str] = {}
+        for w, k, o in zip(wave[here], kind[here], order[here], strict=True):
+            parties.setdefault(
+                int(w), f"wave {int(w)} {_VERBS[int(k)]} it in {self.entries[o].text}"
+            )
+            if k != READ:
+                parties[int(w)] = f"wave {int(w)} {_VERBS[int(k)]} it in {self.entries[o].text}"
+        told = ", ".join(sorted(parties.values(), key=lambda text: " reads " in text)[:3])
+        raise EmulationError(
+            f"race on {place} byte {int(suspects[first]):#x}: {told}, with no barrier between"
+        )
+
+
+def _touched(entry: Access, number: int, suspects: Array) -> Array:
+    """Return bytes (as places in `suspects`), waves, kinds, values and order of one access."""
+    found = []
+    for k in range(entry.size):
+        octets = entry.at + k
+        at = np.minimum(np.searchsorted(suspects, octets), len(suspects) - 1)
+        on = suspects[at] == octets
+        waves = entry.waves[on].astype(np.int64)
+        if entry.values is None:
+            values = -1 - waves  # not known: taken for different ones
+        else:
+            values = (entry.values[k // 4][on] >> np.uint32(8 * (k % 4)) & 255).astype(np.int64)
+        rest = np.ones_like(waves)
+        found.append(np.stack([at[on], waves, rest * entry.kind, values, rest * number]))
+    return np.concatenate(found, axis=1)
+
+
+def _differs(byte: Array, x: Array, count: int) -> Array:
+    """Return for each byte whether its `x` are not all equal."""
+    low, high = np.full(count, 1 << 60), np.full(count, -(1 << 60))
+    np.minimum.at(low, byte, x)
+    np.maximum.at(high, byte, x)
+    return low < high
+
+
+def _read_of_others(byte: Array, wave: Array, kind: Array, order: Array, count: int) -> Array:
+    """Return the bytes that a wave reads, another writes, and the reader did not write before."""
+    bad = np.zeros(count, bool)
+    writes, reads = kind == WRITE, kind == READ
+    if not writes.any() or not reads.any():
+        return bad
+    low, high = np.full(count, 1 << 60), np.full(count, -1)
+    np.minimum.at(low, byte[writes], wave[writes])
+    np.maximum.at(high, byte[writes], wave[writes])
+    rb, rw, ro = byte[reads], wave[reads], order[reads]
+    others = (high[rb] >= 0) & ((low[rb] != rw) | (high[rb] != rw))
+    own, place = np.unique(byte[writes] * 256 + wave[writes], return_inverse=True)
+    first = np.full(len(own), 1 << 60)
+    np.minimum.at(first, place, order[writes])
+    key = rb * 256 + rw
+    at = np.minimum(np.searchsorted(own, key), len(own) - 1)
+    itself = (own[at] == key) & (first[at] < ro)
+    bad[rb[others & ~itself]] = True
+    return bad
 
 
 class LdsRaces(_Log):
@@ -319,6 +389,11 @@ class GlobalRaces(_Log):
         for _, entries in self.logs.values():
             entries.clear()
         self.bytes = 0
+
+
+def flat_words(words: list[Array], mask: Bools | None) -> list[Array]:
+    """Return copies of the words of the lanes that are on, in the order of `flatten`."""
+    return [x.ravel().copy() if mask is None else x[mask] for x in words]
 
 
 def flatten(address: Array, mask: Bools | None, waves: Array) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ from .formats import Array, Bools
 from .instruction import Instruction
 from .memory import Memory as DeviceMemory
 from .program import Program
-from .races import READ, WRITE, Access, GlobalRaces, LdsRaces, flatten
+from .races import READ, WRITE, Access, GlobalRaces, LdsRaces, flat_words, flatten
 from .state import Waves
 from .waits import Ticket, Waits
 
@@ -47,7 +47,9 @@ class Machine(Waves):
         self.dma: list[tuple[Ticket, Array]] = []
         self.dma_shadow = np.zeros(self.lds.u8.size // 4 + 4, bool)
 
-    def lds_access(self, address: Array, size: int, kind: int) -> Array:
+    def lds_access(
+        self, address: Array, size: int, kind: int, words: list[Array] | None = None
+    ) -> Array:
         """Check and log an access to LDS.
 
         Parameters
@@ -58,6 +60,8 @@ class Machine(Waves):
             Bytes of each lane.
         kind : int
             `READ`, `WRITE` or `ATOMIC`.
+        words : list of numpy.ndarray of uint32, shape (count, 64), optional
+            What is written.
 
         Returns
         -------
@@ -86,7 +90,10 @@ class Machine(Waves):
         if races is not None:
             flat, waves = flatten(at, mask, self.index)
             if flat.size:
-                races.add(Access(kind, flat, waves.astype(np.uint8), size, self.text, self.ticket))
+                values = None if words is None else flat_words(words, mask)
+                races.add(
+                    Access(kind, flat, waves.astype(np.uint8), size, self.text, self.ticket, values)
+                )
         return at
 
     def note_dma(self, at: Array, size: int) -> None:
@@ -122,7 +129,14 @@ class Machine(Waves):
                         " which loads into it"
                     )
 
-    def global_access(self, address: Array, size: int, kind: int, on: Bools | None) -> Array:
+    def global_access(
+        self,
+        address: Array,
+        size: int,
+        kind: int,
+        on: Bools | None,
+        words: list[Array] | None = None,
+    ) -> Array:
         """Check and log an access to device memory.
 
         Parameters
@@ -131,6 +145,8 @@ class Machine(Waves):
         size, kind : int
         on : numpy.ndarray of bool, shape (count, 64), or None
             The lanes that access it; None for all.
+        words : list of numpy.ndarray of uint32, shape (count, 64), optional
+            What is written.
 
         Returns
         -------
@@ -144,39 +160,28 @@ class Machine(Waves):
         at = self.memory.check(flat, size, write=kind != READ)
         races = self.global_races
         if races is not None:
-            self._log_global(races, address, flat, size, kind, on)
+            ravelled, waves = flatten(address, on, self.index)
+            values = None if words is None else flat_words(words, on)
+            access = Access(
+                kind, ravelled, waves.astype(np.uint8), size, self.text, self.ticket, values
+            )
+            self._log_global(races, access)
         return at
 
-    def _log_global(
-        self,
-        races: GlobalRaces,
-        address: Array,
-        flat: Array,
-        size: int,
-        kind: int,
-        on: Bools | None,
-    ) -> None:
-        low, high = int(flat.min()), int(flat.max())
-        ravelled, waves = flatten(address, on, self.index)
-        waves = waves.astype(np.uint8)
+    def _log_global(self, races: GlobalRaces, access: Access) -> None:
+        """Log an access under each allocation that it touches."""
+        at = access.at
+        low, high = int(at.min()), int(at.max())
         while True:
             found = self.memory.find(low)
             if found is None:
                 return
             end = found.address + found.size
-            part = (
-                slice(None)
-                if high < end and low == int(ravelled.min())
-                else (ravelled >= low) & (ravelled < end)
-            )
             if not found.read_only:
-                entry = Access(
-                    kind, ravelled[part] - found.address, waves[part], size, self.text, self.ticket
-                )
-                races.add_at(found, entry)
+                races.add_at(found, access.only((at >= found.address) & (at < end), found.address))
             if high < end:
                 return
-            low = int(ravelled[ravelled >= end].min())
+            low = int(at[at >= end].min())
 
     def load_global(self, address: Array, size: int, on: Bools | None) -> list[Array]:
         """Load from device memory; lanes that are off give 0.  Returns words ``(count, 64)``."""
@@ -197,7 +202,7 @@ class Machine(Waves):
 
     def store_global(self, address: Array, size: int, words: list[Array], on: Bools | None) -> None:
         """Store to device memory the lanes that are on."""
-        at = self.global_access(address, size, WRITE, on)
+        at = self.global_access(address, size, WRITE, on, words)
         if at.size:
             self.memory.space.store(at, size, words if on is None else [x[on] for x in words])
 

@@ -241,13 +241,14 @@ def test_scalar_loads_return_in_any_order():
 
 
 def _all_write(offset_bits: int) -> list[Instruction]:
-    """Every wave of every workgroup writes v0 << 2 | group << bits."""
+    """Every workgroup writes its number from v0 << 2 | group << bits on."""
     return [
         *loads(1),
         op("v_lshlrev_b32", v(1), integer(2), v(0)),
         _sop("s_lshl_b32", s(8), s(2), integer(offset_bits)),
         op("v_add_u32", v(1), s(8), v(1)),
-        op("global_store_dword", v(1), v(1), s(4, 2), encoding="global"),
+        op("v_mov_b32", v(2), s(2)),
+        op("global_store_dword", v(1), v(2), s(4, 2), encoding="global"),
         END,
     ]
 
@@ -339,3 +340,26 @@ def test_lds_and_scratch_are_bounded():
     scratch = [op("scratch_store_dword", OFF, v(0), OFF, encoding="scratch", offset=16), END]
     with pytest.raises(EmulationError, match="scratch access"):
         run(kernel(*scratch, scratch_size=16), [])
+
+
+@pytest.mark.parametrize(("value", "races"), [(3, False), (0, True)])
+def test_equal_values_that_several_waves_write_are_no_race(value, races):
+    # Both waves write one place: always 3, or the number of their first item.
+    program = [
+        *loads(1),
+        op("v_mov_b32", v(1), integer(0)),
+        op("v_mov_b32", v(2), integer(value) if value else v(0)),
+        op("v_readfirstlane_b32", s(9), v(2)),
+        op("v_mov_b32", v(2), s(9)),
+        op("ds_write_b32", v(1), v(2), encoding="ds"),
+        op("global_store_dword", v(1), v(2), s(4, 2), encoding="global"),
+        wait(vmcnt=0, lgkmcnt=0),
+        op("global_load_dword", v(3), v(1), s(4, 2), encoding="global"),
+        END,
+    ]
+    given = kernel(*program, workitem_ids=0, lds_size=16)
+    if not races:
+        run(given, [np.zeros(1, np.uint32)], block=(128, 1, 1))
+        return
+    with pytest.raises(EmulationError, match=r"race on .* writes it in .* writes it in"):
+        run(given, [np.zeros(1, np.uint32)], block=(128, 1, 1))
