@@ -36,7 +36,6 @@ RULES: dict[str, str] = {
     "IREE-DYN-04": "tensors with dynamic dims have a type of at least 8 bits",
     "IREE-DYN-05": "on gfx9 the op's code for all sizes is of a form that was checked by emulation",
     "IREE-DYN-06": "the target is one for which code for all sizes was checked",
-    "IREE-DYN-07": "on the CPU the op's code for all sizes keeps to its memory",
 }
 
 MAX_NODES = 10_000
@@ -86,10 +85,7 @@ def _dynamic_problems(context: NodeContext) -> Iterator[Problem]:
     if target.is_gfx9:
         for port, got, wanted in _gfx9_refusals(context, marks):
             yield problem(node, "IREE-DYN-05", port, got, wanted, _HINT)
-    elif target.is_cpu:
-        for port, got, wanted in info(node.op.NAME).dynamic_cpu(context, marks):
-            yield problem(node, "IREE-DYN-07", port, got, wanted, _HINT)
-    else:
+    elif not target.is_cpu:
         wanted = "the CPU or gfx9"
         yield problem(node, "IREE-DYN-06", "", f"dynamic dims for {target}", wanted, _HINT)
     for port, names in marks.items():

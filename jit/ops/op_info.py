@@ -76,11 +76,9 @@ class OpInfo:
     dynamic : callable or None
         Yields port and axis of each dynamic dim of a node that one code for all sizes cannot
         have; None: the op has no such code.
-    dynamic_cpu : callable
-        Yields what else is not served with dynamic dims on the CPU: port, what it has, what is
-        served there.
     dynamic_gfx9 : callable or None
-        The same on gfx9.  None: nothing is served there.
+        Yields what else is not served with dynamic dims on gfx9: port, what it has, what is
+        served there.  None: nothing is.
     flags : callable
         Yields the compiler flags that a node needs whatever its strategy is.
     avoids : callable
@@ -98,7 +96,6 @@ class OpInfo:
     strategies: Strategies | None = None
     declines: Callable[[NodeContext], Iterable[Problem]] = _none
     dynamic: DynamicAxes | None = None
-    dynamic_cpu: Refusals = lambda context, marks: ()
     dynamic_gfx9: Refusals | None = None
     flags: Callable[[NodeContext], Iterable[str]] = _none
     avoids: Callable[[NodeContext], Iterable[str]] = _none

@@ -307,6 +307,14 @@ def sums_of_sums(
         first.set_output()
 
 
+def open_sum(*axes: int) -> Callable[[Graph], None]:
+    def build(g: Graph) -> None:
+        x = g.tensor(dims=(31, g.dynamic("n", example=5), 2))
+        g.mul(x, g.reduction(x, mode="add", axes=axes).set_output()).set_output()
+
+    return build
+
+
 def repeated(g: Graph, *, stored: bool) -> None:
     x = g.transpose(g.tensor(dims=(1, 9, 9), strides=(9, 1, 0)), permutation=(1, 2, 0))
     g.concatenate([x, g.tensor(dims=(9, 1, 1))], axis=1).set_output()
@@ -344,6 +352,7 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-099": (CPU, rows_and_columns(False), rows_and_columns(True)),
     "W-110": (CPU, partial(repeated, stored=True), partial(repeated, stored=False)),
     "W-109": (CPU, sums_of_sums, partial(sums_of_sums, axis=0)),
+    "W-112": (CPU, open_sum(1, 2), open_sum(1)),
     "W-097": (CPU, product(1024, then="relu"), product(1000)),
 }
 

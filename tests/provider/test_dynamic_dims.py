@@ -177,6 +177,23 @@ def test_two_dims_are_told_apart() -> None:
         check(plan, sizes)
 
 
+@pytest.mark.parametrize(
+    ("dims", "axes", "mode"),
+    [("nmk", (0, 1), "add"), ("nm", (1, 2), "avg"), ("nk", (0, 1), "norm2"), ("m", (1, 2), "add")],
+)
+def test_sums_of_open_dims_that_are_kept(dims: str, axes: tuple[int, ...], mode: str) -> None:
+    """W-112: with all three open the code left its buffers."""
+    g = Graph(io_data_type="float", compute_data_type="float")
+    fixed = {"n": 2, "m": 31, "k": 33}
+    shape = [g.dynamic(d, example=n) if d in dims else n for d, n in fixed.items()]
+    x = g.tensor(dims=shape)
+    total = g.reduction(x, mode=mode, axes=axes).set_output()
+    g.mul(x, total).set_output()
+    plan = g.build("cpu")
+    for sizes in ((2, 22, 40), (8, 12, 11), (1, 1, 1), (2, 33, 28), (65, 7, 64)):
+        check(plan, {d: n for d, n in zip("nmk", sizes, strict=True) if d in dims})
+
+
 def test_what_follows_is_found() -> None:
     g = Graph(io_data_type="float", compute_data_type="float")
     n = g.dynamic("n", range=(4, 64))
