@@ -1,8 +1,8 @@
-"""Running a finished module on arrays, or on addresses."""
+"""Running a finished module on arrays, or on addresses of the host or of a GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -14,14 +14,16 @@ from ...jit.runtime.arrays import aligned_bytes
 from ..plan import Plan
 from .finished import Program
 from .kernel import Kernel
-from .memory import HostMemory
+from .memory import GpuMemory, HostMemory
 from .program import TensorType
 
 __all__ = ["Executor", "numpy_type"]
 
+Array = np.ndarray[Any, Any]
+
 
 class Executor:
-    """Runs a function of a finished module on the host's memory; from many threads, if wanted.
+    """Runs a function of a finished module; from many threads, if wanted.
 
     Parameters
     ----------
@@ -29,6 +31,8 @@ class Executor:
         Its buffers planned.
     plans : mapping of str to Plan
         By the name of their graph.
+    device_id : int, optional
+        HIP's number of the GPU that the plans are for; without one they are for the CPU.
 
     Attributes
     ----------
@@ -36,17 +40,20 @@ class Executor:
     outputs, inputs : tuple of TensorType
         What the source function returns and takes.
     execute : Kernel
-        Takes a tuple of addresses, of outputs and then of inputs, all contiguous; they are not
-        checked.
+        Takes a tuple of addresses, of outputs and then of inputs, all contiguous, and for a GPU
+        the stream at the end, in whose order it runs; they are not checked.
     """
 
-    def __init__(self, program: Program, plans: Mapping[str, Plan]) -> None:
+    def __init__(
+        self, program: Program, plans: Mapping[str, Plan], device_id: int | None = None
+    ) -> None:
         self.program = program
+        self._memory = None if device_id is None else GpuMemory(device_id)
         count = len(program.outputs)
         self.outputs, self.inputs = program.types[:count], program.types[count:]
-        self.execute = Kernel(program, plans, (), HostMemory())
+        self.execute = Kernel(program, plans, (), self._memory or HostMemory())
 
-    def run(self, *inputs: Any) -> tuple[np.ndarray[Any, Any], ...]:
+    def run(self, *inputs: Any) -> tuple[Array, ...]:
         """Run on arrays and return the results in the order of the source function.
 
         Raises
@@ -68,9 +75,24 @@ class Executor:
         if problems:
             raise BindError("the inputs do not fit the function", problems)
         outputs = tuple(map(_empty, self.outputs))
-        arrays = [*outputs, *map(np.ascontiguousarray, given)]
-        self.execute(tuple(array.ctypes.data for array in arrays))
+        arrays = [np.ascontiguousarray(array) for array in given]
+        if self._memory is not None:
+            self._run_there(self._memory, outputs, arrays)
+        else:
+            self.execute(tuple(array.ctypes.data for array in (*outputs, *arrays)))
         return outputs
+
+    def _run_there(
+        self, memory: GpuMemory, outputs: Sequence[Array], inputs: Sequence[Array]
+    ) -> None:
+        """Run on copies in a GPU's memory, on its default stream."""
+        held = [memory.block(array.nbytes) for array in outputs]
+        held += [memory.keep(array.reshape(-1).view(np.uint8)) for array in inputs]
+        self.execute((*(address for address, _ in held), 0))
+        for array, (address, _) in zip(outputs, held, strict=False):
+            memory.transfer(
+                array.ctypes.data, address, array.nbytes, to_gpu=False, from_gpu=True, stream=0
+            )
 
 
 def numpy_type(kind: DataType) -> np.dtype[Any]:
@@ -81,6 +103,6 @@ def numpy_type(kind: DataType) -> np.dtype[Any]:
     return np.dtype(getattr(ml_dtypes, name, None) or name)
 
 
-def _empty(kind: TensorType) -> np.ndarray[Any, Any]:
+def _empty(kind: TensorType) -> Array:
     nbytes = kind.data_type.nbytes(prod(kind.dims))
     return aligned_bytes(nbytes).view(numpy_type(kind.data_type)).reshape(kind.dims)

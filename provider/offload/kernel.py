@@ -11,9 +11,10 @@ from typing import Any
 
 from ...jit.runtime.address_calls import Call
 from ...jit.runtime.arrays import ALIGNMENT
+from ..engines.iree.iree_plan import IreePlan
 from ..plan import Plan, TensorKey
 from .finished import Copy, Execution, Place, Program
-from .memory import HostMemory, Memory
+from .memory import GpuMemory, HostMemory, Memory
 
 __all__ = ["Kernel"]
 
@@ -34,8 +35,7 @@ class Kernel:
     weights : sequence of int
         Addresses, in the program's order; kept by ``kept``.
     memory : Memory
-    streams : bool
-        Whether calls pass a stream.
+        Of a GPU: plans run on that, and each call passes a stream of it.
     kept : object
         Lives as long as the kernel.
     """
@@ -47,11 +47,16 @@ class Kernel:
         weights: Sequence[int],
         memory: Memory,
         *,
-        streams: bool = False,
         kept: object = None,
     ) -> None:
+        self._streams = isinstance(memory, GpuMemory)
+        if isinstance(memory, GpuMemory):
+            plans = {
+                name: plan.on_device(memory.device_id) if isinstance(plan, IreePlan) else plan
+                for name, plan in plans.items()
+            }
         self.program, self.plans = program, plans
-        self._weights, self._memory, self._streams, self._kept = weights, memory, streams, kept
+        self._weights, self._memory, self._kept = weights, memory, kept
         self._free: OrderedDict[int, _Frames] = OrderedDict()
         self._constants = [memory.keep(data) for data in program.constants]
         self._lock = threading.Lock()

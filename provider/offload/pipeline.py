@@ -135,10 +135,11 @@ class Module:
             PASSES[name](self)
         return self
 
-    def executor(self, function: str | None = None) -> Executor:
-        """Return what runs a function of the finished module."""
+    def executor(self, function: str | None = None, *, device_id: int = 0) -> Executor:
+        """Return what runs a function of the finished module, on a GPU where it is for one."""
         program = planned(self.program(function))
-        return Executor(program, {name: self.graphs[name].plan for name in program.graphs})
+        plans = {name: self.graphs[name].plan for name in program.graphs}
+        return Executor(program, plans, None if self.options.target.is_cpu else device_id)
 
     def program(
         self, function: str | None = None, names: Sequence[Sequence[str]] | None = None

@@ -32,14 +32,19 @@ class SizedExecutor:
     dims : sequence of sequence of int or str
         Of each input: extents, and the names of those that are open.
     programs : Programs
+    device_id : int, optional
+        As of `Executor`.
 
     Attributes
     ----------
     dims, programs
     """
 
-    def __init__(self, dims: Sequence[Dims], programs: Programs) -> None:
+    def __init__(
+        self, dims: Sequence[Dims], programs: Programs, device_id: int | None = None
+    ) -> None:
         self.dims, self.programs = tuple(map(tuple, dims)), programs
+        self._device_id = device_id
         self._executors: LruCache[Executor] = LruCache(_KEPT_SIZES)
 
     def at(self, sizes: Mapping[str, int]) -> Executor:
@@ -51,7 +56,7 @@ class SizedExecutor:
             If something is not served at these sizes.
         """
         key = tuple(sorted(sizes.items()))
-        return self._executors.get(key, lambda: Executor(*self.programs.at(sizes)))
+        return self._executors.get(key, lambda: Executor(*self.programs.at(sizes), self._device_id))
 
     def run(self, *inputs: Any) -> tuple[np.ndarray[Any, Any], ...]:
         """Run on arrays, whose shapes tell the sizes, and return the results.
@@ -118,7 +123,9 @@ def sized(
     names = dict.fromkeys(n for one in named for n in one or () if isinstance(n, str))
     every = family(lambda sizes: at(sizes, False).program(chosen.name), tuple(names), options.build)
     return SizedExecutor(
-        [one or () for one in named], Programs(whole, every and every.prepared(buckets))
+        [one or () for one in named],
+        Programs(whole, every and every.prepared(buckets)),
+        None if options.target.is_cpu else 0,
     )
 
 

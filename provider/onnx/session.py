@@ -12,7 +12,6 @@ from ...graph_api.errors import DeviceError, HipdnnIreeError, NotSupportedError
 from ...jit.lru import LruCache
 from ...jit.settings_table import Settings
 from ...jit.target import Target
-from ..engines.iree.iree_plan import IreePlan
 from ..offload.finished import Program
 from ..offload.kernel import Kernel
 from ..offload.memory import GpuMemory, HostMemory, Memory
@@ -261,20 +260,8 @@ class Session:
     def _kernel(
         self, program: Program, plans: Mapping[str, Plan], weights: list[tuple[int, object]]
     ) -> Kernel:
-        memory = self.device.memory
-        if memory is not None:
-            plans = {
-                n: p.on_device(self.device.number) if isinstance(p, IreePlan) else p
-                for n, p in plans.items()
-            }
-        return Kernel(
-            program,
-            plans,
-            [address for address, _ in weights],
-            self._memory,
-            streams=memory is not None,
-            kept=weights,
-        )
+        addresses = [address for address, _ in weights]
+        return Kernel(program, plans, addresses, self._memory, kept=weights)
 
     def _static(
         self,
