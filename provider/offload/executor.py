@@ -36,7 +36,7 @@ class Executor:
 
     Attributes
     ----------
-    program : Program
+    program, device_id
     outputs, inputs : tuple of TensorType
         What the source function returns and takes.
     execute : Kernel
@@ -47,7 +47,7 @@ class Executor:
     def __init__(
         self, program: Program, plans: Mapping[str, Plan], device_id: int | None = None
     ) -> None:
-        self.program = program
+        self.program, self.device_id = program, device_id
         self._memory = None if device_id is None else GpuMemory(device_id)
         count = len(program.outputs)
         self.outputs, self.inputs = program.types[:count], program.types[count:]

@@ -8,12 +8,13 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from ...graph_api.errors import SettingError
+from ...graph_api.errors import DeviceError, SettingError
 from ...jit.lru import LruCache
 from ...jit.target import Target
 from ..torch_import import load_torch
 from .decompositions import table
 from .fold import fold_constants
+from .part import gpu_of, target_of_gpu
 from .report import Report, noted
 from .split import Splitter
 from .symbols import Symbols
@@ -37,8 +38,8 @@ def backend(
     graph_module : torch.fx.GraphModule
     example_inputs : sequence of Tensor
     options : mapping, optional
-        As given to ``torch.compile``: ``target`` (by default ``"cpu"``), ``engine`` and
-        ``policy`` as of ``Graph.build``.
+        As given to ``torch.compile``: ``target`` (by default what the tensors are on), ``engine``
+        and ``policy`` as of ``Graph.build``.
 
     Returns
     -------
@@ -48,6 +49,9 @@ def backend(
     ------
     SettingError
         For an option that is not known.
+    DeviceError
+        If the tensors are on a GPU that no code is made for, or not where code for the target
+        runs.
     """
     chosen = dict(options or {})
     for name in chosen:
@@ -58,8 +62,13 @@ def backend(
             )
     from torch._dynamo.backends.common import aot_autograd
 
-    target = Target.parse(chosen.pop("target", "cpu"))
-    compiled = partial(_compiled, target=target, chosen=chosen)
+    gpu = gpu_of(example_inputs)
+    asked = chosen.pop("target", None)
+    target = Target.parse(asked or ("cpu" if gpu is None else target_of_gpu(gpu)))
+    if target.is_cpu is not (gpu is None):
+        where = "the CPU" if gpu is None else f"GPU {gpu}"
+        raise DeviceError(f"the tensors are on {where}, where code for {target} does not run")
+    compiled = partial(_compiled, target=target, chosen={**chosen, "device_id": gpu})
     made: Call = aot_autograd(
         fw_compiler=partial(compiled, kind="forward"),
         bw_compiler=partial(compiled, kind="backward"),

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...graph_api.errors import NotSupportedError
+from ...graph_api.errors import DeviceError, NotSupportedError
+from ...jit.runtime.hip import target_of
+from ...jit.target import Target
 from ..offload import Executor
 from ..offload.program import TensorType
 from ..torch_import import load_torch, torch_type
 
-__all__ = ["part_call"]
+__all__ = ["gpu_of", "part_call", "target_of_gpu"]
 
 
 def part_call(
@@ -28,23 +30,28 @@ def part_call(
     -------
     callable
         Takes the inputs and returns a list.  An input that is not contiguous is copied first; an
-        output has the strides of its fake tensor.
+        output has the strides of its fake tensor.  On a GPU it runs in the order of torch's
+        current stream.
 
     Raises
     ------
     NotSupportedError
-        Where the module's buffers are not of these types.
+        Where the module's buffers are not of these types, or not all on the executor's device.
     """
     torch = load_torch()
     _must_be(torch, [*executor.outputs, *executor.inputs], [*outputs, *inputs])
+    device = _device(torch, executor, [*outputs, *inputs])
     wanted = [(tuple(t.shape), tuple(t.stride()), t.dtype) for t in outputs]
     plain = all(t.is_contiguous() for t in outputs)
     execute, empty = executor.execute, torch.empty
 
     def call(*tensors: Any) -> list[Any]:
-        found = [empty(dims, dtype=dtype) for dims, _, dtype in wanted]
+        found = [empty(dims, dtype=dtype, device=device) for dims, _, dtype in wanted]
         held = [t.contiguous() for t in tensors]
-        execute((*[t.data_ptr() for t in found], *[t.data_ptr() for t in held]))
+        addresses = [t.data_ptr() for t in (*found, *held)]
+        if device is not None:
+            addresses.append(torch.cuda.current_stream(device).cuda_stream)
+        execute(tuple(addresses))
         return found if plain else _restrided(torch, found, wanted)
 
     return call
@@ -55,9 +62,41 @@ def _restrided(torch: Any, found: list[Any], wanted: Sequence[Any]) -> list[Any]
     return [
         tensor
         if tensor.stride() == strides
-        else torch.empty_strided(dims, strides, dtype=dtype).copy_(tensor)
+        else torch.empty_strided(dims, strides, dtype=dtype, device=tensor.device).copy_(tensor)
         for tensor, (dims, strides, dtype) in zip(found, wanted, strict=True)
     ]
+
+
+def _device(torch: Any, executor: Executor, tensors: Sequence[Any]) -> Any:
+    """Return the GPU that all tensors are on, which is the executor's; None for the CPU."""
+    number = executor.device_id
+    wanted = None if number is None else torch.device("cuda", number)  # what ROCm's calls HIP's
+    found = {t.device for t in tensors}
+    if found != {wanted or torch.device("cpu")}:
+        where = ", ".join(sorted(map(str, found)))
+        raise NotSupportedError(f"the part has tensors on {where}; it runs on {wanted or 'cpu'}")
+    return wanted
+
+
+def gpu_of(values: Sequence[Any]) -> int | None:
+    """Return the number of the GPU that tensors are on; None for the CPU, and without any."""
+    torch = load_torch()
+    devices = [value.device for value in values if isinstance(value, torch.Tensor)]
+    return next((d.index or 0 for d in devices if d.type == "cuda"), None)
+
+
+def target_of_gpu(number: int) -> Target:
+    """Return what code for one of torch's GPUs is made for.
+
+    Raises
+    ------
+    DeviceError
+        If it is none of AMD's, or no code is made for it.
+    """
+    torch = load_torch()
+    if torch.version.hip is None:
+        raise DeviceError("the tensors are on a GPU that is none of AMD's, which code is made for")
+    return target_of(number, torch.cuda.get_device_properties(number))
 
 
 def _must_be(torch: Any, kinds: Sequence[TensorType], tensors: Sequence[Any]) -> None:

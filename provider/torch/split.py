@@ -44,6 +44,8 @@ class Splitter:
     target : Target
     engine, policy : str, optional
         As of ``Graph.build``.
+    device_id : int, optional
+        The GPU that the tensors are on.
 
     Attributes
     ----------
@@ -60,7 +62,9 @@ class Splitter:
         *,
         engine: str | None = None,
         policy: str | None = None,
+        device_id: int | None = None,
     ) -> None:
+        self._device_id = device_id
         self._graph_at, self._names, self._target = graph_at, tuple(names), target
         self._asked: Asked = {"engine": engine, "policy": policy}
         self._stays: dict[str, Problem] | None = None
@@ -115,11 +119,11 @@ class Splitter:
         every = self._families[name]
         if every is not None and every.covers(sizes):
             program, plans = every.at(sizes)
-            executor = Executor(program, plans)
+            executor = Executor(program, plans, self._device_id)
             graphs = self._read(name, module_text(graph)).graphs if first else {}
         else:
             made = offload(module_text(graph), self._target, name=name, **self._asked)
-            executor, graphs = made.executor(), made.graphs
+            executor, graphs = made.executor(device_id=self._device_id or 0), made.graphs
             plans = {one.name: one.plan for one in graphs.values()}
         if first:
             self.groups += [

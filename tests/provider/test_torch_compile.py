@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hipdnn_iree.graph_api.errors import NotSupportedError, SettingError
+from hipdnn_iree.graph_api.errors import DeviceError, NotSupportedError, SettingError
 from hipdnn_iree.provider.torch import Report, backend, compile, reports, split
 
 torch = pytest.importorskip("torch")
@@ -226,3 +227,45 @@ def test_a_pinned_engine_and_options() -> None:
     assert set(the_report().engines) == {"REFERENCE_ENGINE"}
     with pytest.raises(SettingError, match="no option 'engin'"):
         backend(None, (), options={"engin": "iree"})
+
+
+def test_tensors_where_the_code_does_not_run() -> None:
+    x = torch.randn(4, 4)
+    with pytest.raises(DeviceError, match="on the CPU, where code for gfx942"):
+        backend(None, (x,), options={"target": "gfx942"})
+    if torch.version.hip is None:
+        with pytest.raises(DeviceError, match="none of AMD's"):
+            backend(None, (SimpleTensor("cuda:0"),))
+
+
+class SimpleTensor(torch.Tensor):  # type: ignore[misc]
+    """A tensor that says where it is."""
+
+    def __new__(cls, where: str) -> SimpleTensor:
+        made: SimpleTensor = torch.Tensor._make_subclass(cls, torch.zeros(4))
+        made.where = torch.device(where)
+        return made
+
+    @property
+    def device(self) -> Any:
+        return self.where
+
+
+def test_a_part_on_a_gpu_runs_on_the_current_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is called, in the place of a GPU: addresses of outputs and inputs, and the stream."""
+    from hipdnn_iree.graph_api.dtypes import DataType
+    from hipdnn_iree.provider.offload.program import TensorType
+    from hipdnn_iree.provider.torch.part import part_call
+
+    kind, calls = TensorType((4,), DataType.FLOAT), []
+    executor = SimpleNamespace(outputs=(kind,), inputs=(kind,), device_id=0, execute=calls.append)
+    fake, stream = SimpleTensor("cuda:0"), SimpleNamespace(cuda_stream=42)
+    empty = torch.empty
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: {0: stream}[device.index])
+    monkeypatch.setattr(torch, "empty", lambda dims, *, dtype, device: empty(dims, dtype=dtype))
+    call = part_call(executor, [fake], [fake])  # type: ignore[arg-type]
+    x = torch.zeros(4)
+    (y,) = call(x)
+    assert calls == [(y.data_ptr(), x.data_ptr(), 42)]
+    with pytest.raises(NotSupportedError, match="tensors on cpu"):
+        part_call(executor, [x], [x])  # type: ignore[arg-type]
