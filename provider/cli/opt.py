@@ -73,6 +73,13 @@ def _pass_flags(function: Callable[..., Any]) -> Callable[..., Any]:
     "--split-input-file", is_flag=True, help="Take parts between `// -----` by themselves."
 )
 @click.option("--verify-each", is_flag=True, help="Verify the module after each pass.")
+@click.option(
+    "--size",
+    "sizes",
+    metavar="NAME=N",
+    multiple=True,
+    help="Give open dims of arguments a size first: batch for those that come first, else arg0_1.",
+)
 @click.option("--run", "run_path", metavar="X.npz", help="Run it then, on arrays arg0, arg1, ...")
 @click.option("--function", metavar="NAME", help="Which function to run, where there are several.")
 @click.option("--outputs", metavar="Y.npz", help="Where to write what it returns: out0, out1, ...")
@@ -88,6 +95,7 @@ def command(
     print_local_scope: bool,
     split_input_file: bool,
     verify_each: bool,
+    sizes: tuple[str, ...],
     run_path: str | None,
     function: str | None,
     outputs: str | None,
@@ -100,7 +108,7 @@ def command(
     Functions of value tensors in the torch dialect, `torch.operator "onnx.*"`, or what an earlier
     pass leaves. Remarks say of each op that is not offloaded which rule it breaks.
     """
-    from ..offload import PIPELINE
+    from ..offload import PIPELINE, fix_sizes
     from ..offload import module as read
     from .files import read_bytes, write
 
@@ -113,6 +121,8 @@ def command(
     texts, records = [], []
     for part in _parts(read_bytes(file), split_input_file):
         module = read(part, target, engine=engine, name="standard input" if file == "-" else file)
+        if sizes:
+            fix_sizes(module, dict(_size(word, ctx) for word in sizes))
         for name in passes:
             module.run(name)
             if verify_each:
@@ -133,6 +143,13 @@ def command(
         emit({"passes": passes, "modules": records})
     elif output is None:
         say("\n// -----\n\n".join(texts).rstrip("\n"))
+
+
+def _size(word: str, ctx: click.Context) -> tuple[str, int]:
+    name, _, size = word.partition("=")
+    if not name or not size.isdecimal() or not int(size):
+        raise click.UsageError(f"--size {word}: wanted NAME=N, such as batch=8", ctx)
+    return name, int(size)
 
 
 def _parts(data: bytes, split: bool) -> Iterator[bytes]:

@@ -44,7 +44,7 @@ from .executor import Executor
 from .finished import Executable
 from .pipeline import PASSES, PIPELINE, Module
 from .program import Remark
-from .sized import SizedExecutor, sized
+from .sized import SizedExecutor, fix_sizes, sized
 
 __all__ = [
     "PASSES",
@@ -58,6 +58,7 @@ __all__ = [
     "Remark",
     "Rest",
     "SizedExecutor",
+    "fix_sizes",
     "module",
     "offload",
     "outline",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ...graph_api.errors import NotSupportedError
+from ...graph_api.errors import NotSupportedError, SettingError
 from ...jit.lru import LruCache
 from ..plan import Plan
 from .executor import Executor
@@ -18,7 +18,7 @@ from .pipeline import PIPELINE, Module
 from .program import Function
 from .sizes import Dims, Programs, family, sizes_of
 
-__all__ = ["SizedExecutor", "sized"]
+__all__ = ["SizedExecutor", "fix_sizes", "sized"]
 
 _KEPT_SIZES = 64
 _TENSOR = re.compile(r"!torch\.vtensor<\[([\d,?]*)\],\w+>")
@@ -102,17 +102,11 @@ def sized(
     module.run(first)
     text, options = module.text, module.options
     chosen = _function(module.functions()[0], function)
-    named = [
-        (dims or {}).get(k) or _named(k, chosen.values[value].text)
-        for k, value in enumerate(chosen.arguments)
-    ]
+    named = _dims(chosen, dims or {})
 
     def at(sizes: Mapping[str, int], compiles: bool) -> Module:
         made = Module(text, replace(options, compiles=compiles), name=module.name)
-        fixed = [
-            d if d is None else [sizes[n] if isinstance(n, str) else n for n in d] for d in named
-        ]
-        made.then("fix-sizes", function=chosen.name, dims=fixed)
+        made.then("fix-sizes", function=chosen.name, dims=_fixed(named, sizes))
         return made.run(*rest)
 
     def whole(sizes: Mapping[str, int]) -> tuple[Program, dict[str, Plan]]:
@@ -120,13 +114,51 @@ def sized(
         program = planned(made.program(chosen.name))
         return program, {name: made.graphs[name].plan for name in program.graphs}
 
-    names = dict.fromkeys(n for one in named for n in one or () if isinstance(n, str))
+    names = dict.fromkeys(_names(one for one in named if one))
     every = family(lambda sizes: at(sizes, False).program(chosen.name), tuple(names), options.build)
     return SizedExecutor(
         [one or () for one in named],
         Programs(whole, every and every.prepared(buckets)),
         None if options.target.is_cpu else 0,
     )
+
+
+def fix_sizes(module: Module, sizes: Mapping[str, int]) -> Module:
+    """Give open dims of the arguments of all functions a size, by the names that `sized` has.
+
+    Raises
+    ------
+    SettingError
+        For a name that no open dim has, or an open dim without a size.
+    FormatError
+        If the text cannot be read.
+    """
+    module.run(PIPELINE[0])
+    named = {one.name: _dims(one, {}) for one in module.functions()[0]}
+    known = dict.fromkeys(_names(dims for one in named.values() for dims in one if dims))
+    if known.keys() != sizes.keys():
+        got, wanted = ", ".join(sizes) or "no sizes", ", ".join(known) or "none: no dim is open"
+        raise SettingError(f"{module.name}: got sizes of {got}; wanted {wanted}")
+    for name, dims in named.items():
+        module.then("fix-sizes", function=name, dims=_fixed(dims, sizes))
+    return module
+
+
+def _dims(function: Function, given: Mapping[int, Dims]) -> list[Dims | None]:
+    return [
+        given.get(k) or _named(k, function.values[value].text)
+        for k, value in enumerate(function.arguments)
+    ]
+
+
+def _names(dims: Iterable[Dims]) -> list[str]:
+    return [name for one in dims for name in one if isinstance(name, str)]
+
+
+def _fixed(dims: Sequence[Dims | None], sizes: Mapping[str, int]) -> list[list[int] | None]:
+    return [
+        one if one is None else [sizes[n] if isinstance(n, str) else n for n in one] for one in dims
+    ]
 
 
 def _function(functions: Sequence[Function], wanted: str | None) -> Function:

@@ -105,3 +105,19 @@ def test_mistakes(cli: Cli, file: Path, tmp_path: Path) -> None:
     found = cli("opt", file, "--run", tmp_path / "x.npz")
     assert found.code == 3
     assert "cannot be executed" in found.err
+
+
+def test_sizes_of_open_dims(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "open.mlir"
+    path.write_text(
+        "func.func @main(%x: !torch.vtensor<[?,4],f32>) -> !torch.vtensor<[?,4],f32> {\n"
+        "  %y = torch.aten.relu %x : !torch.vtensor<[?,4],f32> -> !torch.vtensor<[?,4],f32>\n"
+        "  return %y : !torch.vtensor<[?,4],f32>\n}\n"
+    )
+    found = cli("opt", path, "--size", "batch=3", "--hipdnn-offload")
+    assert "-> !torch.vtensor<[3,4],f32> {" in found.out
+    assert "hipdnn.graph" in found.out
+    for word, text in (("bach=3", "got sizes of bach; wanted batch"), ("batch", "wanted NAME=N")):
+        found = cli("opt", path, "--size", word)
+        assert found.code == 2
+        assert text in found.err
