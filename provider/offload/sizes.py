@@ -138,7 +138,8 @@ class Family:
             return None
         try:
             marked = mark_dynamic(graph, dims, marks)
-        except GraphError:
+        except GraphError as error:
+            log.info("graph %s has code for each size: %s", name, error)
             return None
         rounded = {
             dim: sorted({_filled(rule, dict.fromkeys(self.symbols, size)) for size in buckets})
@@ -149,7 +150,8 @@ class Family:
                 plan = self.build(marked, **more)
             except NotPrecompiledError:
                 raise
-            except HipdnnIreeError:
+            except HipdnnIreeError as error:
+                log.info("graph %s has no code for all sizes: %s", name, error)
                 continue
             if isinstance(plan, DynamicPlan):
                 return plan, rules
