@@ -15,7 +15,7 @@ from . import expand_attention, expand_operands
 from .model import Model, Node
 from .node_writer import Unserved, Writer
 
-__all__ = ["EXPANSIONS", "expanded"]
+__all__ = ["EXPANSIONS", "expanded", "trimmed"]
 
 
 def expanded(model: Model) -> Model:
@@ -44,6 +44,21 @@ def expanded(model: Model) -> Model:
             if name and made:
                 writer.named(made, name)
     return replace(model, nodes=tuple(nodes), values=values, constants=constants)
+
+
+def trimmed(model: Model) -> Model:
+    """Return the model where nodes that are expanded lack outputs that nobody reads.
+
+    ONNX Runtime 1.23 may know no rank of these.
+    """
+    read = {name for node in model.nodes for name in node.inputs} | set(model.outputs)
+    nodes = [
+        replace(node, outputs=tuple(n if n in read else "" for n in node.outputs))
+        if (node.domain, node.op) in EXPANSIONS
+        else node
+        for node in model.nodes
+    ]
+    return replace(model, nodes=tuple(nodes))
 
 
 def _rms(w: Writer, x: str, scale: str, axis: int, epsilon: float) -> str:

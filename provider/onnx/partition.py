@@ -29,7 +29,7 @@ from ..offload.pipeline import Module, Options
 from ..offload.sizes import Family
 from ..plan import Plan
 from .claims import Declined, claimable
-from .expand import EXPANSIONS, expanded
+from .expand import EXPANSIONS, expanded, trimmed
 from .model import Model, Node
 from .node_writer import Unserved
 from .program import made, made_for_sizes
@@ -110,6 +110,7 @@ def partition(
     buckets : sequence of int
         Sizes that extents known at execution are rounded up to.
     """
+    model = trimmed(model)
     sizes = dict.fromkeys(filter(None, model.symbols()), SAMPLE)
     chosen, declined = claimable(model, sizes)
     chosen, refused = _expandable(model, chosen, sizes)

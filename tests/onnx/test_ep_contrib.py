@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnxruntime as ort
 import pytest
 from ep_models import agree, model, node, on_cpu, session, values
 from onnx import TensorProto, helper
@@ -185,6 +186,8 @@ GROUPED = [
 
 @pytest.mark.parametrize("case", GROUPED, ids=str)
 def test_grouped_query_attention(case: Any) -> None:
+    if "window" in case[-1] and ort.__version__ < "1.24":
+        pytest.skip("the CPU provider's windows were one key larger")
     source, given = grouped(*case)
     found = session(source).run(None, given)
     wanted = on_cpu(source, given)
