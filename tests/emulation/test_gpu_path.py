@@ -14,6 +14,7 @@ from hipdnn_iree import Graph
 HERE = Path(__file__).resolve().parent
 
 
+@pytest.mark.slow
 def test_all_of_it() -> None:
     """In a process of its own, as a process has one library of HIP."""
     pytest.importorskip("hip")
