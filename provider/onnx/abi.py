@@ -193,6 +193,8 @@ _STATUS: dict[str, tuple[int, tuple[Any, ...]]] = {
     "OpAttr_GetTensorAttributeAsOrtValue": (362, (_P, _PP)),
     "OpAttr_GetType": (363, (_P, _PI)),
     "OpAttr_GetName": (364, (_P, _PS)),
+    "Node_GetNumImplicitInputs": (357, (_P, _PN)),
+    "Node_GetImplicitInputs": (358, (_P, _PP, c_size_t)),
     "Node_GetNumSubgraphs": (365, (_P, _PN)),
     "Node_GetEpName": (368, (_P, _PS)),
     "GetTensorData": (378, (_P, _PP)),

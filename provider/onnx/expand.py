@@ -51,7 +51,7 @@ def trimmed(model: Model) -> Model:
 
     ONNX Runtime 1.23 may know no rank of these.
     """
-    read = {name for node in model.nodes for name in node.inputs} | set(model.outputs)
+    read = {name for node in model.nodes for name in node.reads} | set(model.outputs)
     nodes = [
         replace(node, outputs=tuple(n if n in read else "" for n in node.outputs))
         if (node.domain, node.op) in EXPANSIONS

@@ -75,6 +75,8 @@ class Node:
         Attributes and subgraphs that cannot.
     handle : int
         ONNX Runtime's, valid while it is asking.
+    captured : tuple of str
+        Values of the graph that its bodies read.
     """
 
     label: str
@@ -86,6 +88,12 @@ class Node:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     odd: tuple[str, ...] = ()
     handle: int = 0
+    captured: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of what it needs, its bodies included; empty for an input that is left out."""
+        return (*self.inputs, *self.captured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +134,7 @@ class Model:
         made = {name for node in chosen for name in node.outputs if name}
         read = dict.fromkeys(name for node in chosen for name in node.inputs if name)
         names = {id(node) for node in chosen}
-        outside = {n for node in self.nodes if id(node) not in names for n in node.inputs}
+        outside = {n for node in self.nodes if id(node) not in names for n in node.reads}
         outside.update(self.outputs)
         constants = {n: self.constants[n] for n in read if n in self.constants}
         weights = frozenset(n for n in read if n in self.weights)
@@ -176,7 +184,7 @@ class Model:
 
         for node in self.nodes:
             here, own = 0, id(node)
-            makers = [maker[n] for n in node.inputs if n in maker]
+            makers = [maker[n] for n in node.reads if n in maker]
             for one in makers:
                 border = (id(one) in is_chosen) != (own in is_chosen)
                 here = max(here, level[id(one)] + border)

@@ -148,8 +148,11 @@ class _Reader:
                 odd.append(name)
             else:
                 attributes[name] = found
+        captured: tuple[str, ...] = ()
         if ort.number(c_size_t, "Node_GetNumSubgraphs", handle):
             odd.append("subgraph")
+            sources = "Node_GetNumImplicitInputs", "Node_GetImplicitInputs"
+            captured = self._names(ort.pointers(handle, *sources))
         return Node(
             label=label,
             op=op,
@@ -160,6 +163,7 @@ class _Reader:
             attributes=attributes,
             odd=tuple(odd),
             handle=handle,
+            captured=captured,
         )
 
     def _attribute(self, address: int) -> Attribute | None:

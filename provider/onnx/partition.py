@@ -251,7 +251,7 @@ def digest(model: Model, facts: Mapping[str, Any]) -> str:
     """Return what tells a graph, and what decides on its groups, from others."""
     record = {
         "nodes": [
-            [n.label, n.op, n.domain, n.version, n.inputs, n.outputs, sorted(n.odd)]
+            [n.label, n.op, n.domain, n.version, n.inputs, n.outputs, sorted(n.odd), n.captured]
             + [[k, _plain(v)] for k, v in sorted(n.attributes.items())]
             for n in model.nodes
         ],

@@ -15,16 +15,18 @@ X = {"x": (3, 4)}
 Y = {"y": (3, 4)}
 
 
-def conditional() -> bytes:
+def conditional(*before: Any, read: str = "x") -> bytes:
+    """Return a model with two bodies that read a value of the graph."""
     bodies = [
         helper.make_graph(
-            [node(op, "x", "b")], op, [], [helper.make_tensor_value_info("b", 1, [3, 4])]
+            [node(op, read, "b")], op, [], [helper.make_tensor_value_info("b", 1, [3, 4])]
         )
         for op in ("Relu", "Tanh")
     ]
     chosen = node("If", "c", "y", then_branch=bodies[0], else_branch=bodies[1])
     kinds = {"c": TensorProto.BOOL}
-    return model([chosen], {"x": (3, 4), "c": ()}, Y, kinds=kinds)
+    outputs = {"z": (3, 4), **Y} if before else Y
+    return model([*before, chosen], {"x": (3, 4), "c": ()}, outputs, kinds=kinds)
 
 
 CASES: dict[str, tuple[bytes, dict[str, object]]] = {
@@ -93,6 +95,13 @@ def test_the_rest_is_served() -> None:
     assert told["assigned"] == 2
     assert told["nodes"] == 3
     assert [d["rule"] for d in told["declined"]] == ["EP-01"]
+
+
+def test_what_bodies_alone_read_leaves_its_group() -> None:
+    from ep_models import agree
+
+    source = conditional(node("Neg", "x", "a"), node("Relu", "a", "z"), read="a")
+    agree(source, {"x": values((3, 4)), "c": np.array(True)}, whole=False)
 
 
 @pytest.mark.parametrize(
