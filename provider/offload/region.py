@@ -71,6 +71,7 @@ def build_region(function: Function, name: str = "") -> BuiltRegion:
         raise CannotBuild(None, problem)
     for i, result in enumerate(results):
         result.set_name(f"out{i}").set_output()
+    _number(graph, arguments)
     try:
         frozen = graph.freeze()
     except GraphError as error:
@@ -88,6 +89,14 @@ def build_region(function: Function, name: str = "") -> BuiltRegion:
         tuple(t.uid if isinstance(t, Tensor) and t.uid in taken else None for t in arguments),
         tuple(t.uid for t in results),
     )
+
+
+def _number(graph: Graph, arguments: Sequence[object]) -> None:
+    """Number tensors as they were added: freezing would by an order that depends on dims."""
+    added = [t for n in graph.nodes for t in (*n.inputs.values(), *n.outputs.values())]
+    tensors = [t for t in (*arguments, *added) if isinstance(t, Tensor)]
+    for uid, tensor in enumerate({id(t): t for t in tensors}.values(), 1):
+        tensor.set_uid(uid)
 
 
 def _add(graph: Graph, function: Function, op: Op, known: dict[int, Result]) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
@@ -286,7 +286,23 @@ def family(
 def _record(program: Program) -> dict[str, Any]:
     record: dict[str, Any] = json.loads(json.dumps(program.as_json()))
     record["graphs"] = {name: json.loads(graph) for name, graph in record["graphs"].items()}
+    for graph in record["graphs"].values():
+        # Their order when frozen depends on dims; regions number results as nodes are added.
+        graph["nodes"].sort(key=_first_result)
     return record
+
+
+def _first_result(node: Mapping[str, Any]) -> int:
+    sides = (value for key, value in node.items() if "output" in key)
+    return min((uid for side in sides for uid in _integers(side)), default=0)
+
+
+def _integers(value: Any) -> Iterator[int]:
+    if isinstance(value, int):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _integers(one)
 
 
 # -------------------------------------------------------------------------- rules

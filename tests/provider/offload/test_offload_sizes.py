@@ -49,6 +49,26 @@ def test_one_code_for_all_sizes() -> None:
     assert plan.with_sizes({"d0": 17}) is plan.with_sizes({"d0": 17})
 
 
+def test_the_numbers_of_a_graph_do_not_depend_on_sizes() -> None:
+    """A frozen graph has its nodes in an order that follows from dims."""
+    x, v, y = "!torch.vtensor<[?,4],f32>", "!torch.vtensor<[4],f32>", "!torch.vtensor<[?,1,4],f32>"
+    text = f"""func.func @main(%x: {x}, %v: {v}) -> {y} {{
+      %int1 = torch.constant.int 1
+      %0 = torch.aten.sigmoid %v : {v} -> {v}
+      %1 = torch.aten.exp %x : {x} -> {x}
+      %2 = torch.aten.mul.Tensor %1, %0 : {x}, {v} -> {x}
+      %3 = torch.aten.neg %v : {v} -> {v}
+      %4 = torch.aten.add.Tensor %2, %3, %int1 : {x}, {v}, !torch.int -> {x}
+      %5 = torch.aten.unsqueeze %4, %int1 : {x}, !torch.int -> {y}
+      return %5 : {y}
+    }}"""
+    found = sized(module(text))
+    assert len(family(found).plans) == 1
+    a, b = values(3, 4), values(4)
+    wanted = np.exp(a) / (1 + np.exp(-b)) - b
+    assert np.allclose(found.run(a, b)[0], wanted[:, None], atol=1e-4)
+
+
 def test_shapes_that_do_not_fit_one_another() -> None:
     found = sized(module(DENSE))
     with pytest.raises(BindError, match="OFFLOAD-09"):
