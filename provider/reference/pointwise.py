@@ -365,6 +365,9 @@ def bound(op: Pointwise, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: C
             spread = np.maximum(spread, np.where(np.isnan(change), np.inf, change))
             if op.mode is _P.MOD and ctx.compute.is_float:
                 spread = np.maximum(spread, _jump(points, xs, es, y))
+    if op.mode in (_P.SIN, _P.COS):
+        # The ends of a range of several turns tell nothing of what is between.
+        spread = np.maximum(spread, np.minimum(es[0], 2.0))
     if op.mode in (_P.CMP_EQ, _P.CMP_NEQ):
         # The ends of two overlapping ranges need not be equal, but values inside them are.
         close = (np.abs(xs[0] - xs[1]) <= es[0] + es[1]) & (es[0] + es[1] > 0)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hipdnn_iree import Graph, PointwiseMode
+from hipdnn_iree.provider.reference import expect
 
 Array = np.ndarray[Any, Any]
 KINDS = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
@@ -190,3 +191,13 @@ def test_remainders_with_dynamic_dims() -> None:
         results = plan.run({x: a, y: c})
         assert (results[z.uid] == np.fmod(a, c)).all()
         assert np.allclose(results[s.uid], np.sin(a), rtol=1e-15, atol=0)
+
+
+def test_a_rounded_angle_of_many_turns_is_any_angle() -> None:
+    """Verification took the ends of the angle's range for all of it."""
+    graph = Graph(io_data_type="float", compute_data_type="float")
+    x = graph.tensor(dims=(64,))
+    y = graph.sin(graph.mul(x, 1e30)).set_output()
+    frozen = graph.freeze()
+    found = expect(frozen, {x.uid: np.linspace(0.5, 2, 64, dtype=np.float32)})
+    assert (found.high[y.uid] - found.low[y.uid] >= 3.8).all()
