@@ -41,6 +41,9 @@ IMG2COL = (
     "builtin.module(util.func(iree-global-opt-convert-conv2d-to-img2col))"
 )
 
+_VECTOR = 16
+"""Elements of a vector register: copies of shorter runs move them one by one."""
+
 
 def _needs_groups(context: NodeContext) -> bool:
     x, w = context.dims("x"), context.dims("w")
@@ -89,8 +92,11 @@ def _rule(context: NodeContext) -> str:
         x = tuple(Dim(d, (str(i),)) if not i else d for i, d in enumerate(x))
     strides = context.spec("x").strides
     last = len(strides) > 2 and strides[1] == 1 < strides[-1]
-    op = conv_op(context)
-    return forward_strategy(context.target, x, context.dims("w"), op, context.compute, last=last)
+    op, w = conv_op(context), context.dims("w")
+    chosen = forward_strategy(context.target, x, w, op, context.compute, last=last)
+    # `im2col_gemm` copies along the channels, IREE's pass along the last dim of the input.
+    narrow = x[1] < _VECTOR and prod(w[2:]) > 1 and not last
+    return "img2col" if chosen == "im2col_gemm" and narrow and _one_group(context) else chosen
 
 
 def _flags(context: NodeContext) -> Iterator[str]:

@@ -32,7 +32,9 @@ def conv(
     [
         (conv(), "row_im2col"),
         (conv(stride=2), "im2col_gemm"),
-        (conv(c=3, k=64, size=64, taps=7, stride=2), "im2col_gemm"),
+        (conv(c=3, k=64, size=64, taps=7, stride=2), "img2col"),
+        (conv(c=16, k=64, size=64, taps=7, stride=2), "im2col_gemm"),
+        (conv(c=15, k=1024, taps=1, stride=2), "im2col_gemm"),
         (conv(taps=1), "direct"),
         (conv(c=64, k=128, taps=1, stride=2), "im2col_gemm"),
         (conv(size=4), "direct"),

@@ -103,6 +103,7 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
     ("conv_fprop", "im2col_gemm"): [
         conv("half", padding=1, stride=(2, 3), dilation=(1, 2), conv_mode="convolution"),
         conv(last=True, stride=2),
+        conv("half", taps=(1, 1), stride=(2, 3), pre_padding=(1, 0), post_padding=(0, 2)),
     ],
     ("conv_fprop", "winograd"): [
         conv(taps=(3, 3), padding=1),

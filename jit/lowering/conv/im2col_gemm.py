@@ -14,6 +14,7 @@ from math import prod
 from ....graph_api.dtypes import DataType
 from ....graph_api.ops.conv_fprop import ConvOp
 from ...emit.builder import Builder, T, Value
+from ..batched_matmul import batched_matmul
 
 __all__ = ["GEMM", "im2col_gemm", "row_im2col", "seen", "winograd"]
 
@@ -60,10 +61,21 @@ def row_im2col(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType)
 def im2col_gemm(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -> Value:
     """Return the convolution as one matmul of all patches with the filter.
 
-    Patches are gathered dim by dim: few copies, of long runs (49 positions take 14).
+    Patches are gathered dim by dim: few copies, of long runs (49 positions take 14).  Those of one
+    position are the input itself, which stays as it is: gathered and transposed in one loop it
+    is packed element by element (64 to 128 channels, 56x56, stride 2: 1.97 ms of CPU time, now
+    0.20; batch of 8: 15.2 and 2.2).
     """
     n, filters = x.shape[0], w.shape[0]
     extents = op.output_extents(x.shape[2:], w.shape[2:])
+    if prod(w.shape[2:]) == 1:
+        x = b.pad(x, op.pre_padding, op.post_padding)
+        for i, extent in enumerate(extents):
+            x = seen(b, x, 2 + i, 0, extent, op.stride[i], 1)
+        columns = b.reshape(x, (n, x.shape[1], prod(extents)))
+        weights = b.expand(b.reshape(w, (1, filters, x.shape[1])), (n, filters, x.shape[1]))
+        y = batched_matmul(b, weights, columns, accumulate)
+        return b.reshape(y, (n, filters, *extents))
     patches = _concatenated(b, x, w, op, range(len(extents)))
     depth = patches.shape[-1]
     weights = b.permute(w, (*reversed(range(2, w.rank)), 1, 0))
@@ -168,7 +180,8 @@ def _by_sample(
     """Return the convolution of all samples, one by one where that keeps them in the cache."""
     positions = prod(op.output_extents(x.shape[2:], w.shape[2:]))
     needed = x.shape[0] * x.shape[1] * prod(w.shape[2:]) * positions * accumulate.bits // 8
-    if needed <= _CACHE or positions * w.shape[0] * prod(w.shape[1:]) < 1 << 22:
+    single = prod(w.shape[2:]) == 1  # whose patches are not repeated
+    if single or needed <= _CACHE or positions * w.shape[0] * prod(w.shape[1:]) < 1 << 22:
         return strategy(b, x, w, op, accumulate)
     parts = [strategy(b, b.slice(x, 0, i, i + 1), w, op, accumulate) for i in range(x.shape[0])]
     return b.concatenate(parts, 0)
