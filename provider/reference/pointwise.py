@@ -368,6 +368,9 @@ def bound(op: Pointwise, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: C
     if op.mode in (_P.SIN, _P.COS):
         # The ends of a range of several turns tell nothing of what is between.
         spread = np.maximum(spread, np.minimum(es[0], 2.0))
+    if op.mode is _P.TAN:
+        first, last = (np.floor(end / np.pi + 0.5) for end in (xs[0] - es[0], xs[0] + es[0]))
+        spread = np.where(first == last, spread, np.inf)  # a pole is between
     if op.mode in (_P.CMP_EQ, _P.CMP_NEQ):
         # The ends of two overlapping ranges need not be equal, but values inside them are.
         close = (np.abs(xs[0] - xs[1]) <= es[0] + es[1]) & (es[0] + es[1] > 0)

@@ -380,6 +380,18 @@ def test_the_bound_follows_errors_through_jumps() -> None:
     assert e.high[below.uid].tolist() == [2, 6, 2]
 
 
+def test_a_tangent_of_a_rounded_angle_is_bounded_between_poles_only() -> None:
+    """x · y is rounded, so large angles may lie beyond the next pole, small ones do not."""
+    g = Graph(io_data_type="float", compute_data_type="float")
+    x, y = g.tensor(dims=(4,)), g.tensor(dims=(4,))
+    tangent = g.output(g.tan(g.mul(x, y)))
+    scale = np.float32([0.3, 1.1, 1e5, 1e30])
+    e = expect(g.freeze(), {x.uid: np.full(4, 1.1, np.float32), y.uid: scale})
+    assert np.isfinite(e.high[tangent.uid][:3]).all()
+    assert np.isinf(e.high[tangent.uid][3])
+    assert np.isinf(e.low[tangent.uid][3])
+
+
 def test_an_ill_conditioned_element_has_an_open_bound() -> None:
     g = Graph(io_data_type="float", compute_data_type="float")
     x, y = g.tensor(dims=(2,)), g.tensor(dims=(2,))
