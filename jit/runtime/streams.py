@@ -61,6 +61,8 @@ def device_of(driver: str, stream: int, default: int) -> int:
     stream : int
         ``hipStream_t``; of 0, the default stream, the default is the answer.
     default : int
+        Also the answer where there is no HIP, or one that cannot be asked: what comes next, to
+        make a device, says what is missing.
 
     Raises
     ------
@@ -69,8 +71,11 @@ def device_of(driver: str, stream: int, default: int) -> int:
     """
     if driver != "hip" or not stream:
         return default
+    ask = getattr(_library(driver), "hipStreamGetDevice", None)
+    if ask is None:
+        return default
     number = ctypes.c_int()
-    status = _library(driver).hipStreamGetDevice(ctypes.c_void_p(stream), ctypes.byref(number))
+    status = ask(ctypes.c_void_p(stream), ctypes.byref(number))
     if status:
         raise DeviceError(
             f"hipStreamGetDevice returned {status} for {stream:#x}; is it a live stream of this "
@@ -97,6 +102,9 @@ def synchronize(driver: str, stream: int, device_id: int = 0) -> None:
         If there is no such library, or it reports an error.
     """
     library = _library(driver)
+    if library is None:
+        names = ", ".join(_LIBRARIES[driver])
+        raise DeviceError(f"none of {names} can be loaded, so no stream can be waited for")
     wait = getattr(library, _FUNCTIONS[driver])
     status = wait(ctypes.c_void_p(stream))
     if status == _NO_CONTEXT and driver == "cuda":
@@ -112,11 +120,10 @@ def synchronize(driver: str, stream: int, device_id: int = 0) -> None:
 
 
 @lru_cache(maxsize=2)
-def _library(driver: str) -> Any:
-    names = _LIBRARIES[driver]
-    for name in names:
+def _library(driver: str) -> ctypes.CDLL | None:
+    for name in _LIBRARIES[driver]:
         try:
             return ctypes.CDLL(name)
         except OSError:
             continue
-    raise DeviceError(f"none of {', '.join(names)} can be loaded, so no stream can be waited for")
+    return None
