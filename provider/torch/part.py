@@ -11,7 +11,6 @@ from ...jit.target import Target
 from ..offload import Executor
 from ..offload.program import TensorType
 from ..torch_import import load_torch, torch_type
-from .openmp import release_before
 
 __all__ = ["gpu_of", "part_call", "target_of_gpu"]
 
@@ -45,7 +44,6 @@ def part_call(
     wanted = [(tuple(t.shape), tuple(t.stride()), t.dtype) for t in outputs]
     plain = all(t.is_contiguous() for t in outputs)
     execute, empty = executor.execute, torch.empty
-    release = release_before(execute.plans.values()) if device is None else None
 
     def call(*tensors: Any) -> list[Any]:
         found = [empty(dims, dtype=dtype, device=device) for dims, _, dtype in wanted]
@@ -53,8 +51,6 @@ def part_call(
         addresses = [t.data_ptr() for t in (*found, *held)]
         if device is not None:
             addresses.append(torch.cuda.current_stream(device).cuda_stream)
-        elif release is not None:
-            release()
         execute(tuple(addresses))
         return found if plain else _restrided(torch, found, wanted)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -270,28 +269,3 @@ def test_a_part_on_a_gpu_runs_on_the_current_stream(monkeypatch: pytest.MonkeyPa
     assert calls == [(y.data_ptr(), x.data_ptr(), 42)]
     with pytest.raises(NotSupportedError, match="tensors on cpu"):
         part_call(executor, [x], [x])  # type: ignore[arg-type]
-
-
-def _threads() -> int:
-    return len(os.listdir("/proc/self/task"))
-
-
-def test_idle_threads_are_ended_where_a_part_is_long() -> None:
-    if torch.get_num_threads() == 1 or len(os.sched_getaffinity(0)) == 1:
-        pytest.skip("one thread")
-
-    def run(width: int, x: Any) -> tuple[bool, Any]:
-        module = torch.nn.Linear(width, width)
-        with torch.no_grad():
-            made = compile(module, (x,))
-            made(x)  # its worker threads start
-            torch.randn(1 << 20).relu()  # PyTorch's start
-            before = _threads()
-            got = made(x)
-            return _threads() < before, (got - module(x)).abs().max() / module(x).abs().max()
-
-    ended, error = run(1024, torch.randn(256, 1024))
-    assert ended
-    assert error < 1e-5
-    ended, _ = run(16, torch.randn(4, 16))
-    assert not ended, "starting threads again takes longer than the part"
