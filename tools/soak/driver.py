@@ -51,12 +51,12 @@ class Attack:
 
 
 ATTACKS: dict[str, Attack] = {
-    "graph_bytes": Attack(18, "mutated FlatBuffers in-process: read, judged, planned, written"),
-    "graph_json": Attack(16, "the same of graph JSON"),
+    "graph_bytes": Attack(20, "mutated FlatBuffers in-process: read, judged, planned, written"),
+    "graph_json": Attack(18, "the same of graph JSON"),
     "plugin": Attack(9, "mutated FlatBuffers through the plugin's C interface, in a host in C"),
-    "random_graphs": Attack(5, "random valid graphs on the CPU, compared with the reference", 600),
+    "random_graphs": Attack(2, "random valid graphs on the CPU, compared with the reference", 600),
     "red_zones": Attack(
-        5, "random graphs in a host in C, red zones around every buffer, compared", 600
+        2, "random graphs in a host in C, red zones around every buffer, compared", 600
     ),
     "concurrent": Attack(3, "threads that execute, make and destroy the same plans", 600),
     "killed_hosts": Attack(3, "hosts killed at any moment: no worker or folder stays", 600),
