@@ -29,6 +29,7 @@ ATTN_RULES = {
     "ATTN-10": "dropout_probability is at least 0 and less than 1",
     "ATTN-11": "dropout_mask broadcasts to (batch, heads, Sq, Skv), and excludes a probability",
     "ATTN-12": "the compute type is a floating one",
+    "ATTN-13": "attn_scale_value is a finite float32 number",
 }
 
 _PER_BATCH = (
@@ -167,6 +168,11 @@ class AttentionOp(Op):
         if "scale" in t and self.attn_scale_value is not None:
             got = f"{self.attn_scale_value} beside a scale tensor"
             yield t.problem("ATTN-05", "attn_scale_value", got, "one of the two")
+        scale = self.attn_scale_value
+        if scale is not None and not abs(scale) <= DataType.FLOAT.largest:
+            hint = "leave it out for 1 over the square root of the head dim"
+            wanted = "a finite float32 number"
+            yield t.problem("ATTN-13", "attn_scale_value", scale, wanted, hint)
         for port, bound in (("left_bound", self.left_bound), ("right_bound", self.right_bound)):
             if bound is not None and bound < -1:
                 yield t.problem("ATTN-07", port, bound, "at least 0, or -1 (or None) for open")
