@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 M = TypeVar("M", bound=ModeEnum)
+_LEAST, _LARGEST = -(2**63), 2**63 - 1
 
 
 def integers(values: object, *, port: str, node: str = "") -> tuple[int, ...]:
@@ -37,11 +38,12 @@ def integers(values: object, *, port: str, node: str = "") -> tuple[int, ...]:
     hipDNN stores 64 bits, so nothing that needs more gets any further.
     """
     items = tuple(values) if isinstance(values, Iterable) and _is_array(values) else (values,)
+    kinds = set(map(type, items))
     try:
-        if bool not in set(map(type, items)):
+        if bool not in kinds:
             # operator.index takes NumPy integers and refuses floats and strings.
-            found = tuple(operator.index(v) for v in items)
-            if all(-(2**63) <= v < 2**63 for v in found):
+            found = items if kinds == {int} else tuple(map(operator.index, items))
+            if not found or (min(found) >= _LEAST and max(found) <= _LARGEST):
                 return found
     except TypeError:
         pass

@@ -151,17 +151,17 @@ class GraphBuilder(OpMethods):
         self.must_be_open()
         dims, strides = _one_of(dims, dim, "dims"), _one_of(strides, stride, "strides")
         examples, marks = split_dims(dims)
-        given = arguments.integer(uid, port="uid")
-        tensor = Tensor(
+        tensor = Tensor(  # which checks and converts what it is given
             graph=self,
-            name=arguments.text(name, port="name"),
-            data_type=arguments.data_type(data_type, port="data_type"),
-            dims=None if dims is None else arguments.integers(examples, port="dims"),
-            strides=None if strides is None else arguments.integers(strides, port="strides"),
-            virtual=arguments.flag(virtual, port="virtual"),
-            given_uid=None if given is None else self.take_uid(given),
+            name=name,
+            data_type=data_type,  # type: ignore[arg-type]
+            dims=examples,  # type: ignore[arg-type]
+            strides=strides,  # type: ignore[arg-type]
+            virtual=virtual,
             dynamic=marks,
         )
+        if uid is not None:
+            tensor.set_uid(uid)
         self.tensors.append(tensor)
         return tensor
 

@@ -86,7 +86,7 @@ def make(
 
 def split_dims(dims: object) -> tuple[object, Names]:
     """Return dims with examples instead of dynamic ones, and the names; () without any."""
-    if not isinstance(dims, Sequence) or not any(isinstance(d, DynamicDim) for d in dims):
+    if not isinstance(dims, Sequence) or DynamicDim not in set(map(type, dims)):
         return dims, ()
     names = tuple(d.name if isinstance(d, DynamicDim) else "" for d in dims)
     return [d.example if isinstance(d, DynamicDim) else d for d in dims], names

@@ -51,9 +51,9 @@ class Attack:
 
 
 ATTACKS: dict[str, Attack] = {
-    "graph_bytes": Attack(20, "mutated FlatBuffers in-process: read, judged, planned, written"),
-    "graph_json": Attack(18, "the same of graph JSON"),
-    "plugin": Attack(9, "mutated FlatBuffers through the plugin's C interface, in a host in C"),
+    "graph_bytes": Attack(22, "mutated FlatBuffers in-process: read, judged, planned, written"),
+    "graph_json": Attack(20, "the same of graph JSON"),
+    "plugin": Attack(10, "mutated FlatBuffers through the plugin's C interface, in a host in C"),
     "random_graphs": Attack(2, "random valid graphs on the CPU, compared with the reference", 600),
     "red_zones": Attack(
         2, "random graphs in a host in C, red zones around every buffer, compared", 600

@@ -117,23 +117,24 @@ def _elsewhere(rng: Random, graph: FrozenGraph, target: Target) -> Iterator[str]
 
 
 def _round_trip(graph: FrozenGraph) -> Iterator[str]:
-    """Write the graph in every form and read it again."""
+    """Write the graph in a form that its digest picks, and read it again."""
     forms: dict[str, tuple[Callable[[], Any], Callable[[Any], Graph]]] = {
         "JSON": (lambda: dumps(graph), Graph.from_json),
         "FlatBuffer": (lambda: encode(graph), lambda data: decode(data, Graph).graph),
     }
-    for name, (write, read) in forms.items():
-        try:
-            data = write()
-        except FormatError as error:
-            if not {p.rule for p in error.problems} <= _CANNOT_HOLD:
-                raise
-            continue
-        yield f"{name} written"
-        try:
-            again = read(data).freeze()
-        except HipdnnIreeError as error:
-            raise BrokenError(f"{name} that was written is refused: {error!s:.300}") from error
-        yield f"{name} read"
-        if again.digest != graph.digest:
-            raise BrokenError(f"another graph after {name}")
+    name = list(forms)[int(graph.digest[5], 16) % len(forms)]
+    write, read = forms[name]
+    try:
+        data = write()
+    except FormatError as error:
+        if not {p.rule for p in error.problems} <= _CANNOT_HOLD:
+            raise
+        return
+    yield f"{name} written"
+    try:
+        again = read(data).freeze()
+    except HipdnnIreeError as error:
+        raise BrokenError(f"{name} that was written is refused: {error!s:.300}") from error
+    yield f"{name} read"
+    if again.digest != graph.digest:
+        raise BrokenError(f"another graph after {name}")
