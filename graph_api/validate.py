@@ -16,6 +16,7 @@ from .errors import Problem
 from .layout import contiguous_strides, strides_like
 from .ops.base import Inferred, Op, Ports, PortView
 from .order import topological
+from .size_limits import too_large
 from .tensor import Tensor
 from .tensor_rules import EXTENTS, MAX_RANK, check_tensor, default_type, fits, label_of, misplaced
 
@@ -42,6 +43,7 @@ RULES: dict[str, str] = {
     "GRAPH-04": "every tensor of a node belongs to the node's graph",
     "GRAPH-05": "no tensor is written twice",
     "GRAPH-07": "a frozen graph does not change",
+    "GRAPH-08": "a graph has at most 10000 nodes and 40000 tensors",
     "NODE-01": "every port that is not optional is connected, and only ports of the op",
     "NODE-02": "the dims given for a result are those that follow from the op",
     "NODE-03": "the compute type is FLOAT, DOUBLE, HALF, BFLOAT16, INT32 or INT64 "
@@ -77,7 +79,9 @@ def resolve(
 
     ``prepare`` is called for each node, when what it reads is resolved and it itself is not.
     """
-    result = Resolution()
+    result = Resolution(problems=too_large(len(graph.nodes), len(graph.tensors)))
+    if result.problems:
+        return result
     result.labels = {
         id(node): node.name or f"{node.op.NAME}_{i}" for i, node in enumerate(graph.nodes)
     }

@@ -9,14 +9,17 @@ from .dtypes import DataType
 __all__ = ["Scalar", "from_byte", "plain_number", "stored"]
 
 Scalar = bool | int | float
+_PLAIN = (bool, int, float)
 
 
 def plain_number(value: object) -> Scalar | None:
     """Return a bool, int, float or NumPy-like scalar as a plain Python number, else None."""
+    if type(value) in _PLAIN:
+        return value  # type: ignore[return-value]
     if not isinstance(value, bool | int | float) and getattr(value, "shape", None) == ():
         item = getattr(value, "item", None)
         value = item() if callable(item) else value
-    for kind in (bool, int, float):  # a subclass (an IntEnum, NumPy's float64) loses its class
+    for kind in _PLAIN:  # a subclass (an IntEnum, NumPy's float64) loses its class
         if isinstance(value, kind):
             return kind(value)
     return None

@@ -24,12 +24,11 @@ from .ops import info
 from .ops.op_info import Marks, Refusal, problem
 from .target import Target
 
-__all__ = ["MAX_NODES", "MAX_TENSORS", "RULES", "problems"]
+__all__ = ["RULES", "problems"]
 
 RULES: dict[str, str] = {
     "IREE-01": "the op has a lowering",
     "IREE-04": "ragged tensors are not served yet",
-    "IREE-SIZE-01": "a graph has at most 10000 nodes and 40000 tensors",
     "IREE-DYN-01": "an extent that varies with a dynamic dim is that dim itself",
     "IREE-DYN-02": "the op has code for all sizes of a dynamic dim",
     "IREE-DYN-03": "dynamic are only those dims of an operand that the op's code leaves open",
@@ -38,29 +37,11 @@ RULES: dict[str, str] = {
     "IREE-DYN-06": "the target is one for which code for all sizes was checked",
 }
 
-MAX_NODES = 10_000
-MAX_TENSORS = 40_000
-
 _HINT = "build(exact=True) makes a plan for each size, build(buckets=...) for some"
 
 
 def problems(graph: FrozenGraph, target: Target) -> Iterator[Problem]:
     """Yield every reason not to serve a graph for a target; nothing yielded is a promise."""
-    counts = (("nodes", len(graph.nodes), MAX_NODES), ("tensors", len(graph.tensors), MAX_TENSORS))
-    large = [
-        Problem(
-            rule="IREE-SIZE-01",
-            port=port,
-            got=f"{count} {port}",
-            wanted=f"at most {most}",
-            hint="split it into several graphs",
-        )
-        for port, count, most in counts
-        if count > most
-    ]
-    if large:
-        yield from large
-        return
     around = GraphContext(graph, target)
     for node in graph.nodes:
         context = NodeContext(around, node)

@@ -11,7 +11,6 @@ from hipdnn_iree.graph_api.errors import FormatError, NotSupportedError
 from hipdnn_iree.graph_api.formats.flatbuffer.decode import lengths
 from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
 from hipdnn_iree.hipdnn_plugin import messages, serving
-from hipdnn_iree.jit import support
 from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.target import Target
 
@@ -83,9 +82,3 @@ def test_lengths_of_a_damaged_buffer_are_not_believed() -> None:
         at = data.find(b"\3\0\0\0", at + 4)
     assert broken
     assert lengths(b"") == lengths(b"\4" * 40) == {}
-
-
-def test_an_engine_declines_a_graph_of_too_many_nodes() -> None:
-    graph = chain(support.MAX_NODES + 1).freeze()
-    (found,) = support.problems(graph, CPU)
-    assert (found.rule, found.got) == ("IREE-SIZE-01", "10001 nodes")

@@ -208,6 +208,15 @@ def test_shapes_that_do_not_fit(shapes: dict[Any, Any], rule: str) -> None:
         assert rule in {p.rule for p in caught.value.problems}, caught.value
 
 
+@pytest.mark.parametrize("extent", [-1, 0, -(2**63)])
+def test_an_extent_that_is_none_beside_a_broadcast_dim(extent: int) -> None:
+    g = Graph(io_data_type="float", compute_data_type="float")
+    x = g.tensor(dims=(2, 8, 7, 9), strides=(63, 0, 9, 1))
+    g.relu(x).set_output()
+    with pytest.raises(GraphError, match=r"TENSOR-05|PARAM-01"):
+        specialise(g.freeze(), {x.uid: ((2, 8, 7, extent), None)})
+
+
 def test_gaps_need_strides() -> None:
     g = Graph(io_data_type="float", compute_data_type="float")
     x = g.tensor(dims=(3, 4), strides=(8, 1), name="x")

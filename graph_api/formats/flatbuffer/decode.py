@@ -15,6 +15,7 @@ from ...errors import FormatError, Problem
 from ...graph import Graph
 from ...ops.base import variadic
 from ...ops.fields import Kind
+from ...size_limits import too_large
 from ...tensor import Tensor
 from ...values import from_byte
 from ..meanings import exchange, mark_outputs, x_first
@@ -130,7 +131,8 @@ def decode(
         all problems found.
     """
     record, problems = decode_record(data)
-    problems = [*problems, *_problems(record)]
+    counts = (len(record[key] or ()) for key in ("nodes", "tensors"))
+    problems = too_large(*counts) or [*problems, *_problems(record)]
     if problems:
         raise FormatError(f"the operation graph has {len(problems)} problem(s)", problems)
     version = record["min_required_engine_api_version"]

@@ -21,6 +21,7 @@ from ...errors import FormatError, Problem
 from ...ops import OPS, op_of_type
 from ...ops.base import variadic
 from ...ops.fields import Absent, Field, Kind
+from ...size_limits import too_large
 from ...tensor import Tensor
 from ...values import from_byte, stored
 from . import json_dynamic
@@ -148,6 +149,8 @@ def loads(text: str | bytes, factory: Callable[..., G]) -> G:
         for key in ("nodes", "tensors"):
             if not isinstance(data.get(key), list):
                 reader.report("JSON-02", "graph", key, data.get(key), "an array")
+        if not reader.problems:
+            reader.problems += too_large(len(data["nodes"]), len(data["tensors"]))
     elif not reader.problems:
         reader.report("JSON-02", "graph", "", data, "an object with nodes and tensors")
     if reader.problems:
