@@ -98,7 +98,9 @@ class Tensor:
             self.graph.must_be_open()
             if name == "dims":
                 value, self.dynamic = split_dims(value)
-            if value is not None or name not in _OPTIONAL:
+            if type(value) is not _AS_THEY_ARE.get(name) and (
+                value is not None or name not in _OPTIONAL
+            ):
                 value = check(value, port=name)
         object.__setattr__(self, name, value)
 
@@ -156,6 +158,7 @@ class Tensor:
 
 
 _OPTIONAL = ("dims", "strides", "value")
+_AS_THEY_ARE = {"data_type": DataType, "virtual": bool, "runtime_scalar": bool}
 _CHECKS: dict[str, Any] = {
     "name": arguments.text,
     "data_type": arguments.data_type,

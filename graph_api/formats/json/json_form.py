@@ -7,10 +7,12 @@ Format: ``docs/graph-json.md``.
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -192,6 +194,18 @@ def loads(text: str | bytes, factory: Callable[..., G]) -> G:
     return graph
 
 
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Pause the cycle collector: it takes half of the time of parsing, and JSON has no cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def _parse(reader: _Reader, text: str | bytes) -> Any:
     def constant(name: str) -> Any:
         raise ValueError(f"{name} is not JSON")
@@ -209,7 +223,10 @@ def _parse(reader: _Reader, text: str | bytes) -> Any:
         if not text.strip():
             raise ValueError("an empty file")
         # hipDNN's parser skips a byte order mark, too.
-        data = json.loads(text.removeprefix("\ufeff"), parse_constant=constant, parse_float=number)
+        with _without_collector():
+            data = json.loads(
+                text.removeprefix("\ufeff"), parse_constant=constant, parse_float=number
+            )
         if _SURROGATE.search(text):
             # Half of an escaped surrogate pair is no text; Python lets it pass.
             json.dumps(data, ensure_ascii=False).encode()
