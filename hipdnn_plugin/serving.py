@@ -97,11 +97,21 @@ def reasons(graph: bytes, target: Target, settings: Settings) -> tuple[Problem, 
 
 
 def workspace_guess(config: messages.Config, graph: bytes, target: Target) -> int:
-    """Return the bytes of workspace of code that is cached, else those of all virtual tensors."""
+    """Return the bytes of workspace of code that is cached, else those of all virtual tensors.
+
+    Raises
+    ------
+    FormatError
+        If the buffer is damaged.
+    NotSupportedError
+        If the graph is not served, for what `reasons` says.
+    """
     from ..jit.pipeline import find
 
     own(config.engine_id)
     frozen = _served(graph, target)
+    if why := reasons(graph, target, config.settings):
+        raise _refusal(why)
     entry = find(frozen, target, BuildOptions.of(config.settings)).entry
     if entry is not None:
         return workspace_bytes(int(entry.manifest["workspace_bytes"]))

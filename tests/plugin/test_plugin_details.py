@@ -171,8 +171,11 @@ def test_a_graph_that_is_not_precompiled_is_left_to_others(
     with pytest.raises(NotPrecompiledError) as caught:  # a host that asks all the same
         built(config(), graph, CPU)
     assert status_of(caught.value) is Status.NOT_APPLICABLE
+    with pytest.raises(NotSupportedError, match="PRECOMPILED-01"):  # it knew a size of workspace
+        serving.workspace_guess(read(config()), graph, CPU)
     precompile([messages.graph(graph)])
     assert serving.reasons(graph, CPU, settings()) == ()
+    assert serving.workspace_guess(read(config()), graph, CPU) == 0
     assert built(config(), graph, CPU) is not None
 
 
