@@ -20,7 +20,7 @@ from .ops import info
 from .ops.conv_geometry import EXPLICIT_PADDING
 from .strategies import choose
 from .target import Target
-from .workarounds import planned, workaround
+from .workarounds import for_plan, workaround
 from .workarounds.rule import OutputCheck, Workaround
 
 __all__ = ["CodePlan", "FlagPlan", "NodePlan", "plan_code"]
@@ -214,7 +214,7 @@ def _argument_layout(graph: FrozenGraph, uid: int) -> Layout:
 
 def _plan_node(context: NodeContext, more: str) -> tuple[NodeContext, NodePlan]:
     """Return a node's plan, and the node with operands as they are after their copies."""
-    node, rules = context.node, planned(context.target)
+    node, rules = context.node, for_plan(context.target)
     found: set[str] = set()
     copies = [(rule.id, port) for rule in rules if rule.operands for port in rule.operands(context)]
     apart = more and not (more == "products" and (context.moves or context.pointwise))
@@ -281,7 +281,7 @@ def _flags(around: GraphContext, nodes: list[NodeContext]) -> Iterator[FlagPlan]
     """Yield the flags of ops, of defects and of strategies, each once."""
     yield from _once((flag, n.op.NAME) for n in nodes for flag in info(n.op.NAME).flags(n))
     # The latest numbers first: the order of flags is part of the key.
-    for rule in reversed(planned(around.target)):
+    for rule in reversed(for_plan(around.target)):
         if rule.flags:
             yield from (FlagPlan(flag, rule.id) for flag in rule.flags(around, nodes))
     yield from _once(

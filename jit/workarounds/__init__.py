@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..target import Target
     from .rule import Workaround
 
-__all__ = ["planned", "strikes", "workaround", "workarounds"]
+__all__ = ["for_plan", "strikes", "workaround", "workarounds"]
 
 
 @cache
@@ -50,7 +50,7 @@ def _of(target: Target) -> dict[str, str]:
 
 
 @cache
-def planned(target: Target) -> tuple[Workaround, ...]:
+def for_plan(target: Target) -> tuple[Workaround, ...]:
     """Return those that concern a target and are decided in the code plan."""
     return tuple(workaround(one) for one, at in _of(target).items() if ".planned." in at)
 
