@@ -13,7 +13,9 @@ from hipdnn_iree.provider.selection.engine_rules import EngineRule, EngineRules,
 from hipdnn_iree.provider.selection.winner_entry import Entry, MatchNote, WinnersFile
 from hipdnn_iree.provider.sweep.schema import (
     CaseEntry,
+    DrawEntry,
     NodeEntry,
+    RangeEntry,
     ResultEntry,
     SuiteEntry,
     TensorEntry,
@@ -42,11 +44,28 @@ def suite() -> Schema:
 
     A case and a node take further keys: the ports and parameters of an op.
     """
-    found = _described(SuiteEntry, CaseEntry, NodeEntry, TensorEntry, ResultEntry)
+    found = _described(
+        SuiteEntry, CaseEntry, NodeEntry, TensorEntry, ResultEntry, RangeEntry, DrawEntry
+    )
     found["CaseEntry"]["properties"]["nodes"]["items"] = {"$ref": "#/$defs/NodeEntry"}
     for holder in (found["CaseEntry"], found["SuiteEntry"]):
         holder["properties"]["cases"] |= {"items": {"$ref": "#/$defs/CaseEntry"}, "minItems": 1}
+    for name in ("CaseEntry", "TensorEntry", "ResultEntry"):
+        found[name]["properties"] = _or_expression(found[name]["properties"])
     return _of_file(SuiteEntry, found)
+
+
+def _or_expression(schema: Any) -> Any:
+    """Return a schema in which a text, an expression of axes, may stand for a number or a word."""
+    if isinstance(schema, list):
+        return [_or_expression(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: _or_expression(value) for key, value in schema.items()}
+    if found.get("type") not in ("integer", "number", "boolean") and "enum" not in found:
+        return found
+    about = {key: found.pop(key) for key in ("description", "default") if key in found}
+    return {"anyOf": [found, {"type": "string"}], **about}
 
 
 def _described(*kinds: type[Struct]) -> dict[str, Schema]:

@@ -108,7 +108,7 @@ def command(
     if pattern is not None:
         found = Suite(title=found.title, threads=found.threads, cases=_chosen(found, pattern))
     threads = int(state.knobs["runtime_threads"]) if "runtime_threads" in state.knobs else None
-    total, done = sum(len(case.dtypes) for case in found.cases), 0
+    total, done = len(list(found.by_type(str(target)))), 0
 
     def progress(case: dict[str, Any]) -> None:
         nonlocal done

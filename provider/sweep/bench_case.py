@@ -94,7 +94,7 @@ def run(
     against = baseline or _baseline(contestants)
     cases = []
     with _pytorch_threads(contestants, count, settings):
-        for case in suite.by_type():
+        for case in suite.by_type(str(target)):
             cases.append(
                 _case(case, contestants, target, seconds, count, against, realtime, settings)
             )

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, TypeGuard, cast
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from ...graph_api.arguments import shown
 from ...graph_api.dtypes import DataType
@@ -152,6 +153,8 @@ class _Builder:
 
     def _strides(self, entry: ResultEntry, name: str) -> Sequence[int] | None:
         """Return the strides that are given, or those of the order and the gaps."""
+        if entry.dims is not UNSET and self._case.layout is not UNSET:
+            entry = _with_layout(entry, self._case.layout)
         given = [key for key in ("layout", "order", "strides") if getattr(entry, key) is not UNSET]
         if entry.gaps is not UNSET and (not given or given[-1] == "strides"):
             given.append("gaps")
@@ -338,6 +341,15 @@ def described_as(
         problems.append(problem("BENCH-05", node, f"{port}{path}", given, wanted))
         entry = kind(dims=[1])
     return entry, problems
+
+
+def _with_layout(entry: ResultEntry, layout: Any) -> ResultEntry:
+    """Return a tensor in the layout of its case, unless it has one of its own or is a vector."""
+    own = (entry.layout, entry.order, entry.gaps, entry.strides)
+    dims = cast(list[int], entry.dims)
+    if any(each is not UNSET for each in own) or sum(extent > 1 for extent in dims) < 2:
+        return entry
+    return replace(entry, layout=layout)
 
 
 def _is_word(value: object) -> TypeGuard[str]:

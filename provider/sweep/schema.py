@@ -17,7 +17,9 @@ __all__ = [
     "DTYPE_SETS",
     "TYPE_WORDS",
     "CaseEntry",
+    "DrawEntry",
     "NodeEntry",
+    "RangeEntry",
     "ResultEntry",
     "SuiteEntry",
     "TensorEntry",
@@ -25,6 +27,7 @@ __all__ = [
     "keys",
     "resolved_type",
     "type_set",
+    "typed_targets",
     "wide_type",
 ]
 
@@ -32,6 +35,8 @@ Extent = Annotated[int, Meta(ge=1)]
 Count = Annotated[int, Meta(ge=0)]
 Name = Annotated[str, Meta(min_length=1)]
 Scalar = bool | int | float
+Layout = Literal["contiguous", "channels_last"]
+Words = str | list[str]
 
 _FLOATS = (DataType.FLOAT, DataType.HALF, DataType.BFLOAT16, DataType.DOUBLE)
 _INTEGERS = (DataType.INT8, DataType.UINT8, DataType.INT32, DataType.INT64)
@@ -92,7 +97,7 @@ class ResultEntry(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_onl
     """
 
     dims: Annotated[list[Extent], Meta(min_length=1)] | UnsetType = UNSET
-    layout: Literal["contiguous", "channels_last"] | UnsetType = UNSET
+    layout: Layout | UnsetType = UNSET
     order: list[Count] | UnsetType = UNSET
     gaps: list[Count] | UnsetType = UNSET
     strides: list[Count] | UnsetType = UNSET
@@ -132,7 +137,93 @@ class NodeEntry(Struct, omit_defaults=True, kw_only=True, rename={"in_": "in"}):
     type: str = ""
 
 
-class CaseEntry(Struct, omit_defaults=True, kw_only=True, rename={"in_": "in"}):
+class RangeEntry(
+    Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True, rename={"from_": "from"}
+):
+    """The values of an axis, from one integer to another.
+
+    Attributes
+    ----------
+    from_, to
+        First value, and the largest; expressions of earlier axes as well.
+    step
+        What is added from one value to the next.
+    times
+        What is multiplied instead.
+    log
+        Whether small and large values are drawn equally often (with `random` only).
+    """
+
+    from_: int | str
+    to: int | str
+    step: int | str = 1
+    times: Annotated[int, Meta(ge=2)] | None = None
+    log: bool = False
+
+
+class DrawEntry(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """How many points are drawn instead of taking all.
+
+    Attributes
+    ----------
+    count
+        How many.
+    seed
+        Equal seeds give equal points.
+    """
+
+    count: Annotated[int, Meta(ge=1, le=100_000)]
+    seed: Count = 0
+
+
+Axes = dict[str, str | list[Any] | RangeEntry]
+
+
+class SharedEntry(Struct, omit_defaults=True, kw_only=True, rename={"for_": "for"}):
+    """What a file, a group and a case can say; a case has all that is said around it.
+
+    Attributes
+    ----------
+    tags
+        What is special.
+    dtypes
+        Types that it is built for: names of hipDNN's, and `floats`, `integers`, `numbers`, `fp8`,
+        `packed`, `narrow` or `narrow_floats`; or a mapping from targets to such types.
+    targets
+        Targets for which it makes sense; all by default.
+    io
+        Type of inputs and outputs; `dtype` by default.
+    intermediate
+        Type of intermediate tensors; the compute type by default.
+    compute
+        Type to compute in.
+    for_
+        Axes: a name, or several, and the values that are taken one after another.
+    let
+        Values that follow from axes, by name.
+    where
+        Expressions that hold for the points that are taken.
+    random
+        How many points are drawn instead of taking all.
+    layouts
+        A case for each: the layout of every tensor that says nothing of its own and has two
+        extents above 1 at least.
+    """
+
+    tags: list[str] = []
+    dtypes: Words | dict[str, Words] | UnsetType = UNSET
+    targets: Words = []
+    io: str | UnsetType = UNSET
+    intermediate: str = ""
+    compute: str = "wide"
+    for_: Axes = {}
+    let: dict[str, int | float | str] = {}
+    where: bool | Words = []
+    random: int | DrawEntry | UnsetType = UNSET
+    layouts: list[Layout] | UnsetType = UNSET
+
+
+class CaseEntry(SharedEntry, omit_defaults=True, kw_only=True, rename={"in_": "in", "for_": "for"}):
     """A problem, or a group of problems that share what is given beside `cases`.
 
     A case has nodes, or a graph file, or is one node of the file's op: then further keys are the
@@ -141,18 +232,9 @@ class CaseEntry(Struct, omit_defaults=True, kw_only=True, rename={"in_": "in"}):
     Attributes
     ----------
     name
-        Its own in the file.
-    tags
-        What is special.
-    dtypes
-        Types that it is built for: names of hipDNN's, and `floats`, `integers`, `numbers`, `fp8`,
-        `packed`, `narrow` or `narrow_floats`.
-    io
-        Type of inputs and outputs; `dtype` by default.
-    intermediate
-        Type of intermediate tensors; the compute type by default.
-    compute
-        Type to compute in.
+        Its own in the file; axes in braces, and those that it does not mention are appended.
+    layout
+        Of every tensor that says nothing of its own and has two extents above 1 at least.
     tensors
         Inputs, by name.
     results
@@ -172,11 +254,7 @@ class CaseEntry(Struct, omit_defaults=True, kw_only=True, rename={"in_": "in"}):
     """
 
     name: Name | UnsetType = UNSET
-    tags: list[str] = []
-    dtypes: str | list[str] | UnsetType = UNSET
-    io: str | UnsetType = UNSET
-    intermediate: str = ""
-    compute: str = "wide"
+    layout: Layout | UnsetType = UNSET
     tensors: dict[str, TensorEntry | list[Extent]] = {}
     results: dict[str, ResultEntry] = {}
     nodes: list[Any] | UnsetType = UNSET
@@ -188,28 +266,40 @@ class CaseEntry(Struct, omit_defaults=True, kw_only=True, rename={"in_": "in"}):
     cases: list[Any] | UnsetType = UNSET
 
 
-class SuiteEntry(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+class SuiteEntry(
+    SharedEntry,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    kw_only=True,
+    rename={"for_": "for"},
+):
     """A file of cases.
 
     Attributes
     ----------
     title
         For tables.
+    name
+        With which the names of all cases begin.
     threads
         Of each engine; 0: its own choice.
     op
         The op that the cases are for; their names begin with it.
-    dtypes
-        Of the cases that give none; float by default.
+    sets
+        Values of axes by name.
+    include
+        Further suites: files, or patterns of files, relative to this one.
     cases
         Cases and groups of cases.
     """
 
     title: str = ""
+    name: Name | UnsetType = UNSET
     threads: Count = 0
     op: Name | UnsetType = UNSET
-    dtypes: str | list[str] | UnsetType = UNSET
-    cases: list[Any]
+    sets: dict[str, list[Any] | RangeEntry] = {}
+    include: Words = []
+    cases: list[Any] = []
 
 
 @cache
@@ -261,3 +351,25 @@ def type_set(given: str | list[str]) -> tuple[DataType, ...]:
     words = given.split() if isinstance(given, str) else given
     found = [DTYPE_SETS.get(word) or (DataType.parse(word),) for word in words]
     return tuple(dict.fromkeys(kind for some in found for kind in some))
+
+
+def typed_targets(given: Any) -> dict[DataType, tuple[str, ...]]:
+    """Return the types that ``dtypes`` names, each with the targets that it is limited to.
+
+    Parameters
+    ----------
+    given : str, list of str, or mapping
+        Types, or types by target.
+
+    Raises
+    ------
+    AttributeError, TypeError, ValueError
+        For what names none.
+    """
+    if not isinstance(given, dict):
+        return dict.fromkeys(type_set(given), ())
+    found: dict[DataType, tuple[str, ...]] = {}
+    for target, words in given.items():
+        for kind in type_set(words):
+            found[kind] = (*found.get(kind, ()), str(target))
+    return found

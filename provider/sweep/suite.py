@@ -37,36 +37,41 @@ precedes the names of all cases::
         cases:
           - {name: half_to_float, a: [9, 50], b: [50, 13], c: {type: float}, tags: [mixed]}
 
+Entries with ``for`` stand for many cases (`expand`), and ``include`` takes those of other files.
+
 A custom op's ``reference`` is a name in `numpy_functions`: the one part of a case that is code.
 `schema` lists all keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NoReturn
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import FormatError, GraphError, Problem
 from ...graph_api.frozen import FrozenGraph
 from ..graph import Graph
 from ..graph_files import load
+from .expand import Entry, expanded
 from .graphs import METHODS, build, described_as, nearest, placed, problem, unknown_keys
 from .schema import (
     DTYPE_SETS,
     CaseEntry,
     ResultEntry,
+    SharedEntry,
     SuiteEntry,
     TensorEntry,
     checked,
     keys,
-    type_set,
+    typed_targets,
 )
+from .targets import narrowed, unknown_target, within
 
-__all__ = ["RULES", "Case", "Suite", "read"]
+__all__ = ["RULES", "Case", "Check", "Suite", "gathered", "read"]
 
 RULES: dict[str, str] = {
     "BENCH-01": "the file is YAML: a mapping with a list of cases, and keys that are known",
@@ -74,9 +79,15 @@ RULES: dict[str, str] = {
     "BENCH-03": "an op is a method of the graph, with arguments that it takes",
     "BENCH-04": "an operand is a tensor of the case, an earlier result, or a number",
     "BENCH-05": "a tensor has dims, and a layout, strides and data type that exist",
+    "BENCH-06": "an included file is there, and does not include itself",
+    "BENCH-07": "a target is the CPU or a GPU that is known",
 }
 
+Check = bool | Literal["keep"]
+"""Whether graphs are built once; ``keep`` keeps cases with mistakes, as such."""
+
 _ENTRIES: dict[str, type[ResultEntry]] = {"tensors": TensorEntry, "results": ResultEntry}
+_OF_FILES = ("op", *keys(SharedEntry))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,12 +105,30 @@ class Case:
         Types for which it makes sense.
     build : callable
         From one of these to a fresh graph; raises `FormatError` and `GraphError`.
+    op : str
+        Its op, or the different ops of a chain.
+    targets : tuple of str
+        Targets for which it makes sense, of any type; empty: all.
+    typed_targets : mapping of DataType to tuple of str
+        Targets of single types, where these differ.
+    source : str
+        ``file:line``.
+    broken : tuple of Problem
+        What is wrong with it; empty for a case that can be built in all of its types.
+    typed_broken : mapping of DataType to tuple of Problem
+        What is wrong in single types.
     """
 
     name: str
     tags: tuple[str, ...] = ()
     dtypes: tuple[DataType, ...] = DTYPE_SETS["floats"]
     build: Callable[[DataType], Graph]
+    op: str = ""
+    targets: tuple[str, ...] = ()
+    typed_targets: Mapping[DataType, tuple[str, ...]] = field(default_factory=dict)
+    source: str = ""
+    broken: tuple[Problem, ...] = ()
+    typed_broken: Mapping[DataType, tuple[Problem, ...]] = field(default_factory=dict)
 
     def graph(self, data_type: DataType) -> Graph:
         """Return a fresh graph."""
@@ -120,6 +149,30 @@ class Case:
         except GraphError as error:
             raise FormatError(f"case {self.name!r}: {error.message}", error.problems) from None
 
+    def serves(self, target: str) -> bool:
+        """Whether the case makes sense on a target, in one of its types at least."""
+        return within(target, self.targets) and (
+            not self.typed_targets
+            or any(within(target, some) for some in self.typed_targets.values())
+        )
+
+    def by_type(self) -> Iterator[Case]:
+        """Yield a case for each type; its name ends with the type where there are several."""
+        for kind in self.dtypes:
+            own = self.typed_targets.get(kind, ())
+            kept = narrowed(own, self.targets)
+            if kept is None:
+                continue
+            yield replace(
+                self,
+                name=f"{self.name} {kind.json}" if len(self.dtypes) > 1 else self.name,
+                dtypes=(kind,),
+                targets=kept,
+                typed_targets={},
+                broken=self.typed_broken.get(kind, () if self.typed_broken else self.broken),
+                typed_broken={},
+            )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Suite:
@@ -129,16 +182,21 @@ class Suite:
     threads: int
     cases: tuple[Case, ...]
 
-    def by_type(self) -> Iterator[Case]:
-        """Yield a case for each type; its name ends with the type where there are several."""
+    def by_type(self, target: str = "") -> Iterator[Case]:
+        """Yield a case for each type, of those that make sense on a target where one is given."""
         for case in self.cases:
-            for kind in case.dtypes:
-                suffix = f" {kind.json}" if len(case.dtypes) > 1 else ""
-                yield replace(case, name=case.name + suffix, dtypes=(kind,))
+            for typed in case.by_type():
+                if not target or typed.serves(target):
+                    yield typed
 
 
 def read(
-    text: str | bytes, *, source: str = "suite", folder: Path | None = None, check: bool = True
+    text: str | bytes,
+    *,
+    source: str = "suite",
+    folder: Path | None = None,
+    check: Check = True,
+    seed: int | None = None,
 ) -> Suite:
     """Read a suite.
 
@@ -148,50 +206,287 @@ def read(
     source : str
         The file, for messages.
     folder : Path, optional
-        Where graph files are.
-    check : bool
-        Whether every graph is built once, so that all mistakes show at once.
+        Where graph files and included suites are.
+    check : bool or "keep"
+        Whether every graph is built once, so that all mistakes show at once.  With ``"keep"`` a
+        case that is wrong stays, with what is wrong in `Case.broken`.
+    seed : int, optional
+        Of the cases that are drawn at random, instead of those that the file gives.
 
     Raises
     ------
     FormatError
-        With all problems (BENCH-…, and those of the graphs' own rules).
+        With all problems (BENCH-…, AXIS-…, and those of the graphs' own rules); with ``"keep"``
+        only for what is wrong outside of a case.
     """
-    data = _parsed(text, source)
-    problems = list(unknown_keys(data, keys(SuiteEntry), ""))
-    for key, (_, kind) in keys(SuiteEntry).items():
-        _, path, wanted = checked(kind, data[key]) if key in data else ("", "", "")
-        if wanted:
-            problems.append(problem("BENCH-01", "", f"{key}{path}", data[key], wanted))
-    given = data.get("cases")
-    if not isinstance(given, list) or not given:
-        problems.append(problem("BENCH-01", "", "cases", given, "a list of cases"))
-        given = []
-    shared = {key: data[key] for key in ("op", "dtypes") if key in data}
-    prefix = f"{data['op']}." if "op" in data else ""
-    cases: dict[str, Case] = {}
-    for number, (about, line) in enumerate(_ungrouped(given, shared)):
-        case, found = _case(about, number, prefix, folder or Path(), cases)
-        if case is not None:
-            cases[case.name] = case
-            found += _problems_of(case) if check else []
-        hint = f"line {line}" if line else ""
-        problems += [replace(p, hint="; ".join(filter(None, (p.hint, hint)))) for p in found]
-    if problems:
-        raise FormatError(f"{source} is no suite", problems)
-    return Suite(
-        title=str(data.get("title", "")),
-        threads=data.get("threads", 0),
-        cases=tuple(cases.values()),
-    )
+    reader = _Reader(source=source, folder=folder or Path(), check=check, seed=seed)
+    return reader.suite(text)
 
 
-def _problems_of(case: Case) -> list[Problem]:
-    for data_type in case.dtypes:
+def gathered(
+    entries: Iterable[Entry],
+    *,
+    source: str,
+    prefix: str = "",
+    folder: Path | None = None,
+    check: Check = True,
+) -> tuple[Case, ...]:
+    """Return the cases of entries that nothing is left to expand in; parameters as of `read`.
+
+    Raises
+    ------
+    FormatError
+        With all problems, unless these are kept.
+    """
+    reader = _Reader(source=source, folder=folder or Path(), check=check)
+    reader.gather(entries, prefix)
+    reader.must_be_right()
+    return tuple(reader.cases.values())
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads one file; collects what is wrong on the way."""
+
+    source: str
+    folder: Path
+    check: Check
+    seed: int | None = None
+    outer: tuple[Path, ...] = ()
+    problems: list[Problem] = field(default_factory=list)
+    cases: dict[str, Case] = field(default_factory=dict)
+
+    def suite(self, text: str | bytes) -> Suite:
+        data = _parsed(text, self.source)
+        self.problems += unknown_keys(data, keys(SuiteEntry), "")
+        for key, (_, kind) in keys(SuiteEntry).items():
+            _, path, wanted = checked(kind, data[key]) if key in data else ("", "", "")
+            if wanted:
+                self.problems.append(problem("BENCH-01", "", f"{key}{path}", data[key], wanted))
+        given = data.get("cases")
+        if (given or "include" not in data) and not (isinstance(given, list) and given):
+            self.problems.append(problem("BENCH-01", "", "cases", given, "a list of cases"))
+        self.must_be_right()  # the cases are read by these keys
+        self.include(data.get("include", []))
+        shared = {key: data[key] for key in _OF_FILES if key in data}
+        prefix = "".join(f"{data[key]}." for key in ("name", "op") if key in data)
+        found = expanded(given or [], shared, sets=data.get("sets", {}), seed=self.seed)
+        self.gather(found, prefix)
+        self.must_be_right()
+        return Suite(
+            title=str(data.get("title", "")),
+            threads=data.get("threads", 0),
+            cases=tuple(self.cases.values()),
+        )
+
+    def must_be_right(self) -> None:
+        if self.problems:
+            raise FormatError(f"{self.source} is no suite", _each_once(self.problems))
+
+    def include(self, given: str | list[str]) -> None:
+        """Take the cases of other files; names that are taken get the file's in front."""
+        for pattern in [given] if isinstance(given, str) else given:
+            paths = sorted(_matching(self.folder, pattern))
+            if not paths:
+                known = [p.name for p in (self.folder / pattern).parent.glob("*.y*ml")]
+                hint = nearest(Path(pattern).name, known)
+                wanted = f"a file, or a pattern of files, in {self.folder}"
+                self.problems.append(problem("BENCH-06", "", "include", pattern, wanted, hint))
+            for path in paths:
+                self.include_file(path)
+
+    def include_file(self, path: Path) -> None:
+        whole = path.resolve()
+        if whole in self.outer or len(self.outer) > _MOST_LEVELS:
+            wanted = "files that do not include each other"
+            self.problems.append(problem("BENCH-06", "", "include", str(path), wanted))
+            return
+        inner = _Reader(
+            source=str(path),
+            folder=path.parent,
+            check=self.check,
+            seed=self.seed,
+            outer=(*self.outer, whole),
+        )
         try:
-            case.freeze(data_type)
+            found = inner.suite(path.read_bytes())
         except FormatError as error:
-            return [placed(p, case.name) for p in error.problems]
+            self.problems += [replace(p, hint=_joined(p.hint, str(path))) for p in error.problems]
+            return
+        except OSError as error:
+            wrong = problem("BENCH-06", "", "include", str(path), f"a file ({error.strerror})")
+            self.problems.append(wrong)
+            return
+        for case in found.cases:
+            name = f"{path.stem}.{case.name}" if case.name in self.cases else case.name
+            self.cases[name] = replace(case, name=name)
+
+    def gather(self, entries: Iterable[Entry], prefix: str) -> None:
+        """Add the cases of a file; what is wrong with them is told, or kept."""
+        for number, entry in enumerate(entries):
+            case, found = self.case(entry, number, prefix)
+            if case is not None and self.check:
+                case = _checked_case(case, found, entry.line)
+                found = list(case.broken)
+            if self.check == "keep":
+                case = self.kept(case, entry, number, prefix, found)
+            else:
+                self.problems += [_at_line(p, entry.line) for p in found]
+            if case is not None:
+                where = f"{self.source}:{entry.line}" if entry.line else self.source
+                self.cases[case.name] = replace(case, source=where)
+
+    def kept(
+        self, case: Case | None, entry: Entry, number: int, prefix: str, found: list[Problem]
+    ) -> Case:
+        """Return a case with what is wrong with it, under a name that no other has."""
+        if case is not None:
+            return case
+        about = entry.about if isinstance(entry.about, dict) else {}
+        given = about.get("name")
+        name = f"{prefix}{given}" if isinstance(given, str) and given else f"{prefix}case {number}"
+        while name in self.cases:
+            name = f"{name} (again)"
+        told = tuple(_at_line(p, entry.line) for p in found)
+        make = partial(_refuse, name, told)
+        return Case(name=name, dtypes=(DataType.FLOAT,), build=make, op=_op_of(about), broken=told)
+
+    def case(self, entry: Entry, number: int, prefix: str) -> tuple[Case | None, list[Problem]]:
+        about = entry.about
+        if not isinstance(about, dict):
+            return None, [problem("BENCH-02", f"case {number}", "", about, "a mapping")]
+        if entry.problems:
+            return None, list(entry.problems)
+        given = about.get("name")
+        name = f"{prefix}{given}"
+        if not isinstance(given, str) or not given or name in self.cases:
+            wanted = "a name that no other case has"
+            return None, [problem("BENCH-02", f"case {number}", "name", given, wanted)]
+        values, problems = _values(about, name)
+        arguments = {key: value for key, value in about.items() if key not in keys(CaseEntry)}
+        nodes, file, op = (about.get(key) for key in ("nodes", "graph", "op"))
+        many = isinstance(nodes, list) and bool(nodes)
+        if many or file is not None or not isinstance(op, str) or op not in METHODS:
+            problems += unknown_keys(arguments, keys(CaseEntry), name)
+            if many == (file is not None):
+                hint = nearest(op, sorted(METHODS)) if op else ""
+                wanted = "a list of nodes, or a graph file, or an op with its ports"
+                problems.append(problem("BENCH-02", name, "nodes", nodes, wanted, hint))
+        dtypes, limits, wrong = _types_and_targets(about, name)
+        problems += wrong
+        if any(p.rule != "BENCH-05" for p in problems):
+            return None, problems
+        made = CaseEntry(**values)
+        make: Callable[[DataType], Graph] = partial(build, made, name, arguments)
+        if file is not None:
+            make = partial(_loaded, self.folder / str(file))
+        case = Case(
+            name=name,
+            tags=tuple(made.tags),
+            dtypes=dtypes,
+            build=make,
+            op=_op_of(about),
+            targets=_words(made.targets),
+            typed_targets=limits,
+        )
+        return case, problems
+
+
+_MOST_LEVELS = 8
+
+
+def _matching(folder: Path, pattern: str) -> Iterator[Path]:
+    """Yield the files that a pattern names, relative to a folder."""
+    if any(sign in pattern for sign in "*?["):
+        base = Path(pattern)
+        inside = base.parent if not any(sign in str(base.parent) for sign in "*?[") else Path()
+        yield from (folder / inside).glob(str(base.relative_to(inside)))
+    elif (folder / pattern).is_file():
+        yield folder / pattern
+
+
+def _each_once(problems: Iterable[Problem]) -> list[Problem]:
+    """Return what is wrong, without what the cases of one entry have in common."""
+    found: dict[tuple[str, ...], Problem] = {}
+    for each in problems:
+        at_line = "line " in each.hint
+        node = "" if at_line else each.node
+        found.setdefault((each.rule, node, each.port, each.got, each.wanted, each.hint), each)
+    return list(found.values())
+
+
+def _joined(*texts: str) -> str:
+    return "; ".join(filter(None, texts))
+
+
+def _at_line(found: Problem, line: int) -> Problem:
+    """Return a problem that tells its line, once."""
+    told = f"line {line}" if line else ""
+    if found.hint.endswith(told):
+        return found
+    return replace(found, hint=_joined(found.hint, told))
+
+
+def _refuse(name: str, problems: tuple[Problem, ...], data_type: DataType) -> NoReturn:
+    """Be the `Case.build` of a case that cannot be built."""
+    raise FormatError(f"case {name!r}", problems)
+
+
+def _loaded(path: Path, data_type: DataType) -> Graph:
+    return load(path)
+
+
+def _op_of(about: Mapping[str, Any]) -> str:
+    """Return the op of a case, or those of its chain, each once; at most four are told."""
+    if isinstance(about.get("op"), str):
+        return str(about["op"])
+    nodes = about.get("nodes")
+    given = [node.get("op") for node in nodes if isinstance(node, dict)] if nodes else []
+    ops = list(dict.fromkeys(str(op) for op in given))
+    return "+".join(ops[:4]) + ("+..." if len(ops) > 4 else "") or "graph"
+
+
+def _words(given: str | list[str]) -> tuple[str, ...]:
+    return tuple(given.split()) if isinstance(given, str) else tuple(given)
+
+
+def _types_and_targets(
+    about: Mapping[str, Any], name: str
+) -> tuple[tuple[DataType, ...], dict[DataType, tuple[str, ...]], list[Problem]]:
+    """Return the types of a case, the targets of each where they differ, and what is wrong."""
+    given = about.get("dtypes") or about.get("io", "float")
+    try:
+        limits = typed_targets(given)
+    except (AttributeError, TypeError, ValueError) as error:
+        wrong = problem("BENCH-05", name, "dtypes", about.get("dtypes"), str(error))
+        return (DataType.FLOAT,), {}, [wrong]
+    named = [*(given if isinstance(given, dict) else ())]
+    targets = about.get("targets", [])
+    named += _words(targets) if isinstance(targets, str | list) else []
+    problems = []
+    for word in named:
+        if (wanted := unknown_target(str(word))) is not None:
+            problems.append(problem("BENCH-07", name, "targets", word, wanted[0], wanted[1]))
+    return tuple(limits), limits if isinstance(given, dict) else {}, problems
+
+
+def _checked_case(case: Case, known: Sequence[Problem], line: int) -> Case:
+    """Return the case with what is wrong: in all types, or in the graphs of some."""
+    found: dict[DataType, tuple[Problem, ...]] = {}
+    for data_type in case.dtypes:
+        wrong = [*known, *_graph_problems(case, data_type)]
+        if wrong:
+            found[data_type] = tuple(_at_line(p, line) for p in wrong)
+    return replace(case, broken=next(iter(found.values()), ()), typed_broken=found)
+
+
+def _graph_problems(case: Case, data_type: DataType) -> list[Problem]:
+    try:
+        case.freeze(data_type)
+    except FormatError as error:
+        return [placed(p, case.name) for p in error.problems]
+    except OSError as error:
+        return [problem("BENCH-02", case.name, "graph", str(error), "a file that can be read")]
     return []
 
 
@@ -210,73 +505,24 @@ def _parsed(text: str | bytes, source: str) -> Mapping[str, Any]:
     return data
 
 
-def _ungrouped(given: list[Any], shared: Mapping[str, Any]) -> Iterator[tuple[Any, int]]:
-    """Yield each entry with what its file and groups share, and its line."""
-    for about in given:
-        line = getattr(about, "line", 0)
-        if not isinstance(about, dict):
-            yield about, line
-            continue
-        merged = {**shared, **about}
-        inner = merged.pop("cases", None)
-        if isinstance(inner, list) and inner:
-            yield from _ungrouped(inner, merged)
-        else:
-            yield (merged if inner is None else inner), line
-
-
-def _case(
-    about: Any, number: int, prefix: str, folder: Path, taken: Mapping[str, object]
-) -> tuple[Case | None, list[Problem]]:
-    if not isinstance(about, dict):
-        return None, [problem("BENCH-02", f"case {number}", "", about, "a mapping")]
-    given = about.get("name")
-    name = f"{prefix}{given}"
-    if not isinstance(given, str) or not given or name in taken:
-        wanted = "a name that no other case has"
-        return None, [problem("BENCH-02", f"case {number}", "name", given, wanted)]
-    values, problems = _values(about, name)
-    arguments = {key: value for key, value in about.items() if key not in keys(CaseEntry)}
-    nodes, file, op = (about.get(key) for key in ("nodes", "graph", "op"))
-    many = isinstance(nodes, list) and bool(nodes)
-    if many or file is not None or not isinstance(op, str) or op not in METHODS:
-        problems += unknown_keys(arguments, keys(CaseEntry), name)
-        if many == (file is not None):
-            hint = nearest(op, sorted(METHODS)) if op else ""
-            wanted = "a list of nodes, or a graph file, or an op with its ports"
-            problems.append(problem("BENCH-02", name, "nodes", nodes, wanted, hint))
-    dtypes: tuple[DataType, ...] = (DataType.FLOAT,)
-    try:
-        dtypes = type_set(about.get("dtypes") or about.get("io", "float"))
-    except (AttributeError, TypeError, ValueError) as error:
-        problems.append(problem("BENCH-05", name, "dtypes", about.get("dtypes"), str(error)))
-    if any(p.rule != "BENCH-05" for p in problems):
-        return None, problems
-    entry = CaseEntry(**values)
-    make: Callable[[DataType], Graph] = partial(build, entry, name, arguments)
-    if file is not None:
-        make = lambda data_type: load(folder / str(file))  # noqa: E731
-    return Case(name=name, tags=tuple(entry.tags), dtypes=dtypes, build=make), problems
-
-
 def _values(about: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[Problem]]:
     """Return the values of a case's keys as its schema has them, and what is wrong with them."""
     values: dict[str, Any] = {}
     problems: list[Problem] = []
-    for key, (field, kind) in keys(CaseEntry).items():
+    for key, (attribute, kind) in keys(CaseEntry).items():
         if key not in about:
             continue
         given, entry = about[key], _ENTRIES.get(key)
         if entry is None or not isinstance(given, dict):
             value, path, wanted = checked(kind, given)
             if not wanted:
-                values[field] = value
+                values[attribute] = value
             else:
                 rule = "BENCH-02" if key in ("name", "tags", "nodes", "graph") else "BENCH-05"
                 problems.append(problem(rule, name, f"{key}{path}", given, wanted))
             continue
-        values[field] = {}
+        values[attribute] = {}
         for label, described in given.items():
-            values[field][str(label)], wrong = described_as(entry, described, name, str(label))
+            values[attribute][str(label)], wrong = described_as(entry, described, name, str(label))
             problems += wrong
     return values, problems

@@ -261,8 +261,19 @@ def test_a_mistake_tells_its_line_and_the_nearest_key() -> None:
 def test_the_schema_names_every_key() -> None:
     schema = suite_schema()
     about = {name: entry["properties"] for name, entry in schema["$defs"].items()}
-    assert about.keys() == {"CaseEntry", "NodeEntry", "TensorEntry", "ResultEntry"}
-    assert schema["properties"].keys() == {"title", "threads", "op", "dtypes", "cases"}
+    assert about.keys() == {
+        "CaseEntry",
+        "NodeEntry",
+        "TensorEntry",
+        "ResultEntry",
+        "RangeEntry",
+        "DrawEntry",
+    }
+    assert schema["properties"].keys() == {
+        *("title", "name", "threads", "op", "sets", "include", "cases"),
+        *("tags", "dtypes", "targets", "io", "intermediate", "compute"),
+        *("for", "let", "where", "random", "layouts"),
+    }
     assert {"in", "out", "tensors", "nodes", "dtypes"} <= about["CaseEntry"].keys()
     assert all(key["description"] for keys in about.values() for key in keys.values())
 
