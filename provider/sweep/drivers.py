@@ -207,10 +207,9 @@ def _batchnorm(line: Line) -> Iterator[tuple[str, About]]:
     own = {"dims": [1, c, *[1] * (len(dims) - 2)], "type": "wide" if _mixed(line) else "dtype"}
     statistics = {**own, "type": "wide"}
     if line["back"] and not line["forw"]:
-        names = ("scale", "mean", "inv_variance")
         yield "bwd", {
-            "op": "batchnorm_backward", "dy": x, "x": x, "scale": own,
-            **dict.fromkeys(names[1:], statistics), "dscale": own, "dbias": own,
+            "op": "batchnorm_backward", "dy": x, "x": x, "scale": own, "mean": statistics,
+            "inv_variance": statistics, "dscale": own, "dbias": own,
         }  # fmt: skip
     elif line["forw"] == 2:
         yield "fwd", {
@@ -218,14 +217,13 @@ def _batchnorm(line: Line) -> Iterator[tuple[str, About]]:
             "variance": statistics, "scale": own, "bias": own, "epsilon": 1e-5,
         }  # fmt: skip
     else:
-        names = ("mean", "inv_variance")
-        running: About = {}
+        about: About = {"op": "batchnorm", "x": x, "scale": own, "bias": own}
+        results = ["mean", "inv_variance"]
         if line["run"]:
-            names += ("next_running_mean", "next_running_variance")
-            running = dict.fromkeys(("prev_running_mean", "prev_running_variance"), statistics)
-            running["momentum"] = 0.1
-        results = {name: {"type": "wide"} for name in names}
-        yield "fwd", {"op": "batchnorm", "x": x, "scale": own, "bias": own, **running, **results}
+            about |= {f"prev_running_{name}": statistics for name in ("mean", "variance")}
+            about["momentum"] = 0.1
+            results += ["next_running_mean", "next_running_variance"]
+        yield "fwd", {**about, **{name: {"type": "wide"} for name in results}}
 
 
 def _mixed(line: Line) -> bool:
