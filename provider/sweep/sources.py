@@ -11,6 +11,7 @@ this project.  A folder stands for all its suites and graph files, those of inne
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -82,10 +83,10 @@ def _parts(text: str, check: Check, seed: int | None) -> Iterator[tuple[str, Sui
             raise _unknown(text)
         yield "line", _lines(text, "command line", check)
         return
-    if path.is_file():
+    if os.path.isfile(path):
         yield path.stem, _file(path, check, seed)
         return
-    files = sorted(p for p in path.rglob("*") if p.is_file() and _serves(p))
+    files = sorted(p for p in path.rglob("*") if os.path.isfile(p) and _serves(p))
     suites = [p for p in files if p.suffix in _YAML]
     graphs = [p for p in files if p.suffix not in _YAML]
     if not files:
@@ -102,14 +103,14 @@ def _found(text: str) -> Path | None:
     if "\n" in text or "\0" in text or len(text) > 4096:
         return None
     for path in (Path(text), SUITES / text, SUITES / f"{text}.yaml"):
-        if text and path.exists():
+        if text and os.path.exists(path):
             return path
     return None
 
 
 def _unknown(text: str) -> FormatError:
     known = [p.relative_to(SUITES).with_suffix("").as_posix() for p in SUITES.rglob("*.yaml")]
-    folders = [p.relative_to(SUITES).as_posix() for p in SUITES.rglob("*") if p.is_dir()]
+    folders = [p.relative_to(SUITES).as_posix() for p in SUITES.rglob("*") if os.path.isdir(p)]
     hint = nearest(text, [*folders, *known])
     wanted = f"a file, a folder, or one of {', '.join(sorted((*folders, *known)))}"
     return FormatError(f"no suite {text:.200}", [_wrong("SOURCE-01", text, wanted, hint)])

@@ -45,6 +45,7 @@ A custom op's ``reference`` is a name in `numpy_functions`: the one part of a ca
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -401,7 +402,7 @@ def _matching(folder: Path, pattern: str) -> Iterator[Path]:
         base = Path(pattern)
         inside = base.parent if not any(sign in str(base.parent) for sign in "*?[") else Path()
         yield from (folder / inside).glob(str(base.relative_to(inside)))
-    elif (folder / pattern).is_file():
+    elif os.path.isfile(folder / pattern):
         yield folder / pattern
 
 

@@ -53,6 +53,16 @@ EXCEPTIONS = {
     "provider/onnx/expand_operands.py": ("slice", "ONNX's op of this name"),
     "provider/onnx/node_writer.py": ("reshape slice transpose", "methods that write ONNX's ops"),
     "provider/sweep/contestants.py": ("batchnorm", "a knob of the torch engine"),
+    "provider/sweep/driver_flags.py": (
+        "layernorm matmul sdpa",
+        "commands of other drivers",
+    ),
+    "provider/sweep/drivers.py": (
+        "batchnorm batchnorm_backward batchnorm_inference_variance_ext conv_dgrad conv_fprop"
+        " conv_wgrad layernorm matmul pad pointwise reduction resample_bwd resample_fwd sdpa"
+        " transpose",
+        "what lines of other drivers become, and their words",
+    ),
     "provider/torch_import.py": ("custom_op", "what it makes of a function"),
 }
 
