@@ -32,7 +32,7 @@ from ...graph_api.errors import (
     Problem,
 )
 from ...graph_api.frozen import FrozenGraph
-from ..dynamic_plan import DynamicPlan
+from ..dynamic_plan import DynamicPlan, ExactPlan
 from ..plan import Plan
 from .finished import Program, planned
 
@@ -71,8 +71,9 @@ class Family:
         The sizes that are served, both included.
     template : mapping
         The program as JSON, with rules in place of numbers that vary.
-    plans : mapping of str to Plan
-        By the name of their graph: those that serve every size.
+    plans : mapping of str to (Plan, mapping)
+        By the name of their graph: those that serve every size, and the rules of their dims by
+        name; without any for a graph that is the same at every size.
     """
 
     symbols: tuple[str, ...]
@@ -80,7 +81,16 @@ class Family:
     highest: int
     template: Mapping[str, Any]
     build: Build
-    plans: dict[str, tuple[DynamicPlan, Mapping[str, Any]]] = field(default_factory=dict)
+    plans: dict[str, tuple[Plan, Mapping[str, Any]]] = field(default_factory=dict)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every graph has code that serves all sizes, or those of buckets."""
+        held = self.plans
+        return all(
+            name in held and not isinstance(held[name][0], ExactPlan)
+            for name in self.template["graphs"]
+        )
 
     def covers(self, sizes: Sizes) -> bool:
         """Whether the family serves these sizes."""
@@ -104,6 +114,8 @@ class Family:
 
     def _plan(self, name: str, graph: FrozenGraph, sizes: Sizes) -> Plan:
         whole, dims = self.plans.get(name, (None, {}))
+        if whole is not None and not dims:
+            return whole
         if whole is not None:
             wanted = {dim: _filled(rule, sizes) for dim, rule in dims.items()}
             try:
@@ -126,7 +138,9 @@ class Family:
 
     def _for_all_sizes(
         self, name: str, graph: FrozenGraph, buckets: Sequence[int]
-    ) -> tuple[DynamicPlan, Mapping[str, Any]] | None:
+    ) -> tuple[Plan, Mapping[str, Any]] | None:
+        if not self._varies(name):
+            return self.build(graph), {}
         rules: dict[str, Any] = {}  # by the name of the dim
         marks: dict[int, tuple[str, ...]] = {}
         for tensor in self.template["graphs"][name]["tensors"]:
@@ -156,6 +170,14 @@ class Family:
             if isinstance(plan, DynamicPlan):
                 return plan, rules
         return None
+
+    def _varies(self, name: str) -> bool:
+        graph = self.template["graphs"][name]
+        low, high = (
+            _filled(graph, dict.fromkeys(self.symbols, size))
+            for size in (self.lowest, self.highest)
+        )
+        return bool(low != high)
 
     def _dim(self, name: str, rule: Any) -> DynamicDim:
         low, high = (

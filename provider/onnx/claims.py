@@ -22,7 +22,7 @@ RULES: dict[str, str] = {
     "EP-07": "an engine serves what the node becomes, or IREE compiles it",
     "EP-08": "a group has at least min_nodes nodes",
     "EP-09": "nodes are those of the main graph",
-    "EP-10": "where a model with compiled code is written, extents are known",
+    "EP-10": "where a model with compiled code is written, graphs have one code for all sizes",
 }
 
 

@@ -1,7 +1,8 @@
 """Models with compiled code: an ``EPContext`` node for each group, which holds a program whole.
 
 The node's text is the base64 of a file, or the name of one beside the model.  The file holds the
-program, an artifact for each graph, and the weights.
+program, an artifact for each graph, and the weights.  Where extents are known at execution it holds
+what gives the program at any sizes, and the graphs' code serves all of them.
 """
 
 from __future__ import annotations
@@ -10,30 +11,56 @@ import base64
 import binascii
 import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import c_char_p, c_void_p
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 from ...graph_api.errors import ArtifactError, NotSupportedError
 from ...graph_api.files import read_file, write_file
+from ...graph_api.frozen import FrozenGraph
 from ...jit.container import Container, DamagedError, pack
 from ...jit.target import Target
 from ..artifacts.artifact import Artifact
 from ..artifacts.save import packed
 from ..offload.finished import Program
+from ..offload.sizes import Dims, Family, Programs, Sizes
 from ..plan import Plan
 from .abi import AttributeKind, OrtFunctions, RefusedError
 from .model import Node
 from .ort_graph import value_names
 from .session_options import SessionOptions
 
-__all__ = ["DEFAULT_NAME", "is_ours", "load", "write"]
+__all__ = ["DEFAULT_NAME", "Code", "is_ours", "load", "write"]
 
 DEFAULT_NAME = "HipDNNExecutionProvider"
 
 _OP, _DOMAIN = "EPContext", "com.microsoft"
-_FORMAT = 2
+_FIXED, _SIZED = 2, 3
+"""Formats of the file: of a program, and of one for all sizes."""
 _KEY = "ep_cache_context"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Code:
+    """What a group becomes: a program, or programs for all sizes.
+
+    Attributes
+    ----------
+    program : Program or Programs
+    plans : mapping of str to Plan
+        Of a program, by the name of their graph.
+    dims : mapping of str to sequence
+        Of each input, where there are programs for all sizes: extents and names.
+    weights : mapping of str to memoryview
+        The bytes of each one, in the program's order.
+    """
+
+    program: Program | Programs
+    plans: Mapping[str, Plan] = field(default_factory=dict)
+    dims: Mapping[str, Dims] = field(default_factory=dict)
+    weights: Mapping[str, memoryview]
 
 
 def is_ours(node: Node, name: str) -> bool:
@@ -45,9 +72,7 @@ def is_ours(node: Node, name: str) -> bool:
     )
 
 
-def load(
-    node: Node, target: Target, folder: str
-) -> tuple[Program, dict[str, Plan], dict[str, memoryview]]:
+def load(node: Node, target: Target, folder: str) -> Code:
     """Return program, plans and weights of a node; nothing is compiled.
 
     Raises
@@ -77,33 +102,58 @@ def load(
             raise ArtifactError(f"{label} is in {text!r}, which cannot be read: {error}") from None
     try:
         held = Container(data)
-        if held.body.get("format") != _FORMAT:
-            raise ArtifactError(f"{label} has format {held.body.get('format')}; wanted {_FORMAT}")
-        program = Program.from_json(held.body["program"])
-        plans = {
-            name: Artifact(held.part(f"plan/{k}"), label).plan(target)
-            for k, name in enumerate(held.body["graphs"])
-        }
-        weights = {
-            name: memoryview(held.part(f"weight/{k}")) for k, name in enumerate(program.weights)
-        }
+        return _read(held, target, label)
     except (DamagedError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, ArtifactError):
             raise
         raise ArtifactError(f"{label} is damaged: {error}") from None
-    graphs = {name: plan.graph for name, plan in plans.items()}
-    return replace(program, graphs=graphs), plans, weights
+
+
+def _read(held: Container, target: Target, label: str) -> Code:
+    body = held.body
+    written = body.get("format")
+    if written not in (_FIXED, _SIZED):
+        raise ArtifactError(f"{label} has format {written}; wanted {_FIXED} or {_SIZED}")
+    plans = {
+        name: Artifact(held.part(f"plan/{k}"), label).plan(target)
+        for k, name in enumerate(body["graphs"])
+    }
+    if written == _FIXED:
+        program = Program.from_json(body["program"])
+        graphs = {name: plan.graph for name, plan in plans.items()}
+        weights = _weights(held, program.weights)
+        return Code(program=replace(program, graphs=graphs), plans=plans, weights=weights)
+    every = Family.from_json(body["family"], _compiles_nothing)
+    every.plans.update({name: (plan, body["rules"][name]) for name, plan in plans.items()})
+    dims = {name: tuple(found) for name, found in body["dims"].items()}
+    weights = _weights(held, every.template["weights"])
+    return Code(program=Programs(partial(_outside, every), every), dims=dims, weights=weights)
+
+
+def _weights(held: Container, names: Sequence[str]) -> dict[str, memoryview]:
+    return {name: memoryview(held.part(f"weight/{k}")) for k, name in enumerate(names)}
+
+
+def _compiles_nothing(graph: FrozenGraph, **more: Any) -> Plan:
+    raise NotSupportedError(
+        f"the model with compiled code has none for graph {graph.name!r} at these sizes; write it "
+        "with a bucket for them, or run the model that it was written from"
+    )
+
+
+def _outside(every: Family, sizes: Sizes) -> tuple[Program, dict[str, Plan]]:
+    given = ", ".join(f"{name} = {sizes[name]}" for name in every.symbols)
+    raise NotSupportedError(
+        f"the model with compiled code serves sizes from {every.lowest} to {every.highest}; got "
+        f"{given}; run the model that it was written from"
+    )
 
 
 def write(
     ort: OrtFunctions,
     options: SessionOptions,
-    name: str,
-    *,
-    program: Program | None = None,
-    plans: Mapping[str, Plan] | None = None,
-    data: Mapping[str, memoryview] | None = None,
-    fused: int = 0,
+    fused: int,
+    code: Code | None,
 ) -> int:
     """Return a new node that holds a group's code.
 
@@ -112,13 +162,9 @@ def write(
     NotSupportedError
         If there is none: the group was read from such a node, or an engine has no code to keep.
     """
-    if program is None or plans is None or data is None:
+    if code is None:
         raise NotSupportedError("the model holds compiled code already")
-    graphs = list(program.graphs)
-    parts = {f"plan/{k}": packed([plans[graph]]) for k, graph in enumerate(graphs)}
-    parts |= {f"weight/{k}": bytes(data[w]) for k, w in enumerate(program.weights)}
-    body = {"format": _FORMAT, "program": program.as_json(graphs=False), "graphs": graphs}
-    held = pack(body, parts)
+    body, held = _packed(code)
     label = ort.text("Node_GetName", fused)
     if options.embed:
         text = base64.b64encode(held)
@@ -132,7 +178,7 @@ def write(
         _attribute(ort, b"main_context", 1),
         _attribute(ort, _KEY.encode(), text),
         _attribute(ort, b"source", DEFAULT_NAME.encode()),
-        _attribute(ort, b"ep_sdk_version", str(_FORMAT).encode()),
+        _attribute(ort, b"ep_sdk_version", str(body["format"]).encode()),
         _attribute(ort, b"partition_name", label.encode()),
     ]
     sides = (
@@ -156,6 +202,24 @@ def write(
         held_attributes,
         len(attributes),
     )
+
+
+def _packed(code: Code) -> tuple[dict[str, Any], bytes]:
+    """Return what a file says of a group, and the file."""
+    program, plans = code.program, code.plans
+    body: dict[str, Any]
+    if isinstance(program, Program):
+        body = {"format": _FIXED, "program": program.as_json(graphs=False)}
+    else:
+        every = program.family
+        assert every is not None
+        plans = {name: plan for name, (plan, _) in every.plans.items()}
+        rules = {name: dims for name, (_, dims) in every.plans.items()}
+        body = {"format": _SIZED, "family": every.as_json(), "rules": rules, "dims": code.dims}
+    body["graphs"] = list(plans)
+    parts = {f"plan/{k}": packed([plan]) for k, plan in enumerate(plans.values())}
+    parts |= {f"weight/{k}": bytes(data) for k, data in enumerate(code.weights.values())}
+    return body, pack(body, parts)
 
 
 def _attribute(ort: OrtFunctions, name: bytes, value: int | bytes) -> int:

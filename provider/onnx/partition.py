@@ -35,7 +35,7 @@ from .node_writer import Unserved
 from .program import made, made_for_sizes
 from .torch_text import text
 
-__all__ = ["Group", "Partition", "partition", "static_only"]
+__all__ = ["Group", "Partition", "partition", "with_code"]
 
 log = logging.getLogger("hipdnn_iree.onnx")
 
@@ -77,6 +77,11 @@ class Group:
         except _FAILURES as error:
             log.info("a group has no program for all sizes: %s", error)
         return cls(model, *made(model.at(sizes), options))
+
+    @property
+    def has_code(self) -> bool:
+        """Whether its code serves all sizes, so that it can be written into a file."""
+        return not self.is_dynamic or (self.family is not None and self.family.is_complete)
 
     @property
     def is_dynamic(self) -> bool:
@@ -148,13 +153,14 @@ def partition(
     return Partition(kept, _in_order(model, declined))
 
 
-def static_only(found: Partition, model: Model) -> Partition:
-    """Return the groups whose extents are all known: code can be written for these alone."""
-    kept = tuple(group for group in found.groups if not group.is_dynamic)
+def with_code(found: Partition, model: Model) -> Partition:
+    """Return the groups whose code serves all sizes: it can be written for these alone."""
+    kept = tuple(group for group in found.groups if group.has_code)
+    wanted = "known extents, or graphs with one code for all sizes"
     declined = [
-        _declined(n, "EP-10", f"extent {name!r} of the group", "extents that are known")
+        _declined(n, "EP-10", f"code for each size of extent {name!r} of the group", wanted)
         for group in found.groups
-        if group.is_dynamic
+        if not group.has_code
         for n in group.model.nodes
         for name in group.model.symbols()[:1]
     ]

@@ -7,8 +7,9 @@ import logging
 from collections.abc import Callable, Mapping
 from ctypes import c_int32, c_int64, c_size_t
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from ...graph_api.errors import DeviceError, HipdnnIreeError, NotSupportedError
+from ...graph_api.errors import DeviceError, HipdnnIreeError
 from ...jit.lru import LruCache
 from ...jit.settings_table import Settings
 from ...jit.target import Target
@@ -22,9 +23,10 @@ from ..registry import engine
 from . import context, stored
 from .abi import OrtFunctions
 from .claims import Declined
+from .context import Code
 from .model import Model, Node
 from .ort_graph import initializer_bytes, value_names
-from .partition import Group, static_only
+from .partition import Group, with_code
 from .program import made
 from .reports import tell
 from .session_options import SessionOptions
@@ -35,6 +37,12 @@ log = logging.getLogger("hipdnn_iree.onnx")
 
 DYNAMIC, STREAMS = 1, 2
 """Flags of a fused node, as of ``native/ep.c``."""
+
+Weights = list[tuple[int, object]]
+"""Addresses, and what keeps their memory."""
+
+_Callable = tuple[Callable[[tuple[int, ...]], object], tuple[tuple[int, ...], ...], int]
+"""What is called, dims of the outputs, flags."""
 
 _KEPT_SIZES = 32
 _INFO, _WARNING = 1, 2
@@ -190,7 +198,7 @@ class Session:
             claims.error = error
             return [*handles, [rest[0].handle]]
         if self.options.context is not None:
-            found = static_only(found, model)
+            found = with_code(found, model)
         for group in found.groups:
             claims.groups[frozenset(group.model.outputs)] = group
             handles.append([node.handle for node in group.model.nodes])
@@ -228,17 +236,29 @@ class Session:
         key = frozenset(filter(None, outputs))
         held = self._claims.contexts.pop(key, None)
         if held is not None:
-            program, plans, data = context.load(held, self.target, self._model_folder(graph))
-            return self._static(
-                program, plans, self._uploaded(program.weights, data), inputs, outputs, {}
-            )
-        group = self._claims.groups.pop(key)
+            code = context.load(held, self.target, self._model_folder(graph))
+        else:
+            code = self._code(graph, self._claims.groups.pop(key))
+        made_by = self._static if isinstance(code.program, Program) else self._dynamic
+        call, shapes, flags = made_by(code, self._uploaded(code.weights), inputs, outputs)
+        return Compiled(
+            call=call,
+            inputs=len(inputs),
+            outputs=shapes,
+            flags=flags,
+            write_context=partial(
+                context.write, self.ort, self.options, fused, None if held else code
+            ),
+        )
+
+    def _code(self, graph: int, group: Group) -> Code:
         data = initializer_bytes(self.ort, graph, set(group.model.weights))
-        weights = self._uploaded(group.program.weights, data)
-        if group.is_dynamic:
-            return self._dynamic(group, weights, inputs, outputs)
-        write = {"program": group.program, "plans": group.plans, "data": data, "fused": fused}
-        return self._static(group.program, group.plans, weights, inputs, outputs, write)
+        weights = {name: data[name] for name in group.program.weights}
+        if not group.is_dynamic:
+            return Code(program=group.program, plans=group.plans, weights=weights)
+        programs = Programs(lambda at: made(group.model.at(at), self._offload), group.family)
+        dims = {name: group.model.values[name].dims or () for name in group.model.inputs}
+        return Code(program=programs, dims=dims, weights=weights)
 
     def _model_folder(self, graph: int) -> str:
         address = self.ort.pointer("Graph_GetModelPath", graph)
@@ -249,58 +269,33 @@ class Session:
     def _memory(self) -> Memory:
         return self.device.memory or HostMemory()
 
-    def _uploaded(
-        self, names: tuple[str, ...], data: Mapping[str, memoryview]
-    ) -> list[tuple[int, object]]:
+    def _uploaded(self, weights: Mapping[str, memoryview]) -> Weights:
         """Return addresses of copies of the weights, which ONNX Runtime then frees."""
         if self.device.virtual:
             return []
-        return [self._memory.keep(data[name]) for name in names]
+        return [self._memory.keep(data) for data in weights.values()]
 
-    def _kernel(
-        self, program: Program, plans: Mapping[str, Plan], weights: list[tuple[int, object]]
-    ) -> Kernel:
+    def _kernel(self, program: Program, plans: Mapping[str, Plan], weights: Weights) -> Kernel:
         addresses = [address for address, _ in weights]
         return Kernel(program, plans, addresses, self._memory, kept=weights)
 
     def _static(
-        self,
-        program: Program,
-        plans: Mapping[str, Plan],
-        weights: list[tuple[int, object]],
-        inputs: list[str],
-        outputs: list[str],
-        write: Mapping[str, object],
-    ) -> Compiled:
-        program = program.ordered(inputs, outputs)
-        call: Callable[[tuple[int, ...]], object] = (
-            _only_ahead if self.device.virtual else self._kernel(program, plans, weights)
-        )
-        return Compiled(
-            call=call,
-            inputs=len(inputs),
-            outputs=program.shapes,
-            flags=STREAMS if self.device.memory is not None else 0,
-            write_context=lambda: context.write(self.ort, self.options, self.name, **write),  # type: ignore[arg-type]
-        )
+        self, code: Code, weights: Weights, inputs: list[str], outputs: list[str]
+    ) -> _Callable:
+        assert isinstance(code.program, Program)
+        program = code.program.ordered(inputs, outputs)
+        flags = STREAMS if self.device.memory is not None else 0
+        if self.device.virtual:
+            return _only_ahead, program.shapes, flags
+        return self._kernel(program, code.plans, weights), program.shapes, flags
 
     def _dynamic(
-        self,
-        group: Group,
-        weights: list[tuple[int, object]],
-        inputs: list[str],
-        outputs: list[str],
-    ) -> Compiled:
-        run = _Dynamic(self, group, weights, inputs, outputs)
+        self, code: Code, weights: Weights, inputs: list[str], outputs: list[str]
+    ) -> _Callable:
         shapes: tuple[tuple[int, ...], ...] = tuple(() for _ in outputs)
-        call: Callable[[tuple[int, ...]], object] = _only_ahead if self.device.virtual else run
-        return Compiled(
-            call=call, inputs=len(inputs), outputs=shapes, flags=DYNAMIC, write_context=_no_one_code
-        )
-
-
-def _no_one_code() -> int:
-    raise NotSupportedError("a group with extents known at execution has no one code")
+        if self.device.virtual:
+            return _only_ahead, shapes, DYNAMIC
+        return _Dynamic(self, code, weights, inputs, outputs), shapes, DYNAMIC
 
 
 def _only_ahead(addresses: tuple[int, ...]) -> None:
@@ -313,15 +308,16 @@ class _Dynamic:
     def __init__(
         self,
         session: Session,
-        group: Group,
-        weights: list[tuple[int, object]],
+        code: Code,
+        weights: Weights,
         inputs: list[str],
         outputs: list[str],
     ) -> None:
-        self._session, self._group, self._weights = session, group, weights
+        assert isinstance(code.program, Programs)
+        self._session, self._programs, self._weights = session, code.program, weights
         self._inputs, self._outputs = inputs, outputs
         self._kernels: LruCache[Kernel] = LruCache(_KEPT_SIZES)
-        self._dims = [group.model.values[name].dims or () for name in inputs]
+        self._dims = [code.dims[name] for name in inputs]
 
     def __call__(self, arguments: tuple[int, ...]) -> None:
         """Run; ``arguments`` holds the kernel's context."""
@@ -344,12 +340,9 @@ class _Dynamic:
         kernel(tuple(addresses))
 
     def _made(self, sizes: Mapping[str, int]) -> Kernel:
-        session = self._session
-        group = self._group
-        programs = Programs(lambda at: made(group.model.at(at), session._offload), group.family)
-        program, plans = programs.at(sizes)
+        program, plans = self._programs.at(sizes)
         program = program.ordered(self._inputs, self._outputs)
-        return session._kernel(program, plans, self._weights)
+        return self._session._kernel(program, plans, self._weights)
 
 
 def _shape(ort: OrtFunctions, value: int) -> list[int]:

@@ -66,7 +66,15 @@ CASES: dict[str, tuple[bytes, dict[str, object]]] = {
     ),
     "EP-08": (model([node("Relu", "x", "y")], X, Y), {"min_nodes": 2}),
     "EP-09": (conditional(), {}),
-    "EP-10": (model([node("Relu", "x", "y")], {"x": ("n", 4)}, {"y": ("n", 4)}), {}),
+    "EP-10": (
+        model(
+            [node("Conv", "x w", "y", pads=[1] * 4)],
+            {"x": (1, 2, "n", 6)},
+            {"y": (1, 3, "n", 6)},
+            {"w": values((3, 2, 3, 3))},
+        ),
+        {},
+    ),
 }
 ENTRIES = {"EP-10": {"ep__context_enable": "1"}}
 

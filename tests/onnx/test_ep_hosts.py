@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import onnxruntime as ort
 import pytest
 from ep_models import assigned, model, node, on_cpu, recorded, session, values
@@ -168,67 +167,3 @@ def test_memory_that_is_bound_and_misaligned() -> None:
     for _ in range(3):
         found.run_with_iobinding(binding)
     np.testing.assert_allclose(y, on_cpu(source, {"x": x})[0], rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("embed", ["0", "1"])
-def test_a_model_with_compiled_code(tmp_path: Path, embed: str) -> None:
-    """It runs in a process that loads neither the compiler nor torch-mlir, with an empty cache."""
-    source, path = chain(), tmp_path / "model_ctx.onnx"
-    (tmp_path / "model.onnx").write_bytes(source)
-    entries = {
-        "ep__context_enable": "1",
-        "ep__context_file_path": str(path),
-        "ep__context_embed_mode": embed,
-    }
-    session(str(tmp_path / "model.onnx"), **entries)
-    assert path.is_file()
-    x = values((4, 16))
-    np.save(tmp_path / "x.npy", x)
-    code = f"""
-import sys
-sys.path[:0] = {[str(HERE.parent / "support")]!r}
-import numpy as np
-from ep_models import session
-folder = {str(tmp_path)!r}
-options = {{"require_precompiled": True, "cache_dir": folder + "/none"}}
-found = session(folder + "/model_ctx.onnx", options)
-np.save(folder + "/y.npy", found.run(None, {{"x": np.load(folder + "/x.npy")}})[0])
-assert not [m for m in sys.modules if m.startswith(("torch_mlir", "iree.compiler"))]
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    wanted = on_cpu(source, {"x": x})[0]
-    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), wanted, rtol=1e-4, atol=1e-4)
-
-
-def test_what_has_no_one_code_stays_in_a_model_with_code(tmp_path: Path) -> None:
-    """Two nodes of known dims are code; those of a dim known at execution are nodes, and right."""
-    nodes = [
-        *(node("Relu", "x", "r"), node("Neg", "r", "y")),
-        *(node("Relu", "u", "s"), node("Neg", "s", "v")),
-    ]
-    dims = {"x": (3, 4), "u": ("n", 4)}
-    source = model(nodes, dims, {"y": (3, 4), "v": ("n", 4)})
-    (tmp_path / "m.onnx").write_bytes(source)
-    entries = {"ep__context_enable": "1", "ep__context_file_path": str(tmp_path / "m_ctx.onnx")}
-    session(str(tmp_path / "m.onnx"), whole=False, **entries)
-    written = onnx.load(str(tmp_path / "m_ctx.onnx"))
-    assert sorted(n.op_type for n in written.graph.node) == ["EPContext", "Neg", "Relu"]
-    found = session(str(tmp_path / "m_ctx.onnx"))
-    feed = {"x": values((3, 4)), "u": values((5, 4), 1)}
-    for got, wanted in zip(found.run(None, feed), on_cpu(source, feed), strict=True):
-        np.testing.assert_array_equal(got, wanted)
-
-
-def test_damaged_code_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "model_ctx.onnx"
-    (tmp_path / "model.onnx").write_bytes(chain())
-    session(str(tmp_path / "model.onnx"), ep__context_enable="1", ep__context_file_path=str(path))
-    (held,) = tmp_path.glob("*.hipdnn-iree")
-    data = bytearray(held.read_bytes())
-    data[len(data) // 2] ^= 1
-    held.write_bytes(data)
-    with pytest.raises(Exception, match="the code of node"):
-        session(str(path))

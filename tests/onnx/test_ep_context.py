@@ -1,0 +1,140 @@
+"""Models with compiled code (`EPContext`): of known sizes, of all sizes, damaged."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from ep_models import model, node, on_cpu, session, values
+
+SUPPORT = Path(__file__).parents[1] / "support"
+
+# Runs a model in a process that has neither code in a cache nor a compiler.
+_RUN = """
+import sys
+sys.path[:0] = [{support!r}]
+import numpy as np
+from ep_models import session
+options = dict(require_precompiled=True, cache_dir={folder!r} + "/none")
+found = session({folder!r} + "/m_ctx.onnx", options)
+feeds = np.load({folder!r} + "/feeds.npz")
+results = dict()
+for k in range({count}):
+    feed = {{n.partition(".")[2]: feeds[n] for n in feeds if n.startswith(f"{{k}}.")}}
+    results[str(k)] = found.run(None, feed)[0]
+np.savez({folder!r} + "/results.npz", **results)
+assert not [m for m in sys.modules if m.startswith(("torch_mlir", "iree.compiler"))]
+"""
+
+
+def written(
+    source: bytes, folder: Path, options: dict[str, object] | None = None, *, embed: str = "0"
+) -> Any:
+    """Write the model with its code beside it, and return that."""
+    (folder / "m.onnx").write_bytes(source)
+    entries = {
+        "ep__context_enable": "1",
+        "ep__context_file_path": str(folder / "m_ctx.onnx"),
+        "ep__context_embed_mode": embed,
+    }
+    session(str(folder / "m.onnx"), options, whole=False, **entries)
+    return onnx.load(str(folder / "m_ctx.onnx"))
+
+
+def runs_elsewhere(source: bytes, folder: Path, feeds: list[dict[str, Any]]) -> None:
+    """Run the model that was written in a new process, and compare with the CPU provider."""
+    np.savez(
+        folder / "feeds.npz",
+        **{f"{k}.{name}": array for k, feed in enumerate(feeds) for name, array in feed.items()},
+    )
+    code = _RUN.format(support=str(SUPPORT), folder=str(folder), count=len(feeds))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    with np.load(folder / "results.npz") as results:
+        for k, feed in enumerate(feeds):
+            wanted = on_cpu(source, feed)[0]
+            np.testing.assert_allclose(results[str(k)], wanted, rtol=1e-4, atol=1e-4)
+
+
+def chain() -> bytes:
+    nodes = [node("MatMul", "x w", "m"), node("Relu", "m", "r"), node("Softmax", "r", "y", axis=-1)]
+    return model(nodes, {"x": (4, 16)}, {"y": (4, 8)}, {"w": values((16, 8), 1)})
+
+
+def sized() -> bytes:
+    """Return a graph for all sizes, with weights, that reads what one of fixed sizes computes."""
+    nodes = [
+        *(node("MatMul", "c v", "a"), node("MatMul", "x w", "m")),
+        *(node("Add", "m a", "s"), node("Relu", "s", "y")),
+    ]
+    weights = {"v": values((16, 8), 1), "w": values((16, 8), 2)}
+    return model(nodes, {"x": ("n", 16), "c": (1, 16)}, {"y": ("n", 8)}, weights)
+
+
+def sizes(*counts: int) -> list[dict[str, Any]]:
+    return [{"x": values((n, 16), n), "c": values((1, 16), n + 1)} for n in counts]
+
+
+@pytest.mark.parametrize("embed", ["0", "1"])
+def test_a_model_with_compiled_code(tmp_path: Path, embed: str) -> None:
+    """It runs in a process that loads neither the compiler nor torch-mlir, with an empty cache."""
+    made = written(chain(), tmp_path, embed=embed)
+    assert [n.op_type for n in made.graph.node] == ["EPContext"]
+    runs_elsewhere(chain(), tmp_path, [{"x": values((4, 16))}])
+
+
+@pytest.mark.parametrize("embed", ["0", "1"])
+def test_one_code_for_all_sizes(tmp_path: Path, embed: str) -> None:
+    made = written(sized(), tmp_path, embed=embed)
+    assert [n.op_type for n in made.graph.node] == ["EPContext"]
+    runs_elsewhere(sized(), tmp_path, sizes(3, 1, 37, 3, 4099))
+
+
+def test_code_of_buckets(tmp_path: Path) -> None:
+    """Sizes are rounded up to those that code was written for; beyond there is none."""
+    written(sized(), tmp_path, {"buckets": "4,16"})
+    runs_elsewhere(sized(), tmp_path, sizes(1, 4, 5, 16))
+    found = session(str(tmp_path / "m_ctx.onnx"))
+    with pytest.raises(Exception, match=r"has none for graph .*with a bucket for them"):
+        found.run(None, sizes(17)[0])
+
+
+def test_sizes_that_no_code_is_for(tmp_path: Path) -> None:
+    written(sized(), tmp_path)
+    found = session(str(tmp_path / "m_ctx.onnx"))
+    with pytest.raises(Exception, match="serves sizes from 1 to 4099; got n = 4100"):
+        found.run(None, sizes(4100)[0])
+    for got, wanted in zip(found.run(None, sizes(2)[0]), on_cpu(sized(), sizes(2)[0]), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_what_has_no_one_code_stays_in_a_model_with_code(tmp_path: Path) -> None:
+    """Nodes of known dims are code; a convolution along a dim that is not is a node, and right."""
+    nodes = [node("Relu", "x", "r"), node("Neg", "r", "y"), node("Conv", "u w", "v", pads=[1] * 4)]
+    inputs = {"x": (3, 4), "u": (1, 2, "n", 6)}
+    outputs = {"y": (3, 4), "v": (1, 3, "n", 6)}
+    source = model(nodes, inputs, outputs, {"w": values((3, 2, 3, 3), 2)})
+    made = written(source, tmp_path)
+    assert sorted(n.op_type for n in made.graph.node) == ["Conv", "EPContext"]
+    found = session(str(tmp_path / "m_ctx.onnx"))
+    feed = {"x": values((3, 4)), "u": values((1, 2, 5, 6), 1)}
+    for got, wanted in zip(found.run(None, feed), on_cpu(source, feed), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("source", [chain(), sized()], ids=["fixed", "sized"])
+def test_damaged_code_is_told(tmp_path: Path, source: bytes) -> None:
+    written(source, tmp_path)
+    (held,) = tmp_path.glob("*.hipdnn-iree")
+    data = bytearray(held.read_bytes())
+    data[len(data) // 2] ^= 1
+    held.write_bytes(data)
+    with pytest.raises(Exception, match="the code of node"):
+        session(str(tmp_path / "m_ctx.onnx"))
