@@ -304,7 +304,9 @@ def _group_query_attention(w: Writer) -> list[str]:
     first = _first_positions(w, batch, length) if past else ""
     steps = _range(w, length)
     if w.integer("do_rotary"):
-        if past and not positions:
+        if positions:
+            positions = _counted(w, positions, steps)
+        elif past:
             positions = w.pointwise("Add", first, steps)
         angles = w.input(7), w.input(8)
         rotated = 2 * w.dims(angles[0])[-1]
@@ -363,6 +365,21 @@ def _first_positions(w: Writer, batch: int, length: int) -> str:
     last = w.reshape(w.cast(w.input(5), DataType.INT64), (batch, 1))
     before = w.pointwise("Sub", last, w.constant([length - 1], (), DataType.INT64))
     return w.pointwise("Max", before, w.constant([0], (), DataType.INT64))
+
+
+def _counted(w: Writer, positions: str, steps: str) -> str:
+    """Return the positions of tokens: those of a first prompt count on from its very first one.
+
+    It is a first prompt where there are as many keys as queries.
+    """
+    dims, whole = w.dims(positions), DataType.INT64
+    start = w.slice(w.slice(positions, 0, 0, 1), 1, 0, 1)
+    counted = w.expand(w.pointwise("Add", start, steps), dims)
+    if not w.input(3):
+        return counted
+    total = w.reshape(w.cast(w.input(6), whole), (1, 1))
+    is_first = w.pointwise("Equal", total, w.constant([dims[1]], (), whole), DataType.BOOLEAN)
+    return w.op("Where", [is_first, counted, positions], dims, whole)
 
 
 def _appended(w: Writer, old: str, new: str, first: str, keys: int) -> str:

@@ -181,6 +181,11 @@ GROUPED = [
     (1, 4, 2, 1, 6, (7,), "window cap"),
     (1, 4, 2, 5, 0, (5,), "smooth"),
     (1, 2, 2, 3, 4, (7,), "cap scale"),
+    (2, 4, 2, 1, 6, (7, 4), "bias"),
+    (2, 4, 2, 1, 6, (7, 4), "sink rotary"),
+    (2, 4, 2, 3, 0, (3, 3), "positions rotary"),
+    (2, 4, 2, 3, 3, (3, 3), "positions rotary"),
+    (1, 4, 1, 3, 4, (7,), "positions rotary bias sink cap window"),
 ]
 
 
@@ -201,7 +206,7 @@ def grouped(
     """Return one node with all its lengths known at execution, and inputs."""
     chosen, size = parts.split(), 16  # rotation on the CPU wants a multiple of 16
     d, e = heads * size, groups * size
-    places = ["q", "k", "v", "-", "-", "n", "t", "-", "-"]
+    places = ["q", "k", "v", "-", "-", "n", "t", *["-"] * 5]
     given: Given = {"q": values((batch, length, d)), "k": values((batch, length, e), 1)}
     given["v"] = values((batch, length, e), 2)
     if "packed" in chosen:
@@ -216,6 +221,14 @@ def grouped(
     if "rotary" in chosen:
         weights |= {"cos": values((16, size // 2), 6), "sin": values((16, size // 2), 7)}
         places[7:9] = ["cos", "sin"]
+    if "positions" in chosen:
+        at = np.random.default_rng(8).integers(0, 13, (batch, length))
+        given["at"], places[9] = at.astype(np.int64), "at"
+    if "bias" in chosen:
+        shared = (1, heads) if batch == 1 else (batch, 1)
+        given["bias"], places[10] = values((*shared, length, max(kept)), 9), "bias"
+    if "sink" in chosen:
+        weights["sink"], places[11] = values((heads,), 10), "sink"
     while places[-1] == "-":
         places.pop()
     attributes = {
@@ -238,8 +251,8 @@ def grouped(
         )
     ]
     outputs = {"y": (batch, length, d)}
-    outputs |= dict.fromkeys(("nk", "nv"), (batch, groups, old + length, size))
-    kinds = {"n": TensorProto.INT32, "t": TensorProto.INT32}
+    outputs |= dict.fromkeys(("nk", "nv"), (batch, groups, max(old, *kept), size))
+    kinds = {"n": TensorProto.INT32, "t": TensorProto.INT32, "at": TensorProto.INT64}
     shapes = {n: a.shape for n, a in given.items()}
     return model(nodes, shapes, outputs, weights, kinds=kinds), given
 
@@ -247,9 +260,11 @@ def grouped(
 # ------------------------------------------------------------------------ quantised
 
 
-@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize(
+    ("bits", "rows", "columns", "block"),
+    [(2, 40, 5, 16), *((n, *d) for n in (4, 8) for d in ((32, 8, 16), (40, 5, 16), (96, 3, 32)))],
+)
 @pytest.mark.parametrize("zeros", ["", "packed", "float"])
-@pytest.mark.parametrize(("rows", "columns", "block"), [(32, 8, 16), (40, 5, 16), (96, 3, 32)])
 def test_matmul_nbits(bits: int, zeros: str, rows: int, columns: int, block: int) -> None:
     if zeros == "float" and bits == 8:
         pytest.skip("ONNX Runtime's own provider has no such kernel")
