@@ -19,7 +19,7 @@ from ..plan import Plan
 from .registration import DEFAULT_NAME, onnxruntime, session_options
 from .reports import Report, listening, summary
 
-__all__ = ["RULES", "examine"]
+__all__ = ["RULES", "alone", "compared", "examine", "made_up_inputs"]
 
 RULES: dict[str, str] = {
     "EP-FILE-01": "the file is an ONNX model that onnxruntime loads",
@@ -97,11 +97,11 @@ def examine(
     verified: bool | None = None
     outputs: list[dict[str, Any]] = []
     if not ahead:
-        feed = _feed(own, arrays)
+        feed = made_up_inputs(own, arrays)
         if verify:
             results = zip(session.run(None, feed), own.run(None, feed), strict=True)
             names = [one.name for one in session.get_outputs()]
-            outputs = [_compared(n, *pair) for n, pair in zip(names, results, strict=True)]
+            outputs = [compared(n, *pair) for n, pair in zip(names, results, strict=True)]
             verified = all(one["ok"] for one in outputs)
         times["run_us"] = _median_us(lambda: session.run(None, feed), repeats)
         times["cpu_us"] = _median_us(lambda: own.run(None, feed), repeats)
@@ -135,7 +135,14 @@ def _plain(ort: Any, path: Path) -> Any:
         raise FormatError(f"{path} is not an ONNX model that can be run", [problem]) from None
 
 
-def _feed(session: Any, arrays: Mapping[str, Array] | None) -> dict[str, Array]:
+def made_up_inputs(session: Any, arrays: Mapping[str, Array] | None = None) -> dict[str, Array]:
+    """Return inputs of a session: those given, which have to fit it, or the same at each call.
+
+    Raises
+    ------
+    BindError
+        If arrays do not fit, or an input has a type that none are made up for (EP-FILE-02).
+    """
     fed, problems = {}, []
     for k, one in enumerate(session.get_inputs()):
         kind = _FED.get(one.type)
@@ -167,7 +174,8 @@ def _made_up(kind: str, dims: Sequence[int], seed: int) -> Array:
     return random.integers(0, 2, dims).astype(kind)  # such as places in a table
 
 
-def _compared(name: str, got: Array, wanted: Array) -> dict[str, Any]:
+def compared(name: str, got: Array, wanted: Array) -> dict[str, Any]:
+    """Return whether a result is that of ONNX Runtime's own provider: name, ok, error, bound."""
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         return {"name": name, "ok": False, "error": None, "bound": None}
     if not got.size:
@@ -194,14 +202,14 @@ def _graph_times(reports: Sequence[Report], repeats: int) -> list[dict[str, Any]
     for _, partition in reports:
         for number, group in enumerate(partition.groups):
             for name, plan in group.plans.items():
-                us = _median_us(_alone(plan), repeats)
+                us = _median_us(alone(plan), repeats)
                 nodes = list(group.program.nodes[name])
                 found.append({"name": f"group_{number}/{name}", "nodes": nodes, "us": us})
     return sorted(found, key=lambda one: -one["us"])
 
 
-def _alone(plan: Plan) -> Callable[[], None]:
-    """Return a call of a plan on memory of its own."""
+def alone(plan: Plan) -> Callable[[], None]:
+    """Return a call of a plan on memory of its own, which is zero."""
     graph, kept = plan.graph, []
     buffers: dict[Any, int] = {}
     for uid in (*graph.inputs, *graph.outputs):
