@@ -5,8 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hipdnn_iree import Graph
-from hipdnn_iree.provider import verify
-from hipdnn_iree.provider.reference import expect
 
 
 def main(build: Callable[..., Graph]) -> None:
@@ -20,9 +18,7 @@ def main(build: Callable[..., Graph]) -> None:
         return
 
     plan = graph.build("cpu")  # once: compiled, or taken from the cache
-    inputs = verify.random_inputs(plan.graph)  # NumPy arrays by uid
-    outputs = plan.run(inputs)  # many times
-    report = verify.compare(plan.graph, outputs, expect(plan.graph, inputs))
+    report = plan.verify()  # random inputs; each element against the float64 reference
     print(f"ran on {plan.target} by {plan.engine} (cache {plan.cache}): {report}")
 
     for target in sys.argv[1:]:

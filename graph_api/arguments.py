@@ -22,6 +22,7 @@ __all__ = [
     "integers",
     "label",
     "mode",
+    "nearest",
     "real",
     "scalar",
     "shown",
@@ -139,11 +140,18 @@ def _wrong(rule: str, got: object, wanted: str, port: str, node: str, hint: str 
 
 
 def _unknown(rule: str, got: object, known: list[str], port: str, node: str) -> GraphError:
+    return _wrong(rule, got, f"one of {', '.join(known)}", port, node, nearest(got, known))
+
+
+def nearest(word: object, known: Iterable[str]) -> str:
+    """Return the question whether another word was meant; empty where none is like it."""
     from difflib import get_close_matches
 
-    near = get_close_matches(got.lower(), known, n=1) if isinstance(got, str) else []
-    hint = f"did you mean {near[0]!r}?" if near else ""
-    return _wrong(rule, got, f"one of {', '.join(known)}", port, node, hint)
+    if not isinstance(word, str):
+        return ""
+    names = {name.lower(): name for name in known}
+    near = get_close_matches(word.lower(), names, n=1)
+    return f"did you mean {names[near[0]]!r}?" if near else ""
 
 
 def shown(value: object) -> str:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import arguments
+from .compositions import Compositions
 from .dtypes import DataType
 from .dynamic_dim import DynamicDim, split_dims
 from .dynamic_dim import make as make_dynamic
 from .errors import GraphError, Problem
-from .op_methods import OpMethods
 from .ops.base import Op
 from .tensor import Scalar, Tensor
 from .values import plain_number
 
 if TYPE_CHECKING:
     from .frozen import FrozenGraph
+    from .inference import Inference
+    from .ops.base import PortView
 
 __all__ = ["GraphBuilder", "Node"]
 
@@ -27,17 +31,27 @@ S = TypeVar("S")
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """An op and its tensors, while the graph is built."""
+    """An op and its tensors, while the graph is built; ``at`` is the line that added it."""
 
     op: Op
     inputs: dict[str, Tensor]
     outputs: dict[str, Tensor]
     compute_data_type: DataType
     name: str
+    at: str = ""
 
 
-class GraphBuilder(OpMethods):
-    """The part of `Graph` that adds tensors and nodes, without freezing or building."""
+class GraphBuilder(Compositions):
+    """The part of `Graph` that adds tensors and nodes, without freezing or building.
+
+    Attributes
+    ----------
+    checks_calls : bool
+        Whether a node that is certain to be wrong is refused by the call that adds it; else all
+        problems are left for ``freeze``.
+    """
+
+    checks_calls = False
 
     def __init__(
         self,
@@ -48,6 +62,7 @@ class GraphBuilder(OpMethods):
         compute_data_type: DataType | str = DataType.UNSET,
     ) -> None:
         self._frozen: FrozenGraph | None = None
+        self.inference: Inference | None = None
         self.name = name
         self.io_data_type = arguments.data_type(io_data_type, port="io_data_type")
         self.intermediate_data_type = arguments.data_type(
@@ -68,6 +83,9 @@ class GraphBuilder(OpMethods):
         if check is not None:
             self.must_be_open()
             value = check(value, port=name)
+            self.inference = None  # any type may follow from the graph's
+        elif name not in _ATTRIBUTES and not name.startswith("_") and not hasattr(self, name):
+            raise _unknown_attribute(self, name)
         object.__setattr__(self, name, value)
 
     def dynamic(
@@ -154,9 +172,9 @@ class GraphBuilder(OpMethods):
         tensor = Tensor(  # which checks and converts what it is given
             graph=self,
             name=name,
-            data_type=data_type,  # type: ignore[arg-type]
-            dims=examples,  # type: ignore[arg-type]
-            strides=strides,  # type: ignore[arg-type]
+            given_type=data_type,  # type: ignore[arg-type]
+            given_dims=examples,  # type: ignore[arg-type]
+            given_strides=strides,  # type: ignore[arg-type]
             virtual=virtual,
             dynamic=marks,
         )
@@ -167,9 +185,9 @@ class GraphBuilder(OpMethods):
 
     def tensor_like(self, other: Tensor, *, name: str = "") -> Tensor:
         """Add a tensor with the dims, strides and data type of another one."""
-        tensor = self.tensor(
-            dims=other.dims, strides=other.strides, data_type=other.data_type, name=name
-        )
+        produced = other.graph.is_produced(other)
+        kind = other.data_type if produced else other.given_type
+        tensor = self.tensor(dims=other.dims, strides=other.strides, data_type=kind, name=name)
         tensor.dynamic = other.dynamic
         return tensor
 
@@ -191,9 +209,9 @@ class GraphBuilder(OpMethods):
             raise _no_operand("scalar", "value", value, "a bool, int or float")
         tensor = self.tensor(dims=(1,), data_type=data_type, name=name, uid=uid)
         tensor.value = number
-        if tensor.data_type is DataType.UNSET:
+        if tensor.given_type is DataType.UNSET:
             tensor.data_type = self.compute_data_type
-        if tensor.data_type is DataType.UNSET:
+        if tensor.given_type is DataType.UNSET:
             tensor.data_type = _PYTHON_TYPES[type(number)]
         return tensor
 
@@ -221,12 +239,14 @@ class GraphBuilder(OpMethods):
         """
         tensor = self.tensor(dims=(1,), data_type=data_type, name=name, uid=uid)
         tensor.runtime_scalar = True
-        if tensor.data_type is DataType.UNSET:
+        if tensor.given_type is DataType.UNSET:
             tensor.data_type = self.compute_data_type
         return tensor
 
     def output(self, tensor: Tensor, *, name: str = "", data_type: DataType | str = "") -> Tensor:
         """Mark a result as an output, and optionally name it and set its type."""
+        if not isinstance(tensor, Tensor):
+            raise _no_operand("output", "tensor", tensor, "a Tensor of this graph")
         if tensor.graph is not self:
             problem = Problem(
                 rule="GRAPH-04",
@@ -250,6 +270,7 @@ class GraphBuilder(OpMethods):
         outputs: Mapping[str, Tensor] | Iterable[str] | None = None,
         compute: DataType | str = DataType.UNSET,
         name: str = "",
+        check: bool = True,
     ) -> dict[str, Tensor]:
         """Add an op; all op methods call it.
 
@@ -265,13 +286,23 @@ class GraphBuilder(OpMethods):
             Type to compute in; the graph's when unset.
         name : str
             Label of the node.
+        check : bool
+            Whether a graph of a script refuses a node that is certain to be wrong; readers of
+            files leave it to ``freeze``, which reports all problems.
 
         Returns
         -------
         dict of str to Tensor
             The outputs by port.
+
+        Raises
+        ------
+        GraphError
+            For an operand that is neither a tensor nor a number, and for a node that is refused;
+            the graph is as it was before.
         """
         self.must_be_open()
+        count = len(self.tensors)
         label = arguments.label(name, op.NAME)
         compute = arguments.data_type(compute, port="compute_data_type", node=label)
         connected = {
@@ -286,9 +317,33 @@ class GraphBuilder(OpMethods):
         else:
             ports = [p.name for p in op.OUTPUTS] if outputs is None else list(outputs)
             results = {port: self.tensor(virtual=True) for port in ports}
-        self.nodes.append(Node(op, connected, results, compute, name))
+        node = Node(op, connected, results, compute, name)
+        if check and self.checks_calls:
+            self._admit(node, count)
+        self.nodes.append(node)
         self._produced.update(id(t) for t in results.values())
         return results
+
+    def _admit(self, node: Node, count: int) -> None:
+        """Note the line that adds a node, and refuse a wrong one with the tensors made for it."""
+        from .inference import Inference
+
+        node.at = script_line()
+        if self.inference is None:
+            self.inference = Inference(self)
+        try:
+            self.inference.admit(node)
+        except GraphError:
+            del self.tensors[count:]
+            raise
+
+    def known(self, tensor: Tensor) -> PortView:
+        """Return what is known of a tensor while the graph is built."""
+        from .inference import Inference
+
+        if self.inference is None:
+            self.inference = Inference(self)
+        return self.inference.view(tensor)
 
     def _number(self, label: str, port: str, value: object, compute: DataType) -> Tensor:
         number = plain_number(value)
@@ -336,6 +391,16 @@ class GraphBuilder(OpMethods):
             raise GraphError("the graph is frozen", [problem])
 
 
+def script_line() -> str:
+    """Return file and line of the innermost caller outside of this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] != _PACKAGE:
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
 def _one_of(value: S | None, other: S | None, port: str) -> S | None:
     if value is not None and other is not None:
         problem = Problem(rule="PARAM-01", port=port, got=f"{port} and {port[:-1]}", wanted="one")
@@ -343,13 +408,26 @@ def _one_of(value: S | None, other: S | None, port: str) -> S | None:
     return other if value is None else value
 
 
+def _unknown_attribute(graph: GraphBuilder, name: str) -> AttributeError:
+    """Return the error for a misspelt attribute, which would have no effect."""
+    hint = arguments.nearest(name, _ATTRIBUTES)
+    return AttributeError(f"{type(graph).__name__} has no attribute {name!r}; {hint}".rstrip("; "))
+
+
 def _no_operand(label: str, port: str, value: object, wanted: str) -> GraphError:
-    problem = Problem(
-        rule="PARAM-03", node=label, port=port, got=arguments.shown(value), wanted=wanted
-    )
+    got, hint, names = arguments.shown(value), "", getattr(type(value), "_fields", ())
+    if names:
+        got = f"a {type(value).__name__} ({', '.join(names)})"
+        hint = f"take one of its results, .{names[0]} for example"
+    elif isinstance(value, tuple | list):
+        hint = "take one of its elements"
+    elif hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
+        hint = "describe it by tensor(dims=...), and pass the data to plan.run"
+    problem = Problem(rule="PARAM-03", node=label, port=port, got=got, wanted=wanted, hint=hint)
     return GraphError("an operand has the wrong type", [problem])
 
 
+_PACKAGE = __name__.partition(".")[0]
 _PYTHON_TYPES: dict[type, DataType] = {
     bool: DataType.BOOLEAN,
     int: DataType.INT64,
@@ -362,4 +440,13 @@ _CHECKS: dict[str, Any] = {
     "intermediate_data_type": arguments.data_type,
     "compute_data_type": arguments.data_type,
     "is_override_shape_enabled": arguments.flag,
+    "checks_calls": arguments.flag,
 }
+_ATTRIBUTES = (
+    *_CHECKS,
+    "preferred_engine_id",
+    "inference",
+    "symbols",
+    "tensors",
+    "nodes",
+)

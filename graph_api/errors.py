@@ -56,6 +56,8 @@ class Problem:
         What was found and what is allowed.
     hint : str
         What to try next; may be empty.
+    at : str
+        ``file:line`` of the script's call that added the node; empty for graphs from files.
     """
 
     rule: str
@@ -64,6 +66,7 @@ class Problem:
     got: str = ""
     wanted: str = ""
     hint: str = ""
+    at: str = ""
 
     @property
     def where(self) -> str:
@@ -77,7 +80,8 @@ class Problem:
         return f"{text} ({self.hint})" if self.hint else text
 
     def __str__(self) -> str:
-        return f"{self.where}: [{self.rule}] {self.reason}"
+        line = f" at {self.at}" if self.at else ""
+        return f"{self.where}: [{self.rule}] {self.reason}{line}"
 
     def as_dict(self) -> dict[str, str]:
         """Return the record as a JSON-ready mapping."""
@@ -88,6 +92,7 @@ class Problem:
             "got": self.got,
             "wanted": self.wanted,
             "hint": self.hint,
+            **({"at": self.at} if self.at else {}),
         }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from functools import cached_property
 from hashlib import sha256
@@ -66,6 +66,8 @@ class FrozenNode(_ReadOnly):
         Type to compute and accumulate in; never UNSET.
     source : Op
         The op as it was given: what other dims would make another op of (``specialise``).
+    at : str
+        ``file:line`` of the script's call that added it; empty for graphs from files.
     """
 
     label: str
@@ -75,6 +77,7 @@ class FrozenNode(_ReadOnly):
     outputs: Mapping[str, int]
     compute_data_type: DataType
     source: Op
+    at: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -276,6 +279,7 @@ def _freeze_node(node: Node, found: Resolution) -> FrozenNode:
         outputs={n: node.outputs[n].uid for p in op.OUTPUTS for n in p.connected(node.outputs)},
         compute_data_type=found.compute[id(node)],
         source=node.op,
+        at=node.at,
     )
 
 

@@ -69,6 +69,7 @@ class Graph(GraphBuilder):
         """
         if self._frozen is None:
             frozen = self._freeze()
+            self.inference = None  # the handles show what is frozen
             for tensor in self.tensors:
                 spec = frozen.tensors.get(tensor.uid)
                 if spec is not None:

@@ -144,7 +144,7 @@ def specialise(graph: FrozenGraph, shapes: Mapping[int, Shape]) -> FrozenGraph:
             if not dims:
                 unknown.extend(_not_inferred(graph, old, node))
         for port, extents in dims.items():
-            if node.outputs[port].dims is None:
+            if node.outputs[port].given_dims is None:
                 node.outputs[port].dims = tuple(extents)
 
     unknown: list[Problem] = []
@@ -152,7 +152,7 @@ def specialise(graph: FrozenGraph, shapes: Mapping[int, Shape]) -> FrozenGraph:
     problems = [*(unknown or found.problems)]
     for uid in () if problems else graph.outputs:
         dims = found.views[id(tensors[uid])].dims
-        if dims is not None and tensors[uid].strides is None:
+        if dims is not None and tensors[uid].given_strides is None:
             problems += _gaps_elsewhere(graph.tensors[uid], dims)
     if problems:
         raise _refusal(graph, problems)
@@ -161,7 +161,7 @@ def specialise(graph: FrozenGraph, shapes: Mapping[int, Shape]) -> FrozenGraph:
         if view is None or view.dims is None:
             continue  # ragged offsets, which no node takes
         tensor.dims = view.dims
-        if tensor.strides is None and not spec.virtual:
+        if tensor.given_strides is None and not spec.virtual:
             tensor.strides = _strides(spec, view.dims)
     return freeze(other)
 
@@ -270,7 +270,7 @@ def _not_inferred(graph: FrozenGraph, old: FrozenNode, node: Node) -> Iterator[P
     for port, uid in old.outputs.items():
         spec = graph.tensors[uid]
         follows = port in inferred and inferred[port].dims == spec.dims
-        if not follows and node.outputs[port].dims is None:
+        if not follows and node.outputs[port].given_dims is None:
             wanted = "its dims: they do not follow from the operands"
             yield Problem(
                 rule="SHAPE-05", node=old.label, port=port, got="other operands", wanted=wanted
@@ -307,4 +307,5 @@ def _node(node: FrozenNode, tensors: Mapping[int, Tensor]) -> Node:
         {port: tensors[uid] for port, uid in node.outputs.items()},
         node.compute_data_type,
         node.name,
+        node.at,
     )

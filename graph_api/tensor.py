@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from . import arguments
 from .dtypes import DataType
 from .dynamic_dim import DynamicDim, split_dims
+from .errors import GraphError, Problem
 from .layout import Layout, layout_of
 from .values import Scalar
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from .building import GraphBuilder
 
 __all__ = ["Scalar", "Tensor", "TensorSpec"]
+
+Ints = tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,15 +78,32 @@ class Tensor:
     """Handle of a tensor while a graph is built; made by ``Graph.tensor`` and by the op methods.
 
     Attributes are checked and converted when they are set; the setters do the same and return the
-    handle, so that they chain.  Once the graph is frozen both raise ``GraphError``, and ``dims``,
-    ``strides`` and ``data_type`` show what was inferred.
+    handle, so that they chain.  Once the graph is frozen both raise ``GraphError``.
+
+    Arithmetic adds nodes: ``a @ b`` is ``graph.matmul(a, b)``, and ``-x``, ``abs(x)``, ``x + y``,
+    ``x - y``, ``x * y``, ``x / y`` and ``x ** y`` are ``graph.neg``, ``abs``, ``add``, ``sub``,
+    ``mul``, ``div`` and ``pow``; either side may be a number.  ``==`` compares handles.
+
+    ``dims``, ``strides`` and ``data_type`` are what was set, else what follows from the graph as it
+    is now (``shape`` is ``dims`` where they are known); ``given_dims``, ``given_strides`` and
+    ``given_type`` are what was set.
+
+    Examples
+    --------
+    >>> from hipdnn_iree import Graph
+    >>> g = Graph(io_data_type="half", compute_data_type="float")
+    >>> y = g.conv_fprop(g.tensor(dims=(4, 3, 32, 32)), g.tensor(dims=(8, 3, 3, 3)), stride=2)
+    >>> y.shape, y.strides, y.data_type
+    ((4, 8, 15, 15), (1800, 225, 15, 1), DataType.FLOAT)
+    >>> y.set_output().data_type
+    DataType.HALF
     """
 
     graph: GraphBuilder = field(repr=False)
     name: str = ""
-    data_type: DataType = DataType.UNSET
-    dims: tuple[int, ...] | None = None
-    strides: tuple[int, ...] | None = None
+    given_type: DataType = DataType.UNSET
+    given_dims: Ints | None = None
+    given_strides: Ints | None = None
     virtual: bool = False
     value: Scalar | None = None
     alignment: int = 16
@@ -95,13 +115,16 @@ class Tensor:
     def __setattr__(self, name: str, value: Any) -> None:
         check = _CHECKS.get(name)
         if check is not None:
-            self.graph.must_be_open()
-            if name == "dims":
+            graph = self.graph
+            graph.must_be_open()
+            if name == "given_dims":
                 value, self.dynamic = split_dims(value)
             if type(value) is not _AS_THEY_ARE.get(name) and (
                 value is not None or name not in _OPTIONAL
             ):
-                value = check(value, port=name)
+                value = check(value, port=_PORTS.get(name, name))
+            if graph.inference is not None:
+                graph.inference.forget(self)
         object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
@@ -109,6 +132,91 @@ class Tensor:
 
         uid = "" if self.given_uid is None else f" uid {self.given_uid}"
         return f"<Tensor{uid} {operand(self, repr(self.name))}>"
+
+    @property
+    def dims(self) -> Ints | None:
+        """Logical dims: those set, else those that follow; None while they are not known."""
+        return self.given_dims or self.graph.known(self).dims
+
+    @dims.setter
+    def dims(self, dims: Sequence[int | DynamicDim] | None) -> None:
+        self.given_dims = dims  # type: ignore[assignment]  # checked and converted
+
+    @property
+    def shape(self) -> Ints:
+        """The dims, as NumPy calls them; ``GraphError`` while they are not known (TENSOR-13)."""
+        if (dims := self.dims) is not None:
+            return dims
+        problem = Problem(
+            rule="TENSOR-13",
+            port=self.name or "tensor",
+            got="dims that do not follow yet",
+            wanted="known dims",
+            hint="set them with set_dim, or ask for .dims, which is None until then",
+        )
+        raise GraphError("the shape is not known", [problem])
+
+    @property
+    def strides(self) -> Ints | None:
+        """Strides in elements: those set, else those that follow; None while not known."""
+        return self.given_strides or self.graph.known(self).strides
+
+    @strides.setter
+    def strides(self, strides: Sequence[int] | None) -> None:
+        self.given_strides = strides  # type: ignore[assignment]
+
+    @property
+    def data_type(self) -> DataType:
+        """Element type: the one set, else the one that follows; UNSET while it is not known."""
+        if self.given_type is not DataType.UNSET:
+            return self.given_type
+        return self.graph.known(self).data_type
+
+    @data_type.setter
+    def data_type(self, data_type: DataType | str) -> None:
+        self.given_type = data_type  # type: ignore[assignment]
+
+    # NumPy's numbers and arrays leave arithmetic with a tensor to the tensor.
+    __array_ufunc__: ClassVar[None] = None
+
+    def __neg__(self) -> Tensor:
+        return self.graph.neg(self)
+
+    def __abs__(self) -> Tensor:
+        return self.graph.abs(self)
+
+    def __add__(self, other: Tensor | Scalar) -> Tensor:
+        return self.graph.add(self, other)
+
+    def __radd__(self, other: Tensor | Scalar) -> Tensor:
+        return self.graph.add(other, self)
+
+    def __sub__(self, other: Tensor | Scalar) -> Tensor:
+        return self.graph.sub(self, other)
+
+    def __rsub__(self, other: Tensor | Scalar) -> Tensor:
+        return self.graph.sub(other, self)
+
+    def __mul__(self, other: Tensor | Scalar) -> Tensor:
+        return self.graph.mul(self, other)
+
+    def __rmul__(self, other: Tensor | Scalar) -> Tensor:
+        return self.graph.mul(other, self)
+
+    def __truediv__(self, other: Tensor | Scalar) -> Tensor:
+        return self.graph.div(self, other)
+
+    def __rtruediv__(self, other: Tensor | Scalar) -> Tensor:
+        return self.graph.div(other, self)
+
+    def __pow__(self, other: Tensor | Scalar) -> Tensor:
+        return self.graph.pow(self, other)
+
+    def __rpow__(self, other: Tensor | Scalar) -> Tensor:
+        return self.graph.pow(other, self)
+
+    def __matmul__(self, other: Tensor) -> Tensor:
+        return self.graph.matmul(self, other)
 
     @property
     def uid(self) -> int:
@@ -141,29 +249,30 @@ class Tensor:
 
     def set_data_type(self, data_type: DataType | str) -> Tensor:
         """Set the element type."""
-        self.data_type = arguments.data_type(data_type, port="data_type")
+        self.given_type = data_type  # type: ignore[assignment]
         return self
 
     def set_dim(self, dims: Sequence[int | DynamicDim]) -> Tensor:
         """Set the logical dims."""
         examples, names = split_dims(dims)
-        self.dims = arguments.integers(examples, port="dims")
+        self.given_dims = arguments.integers(examples, port="dims")
         self.dynamic = names
         return self
 
     def set_stride(self, strides: Sequence[int]) -> Tensor:
         """Set the strides, in elements."""
-        self.strides = arguments.integers(strides, port="strides")
+        self.given_strides = arguments.integers(strides, port="strides")
         return self
 
 
-_OPTIONAL = ("dims", "strides", "value")
-_AS_THEY_ARE = {"data_type": DataType, "virtual": bool, "runtime_scalar": bool}
+_OPTIONAL = ("given_dims", "given_strides", "value")
+_PORTS = {"given_dims": "dims", "given_strides": "strides", "given_type": "data_type"}
+_AS_THEY_ARE = {"given_type": DataType, "virtual": bool, "runtime_scalar": bool}
 _CHECKS: dict[str, Any] = {
     "name": arguments.text,
-    "data_type": arguments.data_type,
-    "dims": arguments.integers,
-    "strides": arguments.integers,
+    "given_type": arguments.data_type,
+    "given_dims": arguments.integers,
+    "given_strides": arguments.integers,
     "virtual": arguments.flag,
     "value": arguments.scalar,
     "runtime_scalar": arguments.flag,

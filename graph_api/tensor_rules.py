@@ -44,6 +44,7 @@ RULES: dict[str, str] = {
     "TENSOR-10": "the alignment is at least one byte; ragged offsets are a tensor of the graph",
     "TENSOR-11": "a scalar read at execution has one element of at least 8 bits, and no producer",
     "TENSOR-12": "of a tensor that a node writes, elements below 8 bits share no byte with a gap",
+    "TENSOR-13": "the shape of a tensor is asked for once its dims follow",
 }
 
 
@@ -79,30 +80,30 @@ def check_tensor(
     offsets = tensor.ragged_offset_uid
     if offsets is not None and offsets not in uids:
         yield problem("TENSOR-10", f"ragged offsets in uid {offsets}", "a tensor of this graph")
-    if any(abs(s) * 8 > _INT64_MAX for s in tensor.strides or ()):
-        yield problem("TENSOR-05", f"strides {shown(tensor.strides)}", "less than 2^63 bytes")
+    if any(abs(s) * 8 > _INT64_MAX for s in tensor.given_strides or ()):
+        yield problem("TENSOR-05", f"strides {shown(tensor.given_strides)}", "less than 2^63 bytes")
         return
-    if tensor.dims is None:
+    if tensor.given_dims is None:
         if not produced:
             yield problem("TENSOR-02", "no dims", "dims", "pass dims=(...) to tensor()")
         return
-    if len(tensor.dims) > MAX_RANK or not tensor.dims:
-        yield problem("TENSOR-04", f"rank {len(tensor.dims)}", f"rank 1 to {MAX_RANK}")
+    if len(tensor.given_dims) > MAX_RANK or not tensor.given_dims:
+        yield problem("TENSOR-04", f"rank {len(tensor.given_dims)}", f"rank 1 to {MAX_RANK}")
         return
-    if not fits(tensor.dims):
-        hint = "graph.dynamic(...) is a size given at execution" if -1 in tensor.dims else ""
-        yield problem("TENSOR-05", f"dims {list(tensor.dims)}", EXTENTS, hint)
+    if not fits(tensor.given_dims):
+        hint = "graph.dynamic(...) is a size given at execution" if -1 in tensor.given_dims else ""
+        yield problem("TENSOR-05", f"dims {list(tensor.given_dims)}", EXTENTS, hint)
         return
-    if tensor.strides is None:
+    if tensor.given_strides is None:
         return
-    if len(tensor.strides) != len(tensor.dims):
+    if len(tensor.given_strides) != len(tensor.given_dims):
         yield problem(
             "TENSOR-04",
-            f"{len(tensor.strides)} strides for {len(tensor.dims)} dims",
+            f"{len(tensor.given_strides)} strides for {len(tensor.given_dims)} dims",
             "one stride per dim",
         )
         return
-    for problem_of in misplaced(tensor.dims, tensor.strides, written=produced):
+    for problem_of in misplaced(tensor.given_dims, tensor.given_strides, written=produced):
         yield problem(*problem_of)
 
 
@@ -139,8 +140,8 @@ def _check_scalar(graph: GraphBuilder, tensor: Tensor, value: Scalar) -> Iterato
     def problem(got: object, wanted: str) -> Problem:
         return Problem(rule="TENSOR-08", port=label_of(tensor), got=str(got), wanted=wanted)
 
-    if tensor.dims is None or any(d != 1 for d in tensor.dims):
-        yield problem(f"dims {shown(tensor.dims)}", "dims (1,) for a compile-time scalar")
+    if tensor.given_dims is None or any(d != 1 for d in tensor.given_dims):
+        yield problem(f"dims {shown(tensor.given_dims)}", "dims (1,) for a compile-time scalar")
     if graph.is_produced(tensor) or tensor.virtual:
         yield problem("a value and a writer", "a scalar that no node writes")
     data_type = default_type(graph, tensor)
@@ -152,8 +153,8 @@ def _check_runtime_scalar(graph: GraphBuilder, tensor: Tensor) -> Iterator[Probl
     def problem(got: object, wanted: str) -> Problem:
         return Problem(rule="TENSOR-11", port=label_of(tensor), got=str(got), wanted=wanted)
 
-    if tensor.dims is not None and any(d != 1 for d in tensor.dims):
-        got = f"dims {shown(list(tensor.dims))}"
+    if tensor.given_dims is not None and any(d != 1 for d in tensor.given_dims):
+        got = f"dims {shown(list(tensor.given_dims))}"
         yield problem(got, "one element for a scalar read at execution")
     if graph.is_produced(tensor) or tensor.virtual:
         yield problem("a writer", "a scalar that no node writes")
@@ -164,8 +165,8 @@ def _check_runtime_scalar(graph: GraphBuilder, tensor: Tensor) -> Iterator[Probl
 
 def default_type(graph: GraphBuilder, tensor: Tensor) -> DataType:
     """Return a tensor's own data type, or the graph's for its kind; UNSET when there is none."""
-    if tensor.data_type is not DataType.UNSET:
-        return tensor.data_type
+    if tensor.given_type is not DataType.UNSET:
+        return tensor.given_type
     if not tensor.virtual:
         return graph.io_data_type
     candidates = (graph.intermediate_data_type, graph.compute_data_type, graph.io_data_type)

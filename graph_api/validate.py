@@ -23,7 +23,16 @@ from .tensor_rules import EXTENTS, MAX_RANK, check_tensor, default_type, fits, l
 if TYPE_CHECKING:
     from .building import GraphBuilder, Node
 
-__all__ = ["RULES", "Resolution", "resolve"]
+__all__ = [
+    "RULES",
+    "Resolution",
+    "compute_type",
+    "foreign",
+    "output_views",
+    "resolve",
+    "resolve_node",
+    "source_view",
+]
 
 _SHOWN = 8  # nodes of a cycle
 
@@ -102,11 +111,15 @@ def resolve(
     for tensor in graph.tensors:
         result.problems += check_tensor(graph, tensor, uids)
         if not graph.is_produced(tensor):
-            result.views[id(tensor)] = _source_view(graph, tensor)
+            result.views[id(tensor)] = source_view(graph, tensor)
     for node in result.nodes:
         if prepare is not None:
             prepare(node, result)
-        _resolve_node(graph, node, result)
+        before = len(result.problems)
+        resolve_node(graph, node, result)
+        if node.at and len(result.problems) > before:
+            found = result.problems[before:]
+            result.problems[before:] = [replace(problem, at=node.at) for problem in found]
     return result
 
 
@@ -127,20 +140,10 @@ def _check_graph(graph: GraphBuilder, labels: Mapping[int, str]) -> Iterator[Pro
         yield Problem(
             rule="PARAM-01", port="preferred_engine_id", got=shown(engine), wanted="an integer"
         )
-    own = set(map(id, graph.tensors))
     writers: dict[int, str] = {}
     for node in graph.nodes:
         label = labels[id(node)]
-        for port, tensor in (*node.inputs.items(), *node.outputs.items()):
-            if id(tensor) not in own:
-                yield Problem(
-                    rule="GRAPH-04",
-                    node=label,
-                    port=port,
-                    got=f"{label_of(tensor)!r} of another graph",
-                    wanted="a tensor of this graph",
-                    hint="make it with this graph's tensor()",
-                )
+        yield from foreign(graph, node, label)
         for port, tensor in node.outputs.items():
             if id(tensor) in writers:
                 yield Problem(
@@ -166,13 +169,28 @@ def _check_graph(graph: GraphBuilder, labels: Mapping[int, str]) -> Iterator[Pro
         seen[uid] = tensor
 
 
-def _source_view(graph: GraphBuilder, tensor: Tensor) -> PortView:
-    strides = tensor.strides
-    if tensor.dims is not None and strides is None and len(tensor.dims) <= MAX_RANK:
-        strides = contiguous_strides(tensor.dims)
+def foreign(graph: GraphBuilder, node: Node, label: str) -> Iterator[Problem]:
+    """Yield a problem for each tensor of a node that another graph has made."""
+    for port, tensor in (*node.inputs.items(), *node.outputs.items()):
+        if tensor.graph is not graph:
+            yield Problem(
+                rule="GRAPH-04",
+                node=label,
+                port=port,
+                got=f"{label_of(tensor)!r} of another graph",
+                wanted="a tensor of this graph",
+                hint="make it with this graph's tensor()",
+            )
+
+
+def source_view(graph: GraphBuilder, tensor: Tensor) -> PortView:
+    """Return what is known of a tensor that no node writes."""
+    dims, strides = tensor.given_dims, tensor.given_strides
+    if dims is not None and strides is None and len(dims) <= MAX_RANK:
+        strides = contiguous_strides(dims)
     return PortView(
         data_type=default_type(graph, tensor),
-        dims=tensor.dims,
+        dims=dims,
         strides=strides,
         value=tensor.value,
         virtual=tensor.virtual,
@@ -187,18 +205,39 @@ def accumulation_type(types: list[DataType]) -> DataType:
     return DataType.INT64 if DataType.INT64 in types else DataType.INT32
 
 
-def _resolve_node(graph: GraphBuilder, node: Node, result: Resolution) -> None:
+def compute_type(graph: GraphBuilder, node: Node, inputs: Mapping[str, PortView]) -> DataType:
+    """Return the type that a node computes in: its own, the graph's, or by its inputs."""
+    for given in (node.compute_data_type, graph.compute_data_type):
+        if given is not DataType.UNSET:
+            return given
+    # Numbers written in an expression follow the tensors, they do not decide for them.
+    tensors = [v.data_type for v in inputs.values() if v.value is None]
+    return accumulation_type(tensors or [v.data_type for v in inputs.values()])
+
+
+def output_views(graph: GraphBuilder, node: Node) -> dict[str, PortView]:
+    """Return what a script has set of a node's outputs."""
+    return {
+        p: PortView(
+            data_type=default_type(graph, t),
+            dims=t.given_dims,
+            strides=t.given_strides,
+            virtual=t.virtual,
+        )
+        for p, t in node.outputs.items()
+    }
+
+
+def resolve_node(graph: GraphBuilder, node: Node, result: Resolution) -> None:
+    """Add the problems of a node, its op and the views of its outputs to a resolution.
+
+    The views of its inputs are there already.
+    """
     label = result.labels[id(node)]
     found: list[Problem] = list(_check_ports(node, label))
     inputs = {p: result.views.get(id(t)) for p, t in node.inputs.items()}
     known = {p: v for p, v in inputs.items() if v is not None and v.dims is not None}
-    compute = node.compute_data_type
-    if compute is DataType.UNSET:
-        compute = graph.compute_data_type
-    if compute is DataType.UNSET:
-        # Numbers written in an expression follow the tensors, they do not decide for them.
-        tensors = [v.data_type for v in known.values() if v.value is None]
-        compute = accumulation_type(tensors or [v.data_type for v in known.values()])
+    compute = compute_type(graph, node, known)
     result.compute[id(node)] = compute
     if compute not in COMPUTE_TYPES and (compute is not DataType.BOOLEAN or node.op.computes()):
         allowed = ", ".join(t.json for t in COMPUTE_TYPES)
@@ -211,15 +250,7 @@ def _resolve_node(graph: GraphBuilder, node: Node, result: Resolution) -> None:
                 wanted=f"one of {allowed}",
             )
         )
-    outputs = {
-        p: PortView(
-            data_type=default_type(graph, t),
-            dims=t.dims,
-            strides=t.strides,
-            virtual=t.virtual,
-        )
-        for p, t in node.outputs.items()
-    }
+    outputs = output_views(graph, node)
     inferred: Mapping[str, Inferred] = {}
     broken = (
         bool(found)
@@ -238,7 +269,7 @@ def _resolve_node(graph: GraphBuilder, node: Node, result: Resolution) -> None:
         settled = view
         if port in inferred:
             kind = inferred[port].data_type
-            if kind is not None and node.outputs[port].data_type is DataType.UNSET:
+            if kind is not None and node.outputs[port].given_type is DataType.UNSET:
                 settled = replace(view, data_type=kind)
             settled, more = _settle(label, port, settled, inferred[port], known, op)
             found += more

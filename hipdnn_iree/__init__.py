@@ -26,26 +26,75 @@ def _from_checkout() -> None:
 _from_checkout()
 
 if TYPE_CHECKING:
+    from . import errors as errors
     from .graph_api.dtypes import DataType as DataType
+    from .graph_api.dynamic_dim import DynamicDim as DynamicDim
+    from .graph_api.enums import AttentionImplementation as AttentionImplementation
     from .graph_api.enums import ConvMode as ConvMode
+    from .graph_api.enums import DiagonalAlignment as DiagonalAlignment
+    from .graph_api.enums import MoeGroupedMatmulMode as MoeGroupedMatmulMode
+    from .graph_api.enums import NormFwdPhase as NormFwdPhase
+    from .graph_api.enums import PaddingMode as PaddingMode
     from .graph_api.enums import PointwiseMode as PointwiseMode
     from .graph_api.enums import ReductionMode as ReductionMode
+    from .graph_api.enums import ResampleMode as ResampleMode
+    from .graph_api.enums import ResizeCoordinates as ResizeCoordinates
+    from .graph_api.errors import ArtifactError as ArtifactError
+    from .graph_api.errors import BindError as BindError
+    from .graph_api.errors import CompileError as CompileError
+    from .graph_api.errors import Decline as Decline
+    from .graph_api.errors import DeviceError as DeviceError
+    from .graph_api.errors import FormatError as FormatError
+    from .graph_api.errors import GraphError as GraphError
     from .graph_api.errors import HipdnnIreeError as HipdnnIreeError
+    from .graph_api.errors import NotPrecompiledError as NotPrecompiledError
+    from .graph_api.errors import NotSupportedError as NotSupportedError
+    from .graph_api.errors import Problem as Problem
+    from .graph_api.errors import SettingError as SettingError
+    from .graph_api.frozen import FrozenGraph as FrozenGraph
     from .graph_api.tensor import Tensor as Tensor
     from .jit.target import Target as Target
     from .provider.artifacts.artifact import load_artifact as load_artifact
     from .provider.artifacts.save import save_artifact as save_artifact
     from .provider.graph import Graph as Graph
     from .provider.graph_files import load as load
+    from .provider.plan import Plan as Plan
     from .provider.precompile import precompile as precompile
+    from .provider.results import Results as Results
+    from .provider.selection.candidate import Candidate as Candidate
+    from .provider.verify import Report as Report
 
 _EXPORTS = {
+    "ArtifactError": "graph_api.errors",
+    "AttentionImplementation": "graph_api.enums",
+    "BindError": "graph_api.errors",
+    "Candidate": "provider.selection.candidate",
+    "CompileError": "graph_api.errors",
     "ConvMode": "graph_api.enums",
     "DataType": "graph_api.dtypes",
+    "Decline": "graph_api.errors",
+    "DeviceError": "graph_api.errors",
+    "DiagonalAlignment": "graph_api.enums",
+    "DynamicDim": "graph_api.dynamic_dim",
+    "FormatError": "graph_api.errors",
+    "FrozenGraph": "graph_api.frozen",
     "Graph": "provider.graph",
+    "GraphError": "graph_api.errors",
     "HipdnnIreeError": "graph_api.errors",
+    "MoeGroupedMatmulMode": "graph_api.enums",
+    "NormFwdPhase": "graph_api.enums",
+    "NotPrecompiledError": "graph_api.errors",
+    "NotSupportedError": "graph_api.errors",
+    "PaddingMode": "graph_api.enums",
+    "Plan": "provider.plan",
     "PointwiseMode": "graph_api.enums",
+    "Problem": "graph_api.errors",
     "ReductionMode": "graph_api.enums",
+    "Report": "provider.verify",
+    "ResampleMode": "graph_api.enums",
+    "ResizeCoordinates": "graph_api.enums",
+    "Results": "provider.results",
+    "SettingError": "graph_api.errors",
     "Target": "jit.target",
     "Tensor": "graph_api.tensor",
     "load": "provider.graph_files",
@@ -54,12 +103,36 @@ _EXPORTS = {
     "save_artifact": "provider.artifacts.save",
 }
 __all__ = [
+    "ArtifactError",
+    "AttentionImplementation",
+    "BindError",
+    "Candidate",
+    "CompileError",
     "ConvMode",
     "DataType",
+    "Decline",
+    "DeviceError",
+    "DiagonalAlignment",
+    "DynamicDim",
+    "FormatError",
+    "FrozenGraph",
     "Graph",
+    "GraphError",
     "HipdnnIreeError",
+    "MoeGroupedMatmulMode",
+    "NormFwdPhase",
+    "NotPrecompiledError",
+    "NotSupportedError",
+    "PaddingMode",
+    "Plan",
     "PointwiseMode",
+    "Problem",
     "ReductionMode",
+    "Report",
+    "ResampleMode",
+    "ResizeCoordinates",
+    "Results",
+    "SettingError",
     "Target",
     "Tensor",
     "__version__",
@@ -73,7 +146,13 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _EXPORTS:
         return getattr(import_module(f".{_EXPORTS[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "errors":
+        return import_module(".errors", __name__)
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, __all__, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from ..graph_api.dynamic import at_sizes, sizes_of
 from ..graph_api.errors import BindError, GraphError
 from ..graph_api.frozen import FrozenGraph
-from ..graph_api.specialise import ShapeLike, as_shapes, unnamed
-from .plan import Plan, TensorKey
+from ..graph_api.specialise import as_shapes, unnamed
+from .plan import Plan, Shapes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,7 +39,7 @@ class DynamicPlan(Plan):
         key = tuple(sorted(sizes.items()))
         return self._others.get(key, lambda: self._at(at_sizes(self.graph, sizes), sizes))
 
-    def with_shapes(self, shapes: Mapping[TensorKey, ShapeLike]) -> Plan:
+    def with_shapes(self, shapes: Shapes) -> Plan:
         """Return the plan for some dims; it has code of its own if more than the sizes differ."""
         wanted = as_shapes(self.graph, self._by_uid(shapes))
         dims = {uid: d for uid, (d, _) in wanted.items() if uid in self.graph.inputs}

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..graph_api.errors import CompileError, NotSupportedError
 from ..graph_api.graph import Graph as ModelGraph
 from ..graph_api.tensor import Tensor
 
 if TYPE_CHECKING:
     from ..graph_api.buckets import BucketsLike
+    from ..graph_api.frozen import FrozenGraph
     from ..jit.target import Target
     from .plan import Plan
     from .selection.candidate import Candidate
@@ -30,7 +32,16 @@ class Graph(ModelGraph):
     >>> plan.run({x: np.array([[-1, 2, -3], [4, -5, 6]], dtype=np.float32)})[y.uid]
     array([[0., 2., 0.],
            [4., 0., 6.]], dtype=float32)
+
+    Shapes follow while the graph is written, and a call that is certain to be wrong raises:
+
+    >>> g.matmul(x, x)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    hipdnn_iree.graph_api.errors.GraphError: graph '' breaks 1 rule(s)
+      matmul.b: [MATMUL-02] got dims [2, 3]; wanted dims[-2] = 3, as a's [2, 3] (transpose ...
     """
+
+    checks_calls = True
 
     def build(
         self,
@@ -99,19 +110,24 @@ class Graph(ModelGraph):
         from ..jit.settings import settings
         from .selection.select import build
 
-        return build(
-            self.freeze(),
-            target,
-            settings(),
-            engine=engine,
-            prefer=prefer,
-            policy=policy,
-            knobs=knobs,
-            exact=exact,
-            buckets=buckets,
-            require_precompiled=require_precompiled,
-            device_id=device_id,
-        )
+        frozen = self.freeze()
+        try:
+            return build(
+                frozen,
+                target,
+                settings(),
+                engine=engine,
+                prefer=prefer,
+                policy=policy,
+                knobs=knobs,
+                exact=exact,
+                buckets=buckets,
+                require_precompiled=require_precompiled,
+                device_id=device_id,
+            )
+        except (NotSupportedError, CompileError) as error:
+            _note_lines(error, frozen)
+            raise
 
     def plans(self, target: Target | str = "cpu") -> list[Candidate]:
         """Return every engine as a candidate: served or declined with reasons, and its knobs.
@@ -212,3 +228,13 @@ class Graph(ModelGraph):
         from .torch_import import torch_function
 
         return torch_function(self, function, inputs, name)
+
+
+def _note_lines(error: NotSupportedError | CompileError, graph: FrozenGraph) -> None:
+    """Add the script's lines that added the nodes which an error names, below its text."""
+    declines = () if isinstance(error, CompileError) else error.declines
+    named = [error.node] if isinstance(error, CompileError) else [d.problem.node for d in declines]
+    lines = {node.label: node.at for node in graph.nodes if node.at}
+    for label in dict.fromkeys(named):
+        if label in lines:
+            error.add_note(f"node {label!r} was added at {lines[label]}")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ..graph_api.arguments import nearest
 from ..graph_api.dynamic import at_sizes
 from ..graph_api.errors import BindError, DeviceError, Problem
 from ..graph_api.frozen import FrozenGraph
@@ -15,6 +16,7 @@ from ..graph_api.tensor import Tensor
 from ..jit.lru import LruCache
 from ..jit.target import Target
 from .engine import build_pinned
+from .libraries import as_given
 from .results import Results
 
 if TYPE_CHECKING:
@@ -22,14 +24,23 @@ if TYPE_CHECKING:
 
     from ..jit.runtime.pending import Pending
     from .engine import Engine
+    from .verify import Report
 
-__all__ = ["RULES", "Plan", "TensorKey"]
+__all__ = ["RULES", "Buffers", "Plan", "Shapes", "TensorKey"]
 
 RULES: dict[str, str] = {
     "PLAN-01": "buffers come by tensor, uid, or a name of exactly one input or output",
 }
 
 TensorKey = Tensor | int | str
+# A mapping's key type is invariant: a dict[Tensor, ndarray] is no Mapping[TensorKey, Any].
+Buffers = Mapping[Tensor, Any] | Mapping[int, Any] | Mapping[str, Any] | Mapping[TensorKey, Any]
+Shapes = (
+    Mapping[Tensor, ShapeLike]
+    | Mapping[int, ShapeLike]
+    | Mapping[str, ShapeLike]
+    | Mapping[TensorKey, ShapeLike]
+)
 
 # Plans for other shapes that a plan keeps; a server meets a few dozen sizes, each of some 15 KiB.
 _KEPT_SHAPES = 64
@@ -119,7 +130,7 @@ class Plan(ABC):
         """
         return ()
 
-    def with_shapes(self, shapes: Mapping[TensorKey, ShapeLike]) -> Plan:
+    def with_shapes(self, shapes: Shapes) -> Plan:
         """Return the plan of the same engine for other dims and strides of some tensors.
 
         This is what executes hipDNN's graphs with override shapes.  The plan is built when the
@@ -189,9 +200,7 @@ class Plan(ABC):
         plan.policy = self.policy
         return plan
 
-    def execute(
-        self, buffers: Mapping[TensorKey, Any], workspace: Any = None, *, stream: Any = None
-    ) -> None:
+    def execute(self, buffers: Buffers, workspace: Any = None, *, stream: Any = None) -> None:
         """Run on the caller's buffers: every input and output, by tensor, uid or name.
 
         Parameters
@@ -215,7 +224,7 @@ class Plan(ABC):
 
     def execute_async(
         self,
-        buffers: Mapping[TensorKey, Any],
+        buffers: Buffers,
         workspace: Any = None,
         *,
         stream: Any = None,
@@ -240,7 +249,7 @@ class Plan(ABC):
 
     def execute_many(
         self,
-        sets: Iterable[Mapping[TensorKey, Any]],
+        sets: Iterable[Buffers],
         workspace: Any = None,
         *,
         stream: Any = None,
@@ -294,16 +303,74 @@ class Plan(ABC):
             "leave it out: results are there when execute returns"
         )
 
-    def run(self, inputs: Mapping[TensorKey, Any], *, copy: bool = False) -> Results:
+    def run(self, inputs: Buffers, *, copy: bool = False) -> Results:
         """Run on the inputs and return new arrays, in logical dims and the right layout.
 
         They are found by uid, tensor or name: ``results[y]``, ``results["y"]``.  With ``copy``
-        inputs in other strides are copied; without it they are a ``BindError``.
+        inputs in other strides are copied; without it they are a ``BindError``.  Inputs of PyTorch
+        give results of PyTorch, those of another library that follows the Python array API give
+        its own arrays; everything else gives NumPy arrays, with types of ml_dtypes.
         """
-        return Results(self._run(self._by_uid(inputs), copy), self.graph)
+        given = self._by_uid(inputs)
+        return Results(as_given(self._run(given, copy), given.values(), self.graph), self.graph)
+
+    def __call__(self, inputs: Buffers | None = None, /, **named: Any) -> Results:
+        """Run on the inputs, as `run` does; they may be given by name: ``plan(x=a, w=b)``."""
+        given: dict[Any, Any] = named
+        if inputs is not None:
+            given = {**dict[Any, Any](inputs), **named}
+        return self.run(given)
+
+    def random_inputs(self, seed: int = 0) -> dict[int, np.ndarray[Any, Any]]:
+        """Return an array with random values for each input, by uid.
+
+        The values are such that the graph is well conditioned; equal seeds give equal values.
+        """
+        from .verify import random_inputs
+
+        return random_inputs(self.graph, seed)
+
+    def verify(self, inputs: Buffers | None = None, *, seed: int = 0) -> Report:
+        """Run and compare every element with what a correct result may be.
+
+        The reference is float64; it follows rounding errors through the graph, so that there is
+        no tolerance to choose.
+
+        Parameters
+        ----------
+        inputs : mapping, optional
+            Host arrays as for `run`; those of `random_inputs` when not given.
+        seed : int
+            Of the random inputs.
+
+        Returns
+        -------
+        Report
+            ``report.ok`` says whether all elements are right, ``str(report)`` how far each output
+            is off at most.
+
+        Raises
+        ------
+        BindError
+            The inputs do not fit.
+        NotSupportedError
+            An op without a reference (REF-01), such as a custom op.
+
+        Examples
+        --------
+        >>> from hipdnn_iree import Graph
+        >>> g = Graph(io_data_type="float")
+        >>> y = g.relu(g.tensor(dims=(2, 3))).set_output().set_name("y")
+        >>> print(g.build("cpu").verify())
+        y: max abs error 0, rel 0; ok
+        """
+        from .verify import verify
+
+        given = self.random_inputs(seed) if inputs is None else self._by_uid(inputs)
+        return verify(self, given)
 
     def bind(
-        self, buffers: Mapping[TensorKey, Any], workspace: Any = None, *, copy: bool = False
+        self, buffers: Buffers, workspace: Any = None, *, copy: bool = False
     ) -> Callable[[], None]:
         """Return a call with all buffers resolved: what a serving loop repeats.
 
@@ -337,7 +404,7 @@ class Plan(ABC):
         for bind in [self._bind(buffers, workspace, False) for buffers in sets]:
             bind()
 
-    def _by_uid(self, buffers: Mapping[TensorKey, Any]) -> dict[int, Any]:
+    def _by_uid(self, buffers: Buffers) -> dict[int, Any]:
         found: dict[int, Any] = {}
         problems = []
         if not hasattr(buffers, "items"):
@@ -365,13 +432,14 @@ class Plan(ABC):
                     found[uids[0]] = buffer
                 else:
                     names = sorted({s.name for s in self.graph.tensors.values() if s.name})
+                    near = "" if uids else nearest(key, names)
                     problems.append(
                         Problem(
                             rule="PLAN-01",
                             port=str(key),
                             got=f"{len(uids)} tensors of this name",
                             wanted="the name of one input or output, a uid, or a Tensor",
-                            hint=f"names: {', '.join(names) or 'none'}",
+                            hint=f"{near and f'{near} '}names: {', '.join(names) or 'none'}",
                         )
                     )
         if problems:

@@ -13,6 +13,7 @@ from functools import cache, lru_cache, partial
 from importlib import import_module
 from types import MappingProxyType
 
+from ..graph_api.arguments import nearest
 from ..graph_api.errors import SettingError
 from ..jit.bindings import load
 from ..jit.settings_table import Settings
@@ -93,7 +94,9 @@ def engine(name: str, settings: Settings) -> Engine:
             return by_id
     if entry is None:
         known = ", ".join(f"{alias} ({entry.name})" for alias, entry in table.items())
-        raise SettingError(f"unknown engine {name!r}; known: {known}")
+        names = (word for alias, entry in table.items() for word in (alias, entry.name))
+        hint = nearest(name, names)
+        raise SettingError(f"unknown engine {name!r}; {hint and f'{hint} '}known: {known}")
     return entry.load()
 
 

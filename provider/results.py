@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..graph_api.frozen import FrozenGraph
 from ..graph_api.tensor import Tensor
-
-if TYPE_CHECKING:
-    import numpy as np
 
 __all__ = ["Results"]
 
@@ -29,9 +26,8 @@ class Results(dict[int, Any]):
         super().__init__(arrays)
         self._graph = graph
 
-    def __getitem__(self, key: int | str | Tensor) -> np.ndarray[Any, Any]:
-        found: np.ndarray[Any, Any] = super().__getitem__(key)  # type: ignore[index]
-        return found
+    def __getitem__(self, key: int | str | Tensor) -> Any:
+        return super().__getitem__(key)  # type: ignore[index]
 
     def __missing__(self, key: object) -> Any:
         names = {uid: self._graph.tensors[uid].name for uid in self}

@@ -23,7 +23,6 @@ from ..graph_api.errors import GraphError, NotSupportedError, Problem
 from ..graph_api.mlir_text import results_of
 from ..graph_api.ops.custom_op import CustomOp, custom_node
 from ..graph_api.tensor import Tensor
-from ..graph_api.validate import resolve
 from .torch_meaning import Meaning, tensors_of
 
 if TYPE_CHECKING:
@@ -239,11 +238,11 @@ def _views(
     graph: Graph, tensors: Sequence[Any], label: str
 ) -> list[tuple[tuple[int, ...], DataType]]:
     """Return dims and data types, inferred through the graph so far."""
-    known = resolve(graph).views
     found: list[tuple[tuple[int, ...], DataType]] = []
     for i, tensor in enumerate(tensors):
         wanted = "a tensor of this graph with dims and a data type"
-        view = known.get(id(tensor)) if isinstance(tensor, Tensor) else None
+        own = isinstance(tensor, Tensor) and tensor.graph is graph
+        view = graph.known(tensor) if own else None
         if view is None or view.dims is None or view.data_type is DataType.UNSET:
             raise _error("TORCH-02", label, arguments.shown(tensor), wanted, f"inputs[{i}]")
         found.append((view.dims, view.data_type))

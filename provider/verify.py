@@ -25,17 +25,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..graph_api.dtypes import DataType
+from ..graph_api.dynamic import at_sizes, sizes_of
 from ..graph_api.errors import BindError, Problem
 from ..graph_api.frozen import FrozenGraph
 from ..graph_api.tensor import TensorSpec
+from .engines.host_memory import arguments_of, host_memory
 from .reference import Expected, expect, numpy_dtype, to_dtype
 from .reference.convert import Array, int_range, widen
 from .reference.inputs import poisoned_outputs, random_inputs, untouched
+
+if TYPE_CHECKING:
+    from .plan import Plan
 
 __all__ = [
     "Expected",
@@ -45,6 +50,7 @@ __all__ = [
     "expect",
     "poisoned_outputs",
     "random_inputs",
+    "verify",
 ]
 
 RULES: dict[str, str] = {
@@ -154,6 +160,24 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return list(value) if isinstance(value, tuple) else value
+
+
+def verify(plan: Plan, inputs: Mapping[int, Any]) -> Report:
+    """Run a plan on host arrays by uid and compare; see ``Plan.verify``."""
+    graph = plan.graph
+    if graph.symbols:
+        given = {u: x for u, x in inputs.items() if u in graph.tensors and hasattr(x, "shape")}
+        sizes = sizes_of(graph, {uid: tuple(x.shape) for uid, x in given.items()})
+        plan, graph = plan.with_sizes(sizes), at_sizes(graph, sizes)
+    outputs = poisoned_outputs(graph)
+    buffers = {**inputs, **outputs}
+    memory = host_memory(graph, arguments_of(graph), buffers, copy=True)
+    plan.bind(buffers, copy=True)()
+    arrays = {
+        uid: memory.arrays[uid] if uid in memory.arrays else memory.readers[uid]()
+        for uid in graph.inputs
+    }
+    return compare(graph, outputs, expect(graph, arrays))
 
 
 def compare(frozen: FrozenGraph, outputs: Mapping[int, Array], expected: Expected) -> Report:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, takewhile
-from typing import ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 from ..dtypes import DataType
 from ..errors import Problem
@@ -270,6 +270,22 @@ class Op:
     def check_outputs(self, t: Ports) -> Iterator[Problem]:
         """Yield the problems that only show once the outputs are known."""
         yield from ()
+
+
+R = TypeVar("R", bound=tuple[Any, ...])
+
+
+def results(cls: type[R]) -> type[R]:
+    """Make a named tuple of results say which attribute is meant where a tensor is expected."""
+
+    def missing(self: Any, name: str) -> NoReturn:
+        text = f"{cls.__name__!r} has no attribute {name!r}"
+        if not name.startswith("_") and hasattr(Tensor, name):
+            text += f": it is a tuple of {', '.join(self._fields)}; take .{self._fields[0]} first"
+        raise AttributeError(text, name=name, obj=self)
+
+    setattr(cls, "__getattr__", missing)  # noqa: B010  # a named tuple's class takes no other way
+    return cls
 
 
 class OpSink:

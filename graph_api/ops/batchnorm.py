@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from ..dtypes import DataType
 from ..tensor import Scalar, Tensor
-from .base import Axis, Follows, Inferred, Match, OpSink, Port, Ports, variadic
+from .base import Axis, Follows, Inferred, Match, OpSink, Port, Ports, results, variadic
 from .channel_norms import PEER_STATS, ChannelNorm, rules
 from .fields import Absent, Field, inputs, outputs
 
@@ -66,6 +66,7 @@ class Batchnorm(ChannelNorm):
         return at.to() if channels else "statistics are over it"
 
 
+@results
 class BatchnormResult(NamedTuple):
     """Results of ``Graph.batchnorm``; the running ones are None without previous ones."""
 

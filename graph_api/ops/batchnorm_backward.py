@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from ..dtypes import DataType
 from ..tensor import Tensor
-from .base import Axis, Follows, Inferred, Match, OpSink, Port, Ports, variadic
+from .base import Axis, Follows, Inferred, Match, OpSink, Port, Ports, results, variadic
 from .channel_norms import PEER_STATS, ChannelNorm, rules
 from .fields import Absent, Field, inputs, outputs
 
@@ -65,6 +65,7 @@ class BatchnormBackward(ChannelNorm):
         return at.to() if channels else "statistics are over it"
 
 
+@results
 class BatchnormGradients(NamedTuple):
     """Results of ``Graph.batchnorm_backward``."""
 

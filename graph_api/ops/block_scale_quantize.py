@@ -11,7 +11,7 @@ from ..dtypes import DataType
 from ..errors import Problem
 from ..layout import strides_in_order
 from ..tensor import Tensor
-from .base import Axis, Follows, Inferred, Op, OpSink, Port, Ports
+from .base import Axis, Follows, Inferred, Op, OpSink, Port, Ports, results
 from .fields import Absent, Field, Kind, inputs, outputs
 
 
@@ -110,6 +110,7 @@ class BlockScaleQuantize(Op):
         return "blocks along it have one scale" if at.axis == self.axis else at.to()
 
 
+@results
 class BlockScaleQuantizeResult(NamedTuple):
     """Results of ``Graph.block_scale_quantize``."""
 

@@ -11,7 +11,7 @@ from ..dtypes import DataType
 from ..enums import NormFwdPhase
 from ..errors import Problem
 from ..tensor import Scalar, Tensor
-from .base import Axis, Follows, Inferred, Match, Op, OpSink, Port, Ports
+from .base import Axis, Follows, Inferred, Match, Op, OpSink, Port, Ports, results
 from .fields import Absent, Field, Kind, inputs, outputs
 from .row_norms import (
     ROWNORM_RULES,
@@ -96,6 +96,7 @@ class Layernorm(Op):
         return rows_follow(at, self.normalized_dim_count)
 
 
+@results
 class LayernormResult(NamedTuple):
     """Results of ``Graph.layernorm``; the statistics are None unless training."""
 

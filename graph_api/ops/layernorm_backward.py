@@ -10,7 +10,7 @@ from .. import arguments
 from ..dtypes import DataType
 from ..errors import Problem
 from ..tensor import Scalar, Tensor
-from .base import Axis, Follows, Inferred, Op, OpSink, Port, Ports
+from .base import Axis, Follows, Inferred, Op, OpSink, Port, Ports, results
 from .fields import Absent, Field, Kind, inputs, outputs
 from .row_norms import (
     ROWNORM_RULES,
@@ -73,6 +73,7 @@ class LayernormBackward(Op):
         return rows_follow(at, self.normalized_dim_count)
 
 
+@results
 class LayernormBackwardResult(NamedTuple):
     """Results of ``Graph.layernorm_backward``."""
 

@@ -57,9 +57,9 @@ class Reduction(Op):
 
     def reduced(self, t: Ports) -> tuple[int, ...]:
         """Return the dims that are reduced."""
-        x, y = t.dims("x"), t.given("y")
         if self.axes is not None:
-            return tuple(sorted(a % len(x) for a in self.axes))
+            return tuple(sorted(a % len(t.dims("x")) for a in self.axes))
+        y = t.given("y")
         assert y is not None
         # A dim of extent 1 in both counts as reduced: that changes nothing but the layout of y.
         return tuple(i for i, n in enumerate(y) if n == 1)
@@ -69,7 +69,7 @@ class Reduction(Op):
         return replace(self, axes=tuple(i for i, n in enumerate(t.dims("y")) if n == 1))
 
     def check(self, t: Ports) -> Iterator[Problem]:
-        x, y = t.dims("x"), t.given("y")
+        x, y = t.dims("x"), t.given("y") if self.axes is None else None
         if self.mode is ReductionMode.NOT_SET:
             yield t.problem("REDUCE-01", "mode", "NOT_SET", "one of the reduction modes")
         if self.mode in (ReductionMode.AVG, ReductionMode.NORM2) and not t.compute.is_float:

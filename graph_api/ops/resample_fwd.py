@@ -12,7 +12,7 @@ from ..dtypes import DataType
 from ..enums import PaddingMode, ResampleMode, ResizeCoordinates
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Axis, Follows, Inferred, Match, Op, OpSink, Port, Ports, filled
+from .base import Axis, Follows, Inferred, Match, Op, OpSink, Port, Ports, filled, results
 from .fields import Absent, Field, Kind, fields
 
 Ints = tuple[int, ...]
@@ -305,6 +305,7 @@ def coordinates_of(value: ResizeCoordinates | str | None, node: str) -> ResizeCo
     return arguments.mode(ResizeCoordinates, value, port="coordinates", node=node)
 
 
+@results
 class Resampled(NamedTuple):
     """Results of ``Graph.resample_fwd``."""
 

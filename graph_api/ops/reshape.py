@@ -109,7 +109,7 @@ class Reshape(Op):
         return "it is merged with other dims"
 
 
-def reshape(graph: OpSink, x: Tensor, *, dim: Sequence[int] | int = (), name: str = "") -> Tensor:
+def reshape(graph: OpSink, x: Tensor, dim: Sequence[int] | int = (), *, name: str = "") -> Tensor:
     """Give a tensor's elements other dims.
 
     Parameters

@@ -11,7 +11,7 @@ from ..dtypes import DataType
 from ..enums import NormFwdPhase
 from ..errors import Problem
 from ..tensor import Scalar, Tensor
-from .base import Axis, Follows, Inferred, Match, Op, OpSink, Port, Ports
+from .base import Axis, Follows, Inferred, Match, Op, OpSink, Port, Ports, results
 from .fields import Absent, Field, Kind, inputs, outputs
 from .row_norms import (
     ROWNORM_RULES,
@@ -77,6 +77,7 @@ class Rmsnorm(Op):
         return rows_follow(at)
 
 
+@results
 class RmsnormResult(NamedTuple):
     """Results of ``Graph.rmsnorm``; inv_rms is None unless training."""
 

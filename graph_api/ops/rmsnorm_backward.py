@@ -10,7 +10,7 @@ from .. import arguments
 from ..dtypes import DataType
 from ..errors import Problem
 from ..tensor import Tensor
-from .base import Axis, Follows, Inferred, Match, Op, OpSink, Port, Ports
+from .base import Axis, Follows, Inferred, Match, Op, OpSink, Port, Ports, results
 from .fields import Absent, Field, inputs, outputs
 from .row_norms import (
     ROWNORM_RULES,
@@ -55,6 +55,7 @@ class RmsnormBackward(Op):
         return rows_follow(at)
 
 
+@results
 class RmsnormBackwardResult(NamedTuple):
     """Results of ``Graph.rmsnorm_backward``; dbias is None unless asked for."""
 

@@ -12,7 +12,7 @@ from ..enums import AttentionImplementation, DiagonalAlignment
 from ..errors import Problem
 from ..tensor import Scalar, Tensor
 from .attention import ATTN_RULES, AttentionOp, diagonal_field, mask_fields
-from .base import Inferred, Match, OpSink, Port, Ports
+from .base import Inferred, Match, OpSink, Port, Ports, results
 from .fields import Absent, Field, Kind, inputs, outputs
 
 _OPTIONAL = (
@@ -202,6 +202,7 @@ class Sdpa(AttentionOp):
         return replace(super().settle(t), generate_stats=None, max_seq_len_kv=paged)
 
 
+@results
 class SdpaResult(NamedTuple):
     """What attention returns; None for what was not asked for."""
 

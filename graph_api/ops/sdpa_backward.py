@@ -12,7 +12,7 @@ from ..enums import DiagonalAlignment
 from ..errors import Problem
 from ..tensor import Scalar, Tensor
 from .attention import ATTN_RULES, AttentionOp, diagonal_field, mask_fields
-from .base import Inferred, Match, OpSink, Port, Ports
+from .base import Inferred, Match, OpSink, Port, Ports, results
 from .fields import Absent, Field, inputs, outputs
 
 _REQUIRED = ("q", "k", "v", "o", "do", "stats")
@@ -89,6 +89,7 @@ class SdpaBackward(AttentionOp):
         return {p: Inferred(dims=t.dims(self.LIKE[p])) for p in (*_RESULTS, "dbias") if p in t}
 
 
+@results
 class SdpaBackwardResult(NamedTuple):
     """Results of ``Graph.sdpa_backward``; dbias is None when it was not asked for."""
 

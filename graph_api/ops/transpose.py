@@ -50,7 +50,7 @@ class Transpose(Op):
         return at.to(self.permutation.index(at.axis))
 
 
-def transpose(graph: OpSink, x: Tensor, *, permutation: Sequence[int], name: str = "") -> Tensor:
+def transpose(graph: OpSink, x: Tensor, permutation: Sequence[int], *, name: str = "") -> Tensor:
     """Reorder the dims of a tensor.
 
     Parameters

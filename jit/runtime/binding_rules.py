@@ -196,16 +196,20 @@ def _name(kind: DataType | str | None) -> str:
 
 
 def _cast_hint(spec: ArgSpec, given: CallerMemory) -> str:
-    name = spec.data_type.value.numpy
+    name, call = spec.data_type.value.numpy, "astype"
+    if given.library == "torch":
+        name, call = f"torch.{name}", "to"
     if given.type is DataType.UINT8 and spec.data_type.bits == 8:
         return f"if these bytes already are {name} values, give .view({name})"
-    return f"convert with .astype({name})"
+    return f"convert with .{call}({name})"
 
 
 def _stride_hint(spec: ArgSpec, given: CallerMemory, device: Device) -> str:
     dense = spec.strides == row_major(spec.dims)
     hint = "make it contiguous" if dense else "arrays.pack(spec, x) lays it out so"
-    if device.on_host and dense:
+    if dense and given.library == "torch":
+        hint = ".contiguous()"
+    elif device.on_host and dense:
         hint = "np.ascontiguousarray(...)"
     return f"{hint}, or bind with copy=True" if _copies(spec, given, device) else hint
 

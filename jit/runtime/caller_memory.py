@@ -17,6 +17,7 @@ Accepted are
 from __future__ import annotations
 
 import ctypes
+import sys
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -76,6 +77,8 @@ class CallerMemory(NamedTuple):
         Not writable; strides are not multiples of the element size.
     device : tuple of int or None
         DLPack device type and id; None is trusted.
+    library : str
+        Package of an object with ``__dlpack__``, in whose words hints are.
     """
 
     address: int
@@ -87,6 +90,7 @@ class CallerMemory(NamedTuple):
     read_only: bool = False
     uneven: bool = False
     device: tuple[int, int] | None = None
+    library: str = ""
 
     @property
     def size(self) -> int | None:
@@ -184,14 +188,21 @@ def _describe_array(array: npt.NDArray[Any]) -> CallerMemory:
 
 
 def _describe_dlpack(exporter: Any, port: str) -> tuple[CallerMemory, object] | Problem:
+    own_type = None
     try:
-        about, capsule = dlpack.read(exporter)
+        try:
+            about, capsule = dlpack.read(exporter)
+        except Exception:
+            plain, own_type = _as_bytes(exporter)
+            if own_type is None:
+                raise
+            about, capsule = dlpack.read(plain)
     except Exception as error:  # of whatever type the other library raises
         got = f"a {type(exporter).__name__} that does not export: {error}"
         wanted = "an object whose __dlpack__ gives a capsule"
         hint = "a torch tensor that requires grad needs .detach()"
         return broken("BIND-03", port, got, wanted, hint)
-    found = from_dlpack(about.code, about.bits, about.lanes)
+    found = own_type or from_dlpack(about.code, about.bits, about.lanes)
     given = CallerMemory(
         address=about.address,
         type=found or f"DLPack type {about.code} of {about.bits} bits x {about.lanes}",
@@ -200,8 +211,21 @@ def _describe_dlpack(exporter: Any, port: str) -> tuple[CallerMemory, object] | 
         itemsize=(about.bits * about.lanes + 7) // 8,
         read_only=about.read_only,
         device=about.device,
+        library=type(exporter).__module__.partition(".")[0],
     )
     return given, (exporter, capsule)
+
+
+def _as_bytes(exporter: Any) -> tuple[Any, DataType | None]:
+    """Return a tensor of PyTorch's 8-bit floats, which some releases do not export, as bytes."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(exporter, torch.Tensor) or exporter.requires_grad:
+        return exporter, None
+    try:
+        kind = DataType.parse(exporter.dtype)
+    except ValueError:
+        return exporter, None
+    return (exporter.view(torch.uint8), kind) if kind.bits == 8 else (exporter, None)
 
 
 def same_layout(spec: ArgSpec, given: CallerMemory) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...graph_api.arguments import nearest
 from ...graph_api.dtypes import DataType
 from ...graph_api.ops import OPS
 from ...graph_api.ops.base import Op, Port
@@ -39,7 +40,10 @@ def command(state: State, names: tuple[str, ...]) -> None:
     nothing is compiled for that.  `hipdnn-iree explain GRAPH` tells it of a graph.
     """
     if unknown := [n for n in names if n not in OPS]:
-        raise click.UsageError(f"no op {unknown[0]!r}; known: {', '.join(OPS)}")
+        hint = nearest(unknown[0], OPS)
+        raise click.UsageError(
+            f"no op {unknown[0]!r}; {hint and f'{hint} '}known: {', '.join(OPS)}"
+        )
     if not names and not state.json:
         _list()
         return

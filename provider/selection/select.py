@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -230,6 +231,8 @@ def _free(
         found = Candidate.of(one, graph, target)
         if not found.served:
             reasons += found.reasons
+            if one in asked_for:
+                _say_once(f"{one.NAME} was preferred, and {found.reasons[0].problem}")
             continue
         try:
             served.append(replace(found, choice=checked_knobs(one, graph, target, knobs)))
@@ -266,6 +269,11 @@ def _free(
     ]
     # The others only stand in when a preferred one cannot be built.
     return (*first, *(c.chosen_by("order", c.choice) for c in in_order(others, settings)))
+
+
+@lru_cache(maxsize=256)
+def _say_once(text: str) -> None:
+    log.warning("%s", text)
 
 
 def _stand_in(graph: FrozenGraph, target: Target, engines: Sequence[Engine]) -> Candidate | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...graph_api.errors import SettingError
 from ...graph_api.frozen import FrozenGraph
 from ...jit.settings_table import KNOBS, Settings, with_values
 from ...jit.target import Target
 from ..engine import Engine
-from ..plan import Plan, TensorKey
+from ..plan import Buffers, Plan
 from ..registry import engine
 from ..selection.select import build
 
@@ -67,7 +66,7 @@ class Contestant:
         allowed = {knob.name: knob.choices for knob in one.knobs(graph, target)}
         return {n: v for n, v in self.knobs.items() if v in allowed.get(n, ())} or None
 
-    def call(self, plan: Plan, buffers: Mapping[TensorKey, Any]) -> Callable[[], object]:
+    def call(self, plan: Plan, buffers: Buffers) -> Callable[[], object]:
         """Return what is timed."""
         native: Callable[..., Callable[[], object]] | None = getattr(plan, "native", None)
         if native is not None and self.native:

@@ -37,11 +37,11 @@ assert g.to_dot() and g.to_mermaid() and repr(g)
 
 from hipdnn_iree.graph_api.errors import GraphError
 bad = Graph("bad")
-bad.relu(bad.tensor(dims=(0, 3)))
 try:
+    bad.relu(bad.tensor(dims=(0, 3)))
     bad.validate()
 except GraphError as error:
-    assert len(error.problems) > 1
+    assert error.problems
 else:
     raise AssertionError("a bad graph passed")
 print(json.dumps(sorted(set(sys.modules) - before)))

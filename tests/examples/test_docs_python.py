@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
-    "page", ["dynamic-shapes", "runtime", "artifacts", "custom-ops", "offload"]
+    "page", ["python-api", "dynamic-shapes", "runtime", "artifacts", "custom-ops", "offload"]
 )
 def test_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if page == "custom-ops":

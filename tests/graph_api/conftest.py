@@ -57,10 +57,14 @@ class Recipe:
     steps: list[Step]
 
     def build(
-        self, *, order: random.Random | None = None, names: random.Random | None = None
+        self,
+        *,
+        order: random.Random | None = None,
+        names: random.Random | None = None,
+        kind: type[Graph] = Graph,
     ) -> tuple[Graph, dict[int, Tensor]]:
         """Return the graph and the tensor of each value."""
-        g = Graph(names.choice("äb c") if names else "", **self.types)
+        g = kind(names.choice("äb c") if names else "", **self.types)
         made: dict[int, Tensor] = {}
         uids = names.sample(range(-(10**12), 10**12), len(self.values)) if names else []
 

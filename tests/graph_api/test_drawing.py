@@ -188,9 +188,9 @@ def test_the_listing_before_and_after_freezing() -> None:
         repr(g)
         == """\
 Graph 'net' (io half, intermediate unset, compute unset)
-  conv: %2: [?] = conv_fprop(x=x: [1,2,4], w=#5: [3,2,1])
-  pointwise_1: %4: [?] = pointwise MUL(in_0=%2: [?], in_1=0.5)
-  sum: %5: [?] (output) = reduction ADD(x=%4: [?])"""
+  conv: %2: half[1,3,4] = conv_fprop(x=x: half[1,2,4], w=#5: half[3,2,1])
+  pointwise_1: %4: half[1,3,4] = pointwise MUL(in_0=%2: half[1,3,4], in_1=0.5)
+  sum: %5: half[1,3,1] (output) = reduction ADD(x=%4: half[1,3,4])"""
     )
     frozen = g.freeze()
     assert (

@@ -144,7 +144,7 @@ def test_spellings_of_modes(reader: Callable[[Any], Json], spelling: Any, expect
 def test_data_types_as_text_and_as_code(data_type: DataType) -> None:
     for spelling in (data_type.json, data_type.json.upper(), data_type.wire):
         g = read(relu(tensors=[tensor(1, data_type=spelling), tensor(2)]))
-        assert g.tensors[0].data_type is data_type
+        assert g.tensors[0].given_type is data_type
 
 
 # Every key that hipDNN's writer may leave out or write as null, with the value that it then has.
@@ -165,7 +165,7 @@ OPTIONAL: list[tuple[tuple[Any, ...], Callable[[Graph], Any], Any]] = [
                     "elu_alpha", "softplus_beta", "axis_tensor_uid")
     ),
     (("tensors", 0, "name"), lambda g: g.tensors[0].name, ""),
-    (("tensors", 0, "data_type"), lambda g: g.tensors[0].data_type, DataType.UNSET),
+    (("tensors", 0, "data_type"), lambda g: g.tensors[0].given_type, DataType.UNSET),
     (("tensors", 0, "virtual"), lambda g: g.tensors[0].virtual, False),
     (("tensors", 0, "alignment"), lambda g: g.tensors[0].alignment, 16),
     (("tensors", 0, "is_runtime_pass_by_value"), lambda g: g.tensors[0].runtime_scalar, False),

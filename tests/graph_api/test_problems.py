@@ -265,5 +265,5 @@ def test_the_text_of_many_problems_or_long_names_stays_bearable() -> None:
 def test_strides_of_a_result_without_dims_are_checked_like_others(far: int) -> None:
     graph = Graph(io_data_type="float")
     y = graph.relu(graph.tensor(dims=(4, 1))).set_output().set_stride((1, far))
-    assert y.dims is None
+    assert y.given_dims is None
     assert [p.rule for p in graph.problems()] == ["TENSOR-05"]

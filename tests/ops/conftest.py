@@ -31,6 +31,12 @@ def _check(frozen: FrozenGraph, seed: int = 1) -> verify.Report:
     return report
 
 
+@pytest.fixture
+def collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave what is wrong for ``problems`` and ``freeze``, as for a graph from a file."""
+    monkeypatch.setattr(Graph, "checks_calls", False)
+
+
 @pytest.fixture(scope="session")
 def check() -> Callable[..., verify.Report]:
     """Return the function that runs a frozen graph on the CPU and checks every element."""

@@ -151,6 +151,7 @@ MISTAKES: list[tuple[str, str, Callable[[Graph, Any, Any, Any], Any]]] = [
 ]
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(("rule", "port", "build"), MISTAKES)
 def test_mistakes(rule: str, port: str, build: Callable[[Graph, Any, Any, Any], Any]) -> None:
     g = Graph(io_data_type="float")

@@ -81,6 +81,7 @@ def test_wrong_results_are_caught(fault: str) -> None:
     assert verify.compare(frozen, found, expect(frozen, inputs)).ok is (not fault)
 
 
+@pytest.mark.usefixtures("collected")
 def test_mistakes() -> None:
     g = Graph(io_data_type="float")
     x, p, wrong = (g.tensor(dims=d) for d in ((2, 3, 4), (1, 3, 1), (3,)))

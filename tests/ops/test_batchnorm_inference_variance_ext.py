@@ -45,6 +45,7 @@ def test_wrong_results_are_caught(fault: str, kind: str) -> None:
     assert verify.compare(frozen, found, expect(frozen, inputs)).ok is (not fault)
 
 
+@pytest.mark.usefixtures("collected")
 def test_mistakes_and_json() -> None:
     g, _ = inference("float", epsilon=-1.0)
     assert [(p.rule, p.node, p.port) for p in g.problems()] == [("BN-04", "bn", "epsilon")]

@@ -66,6 +66,7 @@ def test_shorthands_are_the_same_graph() -> None:
     assert digests != {graph((4, 32), (4, 4), 8)[0].freeze().digest}
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(
     ("rule", "port", "arguments", "options"),
     [

@@ -133,6 +133,7 @@ def _broken(**options: Any) -> Graph:
     return g
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(
     ("rule", "port", "options"),
     [

@@ -27,6 +27,7 @@ MISTAKES: list[tuple[str, str, Callable[[Graph], object]]] = [
 ]
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(("rule", "port", "build"), MISTAKES)
 def test_mistakes(rule: str, port: str, build: Callable[[Graph], object]) -> None:
     g = Graph(io_data_type="float")

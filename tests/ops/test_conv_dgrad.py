@@ -128,6 +128,7 @@ BROKEN: tuple[tuple[str, str, Any, Any, dict[str, Any]], ...] = (
 )
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(("rule", "port", "dy", "w", "options"), BROKEN)
 def test_broken_rules(rule: str, port: str, dy: Any, w: Any, options: dict[str, Any]) -> None:
     g = Graph(io_data_type="float")

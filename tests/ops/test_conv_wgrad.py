@@ -97,6 +97,7 @@ BROKEN: tuple[tuple[str, str, Any, Any, Any, dict[str, Any]], ...] = (
 )
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(("rule", "port", "x", "dy", "dw", "options"), BROKEN)
 def test_broken_rules(
     rule: str, port: str, x: Any, dy: Any, dw: Any, options: dict[str, Any]

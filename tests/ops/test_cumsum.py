@@ -17,6 +17,7 @@ def graph(dims: tuple[int, ...] = (3, 5), **given: Any) -> Graph:
     return g
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize("axis", [2, -3])
 def test_an_axis_that_is_not_there(axis: int) -> None:
     (problem,) = graph(axis=axis).problems()

@@ -338,6 +338,7 @@ def test_json_data_are_bytes(wrong: object) -> None:
     assert caught.value.problems[0].port == "data"
 
 
+@pytest.mark.usefixtures("collected")
 def test_rules_of_the_description() -> None:
     graph = Graph(io_data_type="float")
     x = graph.tensor(dims=(2, 3), name="x")

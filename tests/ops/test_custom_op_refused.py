@@ -196,6 +196,7 @@ def test_a_reference_verifies_it() -> None:
             assert not verify.compare(frozen, outputs, wanted).ok
 
 
+@pytest.mark.usefixtures("collected")
 def test_a_reference_that_does_not_fit() -> None:
     with pytest.raises(GraphError, match="PARAM-03"):
         graph_of(ERF, reference=3)

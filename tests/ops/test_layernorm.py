@@ -206,6 +206,7 @@ MISTAKES: list[tuple[str, str, Build]] = [
 ]
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(("rule", "port", "build"), MISTAKES)
 def test_mistakes_are_told(rule: str, port: str, build: Build) -> None:
     g = Graph(io_data_type="float")

@@ -139,6 +139,7 @@ def refusal(rule: str, **change: Any) -> str:
     return f"{found[0].port}: got {found[0].got}; wanted {found[0].wanted}"
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(
     ("rule", "change", "said"),
     [

@@ -58,6 +58,7 @@ def test_rows_of_no_expert_do_not_matter_whatever_they_are(run: Run) -> None:
     np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(
     ("rule", "doutput", "dweight", "said"),
     [

@@ -67,6 +67,7 @@ MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(("rule", "port", "given"), MISTAKES)
 def test_mistakes(rule: str, port: str, given: dict[str, Any]) -> None:
     assert (rule, port) in [(p.rule, p.port) for p in gradient(**given).problems()]

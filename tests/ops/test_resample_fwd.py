@@ -60,12 +60,14 @@ MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(("rule", "port", "given"), MISTAKES)
 def test_mistakes(rule: str, port: str, given: dict[str, Any]) -> None:
     (problem,) = pool(**given).problems()
     assert (problem.rule, problem.port, problem.node) == (rule, port, "n")
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(
     ("kind", "dims"), [("int8", (1, 1, 12, 11)), ("half", (1, 1, 3, 3)), ("uint8", (1, 1, 3, 3))]
 )

@@ -20,6 +20,7 @@ MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(("rule", "port", "given"), MISTAKES)
 def test_mistakes(rule: str, port: str, given: dict[str, Any]) -> None:
     g = Graph(io_data_type="float")
@@ -35,6 +36,7 @@ def test_an_argument_of_the_wrong_type() -> None:
         g.reshape(g.tensor(dims=(4,)), dim=(2.0, 2))  # type: ignore[arg-type]
 
 
+@pytest.mark.usefixtures("collected")
 def test_dims_of_the_result_that_contradict() -> None:
     g = Graph(io_data_type="float")
     g.reshape(g.tensor(dims=(4, 6)), dim=(3, 8)).set_dim((8, 3)).set_output()

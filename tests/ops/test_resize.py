@@ -101,16 +101,19 @@ BACKWARD: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(("rule", "port", "given"), FORWARD)
 def test_mistakes(rule: str, port: str, given: dict[str, Any]) -> None:
     assert [(p.rule, p.port) for p in resize(**given).problems()] == [(rule, port)]
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(("rule", "port", "given"), BACKWARD)
 def test_mistakes_of_the_gradient(rule: str, port: str, given: dict[str, Any]) -> None:
     assert [(p.rule, p.port) for p in gradient(**given).problems()] == [(rule, port)]
 
 
+@pytest.mark.usefixtures("collected")
 def test_an_index_has_no_use_for_a_gradient() -> None:
     g = Graph(io_data_type="float", compute_data_type="float")
     dy, index = g.tensor(dims=(1, 1, 4)), g.tensor(dims=(1, 1, 4), data_type="int32")

@@ -84,6 +84,7 @@ def test_json_has_the_phase_as_text_and_leaves_out_what_is_absent() -> None:
     assert Graph.from_json(json.dumps(data)).digest == training.digest
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(
     ("rule", "port", "options"),
     [

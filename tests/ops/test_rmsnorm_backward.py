@@ -54,6 +54,7 @@ def test_the_reference_is_the_derivative(
         assert np.abs(found[t.uid] - numeric).max() < 1e-7
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(
     ("rule", "port", "dy", "inv"),
     [("ROWNORM-04", "inv_rms", (4, 6), (4, 6)), ("ROWNORM-07", "dy", (4, 5), (4, 1))],

@@ -33,7 +33,7 @@ def attention(
     shapes = {n: options.pop(n) for n in ("q", "k", "v") if n in options}
     for tensor in g.sdpa(*operands(g, **shapes), **make(g), **options, name="a"):
         if tensor is not None:
-            tensor.set_output().set_data_type("float" if tensor.dims is None else io)
+            tensor.set_output().set_data_type("float" if tensor.given_dims is None else io)
     return g
 
 
@@ -117,6 +117,7 @@ BROKEN: list[tuple[str, str, Callable[[], Graph]]] = [
 ]
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(("rule", "port", "build"), BROKEN)
 def test_a_broken_rule_is_reported(rule: str, port: str, build: Callable[[], Graph]) -> None:
     with pytest.raises(GraphError) as caught:

@@ -68,6 +68,7 @@ BROKEN: list[tuple[str, str, Callable[[], Graph]]] = [
 ]
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(("rule", "port", "build"), BROKEN)
 def test_a_broken_rule_is_reported(rule: str, port: str, build: Callable[[], Graph]) -> None:
     with pytest.raises(GraphError) as caught:

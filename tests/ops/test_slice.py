@@ -19,6 +19,7 @@ MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(("rule", "port", "given"), MISTAKES)
 def test_mistakes(rule: str, port: str, given: dict[str, Any]) -> None:
     g = Graph(io_data_type="float")

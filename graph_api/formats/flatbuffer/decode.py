@@ -279,4 +279,5 @@ def _node(graph: Graph, item: Record, tensors: Mapping[int, Tensor]) -> None:
         outputs=outputs,
         compute=item.get("compute_data_type", DataType.UNSET),
         name=item["name"] or "",
+        check=False,
     )

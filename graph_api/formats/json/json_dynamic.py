@@ -70,7 +70,7 @@ def read_marks(reader: Reader, where: str, tensor: Tensor, items: Any) -> None:
     if not isinstance(items, Mapping):
         reader.report("JSON-04", where, _KEY, items, "an object of names by the number of the dim")
         return
-    dims, symbols = tensor.dims or (), tensor.graph.symbols
+    dims, symbols = tensor.given_dims or (), tensor.graph.symbols
     marks = [""] * len(dims)
     for key, name in items.items():
         axis = int(key) if key.isdecimal() and len(key) < 3 else len(dims)

@@ -325,7 +325,7 @@ def _read_value(reader: _Reader, where: str, item: Mapping[str, Any], tensor: Te
         if byte is not None and not 0 <= byte <= 255:
             reader.report("JSON-04", where, "value", byte, "a byte")
         elif byte is not None:
-            own = tensor.data_type
+            own = tensor.given_type
             tensor.value = from_byte(byte, own if own in _FLOAT8_TYPES else held)
     elif held is DataType.DOUBLE:
         if not isinstance(value, int | float) or isinstance(value, bool):
@@ -336,7 +336,7 @@ def _read_value(reader: _Reader, where: str, item: Mapping[str, Any], tensor: Te
             tensor.value = double
     else:
         tensor.value = reader.number(where, "value", value)
-    if tensor.data_type is DataType.UNSET:
+    if tensor.given_type is DataType.UNSET:
         tensor.data_type = held
 
 
@@ -382,7 +382,8 @@ def _read_node(
         return
     outputs = {name: ports.pop(name) for p in op_type.OUTPUTS for name in p.connected(ports)}
     values = {k: v for k, v in values.items() if v is not None}
-    graph.add_node(op_type(**values), ports, outputs=outputs, compute=compute, name=name)
+    op = op_type(**values)
+    graph.add_node(op, ports, outputs=outputs, compute=compute, name=name, check=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from ....jit.target import Target
 from ...binding import BindingPlan
 from ...dynamic_plan import ExactPlan
 from ...engine import Engine, EngineKnob, checked_knobs
-from ...plan import Plan, TensorKey
+from ...plan import Buffers, Plan
 from . import served, served_by
 from .groups import around
 from .torch_op import NARROW, TYPES, NodeContext
@@ -156,7 +156,7 @@ class TorchPlan(BindingPlan):
         memory = host_memory(self.graph, self.arguments, buffers, copy)
         return self.program.bind(memory)
 
-    def native(self, buffers: Mapping[TensorKey, Any]) -> Callable[[], list[Any]]:
+    def native(self, buffers: Buffers) -> Callable[[], list[Any]]:
         """Return the call as a program of PyTorch makes it: results in new tensors, no copies.
 
         What benchmarks hold other engines against; parameters and errors as of ``bind``.

@@ -1,0 +1,1 @@
+../../hipdnn_iree/errors.py
