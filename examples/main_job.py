@@ -95,7 +95,8 @@ def run_on_cpu(talk: Console, folder: Path) -> tuple[dict[str, Any], Any, Any]:
 
     path, data = folder / "graph.json", folder / "inputs.npz"
     graph.save(path)
-    np.savez(data, **{plan.graph.tensors[uid].name: a for uid, a in inputs.items()})
+    named: dict[str, Any] = {plan.graph.tensors[uid].name: a for uid, a in inputs.items()}
+    np.savez(data, **named)
     begin = time.perf_counter()
     again = subprocess.run(
         [sys.executable, "-c", AGAIN, str(path), str(data)],
@@ -158,7 +159,7 @@ def compile_for(target: str, folder: Path) -> dict[str, Any]:
 
 def main() -> int:
     """Run the job and report it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     talk = Console(stderr=options.json, width=None if sys.stdout.isatty() else 100)

@@ -212,4 +212,8 @@ _WITH_INFINITY = (
     DataType.FP8_E5M2,
 )
 _BY_WIRE = {t.wire: t for t in DataType}
-_BY_NAME = {name: t for t in DataType for name in (t.name.lower(), t.value.json, *t.value.aliases)}
+_BY_NAME = {
+    name: t
+    for t in DataType
+    for name in (t.name.lower(), t.value.json, t.value.numpy or t.value.json, *t.value.aliases)
+}

@@ -66,6 +66,8 @@ class Inference:
     def forget(self, tensor: Tensor) -> None:
         """Drop what follows from a tensor that is about to change."""
         views = self._found.views
+        if id(tensor) not in views:  # so it is for a new tensor, of which each attribute is set
+            return
         waiting = [tensor]
         while waiting:
             top = waiting.pop()

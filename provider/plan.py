@@ -35,12 +35,7 @@ RULES: dict[str, str] = {
 TensorKey = Tensor | int | str
 # A mapping's key type is invariant: a dict[Tensor, ndarray] is no Mapping[TensorKey, Any].
 Buffers = Mapping[Tensor, Any] | Mapping[int, Any] | Mapping[str, Any] | Mapping[TensorKey, Any]
-Shapes = (
-    Mapping[Tensor, ShapeLike]
-    | Mapping[int, ShapeLike]
-    | Mapping[str, ShapeLike]
-    | Mapping[TensorKey, ShapeLike]
-)
+Shapes = Mapping[Any, ShapeLike]  # of a union, no type of a dict written out would be inferred
 
 # Plans for other shapes that a plan keeps; a server meets a few dozen sizes, each of some 15 KiB.
 _KEPT_SHAPES = 64
