@@ -22,6 +22,7 @@ from .floats import (
     med3,
     saturate,
     transcendental,
+    trig_preop,
 )
 from .formats import DTYPES, Array, bf16_bits, canonical, flush, from_bf16
 from .integers import (
@@ -280,6 +281,7 @@ def _frexp_exp(dtype: Any) -> Callable[[Array], Array]:
     return lambda a: np.where(np.isfinite(a), np.frexp(a)[1], 0).astype(dtype)
 
 
+_row("trig_preop_f64", "f64", "f64 u32", trig_preop)
 _row("ldexp_f16", "f16", "f16 i16", _ldexp)
 _row("ldexp_f32", "f32", "f32 i32", _ldexp)
 _row("ldexp_f64", "f64", "f64 i32", _ldexp)

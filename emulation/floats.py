@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = [
     "med3",
     "saturate",
     "transcendental",
+    "trig_preop",
 ]
 
 F16, F32, F64 = np.float16, np.float32, np.float64
@@ -249,6 +251,53 @@ def div_fixup(q: Array, d: Array, n: Array) -> Array:
     r = np.where(((d == 0) & (n == 0)) | (np.isinf(d) & np.isinf(n)), -dtype(np.nan), r)
     r = np.where(np.isnan(d), d, r)
     return np.where(np.isnan(n), n, r).astype(q.dtype)
+
+
+@cache
+def _two_by_pi() -> int:
+    """Return the first `_DIGITS` bits of 2/pi, by Machin's formula."""
+    one = 1 << _DIGITS + 64
+
+    def arctangent(inverse: int) -> int:
+        term, total, k = one // inverse, 0, 1
+        while term:
+            total += term // k if k % 4 == 1 else -(term // k)
+            term, k = term // inverse**2, k + 2
+        return total
+
+    pi = 4 * (4 * arctangent(5) - arctangent(239))
+    return (one << _DIGITS + 1) // pi
+
+
+_DIGITS = 1184  # 37 words of 32 bits
+
+
+def trig_preop(x: Array, segment: Array) -> Array:
+    """Return v_trig_preop_f64: 53 bits of 2/pi in their place, those that matter for an angle.
+
+    Higher digits than those that the first segment begins with make whole turns only.  Beyond the
+    digits that the hardware holds, the segment is 0; for angles from 2^945 on all are scaled by
+    2^128.  What is below the smallest double is cut off.
+
+    Parameters
+    ----------
+    x : numpy.ndarray of float64
+        Angles; their signs do not matter.  NaN is the result for NaN.
+    segment : numpy.ndarray of uint32
+        Of its low five bits.
+    """
+    exponent = _exponent(np.ascontiguousarray(x))
+    shift = 53 * (segment.astype(np.int64) & 31) + np.maximum(exponent - 1077, 0)
+    known = shift < _DIGITS - 64  # all 64 bits from the word on in which the segment begins
+    shift = np.where(known, shift, 0)
+    which, at = np.unique(shift, return_inverse=True)
+    bits = [_two_by_pi() >> (_DIGITS - 53 - int(n)) & (1 << 53) - 1 for n in which]
+    value = np.array(bits, F64)[at].reshape(shift.shape)
+    scale = np.where(exponent >= 1968, 128, 0) - 53 - shift
+    lost = np.maximum(-1074 - scale, 0)  # bits
+    value = np.where(lost > 0, np.floor(np.ldexp(value, -lost)), value)
+    result = np.where(known, np.ldexp(value, scale + lost), 0.0)
+    return np.where(np.isnan(x), x, result)
 
 
 def class_test(x: Array, mask: Array) -> Array:

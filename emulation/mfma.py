@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from .alu import fp8_types
@@ -24,6 +25,13 @@ __all__ = ["BUILDERS", "SHAPES"]
 F32, F64 = np.float32, np.float64
 _PATTERN = re.compile(r"v_mfma_(?:scale_)?(f32|i32|f64)_(\d+)x\2x(\d+)_?(?:\d+b_)?([a-z].*)$")
 _BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "i8": 8, "fp8": 8, "bf8": 8}
+_BITS |= {"fp6": 6, "bf6": 6, "fp4": 4}
+_MIXED = ("fp8", "bf8", "fp6", "bf6", "fp4")  # of f8f6f4, by cbsz and blgp
+_SMALL = {
+    "fp6": ml_dtypes.float6_e2m3fn,
+    "bf6": ml_dtypes.float6_e3m2fn,
+    "fp4": ml_dtypes.float4_e2m1fn,
+}
 _ACCUMULATORS: dict[str, Any] = {"f32": F32, "i32": np.int32, "f64": F64}
 
 # Size, depth and type of all that a target may have; the regular expression does the rest.
@@ -59,6 +67,9 @@ def _decoder(target: str, kind: str) -> Callable[[Array], Array]:
         of = types[kind]
         table = np.arange(256, dtype=np.uint8).view(of).astype(F32)
         return lambda x: table[x.view(np.uint8)]
+    if kind in _SMALL:
+        codes = np.arange(1 << _BITS[kind], dtype=np.uint8).view(_SMALL[kind]).astype(F32)
+        return lambda x: codes[_codes(x, _BITS[kind])]
     # MI200 takes denormal halves and bfloat16 for zero in matrix products.
     flushes = target == "gfx90a"
     if kind == "f16":
@@ -76,20 +87,25 @@ def _decoder(target: str, kind: str) -> Callable[[Array], Array]:
     raise UnsupportedError(f"matrices of {kind}")
 
 
+def _codes(words: Array, bits: int) -> Array:
+    """Return the numbers of 4 or 6 bits that words ``(..., words)`` hold, the lowest first."""
+    count = {4: 1, 6: 3}[bits]  # bytes that hold an integer number of them
+    octets = words.view(np.uint8).reshape(*words.shape[:-1], -1, count).astype(np.uint32)
+    whole = (octets << (8 * np.arange(count, dtype=np.uint32))).sum(-1, dtype=np.uint32)
+    shifts = np.arange(0, 8 * count, bits, dtype=np.uint32)
+    found: Array = (whole[..., None] >> shifts) & np.uint32((1 << bits) - 1)
+    return found.reshape(*words.shape[:-1], -1)
+
+
 def _kinds(i: Instruction, tail: str) -> list[str]:
     """Return the types of A and B out of the end of the mnemonic."""
     if tail == "f8f6f4":
-        formats = [int(i.modifiers.get(name, 0)) for name in ("cbsz", "blgp")]  # type: ignore[arg-type]
-        if max(formats) > 1:
-            raise UnsupportedError("matrices of 4 or 6 bits")
-        return [("fp8", "bf8")[x] for x in formats]
+        return [_MIXED[int(i.modifiers.get(name, 0))] for name in ("cbsz", "blgp")]  # type: ignore[arg-type]
     names = tail.removesuffix("_1k").split("_")
     return [names[0], names[-1]]
 
 
 def _build(m: Machine, i: Instruction) -> Plain:
-    if i.mnemonic.startswith("v_mfma_scale"):
-        raise UnsupportedError("scaled matrix products")
     found = _PATTERN.match(i.mnemonic)
     assert found is not None
     out_kind, size, depth = found[1], int(found[2]), int(found[3])
@@ -109,16 +125,13 @@ def _build(m: Machine, i: Instruction) -> Plain:
         raise UnsupportedError(
             f"a result of {i.operands[0].count} registers where {count * words} are expected"
         )
-    readers = []
-    for operand, kind in zip(i.operands[1:3], kinds, strict=True):
-        readers.append(
-            _gather(
-                m,
-                operand,
-                _decoder(m.kernel.target, kind),
-                (size, blocks, groups, per_lane),
-            )
-        )
+    shape_in = (size, blocks, groups, per_lane)
+    readers = [
+        _gather(m, operand, _decoder(m.kernel.target, kind), shape_in)
+        for operand, kind in zip(i.operands[1:3], kinds, strict=True)
+    ]
+    if i.mnemonic.startswith("v_mfma_scale"):
+        readers = [_scaled(m, i, number, read, shape_in) for number, read in enumerate(readers)]
     add = _addend(m, i.operands[3], out_kind, count)
     accumulator = _ACCUMULATORS[out_kind]
     m.register(i.operands[0], count * words - 1)
@@ -197,6 +210,32 @@ def _gather(
     return read
 
 
+def _scaled(
+    m: Machine,
+    i: Instruction,
+    number: int,
+    read: Callable[[], Array],
+    shape: tuple[int, int, int, int],
+) -> Callable[[], Array]:
+    """Return the reader of a matrix (0: A, 1: B) times its scales, in double precision.
+
+    A lane's 32 elements are a block with one scale, E8M0 in a byte of the lane's register that
+    op_sel (low bit) and op_sel_hi choose.
+    """
+    size, _, groups, per_lane = shape
+    low, high = (i.modifiers.get(name, (0, 0)) for name in ("op_sel", "op_sel_hi"))
+    shift = np.uint32(8 * (low[number] + 2 * high[number]))  # type: ignore[index,operator]
+    scales = m.read(i.operands[4 + number], "u32")
+
+    def run() -> Array:
+        code = (m.full(scales()) >> shift) & np.uint32(255)
+        factor = np.where(code == 255, np.nan, np.ldexp(1.0, code.astype(np.int64) - 127))
+        factor = factor.reshape(m.count, 1, groups, size).swapaxes(-1, -2)
+        return read() * factor.repeat(per_lane, -1)
+
+    return run
+
+
 def _addend(m: Machine, operand: Operand, out_kind: str, count: int) -> Callable[[], Array]:
     """Return the reader of C, ``(count, waves, 64)`` or a constant."""
     accumulator = _ACCUMULATORS[out_kind]
@@ -218,3 +257,6 @@ def _addend(m: Machine, operand: Operand, out_kind: str, count: int) -> Callable
 
 
 BUILDERS: dict[str, Builder] = {"v_mfma_" + shape: _build for shape in SHAPES}
+BUILDERS |= {
+    name.replace("mfma_", "mfma_scale_"): _build for name in BUILDERS if name.endswith("f8f6f4")
+}

@@ -116,6 +116,21 @@ def _pair(m: Machine, i: Instruction) -> Plain:
     return Plain(both_halves)
 
 
+def _accumulate(m: Machine, i: Instruction) -> Plain:
+    """v_pk_fmac_f16: each half of the destination is the addend of its own product."""
+    allow(i, frozenset())
+    whole = m.register(i.operands[0]).view(F16)
+    halves = [[_half(m, o, "f16", p, 0) for o in (*i.operands[1:3], i.operands[0])] for p in (0, 1)]
+    flushes = m.denormals("f16")[1]
+
+    def run() -> None:
+        results = [fma(*[r() for r in part]) for part in halves]
+        for p, x in enumerate(results):
+            m.put(whole[..., p::2], flush(np.ascontiguousarray(x)) if flushes else x)
+
+    return Plain(run)
+
+
 def _move(m: Machine, i: Instruction) -> Plain:
     """v_pk_mov_b32: the low result from the first source, the high one from the second."""
     allow(i, _PACKED)
@@ -131,7 +146,7 @@ def _move(m: Machine, i: Instruction) -> Plain:
 
 
 def _mixed(m: Machine, i: Instruction) -> Plain:
-    """v_fma_mix and v_mad_mix: op_sel_hi marks halves among the sources, op_sel says which."""
+    """v_fma_mix: op_sel_hi marks halves among the sources, op_sel says which."""
     allow(i, _PACKED | {"clamp"})
     halves, upper = _bits(i, "op_sel_hi", 3), _bits(i, "op_sel", 3)
     negate, absolute = _bits(i, "neg_lo", 3), _bits(i, "neg_hi", 3)
@@ -161,8 +176,6 @@ def _mixed(m: Machine, i: Instruction) -> Plain:
         return widened
 
     a, b, c = (one(j) for j in range(3))
-    if "mad" in i.mnemonic:
-        raise UnsupportedError("v_mad_mix, whose rounding differs")
     if i.mnemonic.endswith("f32"):
         write = destination(m, i, "f32")
         return Plain(lambda: write(fma(a(), b(), c())))
@@ -292,8 +305,9 @@ _DOTS = [
 
 BUILDERS: dict[str, Builder] = {
     **{f"v_pk_{name}": _pair for name in _PAIRS},
+    "v_pk_fmac_f16": _accumulate,
     "v_pk_mov_b32": _move,
-    **{f"v_{n}_{t}": _mixed for n in ("fma", "mad") for t in ("mix_f32", "mixlo_f16", "mixhi_f16")},
+    **{f"v_fma_{t}": _mixed for t in ("mix_f32", "mixlo_f16", "mixhi_f16")},
     **dict.fromkeys(_DOTS, _integer_dot),
     **{f"v_dot2{c}_f32_{t}": _float_dot for c in ("", "c") for t in ("f16", "bf16")},
 }

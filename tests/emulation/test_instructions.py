@@ -231,6 +231,23 @@ def test_packed_floats():
     assert (get(m, 11, F32) == p[0]).all()
 
 
+def test_packed_products_add_up_in_place():
+    m = single()
+    rng = np.random.default_rng(9)
+    edges = np.array([0.0, -0.0, 6e-8, 6.1e-5, 65504, -65504, np.inf, np.nan, 1, 0.1], F16)
+    x, y, z = (rng.choice(edges, (2, 64, 2)) for _ in range(3))
+    for register, value in ((1, x), (2, y), (3, z)):
+        put(m, register, np.ascontiguousarray(value).view(U32)[..., 0])
+    execute(m, op("v_pk_fmac_f16", v(3), v(1), v(2), encoding="vop2"))
+    with np.errstate(all="ignore"):
+        want = (x.astype(np.float64) * y + z).astype(F16)  # exact before it is rounded
+    got = get(m, 3, U32)[..., None].view(F16)
+    assert (np.isnan(got) & np.isnan(want) | (got == want)).all()
+    put(m, 4, np.full((2, 64), 0x40004000, U32))  # 2, 2
+    execute(m, op("v_pk_fmac_f16", v(4), real(1.0), v(4), encoding="vop2"))
+    assert (get(m, 4, U32) == 0x40004400).all()  # a float constant is in the lower half alone
+
+
 def test_mixed_precision():
     m = single()
     x = np.random.default_rng(6).standard_normal((2, 64)).astype(F32)
