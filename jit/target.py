@@ -110,6 +110,15 @@ class Target:
         return self.arch in GFX9_ARCHS
 
     @property
+    def flushes_products(self) -> bool:
+        """Whether matrix instructions of halves and bfloat16 take subnormal operands for 0.
+
+        Those of the MI200 do, and write subnormal results as 0 ("MI200 MFMA behavior specifics" in
+        AMD's documentation of MIOpen); the MI100's and the MI300's do not.
+        """
+        return self.arch == "gfx90a"
+
+    @property
     def is_host(self) -> bool:
         """Whether the code fits this machine's CPU only; `cpu_features` tells them apart."""
         return self.is_cpu and self.arch == "host"

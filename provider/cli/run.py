@@ -170,7 +170,7 @@ def command(
     report = None
     if verify:
         with working("computing the reference"):
-            report = clock("verify", lambda: _compare(frozen, arrays, results))
+            report = clock("verify", lambda: _compare(plan, arrays, results))
     if outputs is not None:
         write_outputs(outputs, frozen, results)
         talk(f"wrote {outputs}")
@@ -321,10 +321,10 @@ def _execute(
     return results, times
 
 
-def _compare(frozen: FrozenGraph, arrays: Mapping[int, Any], results: Mapping[int, Any]) -> Report:
+def _compare(plan: Plan, arrays: Mapping[int, Any], results: Mapping[int, Any]) -> Report:
     from ..verify import compare, expect
 
-    return compare(frozen, results, expect(frozen, arrays))
+    return compare(plan.graph, results, expect(plan.graph, arrays, plan.target))
 
 
 def _about(

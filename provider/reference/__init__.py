@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,9 +21,12 @@ from ...graph_api.errors import Decline, NotSupportedError, Problem
 from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ...graph_api.ops import OPS
 from ...graph_api.tensor import TensorSpec
-from .analysis import rounding
+from .analysis import flushed_factor, rounding
 from .base import Arrays, Context, Domain, Reference
 from .convert import Array, numpy_dtype, scalar, smallest, to_dtype, widen
+
+if TYPE_CHECKING:
+    from ...jit.target import Target
 
 __all__ = [
     "RULES",
@@ -95,9 +99,10 @@ def unsupported(frozen: FrozenGraph) -> list[Problem]:
     return problems
 
 
-def context(frozen: FrozenGraph, node: FrozenNode) -> Context:
+def context(frozen: FrozenGraph, node: FrozenNode, *, flushes_products: bool = False) -> Context:
     """Return compute type and tensors around a node."""
     return Context(
+        flushes_products=flushes_products,
         compute=node.compute_data_type,
         inputs={port: frozen.tensors[uid] for port, uid in node.inputs.items()},
         outputs={port: frozen.tensors[uid] for port, uid in node.outputs.items()},
@@ -134,8 +139,18 @@ def _rounded(value: _Value, data_type: DataType) -> Array:
     return _stored(value, data_type, bounded=False).array
 
 
-def expect(frozen: FrozenGraph, arrays: Mapping[int, Array]) -> Expected:
-    """Evaluate a graph and bound the error of a correct engine; parameters as for ``execute``.
+def expect(
+    frozen: FrozenGraph, arrays: Mapping[int, Array], target: Target | None = None
+) -> Expected:
+    """Evaluate a graph and bound the error of a correct engine.
+
+    Parameters
+    ----------
+    frozen, arrays
+        As for ``execute``.
+    target : Target, optional
+        What the engine's code is for.  Matrix instructions of the MI200 (gfx90a) take subnormal
+        halves and bfloat16 for 0 (`Target.flushes_products`); by default nobody's do.
 
     A correct engine reads every input exactly (but subnormal numbers of float32, bfloat16 and
     float64 as themselves or as 0), computes each node in its compute type (with any
@@ -143,7 +158,8 @@ def expect(frozen: FrozenGraph, arrays: Mapping[int, Array]) -> Expected:
     floats to their tensor's type, and rounds the result once.
     """
     values, low, high = {}, {}, {}
-    for uid, value in _results(frozen, arrays, bounded=True):
+    flushes = target is not None and target.flushes_products
+    for uid, value in _results(frozen, arrays, bounded=True, flushes=flushes):
         if uid in frozen.outputs:
             spec = frozen.spec(uid)
             values[uid] = _rounded(value, spec.data_type)
@@ -157,7 +173,7 @@ def expect(frozen: FrozenGraph, arrays: Mapping[int, Array]) -> Expected:
 
 
 def _results(
-    frozen: FrozenGraph, arrays: Mapping[int, Array], *, bounded: bool
+    frozen: FrozenGraph, arrays: Mapping[int, Array], *, bounded: bool, flushes: bool = False
 ) -> Iterator[tuple[int, _Value]]:
     """Yield uid and value of every node's results, before they are stored in their type."""
     problems = unsupported(frozen)
@@ -173,7 +189,8 @@ def _results(
             seen[uid] = _Value(given, _flushed(given, spec.data_type) if bounded else _NO_ERROR)
     with np.errstate(all="ignore"):
         for node in frozen.nodes:
-            for port, value in _run(frozen, node, seen, bounded=bounded).items():
+            ctx = context(frozen, node, flushes_products=flushes)
+            for port, value in _run(frozen, node, ctx, seen, bounded=bounded).items():
                 uid = node.outputs[port]
                 seen[uid] = _stored(value, frozen.spec(uid).data_type, bounded=bounded)
                 yield uid, value
@@ -195,11 +212,15 @@ def _flushed(array: Array, data_type: DataType) -> Array:
 
 
 def _run(
-    frozen: FrozenGraph, node: FrozenNode, seen: Mapping[int, _Value], *, bounded: bool
+    frozen: FrozenGraph,
+    node: FrozenNode,
+    ctx: Context,
+    seen: Mapping[int, _Value],
+    *,
+    bounded: bool,
 ) -> dict[str, _Value]:
     ref = reference(node.op.NAME)
     assert ref is not None
-    ctx = context(frozen, node)
     exact = ref.exact_ports(node.op, ctx)
     loaded = {
         port: seen[uid]
@@ -211,7 +232,10 @@ def _run(
     outputs = ref.evaluate(node.op, inputs, ctx)
     if not bounded:
         return {port: _Value(array, _NO_ERROR) for port, array in outputs.items()}
-    errors: Arrays = {port: v.error for port, v in loaded.items()}
+    errors = {port: v.error for port, v in loaded.items()}
+    for port in ref.multiplied if ctx.flushes_products else ():
+        kind = ctx.inputs[port].data_type
+        errors[port] = errors[port] + flushed_factor(inputs[port], errors[port], kind, ctx)
     bounds = ref.bound(node.op, inputs, errors, outputs, ctx)
     return {port: _Value(a, _settled(a, bounds[port])) for port, a in outputs.items()}
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ...graph_api.dtypes import DataType
 from .base import Arrays, Context, Domain, Reference
-from .convert import Array, smallest, to_dtype, unit_roundoff, widen
+from .convert import Array, numpy_dtype, smallest, to_dtype, unit_roundoff, widen
 
 __all__ = [
     "accumulated",
     "bilinear",
     "bilinear_bound",
     "exact_matmul",
+    "flushed_factor",
     "growth",
     "rounding",
     "scaled_domain",
@@ -63,6 +65,21 @@ def accumulated(magnitude: Array, n: int, ctx: Context, *operands: Array) -> Arr
     return error
 
 
+def flushed_factor(array: Array, error: Array, data_type: DataType, ctx: Context) -> Array:
+    """Return how far factors of products are off beyond ``error`` where they may be read as 0.
+
+    Types of 16 bits and less are multiplied as halves or bfloat16, whose subnormal numbers some
+    hardware takes for 0 (`Context.flushes_products`); wider types are not concerned.
+    """
+    kind = data_type if ctx.compute is DataType.FLOAT else ctx.compute
+    kind = DataType.HALF if kind.is_float and kind.bits <= 8 else kind
+    if not ctx.flushes_products or kind not in (DataType.HALF, DataType.BFLOAT16):
+        return np.zeros(array.shape)
+    least = float(ml_dtypes.finfo(numpy_dtype(kind)).smallest_normal)
+    size = np.abs(array)
+    return np.where((array != 0) & (size - error < least), np.minimum(size + error, least), 0.0)
+
+
 def bilinear_bound(
     multiply: Callable[[Array, Array], Array],
     a: tuple[Array, Array],
@@ -78,6 +95,8 @@ def bilinear_bound(
     ax, aw = np.abs(x).astype(np.float64), np.abs(w).astype(np.float64)
     ex, ew = np.broadcast_to(ex, x.shape), np.broadcast_to(ew, w.shape)
     bound = np.zeros(()) if not ctx.roundoff else accumulated(multiply(ax, aw), n, ctx, x, w)
+    if ctx.flushes_products and ctx.compute.is_float:  # so may be each partial sum
+        bound = bound + n * ctx.tiny
     if ex.any():
         bound = bound + multiply(ex, aw + ew)
     if ew.any():
@@ -157,4 +176,4 @@ def bilinear(
     def domain(op: Any, port: str, ctx: Context) -> Domain:
         return scaled_domain(terms(op, ctx), port, first, ctx)
 
-    return Reference(evaluate=evaluate, bound=bound, domain=domain)
+    return Reference(evaluate=evaluate, bound=bound, domain=domain, multiplied=operands)

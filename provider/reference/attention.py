@@ -9,7 +9,7 @@ import numpy as np
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.ops.attention import AttentionOp
-from .analysis import accumulated
+from .analysis import accumulated, flushed_factor
 from .base import Arrays, Context, Domain
 from .convert import Array, smallest, unit_roundoff
 
@@ -153,6 +153,9 @@ def logit_error(
     q, key = inputs["q"][head.at], k[0][head.key]
     eq = np.broadcast_to(errors["q"], inputs["q"].shape)[head.at]
     ek = np.broadcast_to(k[1], k[0].shape)[head.key]
+    if fused and scale:
+        kind = ctx.inputs["q"].data_type
+        eq = eq + flushed_factor(scale * q, abs(scale) * eq, kind, ctx) / abs(scale)
     size, other = np.abs(q), np.abs(key)
     dots = accumulated(size @ other.T, q.shape[-1], ctx, q, key)
     dots = dots + eq @ (other + ek).T + size @ ek.T

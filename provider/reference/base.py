@@ -25,11 +25,16 @@ Arrays = Mapping[str, Array]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
-    """What surrounds a node: compute type and tensors by port."""
+    """What surrounds a node: compute type and tensors by port.
+
+    ``flushes_products``: hardware may take subnormal operands of products for 0
+    (`Target.flushes_products`).
+    """
 
     compute: DataType
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
+    flushes_products: bool = False
 
     @property
     def roundoff(self) -> float:
@@ -127,6 +132,8 @@ class Reference:
         From (op, port, context) to the values that suit an operand.
     exact_ports : callable
         Ports that are read in their own type instead of the compute type, from (op, context).
+    multiplied : tuple of str
+        Ports whose elements are factors of products that are summed, as in a matmul.
     unsupported : callable
         Why an op cannot be evaluated; ``""`` when it can.
     declines : callable
@@ -137,5 +144,6 @@ class Reference:
     bound: Bound
     domain: Callable[[Any, str, Context], Domain]
     exact_ports: Callable[[Any, Context], frozenset[str]] = lambda op, ctx: frozenset()
+    multiplied: tuple[str, ...] = ()
     unsupported: Callable[[Any], str] = lambda op: ""
     declines: Callable[[str, Iterable[str]], Iterable[Problem]] = lambda label, ports: ()

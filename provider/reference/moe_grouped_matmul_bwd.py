@@ -60,4 +60,5 @@ REFERENCE = Reference(
     bound=bound,
     domain=domain,
     exact_ports=exact_ports,
+    multiplied=("token", "doutput"),
 )

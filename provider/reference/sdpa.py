@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...graph_api.ops.sdpa import Sdpa
-from .analysis import growth
+from .analysis import flushed_factor, growth
 from .attention import (
     Head,
     attention_domain,
@@ -127,6 +127,7 @@ def bound(op: Sdpa, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Contex
         )
         error = error + random_sum(size, np.square(w) @ np.square(v), narrowing(narrow, ctx))
         error = error + tiny_of(narrow) * np.abs(v).sum(0) + w @ ev + ctx.tiny
+        error = error + flushed_factor(w, w * relative, narrow, ctx) @ np.abs(v)
         if "dropout_scale" in inputs:
             error = abs(factor) * error + np.abs(mean) * (
                 np.max(errors["dropout_scale"]) + u * abs(factor)
@@ -157,5 +158,6 @@ REFERENCE = Reference(
     bound=bound,
     domain=attention_domain,
     exact_ports=exact_ports,
+    multiplied=("q", "k", "v"),
     unsupported=why_not,
 )

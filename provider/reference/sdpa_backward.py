@@ -9,7 +9,7 @@ import numpy as np
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.ops.sdpa_backward import SdpaBackward
-from .analysis import growth
+from .analysis import flushed_factor, growth
 from .attention import (
     Head,
     attention_domain,
@@ -137,23 +137,28 @@ def _summed(x: Array, dims: tuple[int, ...]) -> Array:
 
 
 class _Sums:
-    """Bounds of Σ w·x over rows and heads: parts whose errors add up, and squares of the rest."""
+    """Bounds of Σ w·x over rows and heads: parts whose errors add up, and squares of the rest.
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    ``other`` is the type of x.
+    """
+
+    def __init__(self, shape: tuple[int, ...], other: DataType, ctx: Context) -> None:
         self.carried, self.size, self.square, self.tiny = (np.zeros(shape) for _ in range(4))
+        self.other, self.ctx = other, ctx
 
     def add(self, at: tuple[int, int], weights: Pair, x: Pair) -> None:
         w, ew = weights
         size, off = np.abs(x[0]), x[1]
-        self.carried[at] += ew @ (size + off) + np.abs(w) @ off
+        flushed = flushed_factor(w, ew, self.other, self.ctx)
+        self.carried[at] += (ew + flushed) @ (size + off) + np.abs(w) @ off
         self.size[at] += np.abs(w) @ size
         self.square[at] += np.square(w) @ np.square(size)
         self.tiny[at] += size.sum(0)
 
-    def total(self, n: int, other: DataType, ctx: Context) -> Array:
-        """Return the bound of sums of n products with an operand of type ``other``."""
-        narrow = narrowing(other, ctx)
-        least = tiny_of(other) if narrow else ctx.tiny
+    def total(self, n: int) -> Array:
+        """Return the bound of sums of n products."""
+        ctx, narrow = self.ctx, narrowing(self.other, self.ctx)
+        least = tiny_of(self.other) if narrow else ctx.tiny
         error = self.carried + ctx.roundoff * growth(n) * self.size + ctx.tiny
         return error + random_sum(self.size, self.square, narrow) + least * self.tiny
 
@@ -165,7 +170,11 @@ def bound(
     q, k = inputs["q"], inputs["k"]
     off = {p: np.broadcast_to(e, inputs[p].shape) for p, e in errors.items()}
     full = (*q.shape[:3], k.shape[2])
-    sums = {f"d{p}": _Sums(inputs[p].shape) for p in ("q", "k", "v")}
+    others = {"q": "k", "k": "q", "v": "do"}  # what weights and ds are multiplied with
+    sums = {
+        f"d{p}": _Sums(inputs[p].shape, ctx.inputs[other].data_type, ctx)
+        for p, other in others.items()
+    }
     bias = np.zeros(full), np.zeros(full)
     for inner in _inner(op, inputs, errors, ctx):
         head, (ds, e) = inner.head, inner.change
@@ -175,11 +184,10 @@ def bound(
         sums["dq"].add(head.at, (ds, e), (k[head.key], off["k"][head.key]))
         bias[0][head.at], bias[1][head.at] = ds, e
     rows = {p: full[1] // inputs[p].shape[1] * full[2] for p in ("k", "v")}
-    kinds = {p: ctx.inputs[p].data_type for p in ("q", "k", "do")}
     found = {
-        "dq": sums["dq"].total(full[3], kinds["k"], ctx),
-        "dk": sums["dk"].total(rows["k"], kinds["q"], ctx),
-        "dv": sums["dv"].total(rows["v"], kinds["do"], ctx) + 2 * u * np.abs(outputs["dv"]),
+        "dq": sums["dq"].total(full[3]),
+        "dk": sums["dk"].total(rows["k"]),
+        "dv": sums["dv"].total(rows["v"]) + 2 * u * np.abs(outputs["dv"]),
     }
     for port in ("dq", "dk"):
         found[port] = abs(scale) * found[port] + 3 * u * np.abs(outputs[port])
@@ -208,5 +216,6 @@ REFERENCE = Reference(
     bound=bound,
     domain=domain,
     exact_ports=exact_ports,
+    multiplied=("q", "k", "v", "do"),
     unsupported=why_not,
 )

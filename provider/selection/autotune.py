@@ -205,7 +205,7 @@ def tune(
     jobs = _jobs(result, _engines(engines, settings), dict(knobs or {}))
     report = progress or (lambda done, everything, what: None)
     report(0, len(jobs), "computing the reference")
-    bench = _Bench(graph, seed)
+    bench = _Bench(graph, where, seed)
     runs: list[tuple[Row, Candidate, Callable[[], None]]] = []
     seen: dict[tuple[str, str], Row] = {}
     for i, (row, candidate) in enumerate(jobs):
@@ -275,10 +275,10 @@ def _jobs(
 class _Bench:
     """Inputs, expected results, and outputs to write into, for one graph."""
 
-    def __init__(self, graph: FrozenGraph, seed: int) -> None:
+    def __init__(self, graph: FrozenGraph, target: Target, seed: int) -> None:
         self.graph = graph
         self.inputs = random_inputs(graph, seed)
-        self.expected = expect(graph, self.inputs)
+        self.expected = expect(graph, self.inputs, target)
         self.outputs = poisoned_outputs(graph)
         self._poison = poisoned_outputs(graph)
         both = (*self.inputs.items(), *self.outputs.items())

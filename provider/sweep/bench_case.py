@@ -179,7 +179,7 @@ def _case(
 
     graph = case.freeze()
     inputs = random_inputs(graph, seed=_SEED)
-    expected = expect(graph, inputs)
+    expected = expect(graph, inputs, target)
     entries = [_Entry(one) for one in contestants]
     for entry in entries:
         _prepare(entry, graph, target, entry.contestant.under(settings, threads))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.enums import ConvMode
 from hipdnn_iree.graph_api.graph import Graph
 from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
+from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.reference import execute, expect
 from hipdnn_iree.provider.reference.convert import widen
 from hipdnn_iree.provider.sweep.samples import sample_problems
@@ -190,3 +193,59 @@ def _whole_sum(top: int) -> tuple[Any, Any]:
     a, b = (rng.integers(-top, top, s).astype(np.float32) for s in ((4, 64), (64, 4)))
     e = expect(g.freeze(), {ta.uid: a, tb.uid: b})
     return e.low[c.uid], e.high[c.uid]
+
+
+def _allowed(kind: str, a: Any, b: Any, target: str) -> tuple[Any, Any]:
+    g = Graph(io_data_type=kind, compute_data_type="float")
+    ta, tb = g.tensor(dims=a.shape), g.tensor(dims=b.shape)
+    c = g.matmul(ta, tb).set_output().set_data_type("float")
+    e = expect(g.freeze(), {ta.uid: a, tb.uid: b}, Target.parse(target))
+    return e.low[c.uid], e.high[c.uid]
+
+
+@pytest.mark.parametrize(
+    ("kind", "tiny", "large"), [("half", 2.0**-20, 1024.0), ("bfloat16", 2.0**-130, 2.0**120)]
+)
+def test_mi200_may_take_subnormal_factors_for_zero(kind: str, tiny: float, large: float) -> None:
+    dtype = np.float16 if kind == "half" else ml_dtypes.bfloat16
+    a = np.array([[tiny, 1.0]], dtype=dtype)
+    b = np.array([[large, 1.0], [3.0, 1.0]], dtype=dtype)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    flushed = np.array([[3.0, 1.0]])
+    for target in ("gfx90a", "gfx942", "cpu"):
+        low, high = _allowed(kind, a, b, target)
+        assert ((low <= exact) & (exact <= high)).all()
+        within = (low <= flushed) & (flushed <= high)
+        # Subnormal bfloat16 may be read as 0 everywhere, halves nowhere else.
+        assert within.all() == (target == "gfx90a" or kind == "bfloat16")
+    # What is no subnormal number is bounded as on the others.
+    normal = np.array([[0.25, 1.0]], dtype=dtype)
+    for ends in zip(*(_allowed(kind, normal, b, t) for t in ("gfx90a", "gfx942")), strict=True):
+        assert np.allclose(*ends, rtol=1e-6, atol=0)
+
+
+def test_floats_are_not_flushed_in_products() -> None:
+    a, b = np.array([[2.0**-20]], np.float32), np.array([[1024.0]], np.float32)
+    low, high = _allowed("float", a, b, "gfx90a")
+    assert low[0, 0] > 0.9 * 2.0**-10
+    assert high[0, 0] < 1.1 * 2.0**-10
+
+
+def test_mi200_may_take_small_weights_of_attention_for_zero() -> None:
+    """exp(-11) is a subnormal half: the second key's value may have no weight."""
+    g = Graph(io_data_type="half", compute_data_type="float", intermediate_data_type="float")
+    q, k, v = (g.tensor(dims=d) for d in ((1, 1, 1, 8), (1, 1, 2, 8), (1, 1, 2, 8)))
+    o = g.sdpa(q, k, v, attn_scale_value=1.0).o
+    o.set_output().set_data_type("float")
+    keys = np.zeros((1, 1, 2, 8), np.float16)
+    keys[0, 0, 1, 0] = -11.0
+    values = np.zeros((1, 1, 2, 8), np.float16)
+    values[0, 0, 1] = 1000.0
+    ones = np.ones((1, 1, 1, 8), np.float16)
+    given = {q.uid: ones, k.uid: keys, v.uid: values}
+    weight = math.exp(-11) / (1 + math.exp(-11))
+    for target, may in (("gfx90a", True), ("gfx942", False)):
+        e = expect(g.freeze(), given, Target.parse(target))
+        assert (e.low[o.uid] <= 1000 * weight).all()
+        assert (e.high[o.uid] >= 1000 * weight).all()
+        assert (e.low[o.uid] <= 0).all() == may

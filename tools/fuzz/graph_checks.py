@@ -189,7 +189,7 @@ def run_and_compare(plan: Plan, graph: FrozenGraph, seed: int) -> Report:
         outputs[uid] = unpack(zone.spec, zone.array)
         at = list(zone.touched())
         assert not at, f"{graph.tensors[uid].label}: {len(at)} bytes around it, from {at[0]}"
-    return compare(graph, outputs, expect(graph, inputs))
+    return compare(graph, outputs, expect(graph, inputs, plan.target))
 
 
 def check_on_cpu(graph: FrozenGraph, seed: int, *, variants: int = 2) -> Iterator[Check]:
@@ -314,7 +314,7 @@ def check_on_gfx9(
             if run is None:
                 return Check(what=what, status="compiled", spills=spills)
             try:
-                report = emulated_report(graph, compiled, folder, run, timeout_s, seed)
+                report = emulated_report(graph, target, compiled, folder, run, timeout_s, seed)
             except AssertionError:
                 raise
             except Exception as error:  # the emulator knows not all instructions

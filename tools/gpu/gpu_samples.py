@@ -49,7 +49,7 @@ def run_case(case: Trial, seed: int = 1) -> Row:
     try:
         inputs: dict[Any, Any] = {**random_inputs(case.graph, seed=seed)}
         got = engine("iree", settings()).build(case.graph, case.target).run(inputs)
-        report = compare(case.graph, got, expect(case.graph, inputs))
+        report = compare(case.graph, got, expect(case.graph, inputs, case.target))
     except CompileError as error:
         return row("compile-error", brief(error))
     except Exception as error:  # a survey reports everything and goes on

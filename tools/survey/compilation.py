@@ -115,5 +115,5 @@ def _run(case: Trial, seed: int) -> str:
     inputs, outputs = random_inputs(case.graph, seed=seed), poisoned_outputs(case.graph)
     buffers: dict[Any, Any] = {**inputs, **outputs}
     plan.execute(buffers)
-    report = compare(case.graph, outputs, expect(case.graph, inputs))
+    report = compare(case.graph, outputs, expect(case.graph, inputs, case.target))
     return "; ".join(str(o) for o in report.outputs if not o.ok)

@@ -24,6 +24,7 @@ from hipdnn_iree.jit.runtime.elements import is_packed, numpy_dtype
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.signature import ArgSpec
 from hipdnn_iree.jit.stages import VMFB
+from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.reference.convert import Array
 from hipdnn_iree.provider.verify import Report, compare, expect, random_inputs
 
@@ -141,7 +142,9 @@ def emulate(
             return finding(status="compile-error", note=brief(error), seconds=_since(begin))
         finding = partial(finding, dispatches=compiled.statistics.get("dispatches"))
         try:
-            report = emulated_report(case.graph, compiled, folder, run, timeout_s, seed)
+            report = emulated_report(
+                case.graph, case.target, compiled, folder, run, timeout_s, seed
+            )
         except AssertionError as error:
             return finding(status="wrong", note=str(error), seconds=_since(begin))
         except Exception as error:
@@ -157,6 +160,7 @@ def emulate(
 
 def emulated_report(
     graph: FrozenGraph,
+    target: Target,
     compiled: Compiled,
     folder: Path,
     run: Emulator,
@@ -185,7 +189,8 @@ def emulated_report(
         raw = np.ascontiguousarray(memory).reshape(-1).view(np.uint8)
         assert (raw[outside(spec)] == 0xFF).all(), "what lies between the elements was written"
     found = [from_memory(memory, spec) for memory, spec in zip(results, outs, strict=True)]
-    return compare(graph, dict(zip(graph.outputs, found, strict=True)), expect(graph, inputs))
+    outputs = dict(zip(graph.outputs, found, strict=True))
+    return compare(graph, outputs, expect(graph, inputs, target))
 
 
 def _arguments(inputs: Mapping[int, Array], specs: list[ArgSpec]) -> list[Array]:
