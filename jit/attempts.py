@@ -68,6 +68,14 @@ def _untiled(case: _Case, options: CompileOptions) -> Iterator[Attempt]:
         yield Attempt("data tiling off", replace(options, data_tiling="off"))
 
 
+def _by_registers(case: _Case, options: CompileOptions) -> Iterator[Attempt]:
+    """Yield operands of products that do not go straight to LDS, as they may on gfx950 (W-115)."""
+    flag = "--iree-llvmgpu-use-direct-load"
+    if case.target.arch == "gfx950" and not any(f.startswith(flag) for f in options.extra_flags):
+        flags = (*options.extra_flags, f"{flag}=false")
+        yield Attempt("operands by registers", replace(options, extra_flags=flags))
+
+
 def _copies(what: str) -> Change:
     """Return the change that materialises the operands of some nodes."""
 
@@ -120,6 +128,7 @@ def _allowed(case: _Case, op: str) -> Iterator[str]:
 ATTEMPTS: tuple[tuple[Change, ...], ...] = (
     (_strategies,),
     (_untiled,),
+    (_by_registers,),
     (_copies("products"),),
     (_untiled, _copies("products")),
     (_plain, _untiled, _copies("all")),

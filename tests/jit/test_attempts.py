@@ -79,6 +79,16 @@ def test_on_gpus_nothing_is_tried_that_exists_for_comparison_only() -> None:
     assert not any("plain" in name or "tiling" in name for name in every)
 
 
+def test_on_gfx950_operands_need_not_go_straight_to_lds() -> None:
+    """W-115 is one of the defects of that way; the next attempt leaves it."""
+    name, flag = "operands by registers", "--iree-llvmgpu-use-direct-load"
+    gfx950 = Target.parse("gfx950")
+    first = next(attempts(product(), gfx950, CompileOptions(), "matmul"))
+    assert (first.name, first.options.extra_flags) == (name, (f"{flag}=false",))
+    assert name not in names(product(), GFX942, "matmul")
+    assert name not in names(product(), gfx950, "matmul", extra_flags=(f"{flag}=true",))
+
+
 def test_what_is_pinned_stays() -> None:
     pinned = {"strategies": ("matmul=gemm",), "opt_level": "O2", "data_tiling": "off"}
     for one in attempts(product(), CPU, CompileOptions(**pinned), "matmul"):
