@@ -84,6 +84,7 @@ WHOLE: dict[str, tuple[Target, Target]] = {
     "W-054": (GFX942, CPU),
     "W-072": (GFX942, CPU),
     "W-080": (GFX942, CPU),
+    "W-113": (GFX942, CPU),
     "W-101": (CPU, GFX942),
     "W-102": (CPU, GFX942),
     "W-111": (CPU, GFX942),
@@ -322,6 +323,14 @@ def repeated(g: Graph, *, stored: bool) -> None:
         x.set_output()
 
 
+def narrow_matmul(depth: int, columns: int) -> Callable[[Graph], None]:
+    def build(g: Graph) -> None:
+        a, b = (g.tensor(dims=d, data_type="half") for d in ((32, depth), (depth, columns)))
+        g.matmul(a, b).set_output()
+
+    return build
+
+
 Build = Callable[[Graph], None]
 # Of those that are planned: target, a graph that is struck, one beside it.
 PLANNED: dict[str, tuple[Target, Build, Build]] = {
@@ -354,6 +363,7 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-109": (CPU, sums_of_sums, partial(sums_of_sums, axis=0)),
     "W-112": (CPU, open_sum(1, 2), open_sum(1)),
     "W-097": (CPU, product(1024, then="relu"), product(1000)),
+    "W-115": (GFX950, narrow_matmul(96, 32), narrow_matmul(96, 48)),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,10 @@ import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import FormatError, GraphError
 from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
+from hipdnn_iree.jit.target import Target
+
+from tools.fuzz.graph_checks import check_on_gfx9
+from tools.survey.emulated_run import run as emulated_run
 
 
 def graph(dims: tuple[int, ...] = (3, 5), **given: Any) -> Graph:
@@ -44,6 +49,37 @@ def test_each_sum_is_that_of_its_part(exclusive: bool, reverse: bool) -> None:
     for i in range(6):
         first, last = (i + exclusive, 6) if reverse else (0, i + 1 - exclusive)
         np.testing.assert_array_equal(y[:, i], x[:, first:last].sum(1))
+
+
+@pytest.mark.parametrize(("extent", "sums"), [(2, 1), (128, 1), (129, 3), (16_385, 5)])
+def test_on_gfx9_there_is_no_scan(extent: int, sums: int, torch_ir: Callable[..., str]) -> None:
+    """W-113: its kernel has a race; the sums are those within blocks and of the blocks before."""
+    for target in ("gfx90a", "gfx942"):
+        text = torch_ir(graph((3, extent), axis=1), target)
+        assert "torch.aten.cumsum" not in text
+        assert text.count("torch.aten.sum.dim_IntList") == sums
+        assert text.count("torch.aten.triu") == (sums + 1) // 2
+        assert "torch.aten.arange" not in text  # a mask of ranges would be read from memory
+    assert "torch.aten.cumsum" in torch_ir(graph((3, extent), axis=1), "cpu")
+
+
+def test_numbers_on_gfx9() -> None:
+    """Both ends, with and without the element itself, in one block and in several; emulated."""
+    g = Graph(io_data_type="float")
+    for dims, axis in (((3, 131), 1), ((17, 5), 0)):
+        x = g.tensor(dims=dims)
+        for exclusive in (False, True):
+            for reverse in (False, True):
+                g.cumsum(x, axis=axis, exclusive=exclusive, reverse=reverse).set_output()
+    found = check_on_gfx9(
+        g.freeze(),
+        Target.parse("gfx942"),
+        1,
+        run=emulated_run,
+        compile_timeout_s=300,
+        timeout_s=300,
+    )
+    assert (found.status, found.note) == ("ok", "")
 
 
 def test_it_is_read_back_from_json_and_has_no_place_in_hipdnns_binary_graphs() -> None:
