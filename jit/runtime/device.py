@@ -262,8 +262,8 @@ class Device:
                     del _process.on_streams[number]
 
     def __del__(self) -> None:
-        # Python frees what used a device in any order, and a buffer of IREE's that is freed after
-        # its GPU ends the process: the GPU's is freed later, when another device is opened.
+        # W-114: Python frees what used a device in any order, and an imported buffer that is freed
+        # after its GPU ends the process: the GPU is freed later, when another device is opened.
         hal = getattr(self, "hal", None)
         if hal is not None and not self.on_host and self.pid == os.getpid():
             _process.parting.append((time.monotonic(), hal))
