@@ -28,6 +28,7 @@ COMMANDS = (
     "inspect",
     "explain",
     "tune",
+    "report",
     "show",
     "opt",
     "onnx-to-torch",
