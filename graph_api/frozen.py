@@ -137,6 +137,16 @@ class FrozenGraph(_ReadOnly):
     def __hash__(self) -> int:
         return hash(self.digest)
 
+    @property
+    def constants(self) -> tuple[int, ...]:
+        """Uids of the inputs that hold the same numbers at each execution."""
+        return tuple(uid for uid in self.inputs if self.tensors[uid].constant)
+
+    @property
+    def arguments(self) -> tuple[int, ...]:
+        """Uids of the other inputs, whose buffers come with each execution."""
+        return tuple(uid for uid in self.inputs if not self.tensors[uid].constant)
+
     def spec(self, uid: int) -> TensorSpec:
         """Return the tensor with this uid."""
         return self.tensors[uid]
@@ -174,9 +184,13 @@ class FrozenGraph(_ReadOnly):
         }
 
 
-def _marks(spec: TensorSpec, number: Mapping[str, int]) -> list[list[int]]:
-    """Return a tensor's dynamic dims by number, in the order in which tensors have them."""
-    return [[number.get(name, -1) for name in spec.dynamic]] if spec.dynamic else []
+def _marks(spec: TensorSpec, number: Mapping[str, int]) -> list[list[int] | str]:
+    """Return a tensor's dynamic dims by number, in the order in which tensors have them.
+
+    A constant has another mark: code for it takes no argument.
+    """
+    found: list[list[int] | str] = ["constant"] if spec.constant else []
+    return [*found, [number.get(n, -1) for n in spec.dynamic]] if spec.dynamic else found
 
 
 def _plain_tensor(spec: TensorSpec) -> list[Any]:

@@ -48,6 +48,9 @@ class TensorSpec:
     dynamic : tuple of str
         For each dim the name of the dynamic dim that it is, ``""`` for none, ``"*"`` where the
         extent varies with one otherwise; empty when all are fixed.  ``dims`` has the examples.
+    constant : bool
+        Whether an input holds the same numbers at each execution, so that what depends on it
+        alone is computed once (`constants.hold`).
     """
 
     uid: int
@@ -61,6 +64,7 @@ class TensorSpec:
     runtime_scalar: bool = False
     ragged_offset_uid: int | None = None
     dynamic: tuple[str, ...] = ()
+    constant: bool = False
 
     @property
     def layout(self) -> Layout:

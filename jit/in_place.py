@@ -36,7 +36,7 @@ def in_place_pairs(
         return ()
     (output,) = graph.outputs
     made = graph.tensors[output]
-    return tuple((output, uid) for uid in graph.inputs if _alike(made, graph.tensors[uid]))
+    return tuple((output, uid) for uid in graph.arguments if _alike(made, graph.tensors[uid]))
 
 
 def _alike(made: TensorSpec, read: TensorSpec) -> bool:

@@ -160,20 +160,8 @@ def signature_of(source: Source, workspace_bytes: int = 0) -> Signature:
     """Return the arguments of the function that a source is compiled to."""
     if isinstance(source, MlirSource):
         return replace(source.signature, workspace_bytes=workspace_bytes)
-    args, graph = [], source
-    for uid, output in [(u, True) for u in graph.outputs] + [(u, False) for u in graph.inputs]:
-        spec = graph.tensors[uid]
-        layout = spec.layout
-        args.append(
-            ArgSpec(
-                output=output,
-                data_type=spec.data_type,
-                dims=spec.dims,
-                strides=spec.strides,
-                shape=(layout.span,) if layout.padded else layout.shape,
-                scalar=spec.runtime_scalar,
-            )
-        )
+    args = [ArgSpec.of(source.tensors[uid], output=True) for uid in source.outputs]
+    args += [ArgSpec.of(source.tensors[uid]) for uid in source.arguments]
     return Signature(args=tuple(args), workspace_bytes=workspace_bytes)
 
 

@@ -11,8 +11,12 @@ from math import prod
 from typing import Any
 
 from ..graph_api.dtypes import DataType
+from ..graph_api.tensor import TensorSpec
 
-__all__ = ["ArgSpec", "Signature"]
+__all__ = ["SCOPE", "ArgSpec", "Signature"]
+
+SCOPE = "constants"
+"""By which compiled code asks for the constants of its graph, each by its number."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +49,19 @@ class ArgSpec:
     def nbytes(self) -> int:
         """Bytes of memory that the argument spans."""
         return self.data_type.nbytes(prod(self.shape))
+
+    @classmethod
+    def of(cls, spec: TensorSpec, *, output: bool = False) -> ArgSpec:
+        """Return the argument for a tensor with a buffer."""
+        layout = spec.layout
+        return cls(
+            output=output,
+            data_type=spec.data_type,
+            dims=spec.dims,
+            strides=spec.strides,
+            shape=(layout.span,) if layout.padded else layout.shape,
+            scalar=spec.runtime_scalar,
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form stored in manifests."""

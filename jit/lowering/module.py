@@ -18,7 +18,7 @@ from ...graph_api.errors import CompileError
 from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ..code_plan import CodePlan, plan_code
 from ..compiler.client import Compiler
-from ..emit import narrow
+from ..emit import narrow, parameters
 from ..emit.builder import Builder, T, Value
 from ..emit.dims import Dim
 from ..emit.layout import argument, store, to_logical
@@ -93,7 +93,9 @@ def _lowered(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mappi
 
 
 def _emit_function(b: Builder, graph: FrozenGraph, plan: CodePlan) -> None:
-    arguments = [(uid, True) for uid in graph.outputs] + [(uid, False) for uid in graph.inputs]
+    arguments = [(uid, True) for uid in graph.outputs] + [(uid, False) for uid in graph.arguments]
+    for number, uid in enumerate(graph.constants):
+        parameters.declare(ir.Context.current, number, graph.tensors[uid])
     types = [
         b.number_type(graph.tensors[uid].data_type)
         if graph.tensors[uid].runtime_scalar
@@ -104,6 +106,8 @@ def _emit_function(b: Builder, graph: FrozenGraph, plan: CodePlan) -> None:
     function.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get()
     with ir.InsertionPoint(function.add_entry_block()):
         slots = dict(zip((uid for uid, _ in arguments), function.arguments, strict=True))
+        held = (parameters.read(b, n, graph.tensors[u]) for n, u in enumerate(graph.constants))
+        slots.update(zip(graph.constants, held, strict=True))
         values: dict[int, Value] = {}
         zeros = {uid: zero() for uid in graph.outputs if graph.tensors[uid].layout.padded}
         for uid in graph.inputs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...graph_api.errors import ArtifactError, DeviceError
 from ..exit_guard import native
@@ -13,6 +13,9 @@ from ..signature import ArgSpec
 from .cpu import missing_features
 from .device import Device, reason
 from .iree_native import iree
+
+if TYPE_CHECKING:
+    from .parameters import Parameters
 
 __all__ = ["LoadedModule", "transient_bytes", "verify"]
 
@@ -106,6 +109,7 @@ class LoadedModule:
         sha256: str = "",
         target: str = "",
         dynamic: bool = False,
+        parameters: Parameters | None = None,
     ) -> LoadedModule:
         """Verify the bytes and load them.
 
@@ -123,6 +127,8 @@ class LoadedModule:
             The target of the code, for the error text.
         dynamic : bool
             Whether the size of the workspace may depend on the shapes.
+        parameters : Parameters, optional
+            The graph's constants; what follows from them alone is computed now.
 
         Raises
         ------
@@ -150,7 +156,8 @@ class LoadedModule:
             raise ArtifactError(f"the module has no function main; it has {module.function_names}")
         try:
             hal = rt.create_hal_module(device.instance, device.hal)
-            context = rt.VmContext(device.instance, [hal, module])
+            own = () if parameters is None else (parameters.module(device.instance),)
+            context = rt.VmContext(device.instance, [*own, hal, module])
         except Exception as error:
             raise _load_error(error, device, target) from error
         return cls(device, context, main, main_async, workspace_bytes, size)

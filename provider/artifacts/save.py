@@ -53,6 +53,12 @@ def packed(plans: list[Plan]) -> bytes:
     if not plans:
         raise NotSupportedError("an artifact needs at least one plan")
     graph = plans[0].graph
+    if graph.constants:
+        labels = ", ".join(graph.tensors[uid].label for uid in graph.constants[:3])
+        raise NotSupportedError(
+            f"graph {graph.name!r} has constants ({labels}), which no artifact holds; build it "
+            "with plain inputs"
+        )
     name, text = _write_graph(graph)
     parts, records = {name: text}, []
     for plan in plans:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -41,11 +42,14 @@ class Asked(TypedDict, total=False):
         As of ``Graph.build``: a pinned engine, and who ranks the engines.
     compiles : bool
         Whether plans are made by the passes; otherwise when they are asked for.
+    holds_weights : bool
+        Whether graphs for a CPU have the module's weights as constants; so by default.
     """
 
     whole_nodes: bool
     min_ops: int
     compiles: bool
+    holds_weights: bool
     engine: str | None
     policy: str | None
 
@@ -152,15 +156,21 @@ def module(
     target: Target | str = "cpu",
     *,
     name: str = "the module",
+    weights: Collection[int] = (),
     **asked: Unpack[Asked],
 ) -> Module:
-    """Return a module to run passes on (``.run(*names)``); parameters are those of `outline`."""
+    """Return a module to run passes on (``.run(*names)``).
+
+    ``weights`` are the arguments of its function, by number, that are the same at each call;
+    other parameters are those of `outline`.
+    """
     if isinstance(source, Path):
         source, name = source.read_bytes(), str(source)
     return Module(
         source.encode() if isinstance(source, str) else source,
         Options(target=Target.parse(target), settings=settings(), **asked),
         name=name,
+        weights=weights,
     )
 
 
@@ -257,16 +267,18 @@ def offload(
     target: Target | str = "cpu",
     *,
     name: str = "the module",
+    weights: Collection[int] = (),
     **asked: Unpack[Asked],
 ) -> Module:
     """Run the whole pipeline; ``.executor()`` then runs the module.
 
-    Parameters and what is raised are those of `outline`; plans are compiled, or found in the
-    cache.  ``.remarks`` says why ops are in no region, ``.graphs`` holds the plans by name.
+    Parameters are those of `module`, and what is raised is that of `outline`; plans are compiled,
+    or found in the cache.  ``.remarks`` says why ops are in no region, ``.graphs`` holds the plans
+    by name.
 
     Raises
     ------
     NotSupportedError
         If an op is neither offloaded nor compiled by IREE.
     """
-    return module(source, target, name=name, **asked).run(*PIPELINE)
+    return module(source, target, name=name, weights=weights, **asked).run(*PIPELINE)

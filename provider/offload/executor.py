@@ -33,6 +33,10 @@ class Executor:
         By the name of their graph.
     device_id : int, optional
         HIP's number of the GPU that the plans are for; without one they are for the CPU.
+    weights : sequence of int
+        Addresses, in the program's order, of what is the same at each call.
+    kept : object
+        Owns that memory.
 
     Attributes
     ----------
@@ -45,13 +49,19 @@ class Executor:
     """
 
     def __init__(
-        self, program: Program, plans: Mapping[str, Plan], device_id: int | None = None
+        self,
+        program: Program,
+        plans: Mapping[str, Plan],
+        device_id: int | None = None,
+        *,
+        weights: Sequence[int] = (),
+        kept: object = None,
     ) -> None:
         self.program, self.device_id = program, device_id
         self._memory = None if device_id is None else GpuMemory(device_id)
         count = len(program.outputs)
         self.outputs, self.inputs = program.types[:count], program.types[count:]
-        self.execute = Kernel(program, plans, (), self._memory or HostMemory())
+        self.execute = Kernel(program, plans, weights, self._memory or HostMemory(), kept=kept)
 
     def run(self, *inputs: Any) -> tuple[Array, ...]:
         """Run on arrays and return the results in the order of the source function.

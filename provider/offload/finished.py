@@ -7,12 +7,13 @@ files, from where it becomes plans again without any of the pipeline.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any
 
+from ...graph_api.constants import hold
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import NotSupportedError
 from ...graph_api.formats.json.json_form import loads
@@ -111,7 +112,8 @@ class Program:
     Attributes
     ----------
     inputs, outputs, weights : tuple of str
-        Names; a weight is an input that is the same at each call.
+        Names; a weight is an input that is the same at each call, and a constant of the graphs
+        that hold it (`graph_api.constants`).
     types : tuple of TensorType
         Dims and element types of the outputs and then of the inputs.
     graphs : mapping of str to FrozenGraph
@@ -186,6 +188,7 @@ class Program:
             "weights": self.weights,
             "types": [[kind.dims, kind.data_type.name] for kind in self.types],
             "graphs": {n: dumps(g) for n, g in self.graphs.items()} if graphs else {},
+            "constants_of": {n: g.constants for n, g in self.graphs.items() if g.constants},
             "nodes": dict(self.nodes),
             "steps": [_step_json(step) for step in self.steps],
             "constants": [base64.b64encode(data).decode() for data in self.constants],
@@ -200,7 +203,10 @@ class Program:
             outputs=tuple(record["outputs"]),
             weights=tuple(record["weights"]),
             types=tuple(TensorType(tuple(dims), DataType[name]) for dims, name in record["types"]),
-            graphs={n: loads(t, Graph).freeze() for n, t in record["graphs"].items()},
+            graphs={
+                n: hold(loads(t, Graph).freeze(), record["constants_of"].get(n, ()))
+                for n, t in record["graphs"].items()
+            },
             nodes={name: tuple(nodes) for name, nodes in record["nodes"].items()},
             steps=tuple(map(_step, record["steps"])),
             constants=tuple(base64.b64decode(data) for data in record["constants"]),
@@ -296,6 +302,7 @@ def read_program(
     finalized: Mapping[str, Any] | None = None,
     *,
     names: Sequence[Sequence[str]] | None = None,
+    weights: Collection[int] = (),
 ) -> Program:
     """Return a function of a finished module as a program whose buffers lie nowhere yet.
 
@@ -309,16 +316,17 @@ def read_program(
     finalized : mapping, optional
         What `passes.finalize` tells: of each function the number of its results before, and the
         places of those that are arguments now.
-    names : three sequences of str, optional
-        Of the inputs, of the weights, which are the function's last inputs, and of the outputs;
-        by default ``arg0``... and ``out0``..., and no weights.
+    names : two sequences of str, optional
+        Of the arguments and of the results; by default ``arg0``... and ``out0``...
+    weights : collection of int
+        The arguments, by number, that are the same at each call.
 
     Raises
     ------
     NotSupportedError
         If there is no such function, or it holds what no step stands for.
     """
-    return _Reader(record, graphs, function, finalized or {}).program(names)
+    return _Reader(record, graphs, function, finalized or {}).program(names, set(weights))
 
 
 class _Reader:
@@ -340,31 +348,32 @@ class _Reader:
         self.kinds = self._by_graphs()
         self.places: dict[int, Place] = {}
 
-    def program(self, names: Sequence[Sequence[str]] | None) -> Program:
+    def program(self, names: Sequence[Sequence[str]] | None, held: set[int]) -> Program:
         function = self.function
         arguments, returned = function["arguments"], function["returned"]
-        given = len(arguments) - len(self.promoted)
+        given = range(len(arguments) - len(self.promoted))
         outputs = len(self.promoted) + len(self.kept)
-        inputs, weights, results = names or (
-            [f"arg{k}" for k in range(given)],
-            (),
+        taken, results = names or (
+            [f"arg{k}" for k in given],
             [f"out{k}" for k in range(outputs)],
         )
-        places = [Place("input", k) for k in range(len(inputs))]
-        places += [Place("weight", k) for k in range(len(weights))]
-        places += [Place("output", k) for k in self.promoted]
-        self.places.update(zip(arguments, places, strict=True))
+        plain, fixed = [k for k in given if k not in held], [k for k in given if k in held]
+        places = {arguments[k]: Place("input", n) for n, k in enumerate(plain)}
+        places |= {arguments[k]: Place("weight", n) for n, k in enumerate(fixed)}
+        promoted = arguments[len(given) :]
+        places |= {v: Place("output", k) for v, k in zip(promoted, self.promoted, strict=True)}
+        self.places.update(places)
         steps = [made for step in function["steps"] if (made := self._step(step)) is not None]
-        made_by = dict(zip(self.promoted, arguments[given:], strict=True))
+        made_by = dict(zip(self.promoted, promoted, strict=True))
         for place, value in zip(self.kept, returned, strict=True):
             made_by[place] = value
             steps.append(Copy(self._place(value), Place("output", place), self._nbytes(value)))
         used = dict.fromkeys(step.graph for step in steps if isinstance(step, Execution))
-        wanted = [*(made_by[k] for k in range(outputs)), *arguments[: len(inputs)]]
+        wanted = [*(made_by[k] for k in range(outputs)), *(arguments[k] for k in plain)]
         return Program(
-            inputs=tuple(inputs),
+            inputs=tuple(taken[k] for k in plain),
             outputs=tuple(results),
-            weights=tuple(weights),
+            weights=tuple(taken[k] for k in fixed),
             types=tuple(map(self._kind, wanted)),
             graphs={name: self.graphs[name].region.graph for name in used},
             nodes={name: self.graphs[name].nodes for name in used},

@@ -55,7 +55,7 @@ class Kernel:
                 name: plan.on_device(memory.device_id) if isinstance(plan, IreePlan) else plan
                 for name, plan in plans.items()
             }
-        self.program, self.plans = program, plans
+        self.program, self.plans = program, _with_constants(program, plans, weights)
         self._weights, self._memory, self._kept = weights, memory, kept
         self._free: OrderedDict[int, _Frames] = OrderedDict()
         self._constants = [memory.keep(data) for data in program.constants]
@@ -169,7 +169,10 @@ class _Frame:
             return partial(self._memory.copy, target, source, step.nbytes, self._stream)
         plan = self._plans[step.graph]
         executable: Any = getattr(plan, "executable", None)
-        buffers: dict[TensorKey, int] = {u: self._at(p, addresses) for u, p in step.buffers}
+        held = getattr(plan, "held", None) or ()
+        buffers: dict[TensorKey, int] = {
+            uid: self._at(place, addresses) for uid, place in step.buffers if uid not in held
+        }
         found: Callable[[], None] | None = executable and executable.call_at(buffers)
         return found or plan.bind(buffers)
 
@@ -182,6 +185,20 @@ class _Frame:
             case "memory":
                 return self._base + place.number
         return self._known[place]
+
+
+def _with_constants(
+    program: Program, plans: Mapping[str, Plan], weights: Sequence[int]
+) -> dict[str, Plan]:
+    """Return the plans with the weights that their graphs hold, at these addresses."""
+    found = dict(plans)
+    for step in program.steps:
+        plan = found[step.graph] if isinstance(step, Execution) else None
+        if isinstance(step, Execution) and isinstance(plan, IreePlan) and plan.graph.constants:
+            places = dict(step.buffers)
+            held = {uid: weights[places[uid].number] for uid in plan.graph.constants}
+            found[step.graph] = plan.with_constants(held)
+    return found
 
 
 def _move(target: int, source: int, nbytes: int) -> Call:

@@ -7,7 +7,7 @@ decided here, on the worker's description of the module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ from ..selection.select import build, choose
 from .executor import Executor
 from .finished import Executable, Program, planned, read_program
 from .partition import leftovers, partition
-from .program import Function, Remark
+from .program import Function, Ref, Remark
 from .region import BuiltRegion, CannotBuild, build_region
 
 __all__ = ["PASSES", "PIPELINE", "RULES", "Module", "Options"]
@@ -69,6 +69,8 @@ class Options:
         As of ``Graph.build``.
     compiles : bool
         Whether plans are made by the passes; otherwise when they are asked for.
+    holds_weights : bool
+        Whether graphs for a CPU have the module's weights as constants.
     """
 
     target: Target
@@ -78,6 +80,7 @@ class Options:
     engine: str | None = None
     policy: str | None = None
     compiles: bool = True
+    holds_weights: bool = True
 
     def build(self, graph: FrozenGraph, engine: str | None = None, **more: Any) -> Plan:
         """Return a plan by engine selection; ``more`` as of ``Graph.build``."""
@@ -87,6 +90,15 @@ class Options:
 
 class Module:
     """A module on its way through the pipeline.
+
+    Parameters
+    ----------
+    source : bytes
+    options : Options
+    name : str
+        What messages call it.
+    weights : collection of int
+        The arguments of its function, by number, that are the same at each call.
 
     Attributes
     ----------
@@ -99,8 +111,15 @@ class Module:
         What `passes.finalize` tells.
     """
 
-    def __init__(self, source: bytes, options: Options, *, name: str = "the module") -> None:
-        self.options, self.name = options, name
+    def __init__(
+        self,
+        source: bytes,
+        options: Options,
+        *,
+        name: str = "the module",
+        weights: Collection[int] = (),
+    ) -> None:
+        self.options, self.name, self._weights = options, name, frozenset(weights)
         self.remarks: list[Remark] = []
         self.graphs: dict[str, Executable] = {}
         self.finalized: dict[str, Any] = {}
@@ -135,18 +154,43 @@ class Module:
             PASSES[name](self)
         return self
 
-    def executor(self, function: str | None = None, *, device_id: int = 0) -> Executor:
-        """Return what runs a function of the finished module, on a GPU where it is for one."""
+    def executor(
+        self,
+        function: str | None = None,
+        *,
+        device_id: int = 0,
+        weights: Sequence[int] = (),
+        kept: object = None,
+    ) -> Executor:
+        """Return what runs a function of the finished module, on a GPU where it is for one.
+
+        ``weights`` are the addresses of the module's weights, whose memory ``kept`` owns.
+        """
         program = planned(self.program(function))
         plans = {name: self.graphs[name].plan for name in program.graphs}
-        return Executor(program, plans, None if self.options.target.is_cpu else device_id)
+        number = None if self.options.target.is_cpu else device_id
+        return Executor(program, plans, number, weights=weights, kept=kept)
 
     def program(
         self, function: str | None = None, names: Sequence[Sequence[str]] | None = None
     ) -> Program:
         """Return a function of the finished module; parameters as of `read_program`."""
         record = self.ask("program")
-        return read_program(record, self.graphs, function, self.finalized, names=names)
+        return read_program(
+            record, self.graphs, function, self.finalized, names=names, weights=self._weights
+        )
+
+    def held(self, functions: Sequence[Function], regions: Sequence[Function]) -> list[set[int]]:
+        """Return the arguments of each region that are weights, by number, where they are held."""
+        if not (self._weights and self.options.holds_weights and self.options.target.is_cpu):
+            return [set() for _ in regions]
+        (function,) = functions
+        weights = {function.arguments[k] for k in self._weights}
+        calls = [op.operands for op in function.ops if op.name == "hipdnn.graph"]
+        return [
+            {k for k, x in enumerate(one) if isinstance(x, Ref) and x.value in weights}
+            for one in calls
+        ]
 
     def functions(self) -> tuple[list[Function], list[Function], list[dict[str, Any]]]:
         """Return functions, regions in order, and what is no function of one block."""
@@ -279,12 +323,12 @@ def _served(graph: FrozenGraph, options: Options) -> None:
 
 def _to_executables(module: Module) -> None:
     """Build the graph and the plan of each region."""
-    _, regions, _ = module.functions()
+    functions, regions, _ = module.functions()
     names: list[str | None] = []
-    for region in regions:
+    for region, held in zip(regions, module.held(functions, regions), strict=True):
         name = module.next_name()
         try:
-            built = build_region(region, name)
+            built = build_region(region, name).holding(held)
             module.graphs[name] = _executable(module, name, built, region)
             names.append(name)
         except (CannotBuild, HipdnnIreeError) as error:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from ...graph_api.building import Node
+from ...graph_api.constants import hold
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import GraphError, Problem
 from ...graph_api.frozen import FrozenGraph
@@ -43,6 +44,11 @@ class BuiltRegion:
     graph: FrozenGraph
     inputs: tuple[int | None, ...]
     outputs: tuple[int, ...]
+
+    def holding(self, arguments: Collection[int]) -> BuiltRegion:
+        """Return the region with some arguments, by number, as constants of the graph."""
+        uids = (self.inputs[k] for k in arguments)
+        return replace(self, graph=hold(self.graph, (uid for uid in uids if uid is not None)))
 
 
 def build_region(function: Function, name: str = "") -> BuiltRegion:

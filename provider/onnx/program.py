@@ -45,7 +45,7 @@ def made_for_sizes(model: Model, options: Options, buckets: Sequence[int] = ()) 
     buckets : sequence of int
         Sizes that others are rounded up to.
     """
-    ahead = replace(options, compiles=False)
+    ahead = replace(options, compiles=False, holds_weights=False)
 
     def program(sizes: Mapping[str, int]) -> Program:
         return _read(model.at(sizes), ahead)[1]
@@ -55,6 +55,8 @@ def made_for_sizes(model: Model, options: Options, buckets: Sequence[int] = ()) 
 
 
 def _read(model: Model, options: Options) -> tuple[Module, Program]:
-    module = Module(text(expanded(model)).encode(), options, name="the group").run(*PIPELINE)
-    names = (model.inputs, arguments(model)[len(model.inputs) :], model.outputs)
-    return module, module.program("main", names)
+    taken = arguments(model)
+    weights = range(len(model.inputs), len(taken))
+    module = Module(text(expanded(model)).encode(), options, name="the group", weights=weights)
+    module.run(*PIPELINE)
+    return module, module.program("main", (taken, model.outputs))

@@ -161,6 +161,7 @@ class Session:
             settings=self._settings,
             engine=self.options.engine or None,
             policy=self.options.policy or None,
+            holds_weights=False,  # a packed copy beside our own would be a third of each weight
         )
         self._claims = _Claims()
         self._has_groups = False

@@ -64,7 +64,8 @@ def _store(folder: Path) -> CacheStore:
 
 
 def _key(model: Model, options: Options, facts: Mapping[str, Any]) -> CacheKey:
-    facts = {**facts, "engine": options.engine, "policy": options.policy}
+    more = ("engine", "policy", "holds_weights")
+    facts = {**facts, **{name: getattr(options, name) for name in more}}
     return CacheKey(
         {
             "model": partitions.digest(model, facts),

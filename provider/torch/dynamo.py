@@ -18,10 +18,11 @@ from .part import gpu_of, target_of_gpu
 from .report import Report, noted
 from .split import Splitter
 from .symbols import Symbols
+from .weights import static_inputs
 
 __all__ = ["backend", "compile"]
 
-_OPTIONS = ("engine", "policy", "target")
+_OPTIONS = ("engine", "hold_weights", "policy", "target")
 _KEPT_SIZES = 64
 _NUMBERS = count()
 
@@ -39,7 +40,8 @@ def backend(
     example_inputs : sequence of Tensor
     options : mapping, optional
         As given to ``torch.compile``: ``target`` (by default what the tensors are on), ``engine``
-        and ``policy`` as of ``Graph.build``.
+        and ``policy`` as of ``Graph.build``, ``hold_weights`` (by default True): whether plans for
+        a CPU hold packed copies of weights in inference.
 
     Returns
     -------
@@ -62,6 +64,9 @@ def backend(
             )
     from torch._dynamo.backends.common import aot_autograd
 
+    holds = chosen.pop("hold_weights", True)
+    if not isinstance(holds, bool):
+        raise SettingError(f"hold_weights: got {holds!r}; wanted True or False")
     gpu = gpu_of(example_inputs)
     asked = chosen.pop("target", None)
     target = Target.parse(asked or ("cpu" if gpu is None else target_of_gpu(gpu)))
@@ -72,7 +77,7 @@ def backend(
     made: Call = aot_autograd(
         fw_compiler=partial(compiled, kind="forward"),
         bw_compiler=partial(compiled, kind="backward"),
-        inference_compiler=partial(compiled, kind="inference"),
+        inference_compiler=partial(compiled, kind="inference", holds=holds and target.is_cpu),
         decompositions=table(),
     )(graph_module, example_inputs)
     return made
@@ -114,6 +119,7 @@ def _compiled(
     kind: str,
     target: Target,
     chosen: Mapping[str, Any],
+    holds: bool = False,
 ) -> Call:
     """Return the call, boxed as AOTAutograd wants it, of a graph of ATen ops."""
     from torch._functorch.aot_autograd import make_boxed_func
@@ -129,7 +135,9 @@ def _compiled(
         fold_constants(plain)
         return plain
 
-    splitter = Splitter(graph_at, symbols.names, target, **chosen)
+    # Code for all sizes takes weights as arguments.
+    weights = static_inputs(graph_module.graph) if holds and not is_open else ()
+    splitter = Splitter(graph_at, symbols.names, target, weights=weights, **chosen)
 
     def made(sizes: Mapping[str, Any]) -> Call:
         begin, first = time.perf_counter(), not splitter.begun

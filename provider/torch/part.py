@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ...graph_api.errors import DeviceError, NotSupportedError
@@ -11,20 +11,26 @@ from ...jit.target import Target
 from ..offload import Executor
 from ..offload.program import TensorType
 from ..torch_import import load_torch, torch_type
+from .weights import HeldWeights
 
 __all__ = ["gpu_of", "part_call", "target_of_gpu"]
 
 
 def part_call(
-    executor: Executor, inputs: Sequence[Any], outputs: Sequence[Any]
+    executor: Executor | HeldWeights,
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    weights: Collection[int] = (),
 ) -> Callable[..., Any]:
     """Return a call on torch tensors of what the pipeline has made.
 
     Parameters
     ----------
-    executor : Executor
+    executor : Executor or HeldWeights
     inputs, outputs : sequence of fake tensors
         What the part reads and gives, in order.
+    weights : collection of int
+        The inputs, by number, that `HeldWeights` takes.
 
     Returns
     -------
@@ -39,20 +45,28 @@ def part_call(
         Where the module's buffers are not of these types, or not all on the executor's device.
     """
     torch = load_torch()
-    _must_be(torch, [*executor.outputs, *executor.inputs], [*outputs, *inputs])
+    fixed = [k for k in range(len(inputs)) if k in weights]
+    plain = [k for k in range(len(inputs)) if k not in weights]
+    taken = [inputs[k] for k in plain]
+    _must_be(torch, [*executor.outputs, *executor.inputs], [*outputs, *taken])
     device = _device(torch, executor, [*outputs, *inputs])
     wanted = [(tuple(t.shape), tuple(t.stride()), t.dtype) for t in outputs]
-    plain = all(t.is_contiguous() for t in outputs)
-    execute, empty = executor.execute, torch.empty
+    as_made = all(t.is_contiguous() for t in outputs)
+    empty = torch.empty
 
     def call(*tensors: Any) -> list[Any]:
+        if isinstance(executor, HeldWeights):
+            execute = executor.executor([tensors[k] for k in fixed]).execute
+            tensors = tuple([tensors[k] for k in plain])
+        else:
+            execute = executor.execute
         found = [empty(dims, dtype=dtype, device=device) for dims, _, dtype in wanted]
         held = [t.contiguous() for t in tensors]
         addresses = [t.data_ptr() for t in (*found, *held)]
         if device is not None:
             addresses.append(torch.cuda.current_stream(device).cuda_stream)
         execute(tuple(addresses))
-        return found if plain else _restrided(torch, found, wanted)
+        return found if as_made else _restrided(torch, found, wanted)
 
     return call
 
@@ -67,7 +81,7 @@ def _restrided(torch: Any, found: list[Any], wanted: Sequence[Any]) -> list[Any]
     ]
 
 
-def _device(torch: Any, executor: Executor, tensors: Sequence[Any]) -> Any:
+def _device(torch: Any, executor: Executor | HeldWeights, tensors: Sequence[Any]) -> Any:
     """Return the GPU that all tensors are on, which is the executor's; None for the CPU."""
     number = executor.device_id
     wanted = None if number is None else torch.device("cuda", number)  # what ROCm's calls HIP's

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from operator import getitem
 from typing import Any
@@ -12,12 +12,13 @@ from ...graph_api.errors import Problem
 from ...jit.target import Target
 from ..offload import PIPELINE, Executor, Module, Outlined, module, offload, outline
 from ..offload.api import Asked
-from ..offload.finished import Program
+from ..offload.finished import Program, planned
 from ..offload.sizes import Family, family
 from ..torch_import import load_torch
 from .fx_module import module_text
 from .part import part_call
 from .report import Group, Stayed
+from .weights import HeldWeights
 
 __all__ = ["RULES", "Splitter"]
 
@@ -46,6 +47,8 @@ class Splitter:
         As of ``Graph.build``.
     device_id : int, optional
         The GPU that the tensors are on.
+    weights : collection of int
+        The inputs, by number, that are the same tensors at most calls; none where sizes are open.
 
     Attributes
     ----------
@@ -63,8 +66,9 @@ class Splitter:
         engine: str | None = None,
         policy: str | None = None,
         device_id: int | None = None,
+        weights: Collection[int] = (),
     ) -> None:
-        self._device_id = device_id
+        self._device_id, self._weights = device_id, frozenset(weights)
         self._graph_at, self._names, self._target = graph_at, tuple(names), target
         self._asked: Asked = {"engine": engine, "policy": policy}
         self._stays: dict[str, Problem] | None = None
@@ -89,10 +93,11 @@ class Splitter:
             self._stays = _declined(graph_module.graph, ask)
         stays = dict(self._stays)
         fused = self._fused(graph_module)
+        weights = _weights(fused.graph, self._weights)
         for name in _parts(fused):
             part = getattr(fused, name)
             try:
-                call = self._served(name, part.graph, sizes, first)
+                call = self._served(name, part.graph, sizes, first, weights[name])
             except Exception as error:  # of torch-mlir's importer, of the compiler, or of a buffer
                 log.warning("%s stays in PyTorch: %s", name, error)
                 stays |= {n.name: _problem("DYNAMO-02", error) for n in _calls(part.graph)}
@@ -112,8 +117,11 @@ class Splitter:
         assert self._stays is not None
         return _fused(graph_module, _wanted(graph_module.graph, self._stays))
 
-    def _served(self, name: str, graph: Any, sizes: Sizes, first: bool) -> Callable[..., Any]:
-        """Return the call of a part."""
+    def _served(
+        self, name: str, graph: Any, sizes: Sizes, first: bool, weights: Collection[int]
+    ) -> Callable[..., Any]:
+        """Return the call of a part, some inputs of which are weights."""
+        executor: Executor | HeldWeights
         if name not in self._families:
             self._families[name] = self._family(name) if self._names else None
         every = self._families[name]
@@ -122,9 +130,14 @@ class Splitter:
             executor = Executor(program, plans, self._device_id)
             graphs = self._read(name, module_text(graph)).graphs if first else {}
         else:
-            made = offload(module_text(graph), self._target, name=name, **self._asked)
-            executor, graphs = made.executor(device_id=self._device_id or 0), made.graphs
+            text = module_text(graph)
+            made = offload(text, self._target, name=name, weights=weights, **self._asked)
+            graphs, program = made.graphs, planned(made.program())
             plans = {one.name: one.plan for one in graphs.values()}
+            if weights:
+                executor = HeldWeights(program, plans)
+            else:
+                executor = Executor(program, plans, self._device_id)
         if first:
             self.groups += [
                 Group(
@@ -136,7 +149,7 @@ class Splitter:
                 )
                 for one in graphs.values()
             ]
-        return _call(graph, executor)
+        return _call(graph, executor, weights)
 
     def _family(self, name: str) -> Family | None:
         """Return the programs of a part for all sizes."""
@@ -163,6 +176,17 @@ class Splitter:
 
 def _parts(fused: Any) -> list[str]:
     return [node.target for node in fused.graph.nodes if node.op == "call_module"]
+
+
+def _weights(graph: Any, weights: Collection[int]) -> dict[str, list[int]]:
+    """Return the inputs of each part, by number, that are weights of the whole graph."""
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    held = {node for k, node in enumerate(inputs) if k in weights}
+    return {
+        node.target: [k for k, one in enumerate(node.args) if one in held]
+        for node in graph.nodes
+        if node.op == "call_module"
+    }
 
 
 def _calls(graph: Any) -> list[Any]:
@@ -255,11 +279,13 @@ def _fused(graph_module: Any, wanted: set[str]) -> Any:
     return partitioner.fuse_partitions(partitions, prefix="hipdnn_part_")
 
 
-def _call(graph: Any, executor: Executor) -> Callable[..., Any]:
+def _call(
+    graph: Any, executor: Executor | HeldWeights, weights: Collection[int]
+) -> Callable[..., Any]:
     """Return a call on tensors for a part."""
     inputs = [node.meta["val"] for node in graph.nodes if node.op == "placeholder"]
     results = [node.meta["val"] for node in _results(graph)]
-    call = part_call(executor, inputs, results)
+    call = part_call(executor, inputs, results, weights)
     if isinstance(_returned(graph), list | tuple):
         return call
     return lambda *tensors: call(*tensors)[0]

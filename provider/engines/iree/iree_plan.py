@@ -16,8 +16,10 @@ from ....jit.pipeline import Compiled
 from ....jit.runtime.device import Device
 from ....jit.runtime.executable import Executable
 from ....jit.runtime.loaded_module import LoadedModule
+from ....jit.runtime.parameters import Parameters
 from ....jit.runtime.streams import device_of
 from ....jit.settings_table import Settings
+from ....jit.signature import ArgSpec
 from ....jit.target import Target
 from ....jit.work import cpu_us
 from ...emulated import start as start_emulation
@@ -48,21 +50,33 @@ def driver_for(graph: FrozenGraph, target: Target, settings: Settings) -> str:
 
 
 def load(
-    compiled: Compiled, device: Device, target: Target, seconds: dict[str, float]
+    compiled: Compiled,
+    device: Device,
+    target: Target,
+    seconds: dict[str, float],
+    parameters: Parameters | None = None,
 ) -> LoadedModule:
     """Return the code on a device; ``seconds`` takes the time that loading needed.
 
-    Plans of one code, such as those of graphs that differ in names, share it while one is alive.
+    Plans of one code, such as those of graphs that differ in names, share it while one is alive;
+    code with ``parameters`` is the plan's own.
     """
     begin = time.perf_counter()
     dynamic = compiled.workspace_bytes is None
     key = device, compiled.sha256, dynamic
     device.check()
-    module = _loaded.get(key)
+    module = _loaded.get(key) if parameters is None else None
     if module is None:
-        module = _loaded[key] = LoadedModule.load(
-            device, compiled.vmfb, sha256=compiled.sha256, target=str(target), dynamic=dynamic
+        module = LoadedModule.load(
+            device,
+            compiled.vmfb,
+            sha256=compiled.sha256,
+            target=str(target),
+            dynamic=dynamic,
+            parameters=parameters,
         )
+        if parameters is None:
+            _loaded[key] = module
     seconds["load"] = time.perf_counter() - begin
     return module
 
@@ -94,6 +108,8 @@ class IreePlan(Plan):
         The driver's number of the device.
     stream : int or None
         Stream that it executes on (`on_stream`).
+    held : mapping of int to buffer, optional
+        The contents of the graph's constants (`with_constants`).
     """
 
     compiled: Compiled
@@ -101,6 +117,7 @@ class IreePlan(Plan):
     threads: int = 0
     device_id: int = 0
     stream: int | None = None
+    held: Mapping[int, Any] | None = None
 
     @property
     def attempt(self) -> str:
@@ -125,30 +142,73 @@ class IreePlan(Plan):
         ------
         DeviceError
             If there is no device for the target here.
+        BindError
+            If what is given for the constants does not fit.
         """
         start_emulation(self.maker.settings)
         device = open_device(self.driver, self.threads, self.device_id, self.stream)
-        module = load(self.compiled, device, self.target, self.seconds)
-        uids = (*self.graph.outputs, *self.graph.inputs)
+        parameters = self._parameters(device) if self.graph.constants else None
+        module = load(self.compiled, device, self.target, self.seconds, parameters)
+        uids = (*self.graph.outputs, *self.graph.arguments)
         names = [self.graph.tensors[u].name for u in uids]
         return Executable(module, self.compiled.signature, uids, names, in_place=self.in_place)
 
+    def _parameters(self, device: Device) -> Parameters:
+        uids = self.graph.constants
+        specs = [self.graph.tensors[uid] for uid in uids]
+        names = [spec.name for spec in specs]
+        return Parameters(uids, names, list(map(ArgSpec.of, specs)), self.held or {}, device)
+
+    def with_constants(self, buffers: Mapping[int, Any]) -> IreePlan:
+        """Return this plan, not loaded yet, with the contents of the graph's constants.
+
+        Loading it computes what follows from them alone.  It is executed without buffers for
+        them.
+
+        Parameters
+        ----------
+        buffers : mapping of int to buffer
+            By uid; arrays are kept alive, memory at an address is the caller's to keep.  Nothing
+            of it may change as long as the plan is used.
+        """
+        return replace(self, held={uid: buffers[uid] for uid in self.graph.constants})
+
+    def _ready(self, buffers: Mapping[int, Any]) -> tuple[Executable, Mapping[int, Any]]:
+        """Return what executes, and the buffers for it.
+
+        Where constants come with the other buffers, nobody says that they stay what they are:
+        the code is loaded anew for them.
+        """
+        constants = self.graph.constants
+        if not constants or self.held is not None:
+            return self.executable, buffers
+        given = {uid: buffers[uid] for uid in constants if uid in buffers}
+        rest = {uid: buffer for uid, buffer in buffers.items() if uid not in given}
+        return replace(self, held=given).executable, rest
+
     def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None:
-        self.executable.execute(buffers, workspace)
+        executable, buffers = self._ready(buffers)
+        executable.execute(buffers, workspace)
 
     def _run(self, inputs: Mapping[int, Any], copy: bool) -> dict[int, np.ndarray[Any, Any]]:
-        return self.executable.run(inputs, copy=copy)
+        executable, inputs = self._ready(inputs)
+        return executable.run(inputs, copy=copy)
 
     def _bind(self, buffers: Mapping[int, Any], workspace: Any, copy: bool) -> Callable[[], None]:
-        return self.executable.bind(buffers, workspace, copy=copy)
+        executable, buffers = self._ready(buffers)
+        return executable.bind(buffers, workspace, copy=copy)
 
     def _submit(
         self, buffers: Mapping[int, Any], workspace: Any, after: Iterable[Pending]
     ) -> Pending:
-        return self.executable.execute_async(buffers, workspace, after=after)
+        executable, buffers = self._ready(buffers)
+        return executable.execute_async(buffers, workspace, after=after)
 
     def _many(self, sets: Sequence[Mapping[int, Any]], workspace: Any) -> None:
-        self.executable.execute_many(sets, workspace)
+        if self.graph.constants and self.held is None:
+            super()._many(sets, workspace)
+        else:
+            self.executable.execute_many(sets, workspace)
 
     def on_device(self, device_id: int, stream: int | None = None) -> IreePlan:
         """Return this plan, not loaded yet, for a device of its driver and a stream of that."""
