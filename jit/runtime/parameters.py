@@ -57,7 +57,7 @@ class Parameters:
 
     def _aligned(self, address: int, nbytes: int) -> Any:
         """Return memory as kernels need it: the caller's, or a copy of that."""
-        memory = (ctypes.c_char * nbytes).from_address(address)
+        memory: Any = (ctypes.c_char * nbytes).from_address(address)
         if address % ALIGNMENT:
             copy = aligned_bytes(nbytes)
             ctypes.memmove(copy.ctypes.data, address, nbytes)

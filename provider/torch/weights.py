@@ -102,7 +102,7 @@ class _Known(NamedTuple):
 
         address, width = tensor.data_ptr(), min(tensor.itemsize, 8)
         nbytes = span(tensor.shape, tensor.stride()) * tensor.itemsize if tensor.numel() else 0
-        memory = (ctypes.c_char * nbytes).from_address(address)
+        memory: Any = (ctypes.c_char * nbytes).from_address(address)
         if tensor.is_inference():
             look: Callable[[], object] = partial(zlib.crc32, memory)
             return cls(address, None, look, look())
