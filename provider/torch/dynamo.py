@@ -136,7 +136,7 @@ def _compiled(
         return plain
 
     # Code for all sizes takes weights as arguments.
-    weights = static_inputs(graph_module.graph) if holds and not is_open else ()
+    weights = static_inputs() if holds and not is_open else ()
     splitter = Splitter(graph_at, symbols.names, target, weights=weights, **chosen)
 
     def made(sizes: Mapping[str, Any]) -> Call:

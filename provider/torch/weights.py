@@ -128,24 +128,13 @@ class _Set:
         return True
 
 
-def static_inputs(graph: Any) -> tuple[int, ...]:
-    """Return the inputs of a graph of AOTAutograd's, by number, that are parameters or buffers.
+def static_inputs() -> tuple[int, ...]:
+    """Return the inputs of the graph that AOTAutograd compiles, by number, that are weights.
 
-    Those that the graph writes are left out.
+    Those are parameters and buffers; what the graph writes is none.
     """
-    torch = load_torch()
-    context = torch._guards.TracingContext.try_get()
-    if context is None or context.fw_metadata is None:
+    context = load_torch()._guards.TracingContext.try_get()
+    about = context and context.fw_metadata
+    if not about:
         return ()
-    inputs = [node for node in graph.nodes if node.op == "placeholder"]
-    static = set(context.fw_metadata.static_input_indices)
-    return tuple(
-        k
-        for k, node in enumerate(inputs)
-        if k in static and not any(_writes(user, node) for user in node.users)
-    )
-
-
-def _writes(user: Any, node: Any) -> bool:
-    schema = getattr(user.target, "_schema", None)
-    return schema is not None and schema.is_mutable and user.args[:1] == (node,)
+    return tuple(k for k in about.static_input_indices if not about.input_info[k].mutates_data)
