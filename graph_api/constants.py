@@ -12,7 +12,10 @@ from dataclasses import replace
 from .frozen import FrozenGraph
 from .tensor import TensorSpec
 
-__all__ = ["hold"]
+__all__ = ["SCOPE", "hold"]
+
+SCOPE = "constants"
+"""By which compiled code asks for the constants of its graph, each by its number."""
 
 
 def hold(graph: FrozenGraph, uids: Iterable[int]) -> FrozenGraph:

@@ -13,10 +13,7 @@ from typing import Any
 from ..graph_api.dtypes import DataType
 from ..graph_api.tensor import TensorSpec
 
-__all__ = ["SCOPE", "ArgSpec", "Signature"]
-
-SCOPE = "constants"
-"""By which compiled code asks for the constants of its graph, each by its number."""
+__all__ = ["ArgSpec", "Signature"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,11 +10,12 @@ from typing import Any
 
 from torch_mlir import ir
 
+from ...graph_api.constants import SCOPE
 from ...graph_api.tensor import TensorSpec
-from ..signature import SCOPE
 from . import narrow
 from .builder import Builder
 from .layout import argument
+from .structured import from_builtin, load_casts
 
 __all__ = ["declare", "read"]
 
@@ -22,6 +23,7 @@ __all__ = ["declare", "read"]
 def declare(context: Any, number: int, spec: TensorSpec) -> None:
     """Emit the global of the constant with a number, at the insertion point."""
     context.allow_unregistered_dialects = True  # torch-mlir knows nothing of IREE's
+    load_casts(context)
     kind = _kind(spec)
     ir.Operation.create(
         "util.global",
@@ -43,10 +45,7 @@ def read(b: Builder, number: int, spec: TensorSpec) -> Any:
         results=[_kind(spec)],
         attributes={"global": ir.FlatSymbolRefAttr.get(_name(number))},
     )
-    made = ir.Operation.create(
-        "torch_c.from_builtin_tensor", results=[b.type(*argument(spec))], operands=[load.result]
-    )
-    return made.result
+    return from_builtin(b, load.result, *argument(spec)).ssa
 
 
 def _name(number: int) -> str:

@@ -6,7 +6,8 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..signature import SCOPE, ArgSpec
+from ...graph_api.constants import SCOPE
+from ..signature import ArgSpec
 from .arrays import ALIGNMENT, aligned_bytes
 from .buffer_set import Argument, BufferSet
 from .caller_memory import BufferLike

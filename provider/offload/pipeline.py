@@ -7,6 +7,7 @@ decided here, on the worker's description of the module.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +36,8 @@ from .finished import Executable, Program, planned, read_program
 from .partition import leftovers, partition
 from .program import Function, Ref, Remark
 from .region import BuiltRegion, CannotBuild, build_region
+
+log = logging.getLogger("hipdnn_iree.offload")
 
 __all__ = ["PASSES", "PIPELINE", "RULES", "Module", "Options"]
 
@@ -328,14 +331,26 @@ def _to_executables(module: Module) -> None:
     for region, held in zip(regions, module.held(functions, regions), strict=True):
         name = module.next_name()
         try:
-            built = build_region(region, name).holding(held)
-            module.graphs[name] = _executable(module, name, built, region)
+            module.graphs[name] = _holding(module, name, build_region(region, name), region, held)
             names.append(name)
         except (CannotBuild, HipdnnIreeError) as error:
             names.append(None)
             module.remarks += _went_back(region, error)
     if names:
         module.then("name-graphs", names=names)
+
+
+def _holding(
+    module: Module, name: str, built: BuiltRegion, region: Function, held: Collection[int]
+) -> Executable:
+    """Return a region whose graph holds some arguments, where that compiles."""
+    constant = built.holding(held)
+    if constant is not built:
+        try:
+            return _executable(module, name, constant, region)
+        except CompileError as error:
+            log.info("graph %s takes its weights as arguments: %s", name, error)
+    return _executable(module, name, built, region)
 
 
 def _executable(

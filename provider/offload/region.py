@@ -48,7 +48,8 @@ class BuiltRegion:
     def holding(self, arguments: Collection[int]) -> BuiltRegion:
         """Return the region with some arguments, by number, as constants of the graph."""
         uids = (self.inputs[k] for k in arguments)
-        return replace(self, graph=hold(self.graph, (uid for uid in uids if uid is not None)))
+        graph = hold(self.graph, (uid for uid in uids if uid is not None))
+        return self if graph is self.graph else replace(self, graph=graph)
 
 
 def build_region(function: Function, name: str = "") -> BuiltRegion:

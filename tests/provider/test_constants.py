@@ -11,7 +11,7 @@ import pytest
 from fresh_python import printed
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.constants import hold
-from hipdnn_iree.graph_api.errors import BindError, NotSupportedError
+from hipdnn_iree.graph_api.errors import BindError, CompileError, NotSupportedError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.jit.runtime.arrays import aligned_bytes
 from hipdnn_iree.jit.settings import settings
@@ -19,6 +19,7 @@ from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.artifacts.save import packed
 from hipdnn_iree.provider.offload import offload
 from hipdnn_iree.provider.offload.finished import Program
+from hipdnn_iree.provider.offload.pipeline import Options
 from hipdnn_iree.provider.reference import expect
 from hipdnn_iree.provider.reference.inputs import random_inputs
 from hipdnn_iree.provider.selection.select import build
@@ -70,7 +71,7 @@ def built(graph: FrozenGraph) -> Any:
         transposed(33, 130, 31),
         convolution(5, 19, 3),
         convolution(8, 16, 1, kind="half"),
-        convolution(6, 6, 3, groups=6),
+        convolution(96, 96, 5, groups=96),
     ],
     ids=["row", "bfloat16", "transposed", "conv", "half", "depthwise"],
 )
@@ -217,5 +218,24 @@ def test_without_holding_weights_are_arguments() -> None:
     assert not any(one.region.graph.constants for one in module.graphs.values())
     executor = module.executor(weights=[w.ctypes.data, b.ctypes.data], kept=(w, b))
     (got,) = executor.run(x)
+    wanted = np.maximum(x.astype(np.float64) @ w.T + b, 0) @ w
+    assert np.abs(got - wanted).max() <= 1e-5 * np.abs(wanted).max()
+
+
+def test_what_does_not_compile_with_constants_takes_arguments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = Options.build
+
+    def refused(self: Options, graph: FrozenGraph, *more: Any, **named: Any) -> Any:
+        if graph.constants:
+            raise CompileError("not today", stage="compile")
+        return plain(self, graph, *more, **named)
+
+    monkeypatch.setattr(Options, "build", refused)
+    text, (w, x, b) = layers()
+    module = offload(text, weights=[0, 2])
+    assert not any(one.region.graph.constants for one in module.graphs.values())
+    (got,) = module.executor(weights=[w.ctypes.data, b.ctypes.data], kept=(w, b)).run(x)
     wanted = np.maximum(x.astype(np.float64) @ w.T + b, 0) @ w
     assert np.abs(got - wanted).max() <= 1e-5 * np.abs(wanted).max()
