@@ -4,22 +4,52 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ...graph_api.errors import DeviceError
+from ...graph_api.errors import DeviceError, FormatError
 from ...jit.runtime.arrays import aligned_bytes
 from ...jit.runtime.hip import call
 
-__all__ = ["GpuMemory", "HostMemory", "Memory"]
+__all__ = ["FileBytes", "GpuMemory", "HostMemory", "Memory"]
 
 _HOST_TO_DEVICE, _DEVICE_TO_HOST, _DEVICE_TO_DEVICE = 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class FileBytes:
+    """Bytes of a file, which are read to where they are wanted: nothing else holds them."""
+
+    path: str
+    offset: int
+    nbytes: int
+
+    def read_into(self, target: memoryview) -> None:
+        """Fill memory of ``nbytes`` bytes.
+
+        Raises
+        ------
+        FormatError
+            If the file cannot be read, or ends before.
+        """
+        try:
+            with open(self.path, "rb", buffering=0) as file:
+                file.seek(self.offset)
+                done = 0
+                while done < self.nbytes and (count := file.readinto(target[done:])):
+                    done += count
+        except OSError as error:
+            raise FormatError(f"{self.path} cannot be read: {error}") from None
+        if done < self.nbytes:
+            end = self.offset + self.nbytes
+            raise FormatError(f"{self.path} ends at {self.offset + done}; wanted {end} bytes")
 
 
 class Memory(Protocol):
     """Where the buffers of a session are."""
 
     def keep(self, data: Any) -> tuple[int, object]:
-        """Return the address of a copy of some bytes, and what keeps it."""
+        """Return the address of a copy of a buffer or `FileBytes`, and what keeps it."""
 
     def block(self, nbytes: int) -> tuple[int, object]:
         """Return the address of new memory, and what keeps it."""
@@ -33,9 +63,13 @@ class HostMemory:
 
     def keep(self, data: Any) -> tuple[int, object]:
         """Return the address of a copy of some bytes, and what keeps it."""
-        view = memoryview(data)
-        made = aligned_bytes(max(view.nbytes, 1))
-        made.data[: view.nbytes] = view
+        source = data if isinstance(data, FileBytes) else memoryview(data)
+        made = aligned_bytes(max(source.nbytes, 1))
+        target = made.data[: source.nbytes]
+        if isinstance(source, FileBytes):
+            source.read_into(target)
+        else:
+            target[:] = source
         return made.ctypes.data, made
 
     def block(self, nbytes: int) -> tuple[int, object]:
@@ -144,10 +178,10 @@ class GpuMemory:
 
     def keep(self, data: Any) -> tuple[int, object]:
         """Return the address of a copy of some bytes, and what keeps it."""
-        view = memoryview(data)
-        address, block = self.block(view.nbytes)
-        host, kept = HostMemory().keep(view)
-        self._copy(address, host, view.nbytes, _HOST_TO_DEVICE)
+        nbytes = (data if isinstance(data, FileBytes) else memoryview(data)).nbytes
+        address, block = self.block(nbytes)
+        host, kept = HostMemory().keep(data)
+        self._copy(address, host, nbytes, _HOST_TO_DEVICE)
         del kept
         return address, block
 

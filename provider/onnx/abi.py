@@ -165,6 +165,7 @@ _STATUS: dict[str, tuple[int, tuple[Any, ...]]] = {
         (_S, c_int, c_uint32, c_int32, c_int, c_size_t, c_int, _PP),
     ),
     "ValueInfo_GetInitializerValue": (326, (_P, _PP)),
+    "ValueInfo_GetExternalInitializerInfo": (327, (_P, _PP)),
     "ValueInfo_IsConstantInitializer": (331, (_P, POINTER(c_bool))),
     "Graph_GetName": (333, (_P, _PS)),
     "Graph_GetModelPath": (334, (_P, _PP)),
@@ -220,6 +221,10 @@ _PLAIN: dict[str, tuple[int, Any, tuple[Any, ...]]] = {
     "HardwareDevice_Metadata": (311, _P, (_P,)),
     "GetEpApi": (317, _P, ()),
     "MemoryInfoGetVendorId": (322, c_uint32, (_P,)),
+    "ReleaseExternalInitializerInfo": (369, None, (_P,)),
+    "ExternalInitializerInfo_GetFilePath": (370, _S, (_P,)),
+    "ExternalInitializerInfo_GetFileOffset": (371, c_int64, (_P,)),
+    "ExternalInitializerInfo_GetByteSize": (372, c_size_t, (_P,)),
     "TensorTypeAndShape_HasShape": (390, c_bool, (_P,)),  # of version 24
 }
 _EP_STATUS: dict[str, tuple[int, tuple[Any, ...]]] = {

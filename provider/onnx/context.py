@@ -25,6 +25,7 @@ from ...jit.target import Target
 from ..artifacts.artifact import Artifact
 from ..artifacts.save import packed
 from ..offload.finished import Program
+from ..offload.memory import FileBytes
 from ..offload.sizes import Dims, Family, Programs, Sizes
 from ..plan import Plan
 from .abi import AttributeKind, OrtFunctions, RefusedError
@@ -53,14 +54,14 @@ class Code:
         Of a program, by the name of their graph.
     dims : mapping of str to sequence
         Of each input, where there are programs for all sizes: extents and names.
-    weights : mapping of str to memoryview
+    weights : mapping of str to memoryview or FileBytes
         The bytes of each one, in the program's order.
     """
 
     program: Program | Programs
     plans: Mapping[str, Plan] = field(default_factory=dict)
     dims: Mapping[str, Dims] = field(default_factory=dict)
-    weights: Mapping[str, memoryview]
+    weights: Mapping[str, memoryview | FileBytes]
 
 
 def is_ours(node: Node, name: str) -> bool:
@@ -218,8 +219,16 @@ def _packed(code: Code) -> tuple[dict[str, Any], bytes]:
         body = {"format": _SIZED, "family": every.as_json(), "rules": rules, "dims": code.dims}
     body["graphs"] = list(plans)
     parts = {f"plan/{k}": packed([plan]) for k, plan in enumerate(plans.values())}
-    parts |= {f"weight/{k}": bytes(data) for k, data in enumerate(code.weights.values())}
+    parts |= {f"weight/{k}": _whole(data) for k, data in enumerate(code.weights.values())}
     return body, pack(body, parts)
+
+
+def _whole(data: memoryview | FileBytes) -> bytes:
+    if isinstance(data, memoryview):
+        return bytes(data)
+    made = bytearray(data.nbytes)
+    data.read_into(memoryview(made))
+    return bytes(made)
 
 
 def _attribute(ort: OrtFunctions, name: bytes, value: int | bytes) -> int:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from ctypes import c_bool, c_float, c_int32, c_int64, c_size_t
 from math import prod
 
+from ..offload.memory import FileBytes
 from .abi import ELEMENTS, AttributeKind, OrtFunctions
 from .model import Attribute, Constant, Dim, Model, Node, Value
 
-__all__ = ["initializer_bytes", "read_graph", "value_names"]
+__all__ = ["initializer_bytes", "model_folder", "read_graph", "value_names"]
 
 _MOST_INTEGERS = 64
 _MOST_FLOATS = 8
@@ -26,15 +28,47 @@ def value_names(ort: OrtFunctions, infos: list[int]) -> list[str]:
     return [ort.text("GetValueInfoName", p) if p else "" for p in infos]
 
 
-def initializer_bytes(ort: OrtFunctions, graph: int, names: set[str]) -> dict[str, memoryview]:
-    """Return the bytes of initializers, which are borrowed and die with the call."""
-    found = {}
+def initializer_bytes(
+    ort: OrtFunctions, graph: int, names: set[str]
+) -> dict[str, memoryview | FileBytes]:
+    """Return the bytes of initializers, which are borrowed and die with the call.
+
+    External data is not asked for, as ONNX Runtime would keep it in memory as well.
+    """
+    found: dict[str, memoryview | FileBytes] = {}
+    folder = model_folder(ort, graph)
     for info in ort.pointers(graph, "Graph_GetNumInitializers", "Graph_GetInitializers"):
         name = ort.text("GetValueInfoName", info)
         if name in names:
-            value = ort.pointer("ValueInfo_GetInitializerValue", info)
-            found[name] = _bytes(ort, value)
+            outside = _external(ort, info, folder)
+            value = 0 if outside else ort.pointer("ValueInfo_GetInitializerValue", info)
+            found[name] = outside or _bytes(ort, value)
     return found
+
+
+def model_folder(ort: OrtFunctions, graph: int) -> str:
+    """Return the folder of the model's file; empty where it has none."""
+    address = ort.pointer("Graph_GetModelPath", graph)
+    path = ctypes.string_at(address).decode("utf-8", "surrogateescape") if address else ""
+    return path.rpartition("/")[0] or ("." if path else "")
+
+
+def _external(ort: OrtFunctions, info: int, folder: str) -> FileBytes | None:
+    """Return an initializer that is in a file below the model's folder; None for others."""
+    about = ort.pointer("ValueInfo_GetExternalInitializerInfo", info)
+    if not about:
+        return None
+    try:
+        name = os.fsdecode(ort.plain("ExternalInitializerInfo_GetFilePath", about) or b"")
+        offset = ort.plain("ExternalInitializerInfo_GetFileOffset", about)
+        nbytes = ort.plain("ExternalInitializerInfo_GetByteSize", about)
+    finally:
+        ort.plain("ReleaseExternalInitializerInfo", about)
+    path, root = os.path.realpath(os.path.join(folder, name)), os.path.realpath(folder)
+    below = bool(folder and name) and os.path.commonpath((path, root)) == root
+    if not below or not nbytes or not os.path.isfile(path):
+        return None  # ONNX Runtime says what is wrong, or has it from elsewhere
+    return FileBytes(path, offset, nbytes)
 
 
 def _bytes(ort: OrtFunctions, value: int) -> memoryview:

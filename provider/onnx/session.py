@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 from collections.abc import Callable, Mapping
 from ctypes import c_int32, c_int64, c_size_t
@@ -15,7 +14,7 @@ from ...jit.settings_table import Settings
 from ...jit.target import Target
 from ..offload.finished import Program
 from ..offload.kernel import Kernel
-from ..offload.memory import GpuMemory, HostMemory, Memory
+from ..offload.memory import FileBytes, GpuMemory, HostMemory, Memory
 from ..offload.pipeline import Options
 from ..offload.sizes import Programs, sizes_of
 from ..plan import Plan
@@ -25,7 +24,7 @@ from .abi import OrtFunctions
 from .claims import Declined
 from .context import Code
 from .model import Model, Node
-from .ort_graph import initializer_bytes, value_names
+from .ort_graph import initializer_bytes, model_folder, value_names
 from .partition import Group, with_code
 from .program import made
 from .reports import tell
@@ -237,7 +236,7 @@ class Session:
         key = frozenset(filter(None, outputs))
         held = self._claims.contexts.pop(key, None)
         if held is not None:
-            code = context.load(held, self.target, self._model_folder(graph))
+            code = context.load(held, self.target, model_folder(self.ort, graph))
         else:
             code = self._code(graph, self._claims.groups.pop(key))
         made_by = self._static if isinstance(code.program, Program) else self._dynamic
@@ -261,16 +260,11 @@ class Session:
         dims = {name: group.model.values[name].dims or () for name in group.model.inputs}
         return Code(program=programs, dims=dims, weights=weights)
 
-    def _model_folder(self, graph: int) -> str:
-        address = self.ort.pointer("Graph_GetModelPath", graph)
-        path = ctypes.string_at(address).decode("utf-8", "surrogateescape") if address else ""
-        return path.rpartition("/")[0]
-
     @property
     def _memory(self) -> Memory:
         return self.device.memory or HostMemory()
 
-    def _uploaded(self, weights: Mapping[str, memoryview]) -> Weights:
+    def _uploaded(self, weights: Mapping[str, memoryview | FileBytes]) -> Weights:
         """Return addresses of copies of the weights, which ONNX Runtime then frees."""
         if self.device.virtual:
             return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -194,3 +195,53 @@ def test_half_types(name: str) -> None:
 
     x = values((4, 8))
     np.testing.assert_allclose(session(source).run(None, {"x": x})[0], x * x, rtol=3e-2)
+
+
+def external(folder: Path, location: str = "m.data") -> Path:
+    """Write a model with two weights in a file beside it, the second one not aligned."""
+    import onnx
+
+    weights = {"w": values((8, 5), 1), "v": values((5, 3), 2)}
+    nodes = [node("MatMul", "x w", "m"), node("MatMul", "m v", "y")]
+    made = onnx.load_from_string(model(nodes, {"x": (4, 8)}, {"y": (4, 3)}, weights))
+    with open(folder / location, "wb") as file:
+        file.write(b"skip")
+        for tensor in made.graph.initializer:
+            about = {"location": location, "offset": file.tell(), "length": len(tensor.raw_data)}
+            file.write(tensor.raw_data)
+            tensor.ClearField("raw_data")
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+            for key, value in about.items():
+                tensor.external_data.add(key=key, value=str(value))
+    path = folder / "m.onnx"
+    path.write_bytes(made.SerializeToString())
+    return path
+
+
+def test_weights_in_a_file_are_read_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ONNX Runtime is not asked for them, as it would keep them; nor where there is no folder."""
+    from hipdnn_iree.provider.onnx import ort_graph
+
+    path = external(tmp_path)
+    read = []
+    whole = ort_graph.FileBytes.read_into
+    monkeypatch.setattr(
+        ort_graph.FileBytes, "read_into", lambda own, to: (read.append(own), whole(own, to))[1]
+    )
+    agree(str(path), {"x": values((4, 8))})
+    assert [(one.offset, one.nbytes) for one in read] == [(164, 60), (4, 160)]
+    monkeypatch.chdir(tmp_path)
+    agree("m.onnx", {"x": values((4, 8))})
+    assert len(read) == 4
+
+
+def test_a_file_of_weights_that_is_cut(tmp_path: Path) -> None:
+    path = external(tmp_path)
+    data = tmp_path / "m.data"
+    data.write_bytes(data.read_bytes()[:-8])
+    from ep_models import session
+
+    with pytest.raises(Exception, match=r"m\.data|external"):
+        session(str(path))
