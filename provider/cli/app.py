@@ -39,6 +39,7 @@ COMMANDS = (
     "plugin",
     "onnx",
     "env",
+    "completion",
 )
 
 
@@ -67,6 +68,10 @@ class App(Group):
                 stream.reconfigure(errors="backslashreplace")
         state = State(json="--json" in words)  # so that a bad command line is told in JSON too
         name = prog_name or "hipdnn-iree"
+        if asked := os.environ.get("_HIPDNN_IREE_COMPLETE"):
+            from .completion import answer
+
+            sys.exit(answer(self, asked))
         code = OK
         try:
             code = self._call(words or ["--help"], name, state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +15,8 @@ from ...jit import settings as knobs
 from .output import talk
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from ...jit.target import Target
 
 __all__ = [
@@ -80,11 +82,43 @@ def _shared() -> list[click.Parameter]:
     ]
 
 
+class _Value(click.types.StringParamType):
+    """Text that a shell completes: to a name of ours by its metavar, else to a file."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        kind = param.metavar or ""
+        if kind in _NAMES:
+            return [CompletionItem(n) for n in _NAMES[kind]() if n.startswith(incomplete)]
+        return [CompletionItem(incomplete, type="dir" if kind.endswith("DIR") else "file")]
+
+
+def _targets() -> Iterable[str]:
+    from ...jit.target import Target
+
+    return Target.known()
+
+
+def _engines() -> Iterable[str]:
+    from ..registry import ENGINES
+
+    return ENGINES
+
+
+_NAMES: dict[str, Callable[[], Iterable[str]]] = {"TARGET": _targets, "ENGINE": _engines}
+
+
 class Command(click.Command):
     """A command with the shared options, run under the settings that its options give."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        for param in self.params:
+            if param.type is click.STRING:
+                param.type = _Value()
         self.params += _shared()
 
     def invoke(self, ctx: click.Context) -> Any:
