@@ -68,10 +68,7 @@ class App(Group):
                 stream.reconfigure(errors="backslashreplace")
         state = State(json="--json" in words)  # so that a bad command line is told in JSON too
         name = prog_name or "hipdnn-iree"
-        if asked := os.environ.get("_HIPDNN_IREE_COMPLETE"):
-            from .completion import answer
-
-            sys.exit(answer(self, asked))
+        self._main_shell_completion({}, name)  # for a shell that asks, which ends the process
         code = OK
         try:
             code = self._call(words or ["--help"], name, state)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +13,10 @@ from .output import emit, say
 if TYPE_CHECKING:
     from click import Context
 
-__all__ = ["VARIABLE", "answer", "command"]
+__all__ = ["command"]
 
-VARIABLE = "_HIPDNN_IREE_COMPLETE"
-"""Set by the script of a shell, which calls ``hipdnn-iree`` at each press of the key."""
+_VARIABLE = "_HIPDNN_IREE_COMPLETE"
+"""What click takes a call for an answer by; the shell's script sets it."""
 
 _USE = {
     "bash": 'eval "$(hipdnn-iree completion bash)" in ~/.bashrc',
@@ -31,21 +30,25 @@ JSON: dict[str, str] = {
 }
 
 
-def answer(app: click.Command, instruction: str) -> int:
-    """Answer a shell: its script, or what a word can be completed to; return the exit code."""
-    from click.shell_completion import shell_complete
-
-    return shell_complete(app, {}, "hipdnn-iree", VARIABLE, instruction)
-
-
-def _own_shell() -> str:
-    return Path(os.environ.get("SHELL", "")).name
+def _known(ctx: Context, param: click.Parameter, value: str | None) -> str:
+    """Return the shell that is meant: given, or by the path in the variable SHELL."""
+    name = Path(value or "").name
+    if name not in _USE:
+        found = repr(value) if value else "not given, and the variable SHELL is not set"
+        raise click.BadParameter(f"it is {found}; wanted one of {', '.join(_USE)}", ctx, param)
+    return name
 
 
 @click.command(cls=Command)
-@click.argument("shell", type=click.Choice(list(_USE)), required=False)
+@click.argument(
+    "shell",
+    required=False,
+    envvar="SHELL",
+    callback=_known,
+    shell_complete=lambda ctx, param, word: [name for name in _USE if name.startswith(word)],
+)
 @click.pass_context
-def command(ctx: Context, shell: str | None) -> None:
+def command(ctx: Context, shell: str) -> None:
     """Print what completes hipdnn-iree in SHELL: bash (4.4 or newer), zsh or fish.
 
     By default for the shell that the variable SHELL names.  With bash and zsh, put
@@ -54,14 +57,10 @@ def command(ctx: Context, shell: str | None) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    name = shell or _own_shell()
-    if name not in _USE:
-        known = ", ".join(_USE)
-        raise click.UsageError(f"SHELL is {name or 'not set'}; give one of {known}", ctx)
-    make = get_completion_class(name)
-    assert make is not None, name
-    script = make(ctx.find_root().command, {}, "hipdnn-iree", VARIABLE).source().strip()
+    make = get_completion_class(shell)
+    assert make is not None, shell
+    script = make(ctx.find_root().command, {}, "hipdnn-iree", _VARIABLE).source().strip()
     if ctx.ensure_object(State).json:
-        emit({"shell": name, "use": _USE[name], "script": script})
+        emit({"shell": shell, "use": _USE[shell], "script": script})
     else:
         say(script)
