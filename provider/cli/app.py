@@ -29,6 +29,7 @@ COMMANDS = (
     "explain",
     "tune",
     "report",
+    "repro",
     "show",
     "opt",
     "onnx-to-torch",

@@ -57,16 +57,6 @@ def _small() -> FrozenGraph:
     return g.freeze()
 
 
-def test_a_failing_graph_is_reduced_to_the_node_that_fails() -> None:
-    def fails(part: FrozenGraph) -> bool:
-        return any(node.op.NAME == "matmul" for node in part.nodes)
-
-    small = fuzz.reduced(_small(), fails)
-    assert [node.op.NAME for node in small.nodes] == ["matmul"]
-    assert len(small.inputs) == 2
-    assert len(small.outputs) == 1
-
-
 def test_wrong_numbers_and_errors_are_findings(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = _small()
 

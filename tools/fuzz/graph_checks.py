@@ -1,4 +1,4 @@
-"""Random graphs put through everything that must not change a result, and reduced when it does."""
+"""Random graphs put through everything that must not change a result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from hipdnn_iree.graph_api.dynamic import at_sizes
-from hipdnn_iree.graph_api.errors import FormatError, GraphError, HipdnnIreeError, NotSupportedError
+from hipdnn_iree.graph_api.errors import FormatError, GraphError, NotSupportedError
 from hipdnn_iree.graph_api.formats.json.json_form import dumps
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.graph import Graph
@@ -32,7 +32,7 @@ from hipdnn_iree.provider.verify import Report, compare, expect, poisoned_output
 from tools.survey.emulation import Emulator, brief, emulated_report
 from tools.survey.gaps import RedZones
 
-__all__ = ["GOOD", "Check", "check_formats", "check_on_cpu", "check_on_gfx9", "reduced"]
+__all__ = ["GOOD", "Check", "check_formats", "check_on_cpu", "check_on_gfx9"]
 
 GOOD = ("ok", "declined", "compiled")
 
@@ -323,50 +323,3 @@ def check_on_gfx9(
             return replace(_verdict(what, report), spills=spills)
 
     return _checked(what, work)
-
-
-# ---------------------------------------------------------------------------- reduction
-
-
-def reduced(graph: FrozenGraph, fails: Callable[[FrozenGraph], bool]) -> FrozenGraph:
-    """Return a small part of a graph that fails as well: nodes are left out one by one.
-
-    What left-out nodes made becomes an input, and a result that nobody reads any more an output.
-    """
-    shrinking = True
-    while shrinking:
-        shrinking = False
-        for index in reversed(range(len(graph.nodes))):
-            if len(graph.nodes) == 1:
-                return graph
-            try:
-                smaller = _without(graph, index)
-                bad = fails(smaller)
-            except HipdnnIreeError:
-                continue
-            if bad:
-                graph, shrinking = smaller, True
-                break
-    return graph
-
-
-def _without(graph: FrozenGraph, index: int) -> FrozenGraph:
-    nodes = [n for i, n in enumerate(graph.nodes) if i != index]
-    made = {uid for node in nodes for uid in node.outputs.values()}
-    read = {uid for node in nodes for uid in node.inputs.values()}
-    touched = made | read
-    specs = {}
-    for uid, spec in graph.tensors.items():
-        if uid in touched:
-            # An input has a buffer, and so has a result that is the end of its chain.
-            end = uid not in read or uid not in made
-            specs[uid] = replace(spec, virtual=spec.virtual and not end)
-    small = replace(
-        graph,
-        nodes=tuple(nodes),
-        tensors=specs,
-        inputs=tuple(u for u, s in specs.items() if u not in made and s.value is None),
-        outputs=tuple(u for u, s in specs.items() if u in made and not s.virtual),
-        unused=(),
-    )
-    return Graph.from_json(dumps(small)).freeze()
