@@ -235,14 +235,11 @@ _same("med3", "f16 f32", 3, med3)
 _same("minimum3", "f16 f32", 3, lambda a, b, c: np.minimum(np.minimum(a, b), c))
 _same("maximum3", "f16 f32", 3, lambda a, b, c: np.maximum(np.maximum(a, b), c))
 _same("fma", "f16 f32 f64", 3, fma)
-_same("fmaak fmamk", "f16 f32", 3, fma)
+_same("fmaak fmamk", "f32", 3, fma)  # the text's order is the formula's
 _same("mad madak madmk", "f16", 3, lambda a, b, c: a * b + c)
 _same("mad madak madmk", "f32", 3, _mad_flushed)
 _same("mad_legacy", "f32", 3, lambda a, b, c: _legacy(a, b) + c)
 _same("div_fixup", "f16 f32 f64", 3, div_fixup)
-for _name in ("fmamk", "madmk"):  # d = a * constant + c: the text's order is the formula's
-    for _kind in ("f16", "f32"):
-        OPS[f"v_{_name}_{_kind}"] = OPS[f"v_{'fma' if _name[0] == 'f' else 'mad'}_{_kind}"]
 
 _ROUNDINGS: dict[str, Callable[[Array], Array]] = {
     "rndne": np.rint,
@@ -263,8 +260,9 @@ _FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "sin": _reduced(np.sin, 0.0),
     "cos": _reduced(np.cos, 1.0),
 }
+_ONLY = dict.fromkeys(("exp", "log", "sin", "cos"), "f16 f32") | {"rcp_iflag": "f32"}
 for _name, _one in _FUNCTIONS.items():
-    _same(_name, "f16 f32 f64", 1, transcendental(_one))
+    _same(_name, _ONLY.get(_name, "f16 f32 f64"), 1, transcendental(_one))
 _row(
     "prng_b32",
     "u32",
