@@ -15,8 +15,13 @@ __all__ = ["Argument", "CodeObject", "Kernel", "code_objects", "read_code_object
 
 _MAGIC = b"\x7fELF"
 _AMDGPU, _LOAD, _NOTE, _SYMTAB, _DYNSYM, _RELA = 224, 1, 4, 2, 11, 4
+_TABLES = (_SYMTAB, _DYNSYM, _RELA)
 _METADATA = 32  # type of the note
-_LARGEST = 1 << 28  # of a loaded segment: an altered size must not take the machine's memory
+# What an altered file may cost: each table is read once, and memory is little more than the file.
+_SLACK = 1 << 24  # bytes of memory beyond those of the file: padding between segments
+_SEGMENTS, _SECTIONS = 64, 1024
+_NAME = 4096  # bytes of a symbol's name
+_ARGUMENTS = 1 << 16  # bytes of a kernel's arguments
 _RELATIVE64 = 13  # type of a relocation: the load address and an addend
 # e_flags & 0xff -> architecture; others are named so that an error can say them.
 _MACHINES = {
@@ -176,9 +181,12 @@ def _read(data: bytes) -> CodeObject:
     if len(data) < whole:
         raise CodeObjectError(f"the code object is cut off: {len(data)} of {whole} bytes")
     segments, sections = _headers(data)
-    end = max((a + m for k, _, a, _, m in segments if k == _LOAD), default=0)
-    if end > _LARGEST:
-        raise CodeObjectError(f"a segment ends at {end:#x}")
+    loads = [segment for segment in segments if segment[0] == _LOAD]
+    end = max((address + memory for _, _, address, _, memory in loads), default=0)
+    if end > len(data) + _SLACK:
+        raise CodeObjectError(f"a segment ends at {end:#x}, in a file of {len(data)} bytes")
+    if sum(stored for _, _, _, stored, _ in loads) > len(data):
+        raise CodeObjectError("segments overlap in the file")
     image, notes = bytearray(end), dict[str, Any]()
     for kind, offset, address, size, memory in segments:
         if offset + size > len(data) or (size > memory and kind == _LOAD):
@@ -193,9 +201,8 @@ def _read(data: bytes) -> CodeObject:
     if not kernels:
         raise CodeObjectError("the code object has no kernels")
     kernels.sort(key=lambda kernel: kernel.entry)
-    return CodeObject(
-        arch, loaded, {kernel.name: kernel for kernel in kernels}, _relocations(data, sections)
-    )
+    relocations = _relocations(data, sections, len(loaded))
+    return CodeObject(arch, loaded, {kernel.name: kernel for kernel in kernels}, relocations)
 
 
 Segment = tuple[int, int, int, int, int]  # kind, offset, address, bytes in the file, in memory
@@ -205,6 +212,8 @@ Section = tuple[int, int, int, int]  # type, offset, size, index of a linked sec
 def _headers(data: bytes) -> tuple[list[Segment], list[Section]]:
     programs, sections = struct.unpack_from("<QQ", data, 32)
     size, count, each, number = struct.unpack_from("<HHHH", data, 54)
+    if (size, each) != (56, 64) or count > _SEGMENTS or number > _SECTIONS:
+        raise CodeObjectError(f"{count} segments of {size} bytes, {number} sections of {each}")
     found = []
     for i in range(count):
         kind, _, offset, address, _, stored, memory, _ = struct.unpack_from(
@@ -217,6 +226,8 @@ def _headers(data: bytes) -> tuple[list[Segment], list[Section]]:
             "<IIQQQQI", data, sections + i * each
         )
         tables.append((kind, offset, length, link))
+    if sum(length for kind, _, length, _ in tables if kind in _TABLES) > len(data):
+        raise CodeObjectError("tables are larger than the file")
     return found, tables
 
 
@@ -244,18 +255,20 @@ def _symbols(data: bytes, sections: list[Section]) -> dict[str, tuple[int, int]]
         names = sections[link][1]
         for at in range(offset, offset + size, 24):
             name, _, _, _, address, length = struct.unpack_from("<IBBHQQ", data, at)
-            end = data.index(b"\0", names + name)
+            end = data.index(b"\0", names + name, names + name + _NAME)
             found[data[names + name : end].decode()] = (address, length)
     return found
 
 
-def _relocations(data: bytes, sections: list[Section]) -> tuple[tuple[int, int], ...]:
+def _relocations(data: bytes, sections: list[Section], image: int) -> tuple[tuple[int, int], ...]:
     found = []
     for kind, offset, size, _ in sections:
         for at in range(offset, offset + size, 24) if kind == _RELA else ():
             place, info, addend = struct.unpack_from("<QQq", data, at)
             if info & 0xFFFFFFFF != _RELATIVE64:
                 raise CodeObjectError(f"a relocation of type {info & 0xFFFFFFFF}")
+            if place + 8 > image:
+                raise CodeObjectError(f"a relocation at {place:#x}, of {image} bytes")
             found.append((place, addend))
     return tuple(found)
 
@@ -270,10 +283,9 @@ def _kernel(
     code, size = symbols[name]
     if code != descriptor + start or code % 256 or code + size > len(image):
         raise CodeObjectError(f"{name}: its descriptor does not point at its code")
-    arguments = tuple(
-        Argument(a[".offset"], a[".size"], a[".value_kind"], a.get(".name", ""))
-        for a in entry.get(".args", ())
-    )
+    if kernarg > _ARGUMENTS:
+        raise CodeObjectError(f"{name}: {kernarg} bytes of arguments, the limit is {_ARGUMENTS}")
+    arguments = tuple(_argument(a, kernarg) for a in entry.get(".args", ()))
     return Kernel(
         name=name,
         entry=code,
@@ -290,3 +302,14 @@ def _kernel(
         arguments=arguments,
         metadata=entry,
     )
+
+
+def _argument(entry: Mapping[str, Any], kernarg: int) -> Argument:
+    offset, size, kind = entry[".offset"], entry[".size"], entry[".value_kind"]
+    name = entry.get(".name", "")
+    numbers = isinstance(offset, int) and isinstance(size, int)
+    if not (numbers and isinstance(kind, str) and isinstance(name, str)):
+        raise CodeObjectError(f"an argument at {offset!r} of {size!r} bytes, of kind {kind!r}")
+    if min(offset, size) < 0 or offset + size > kernarg:
+        raise CodeObjectError(f"an argument at {offset} of {size} bytes, of {kernarg} in all")
+    return Argument(offset, size, kind, name)

@@ -16,6 +16,8 @@ __all__ = ["Argument", "Executor", "HipError", "Kernel", "Library", "Module"]
 
 _INVALID_IMAGE, _NOT_FOUND, _LAUNCH_FAILURE = 200, 500, 719  # hipError_t
 
+_LARGEST = 1 << 30  # bytes of a code object: what an altered header says is not read
+
 _LOAD = ctypes.CFUNCTYPE(c_int, c_void_p, c_int, POINTER(c_uint64))
 _FIND = ctypes.CFUNCTYPE(c_int, c_uint64, c_char_p, POINTER(c_uint64), POINTER(c_uint64))
 _LAUNCH = ctypes.CFUNCTYPE(
@@ -113,7 +115,7 @@ class Library:
     ----------
     path : Path
         The compiled ``native/hip.c``.
-    execute : Executor
+    executor : Executor
 
     Raises
     ------
@@ -124,7 +126,7 @@ class Library:
     NAME = "libamdhip64.so"
     """The name under which IREE and hip-python find it once it is loaded."""
 
-    def __init__(self, path: Path, execute: Executor) -> None:
+    def __init__(self, path: Path, executor: Executor) -> None:
         try:
             there = ctypes.CDLL(self.NAME, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
         except OSError:
@@ -139,7 +141,7 @@ class Library:
         native.emulated_memory.argtypes = (c_int, POINTER(c_uint64), c_size_t)
         native.emulated_memory.restype = c_size_t
         self.native = native
-        self._execute = execute
+        self.executor = executor
         self._numbers = count(1)
         self._modules: dict[int, Any] = {}
         self._functions: dict[int, tuple[int, str]] = {}
@@ -193,7 +195,7 @@ class Library:
         return call
 
     def _load(self, image: int, device: int, module: Any) -> None:
-        loaded = self._execute.load(_code_object(image), self.archs[device])
+        loaded = self.executor.load(_code_object(image), self.archs[device])
         with self._lock:
             number = next(self._numbers)
             self._modules[number] = loaded
@@ -219,7 +221,7 @@ class Library:
         kernel = module.kernels[name]
         arguments = _packed(kernel, name, given, extra, ((gx, gy, gz), (bx, by, bz)))
         memory = self._memory(device)
-        self._execute.launch(
+        self.executor.launch(
             module, name, (gx, gy, gz), (bx, by, bz), arguments, memory, shared_bytes=shared
         )
         self.launches += 1
@@ -251,7 +253,9 @@ def _code_object(image: int) -> bytes:
         struct.unpack_from("<Q", head, 40)[0],
         *struct.unpack_from("<HH", head, 58),
     )
-    return ctypes.string_at(image, sections + size * number)
+    if (whole := sections + size * number) > _LARGEST:
+        raise HipError(_INVALID_IMAGE, f"an ELF file whose header speaks of {whole} bytes")
+    return ctypes.string_at(image, whole)
 
 
 _GEOMETRY = {
