@@ -17,7 +17,8 @@ from ...jit import scratch
 from ...jit.mlir_source import FORMS, MlirSource
 from ...jit.options import WorkerOptions
 from ...jit.settings import scope, settings
-from .exits import exit_code
+from .device_here import must_fit
+from .exits import CHECK_FAILED, exit_code
 from .options import (
     COMPILING,
     Command,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ...jit.stages import Source
     from ...jit.target import Target
     from ..precompile import Precompiled
+    from ..verify import OutputReport, Report
 
 JSON: dict[str, str] = {
     "graph": "`name` and `digest`; only with one GRAPH",
@@ -46,14 +48,16 @@ JSON: dict[str, str] = {
     "`vmfb_bytes`, `sha256`, `key`, `workspace_bytes`, `dispatches`, `fills`, `copies`, "
     "`transient_bytes`, `attempt` (by what it compiled where it did not as planned, or null), "
     "`failed` (of each attempt before it `attempt`, `stage`, `cause`, `said`, `reproducer`), "
+    "`emulated`: whether the code was executed by emulation, with `--check`, and of that "
+    "`verified`, `max_abs_error` and `max_rel_error` (null without); "
     "`file`, `dump` and `kernels` (null unless asked for): of each kernel "
     "`name`, `vgprs`, `agprs`, `sgprs`, `vgpr_spills`, `sgpr_spills`, `lds_bytes`, "
     "`scratch_bytes`, `mfma`, `mfma_count`; only with one GRAPH",
     "graphs": "of each GRAPH, in the order given, its `path`, `graph` (as above, null when the "
     "file is no sound graph) and `targets` (as above)",
     "summary": "`pairs` of graph and target (with `--buckets`, of each bucket), of them "
-    "`compiled`, `hits` (`cache` is `hit`, or `same` for the code of an earlier pair) and "
-    "`failed`; `jobs`, and `seconds` of wall time",
+    "`compiled`, `hits` (`cache` is `hit`, or `same` for the code of an earlier pair), "
+    "`failed` and `wrong` (by `--check`); `jobs`, and `seconds` of wall time",
     "error": "the first failure; not there without one",
 }
 
@@ -77,6 +81,12 @@ JSON: dict[str, str] = {
 @buckets_option("Compile for sizes that those of dynamic dims are rounded up to")
 @click.option("--kernels", is_flag=True, help="Compile anew and list the gfx9 kernels.")
 @click.option(
+    "--check",
+    is_flag=True,
+    help="Execute the code for gfx9 on an emulated GPU, on random data, and compare it with the "
+    "float64 reference; exit code 1 when a result is off.",
+)
+@click.option(
     "--from",
     "form",
     type=click.Choice(("graph", *FORMS)),
@@ -94,6 +104,7 @@ def command(
     chosen_knobs: dict[str, str],
     buckets: Any,
     kernels: bool,
+    check: bool,
     form: str | None,
 ) -> None:
     """Compile GRAPHS for one or more targets into the cache; no hardware is needed.
@@ -105,24 +116,28 @@ def command(
     first failure.
     """
     targets, paths = tuple(dict.fromkeys(targets)), tuple(dict.fromkeys(graphs))
-    _check(paths, targets, output, look_inside=dump is not None or kernels)
+    _check(paths, targets, output, look_inside=dump is not None or kernels, emulate=check)
     begin = time.perf_counter()
     with scope(cache_require_precompiled=False) as now:  # what is precompiled is made here
         rows = _rows(paths, targets, buckets, output, form or "")
         for row in rows:
             if isinstance(row.graph, MlirSource):
-                must_need_no_graph(row.path, knob=chosen_knobs, buckets=buckets)
+                must_need_no_graph(row.path, knob=chosen_knobs, buckets=buckets, check=check)
         if dump is not None or kernels:
             _look_inside(rows, chosen_knobs, dump, output)
         else:
             _precompile(rows, chosen_knobs, output)
+        if check:
+            _emulate(rows)
         jobs = _workers(now)
     failures = [row.error for row in rows if row.error is not None]
+    wrong = [row for row in rows if row.report is not None and not row.report.ok]
     summary = {
         "pairs": len(rows),
         "compiled": sum(row.cache in ("miss", "off", "verified") for row in rows),
         "hits": sum(row.cache in ("hit", "same") for row in rows),
         "failed": len(failures),
+        "wrong": len(wrong),
         "jobs": jobs,
         "seconds": time.perf_counter() - begin,
     }
@@ -133,8 +148,11 @@ def command(
     for row in rows:
         if row.error is not None:
             talk(f"error [{row.error.code}]: {row.what(several=len(paths) > 1)}: {row.error}")
-    if failures:
-        raise click.exceptions.Exit(exit_code(failures[0]))
+    for row in wrong:
+        for off in row.wrong_outputs():
+            talk(f"check failed: {row.what(several=len(paths) > 1)}: {off}")
+    if failures or wrong:
+        raise click.exceptions.Exit(exit_code(failures[0]) if failures else CHECK_FAILED)
 
 
 def _workers(now: Settings) -> int:
@@ -142,7 +160,12 @@ def _workers(now: Settings) -> int:
 
 
 def _check(
-    paths: tuple[str, ...], targets: tuple[Target, ...], output: str | None, *, look_inside: bool
+    paths: tuple[str, ...],
+    targets: tuple[Target, ...],
+    output: str | None,
+    *,
+    look_inside: bool,
+    emulate: bool,
 ) -> None:
     for several, what, mark in (
         (len(paths) > 1, "graphs", "{graph}"),
@@ -154,6 +177,11 @@ def _check(
         raise click.UsageError("{graph} in -o is the same for several files")
     if look_inside and len(paths) > 1:
         raise click.UsageError("--dump and --kernels are for one graph")
+    if emulate and (others := [str(target) for target in targets if not target.is_gfx9]):
+        raise click.UsageError(
+            f"--check: AMD GPUs are emulated, and --target is {', '.join(others)}; "
+            "hipdnn-iree run --verify checks what runs here"
+        )
 
 
 @dataclass(kw_only=True)
@@ -173,12 +201,17 @@ class _Row:
     file: str | None = None
     dump: str | None = None
     kernels: list[Kernel] | None = None
+    report: Report | None = None
     error: HipdnnIreeError | None = None
 
     def what(self, *, several: bool) -> str:
         """Return graph, target and bucket in words."""
         where = f"{self.target} at {in_words(self.bucket)}" if self.bucket else str(self.target)
         return f"{shown(self.path)} for {where}" if several else where
+
+    def wrong_outputs(self) -> list[OutputReport]:
+        """Return the outputs that ``--check`` found wrong."""
+        return [output for output in self.report.outputs if not output.ok] if self.report else []
 
     def place(self, pattern: str) -> str:
         """Return a name of a file or folder with graph, target and bucket put in."""
@@ -222,6 +255,10 @@ class _Row:
             "workspace_bytes": self.compiled.signature.workspace_bytes,
             **self.compiled.statistics,
             **attempts_as_dict(self.compiled.attempt, self.compiled.failed),
+            "emulated": self.report is not None,
+            "verified": self.report.ok if self.report else None,
+            "max_abs_error": self.report.max_abs_error if self.report else None,
+            "max_rel_error": self.report.max_rel_error if self.report else None,
             "file": self.file,
             "dump": self.dump,
             "kernels": None if self.kernels is None else [k.as_dict() for k in self.kernels],
@@ -355,6 +392,21 @@ def _dump(row: _Row, knobs: dict[str, str], folder: Path) -> None:
         row.kernels = read_kernels(folder) if row.target.is_gfx9 else None
 
 
+def _emulate(rows: list[_Row]) -> None:
+    """Check what was compiled by emulation."""
+    from ..emulated_check import check_code
+
+    for row in rows:
+        if row.error is None and row.pair is not None and isinstance(row.pair.graph, FrozenGraph):
+            assert row.compiled is not None
+            try:
+                must_fit(row.pair.graph)
+                with working(f"emulating {row.target}"):
+                    row.report = check_code(row.pair.graph, row.target, row.compiled)
+            except HipdnnIreeError as error:
+                row.error = error
+
+
 def _stem(path: str) -> str:
     return Path(path).stem if path != "-" else "stdin"
 
@@ -366,6 +418,7 @@ def _file_name(target: Target) -> str:
 def _print(rows: list[_Row], summary: dict[str, Any], *, several: bool) -> None:
     done = [(row.path, row.as_dict()) for row in rows if row.error is None]
     buckets = any(row.bucket for row in rows)
+    checked = any(row.report for row in rows)
     if done:
         table(
             [
@@ -374,6 +427,7 @@ def _print(rows: list[_Row], summary: dict[str, Any], *, several: bool) -> None:
                 *(["bucket"] if buckets else []),
                 *("cache", "seconds", "module bytes", "dispatches", "fills", "copies"),
                 "transient bytes",
+                *(["emulated"] if checked else []),
             ],
             [
                 [
@@ -384,6 +438,7 @@ def _print(rows: list[_Row], summary: dict[str, Any], *, several: bool) -> None:
                     f"{row['seconds']:.3f}",
                     *(row[k] for k in ("vmfb_bytes", "dispatches", "fills", "copies")),
                     row["transient_bytes"],
+                    *(["right" if row["verified"] else "WRONG"] if checked else []),
                 ]
                 for path, row in done
             ],

@@ -1,16 +1,18 @@
-"""Whether what a command runs on is here."""
+"""Whether what a command runs on is here, and large enough."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from ...graph_api.errors import DeviceError
 from ...jit.settings import settings
 
 if TYPE_CHECKING:
+    from ...graph_api.frozen import FrozenGraph
     from ...jit.target import Target
 
-__all__ = ["must_have_device"]
+__all__ = ["must_fit", "must_have_device"]
 
 
 def must_have_device(target: Target) -> None:
@@ -31,3 +33,15 @@ def must_have_device(target: Target) -> None:
             + "\n  to run it on an emulated GPU: --emulate"
             * target.is_gfx9
         ) from error
+
+
+def must_fit(frozen: FrozenGraph) -> None:
+    """Raise `DeviceError` for arrays that this machine has no memory for."""
+    bound = (*frozen.inputs, *frozen.outputs)
+    specs = [frozen.tensors[uid] for uid in bound]
+    wanted = sum(spec.data_type.nbytes(spec.layout.span) for spec in specs)
+    have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if wanted > have:
+        raise DeviceError(
+            f"the graph's inputs and outputs take {wanted:,} bytes; this machine has {have:,}"
+        )

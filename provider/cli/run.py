@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
@@ -11,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...graph_api.buckets import in_words
-from ...graph_api.errors import DeviceError
 from ...jit.settings import settings
-from .device_here import must_have_device
+from .device_here import must_fit, must_have_device
 from .exits import CHECK_FAILED
 from .options import (
     COMPILING,
@@ -246,7 +244,7 @@ def _build(
             whole, target, settings(), engine_name=engine, **who
         )  # declines come before all else
     must_have_device(target)
-    _must_fit(whole)
+    must_fit(whole)
 
     def work() -> Plan:
         plan = ready or build(whole, target, settings(), engine=engine, **who, **how)
@@ -263,7 +261,7 @@ def _build(
 
     with working(f"building for {target}"):
         plan: Plan = clock("build", work)
-    _must_fit(plan.graph)
+    must_fit(plan.graph)
     return plan
 
 
@@ -272,22 +270,10 @@ def _build_module(source: MlirSource, target: Target, clock: _Clock) -> Plan:
     from ..mlir_plan import build_module
 
     must_have_device(target)
-    _must_fit(source.frame)
+    must_fit(source.frame)
     with working(f"building for {target}"):
         plan: Plan = clock("build", lambda: build_module(source, target, settings()))
     return plan
-
-
-def _must_fit(frozen: FrozenGraph) -> None:
-    """Raise `DeviceError` for arrays that this machine has no memory for."""
-    bound = (*frozen.inputs, *frozen.outputs)
-    specs = [frozen.tensors[uid] for uid in bound]
-    wanted = sum(spec.data_type.nbytes(spec.layout.span) for spec in specs)
-    have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if wanted > have:
-        raise DeviceError(
-            f"the graph's inputs and outputs take {wanted:,} bytes; this machine has {have:,}"
-        )
 
 
 def _inputs(

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from hipdnn_iree.graph_api.errors import CompileError
+from hipdnn_iree.graph_api.errors import CompileError, DeviceError
 from hipdnn_iree.jit import pipeline
+from hipdnn_iree.provider import emulated_check
 from hipdnn_iree.provider.cli import compile as compile_module
+from hipdnn_iree.provider.verify import Report, compare, expect, poisoned_outputs, random_inputs
 
 Cli = Callable[..., Any]
 ROW = {
@@ -27,6 +30,7 @@ ROW = {
         "workspace_bytes",
     ),
     *("dispatches", "fills", "copies", "transient_bytes", "file", "dump", "kernels"),
+    *("emulated", "verified", "max_abs_error", "max_rel_error"),
 }
 
 
@@ -195,3 +199,49 @@ def test_run_that_must_not_compile(cli: Cli, graphs: Path, own_cache: Path) -> N
     assert "hipdnn-iree compile GRAPH --target cpu" in found.err
     assert cli("compile", graphs / "bf16.json", "--target", "cpu").code == 0
     assert cli(*words).code == 0
+
+
+def test_wrong_results_of_a_check(
+    cli: Cli, graphs: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path
+) -> None:
+    """What emulation finds, and what it cannot execute; the emulation itself has its own tests."""
+
+    def check(graph: Any, target: Any, compiled: pipeline.Compiled) -> Report:
+        assert compiled.vmfb
+        if target.arch == "gfx950":
+            raise DeviceError("main_0 at 0x1900, v_no_such: this instruction is not emulated")
+        results = poisoned_outputs(graph)
+        inputs = random_inputs(graph, 0)
+        if target.arch == "gfx942":
+            left, right = (np.asarray(x, np.float32) for x in inputs.values())
+            results = dict(
+                zip(graph.outputs, (left + right, np.maximum(left + right, 0)), strict=True)
+            )
+        return compare(graph, results, expect(graph, inputs))
+
+    monkeypatch.setattr(emulated_check, "check_code", check)
+    words = ["compile", graphs / "add.json", "--target", "gfx942,gfx90a,gfx950", "--check"]
+    found = cli(*words, "--json")
+    assert found.code == 3  # the error comes first
+    right, wrong, failed = found.json()["targets"]
+    assert (right["emulated"], right["verified"]) == (True, True)
+    assert (wrong["emulated"], wrong["verified"]) == (True, False)
+    assert "not emulated" in failed["error"]["message"]
+    assert found.json()["summary"]["wrong"] == found.json()["summary"]["failed"] == 1
+    assert "check failed: gfx90a: sum: " in found.err
+    assert "never written" in found.err
+    found = cli(*words[:3], "gfx942,gfx90a", "--check")
+    assert found.code == 1
+    assert [line.split()[-1] for line in found.out.splitlines()] == ["emulated", "right", "WRONG"]
+
+
+def test_only_amd_gpus_are_checked(cli: Cli, graphs: Path, tmp_path: Path) -> None:
+    found = cli("compile", graphs / "add.json", "--target", "gfx942,cpu", "--check")
+    assert found.code == 2
+    assert "--check: AMD GPUs are emulated, and --target is cpu" in found.err
+    (tmp_path / "a.mlir").write_text(
+        "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %a : tensor<4xf32>\n}\n"
+    )
+    found = cli("compile", tmp_path / "a.mlir", "--target", "gfx942", "--check")
+    assert found.code == 2
+    assert "--check: for graphs" in found.err

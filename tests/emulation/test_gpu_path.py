@@ -48,3 +48,24 @@ def test_a_command_of_its_own(how: str, tmp_path: Path) -> None:
     assert not done.returncode, done.stderr
     found = json.loads(done.stdout)
     assert (found["verified"], found["emulated"]) == (True, True)
+
+
+def test_compiled_code_is_checked(tmp_path: Path) -> None:
+    """For two GPUs at once, and at the sizes of the examples where they are open."""
+    g = Graph("rows", io_data_type="half", compute_data_type="float")
+    x = g.tensor(dims=(g.dynamic("n", range=(1, 64), example=5), 24), name="x")
+    g.relu(g.mul(x, g.tensor(dims=(1, 24), name="w"))).set_output()
+    g.save(tmp_path / "graph.json")
+    words = ["compile", str(tmp_path / "graph.json"), "--target", "gfx942,gfx90a", "--check"]
+    done = subprocess.run(
+        [sys.executable, "-m", "hipdnn_iree", *words, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert not done.returncode, done.stderr
+    found = json.loads(done.stdout)
+    assert found["summary"]["wrong"] == 0
+    for row, target in zip(found["targets"], ("gfx942", "gfx90a"), strict=True):
+        assert (row["target"], row["emulated"], row["verified"]) == (target, True, True)
+        assert row["max_rel_error"] < 2.0**-10
