@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import CompileError
+from hipdnn_iree.graph_api.formats.json.json_form import dumps
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.ops import OPS
 from hipdnn_iree.jit import support
@@ -47,6 +52,25 @@ def test_graphs_run_right_in_several_ways(seed: int) -> None:
     for found in fuzz.check_on_cpu(graph, seed, variants=1):
         assert found.good, found
         assert found.unbounded < 0.5
+
+
+def test_small_graphs_are_right_on_an_emulated_gpu(tmp_path: Path) -> None:
+    """Twelve that are served, in one process; `scripts/fuzz_graphs --emulate` takes more."""
+    files: list[Path] = []
+    for seed in range(9000, 9100):
+        graph = random_graph(seed, style=STYLES[seed % len(STYLES)], nodes=3).freeze()
+        if not list(support.problems(graph, MI300)):
+            files.append(tmp_path / f"{seed}.json")
+            files[-1].write_text(dumps(graph), encoding="utf-8")
+        if len(files) == 12:
+            break
+    words = ["-m", "hipdnn_iree", "compile", *files, "--target", "gfx942", "--check", "--json"]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=300)
+    found = json.loads(done.stdout)
+    wrong = [row for row in found["graphs"] if not row["targets"][0].get("verified")]
+    assert not wrong, (wrong, done.stderr)
+    assert found["summary"]["pairs"] == 12
+    assert done.returncode == 0
 
 
 def _small() -> FrozenGraph:
