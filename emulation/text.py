@@ -8,7 +8,7 @@ from functools import cache
 from .encodings import forms
 from .instruction import Instruction, Operand
 
-__all__ = ["instruction_text"]
+__all__ = ["full_name", "instruction_text"]
 
 
 def instruction_text(
@@ -31,20 +31,22 @@ def instruction_text(
         operands.append((labels or {}).get(target, f"{target:#x}"))
     if instruction.mnemonic == "s_waitcnt":
         operands = [_waits(instruction)]
-    words = [instruction.mnemonic + _suffix(instruction, arch)]
+    words = [full_name(instruction, arch)]
     if operands:
         words.append(", ".join(operands))
     return " ".join(words + _modifiers(instruction, arch))
 
 
-def _suffix(instruction: Instruction, arch: str) -> str:
-    """Return what distinguishes encodings of one operation."""
-    encoding = instruction.encoding
+def full_name(instruction: Instruction, arch: str) -> str:
+    """Return the mnemonic as LLVM prints it: with what tells encodings of one operation apart."""
+    name, encoding = instruction.mnemonic, instruction.encoding
     if encoding in ("sdwa", "dpp"):
-        return f"_{encoding}"
-    if instruction.mnemonic in _in_both(arch):
-        return {"vop3": "_e64", "vop1": "_e32", "vop2": "_e32", "vopc": "_e32"}.get(encoding, "")
-    return ""
+        return f"{name}_{encoding}"
+    if name in _in_both(arch):
+        return name + {"vop3": "_e64", "vop1": "_e32", "vop2": "_e32", "vopc": "_e32"}.get(
+            encoding, ""
+        )
+    return name
 
 
 @cache

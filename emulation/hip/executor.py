@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from ..elf import CodeObject, Kernel, read_code_object
 from ..errors import EmulationError
-from ..machine import launch
+from ..machine import Statistics, launch
 from ..memory import Memory
 from ..program import Limits, Program, read_program
 from .library import HipError
@@ -45,7 +45,7 @@ class Loaded:
         start = made.ctypes.data
         for place, addend in self.code.relocations:
             made[place : place + 8] = np.frombuffer(
-                (start + addend).to_bytes(8, "little"), np.uint8
+                (start + addend & (1 << 64) - 1).to_bytes(8, "little"), np.uint8
             )
         return made
 
@@ -72,10 +72,16 @@ class Emulator:
         Of each launch.
     checks : bool
         Whether races and missing waits are looked for.
+
+    Attributes
+    ----------
+    on_launch : callable or None
+        Called with each kernel that was executed to its end, and what the launch did.
     """
 
     def __init__(self, limits: Limits | None = None, *, checks: bool = True) -> None:
         self.limits, self.checks = limits or Limits(), checks
+        self.on_launch: Callable[[Program, Statistics], None] | None = None
 
     def load(self, code: bytes, arch: str) -> Loaded:
         """Return the code of a GPU."""
@@ -102,8 +108,9 @@ class Emulator:
         image = module.image
         space.register(image.ctypes.data, image.size, "the code", read_only=True)
         try:
-            launch(
-                module.ready(name),
+            program = module.ready(name)
+            done = launch(
+                program,
                 grid,
                 block,
                 arguments,
@@ -114,3 +121,5 @@ class Emulator:
             )
         except EmulationError as error:
             raise HipError(719, str(error)) from error  # hipErrorLaunchFailure
+        if self.on_launch is not None:
+            self.on_launch(program, done)

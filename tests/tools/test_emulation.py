@@ -18,6 +18,7 @@ from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.sweep.suite import Case
 from hipdnn_iree.provider.verify import random_inputs
 
+from tools.survey.emulated_run import RunError
 from tools.survey.emulation import (
     emulate,
     from_memory,
@@ -75,6 +76,17 @@ def test_right_wrong_and_tired(strides: tuple[int, ...] | None) -> None:
     found = emulate(case, run, timeout_s=5)
     assert found.status == "wrong"
     assert "1 of 120 elements wrong" in found.note
+
+    def race(*_: object, **__: object) -> list[Any]:
+        raise RunError(
+            "RuntimeError: hip.cc:7: (719): main_0 at 0x1904, ds_read_b32: race on LDS byte 0x10"
+        )
+
+    found = emulate(case, race, timeout_s=5)
+    assert (found.status, found.note) == (
+        "accused",
+        "main_0 at 0x1904, ds_read_b32: race on LDS byte 0x10",
+    )
 
     run.tired = True
     found = emulate(case, run, timeout_s=5)
@@ -136,6 +148,12 @@ def test_script_records_and_resumes(tmp_path: Path) -> None:
     assert first.returncode == 0, first.stderr
     found = json.loads(first.stdout)["findings"]
     assert {row["status"] for row in found} == {"emulated-ok"}
+    for row in found:
+        code = row["code"]
+        assert code["kernels"] == code["launched"] == 1
+        assert code["instructions"] == sum(code["met"].values()) > 5
+        assert code["met"]["s_endpgm"] == 1
+        assert set(code["missed"]) <= {"s_nop"}  # the padding behind the end
     assert json.loads(record.read_text())["findings"] == sorted(found, key=lambda r: r["case"])
     again = _script(*chosen, "--record", record)
     assert json.loads(again.stdout)["findings"] == found

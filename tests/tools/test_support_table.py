@@ -98,18 +98,19 @@ def test_entries_tell_the_most_of_what_was_tried() -> None:
 
 
 def test_reasons_for_no_emulation_are_counted() -> None:
-    instruction = "EmulationError: unimplemented instruction, line 7: v_mad_u64 v0, v1"
+    instruction = "(719): main_0 at 0x1a04, v_mad_mix_f32: v_mad_mix, whose rounding differs"
     rows = [
         row("op.a", "emulated-ok"),
         row("op.b", "wrong", note="3 of 4 elements wrong"),
         row("op.c", "cannot-emulate", note=instruction),
-        row("op.d", "cannot-emulate", note=instruction.replace("line 7", "line 8")),
+        row("op.d", "cannot-emulate", note=instruction.replace("1a04", "1b08")),
         row("op.e", "cannot-emulate", note="the emulated run took more than 60.0 s"),
+        row("op.f", "accused", note="main_0 at 0x1904, ds_read_b32: race on LDS byte 0x10: ..."),
     ]
     assert emulated_entry(rows) == {
         "ok": 1,
         "wrong": ["op.b"],
-        "not": {"instruction v_mad_u64": 2, "time limit": 1},
+        "not": {"instruction v_mad_mix_f32": 2, "race": 1, "time limit": 1},
     }
 
 

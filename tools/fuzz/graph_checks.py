@@ -29,7 +29,8 @@ from hipdnn_iree.provider.registry import engine
 from hipdnn_iree.provider.selection.select import build
 from hipdnn_iree.provider.verify import Report, compare, expect, poisoned_outputs, random_inputs
 
-from tools.survey.emulation import Emulator, brief, emulated_report
+from tools.survey.emulation import Emulator, emulated_report, without_result
+from tools.survey.errors import brief
 from tools.survey.gaps import RedZones
 
 __all__ = ["GOOD", "Check", "check_formats", "check_on_cpu", "check_on_gfx9"]
@@ -47,7 +48,7 @@ class Check:
         ``json``, ``wire``, ``build``, a knob with its choice, ``exact``...
     status : str
         ``ok``, ``compiled`` (not run), ``declined`` (by rules), ``wrong``, ``differs`` (another
-        digest), ``compile-error``, ``cannot-emulate`` or ``error``.
+        digest), ``compile-error``, ``accused`` or ``cannot-emulate`` (emulation) or ``error``.
     note : str
         Rules, or what is wrong.
     seconds : float
@@ -318,8 +319,8 @@ def check_on_gfx9(
             except AssertionError:
                 raise
             except Exception as error:  # the emulator knows not all instructions
-                note = brief(error)
-                return Check(what=what, status="cannot-emulate", note=note, spills=spills)
+                status, note = without_result(error)
+                return Check(what=what, status=status, note=note, spills=spills)
             return replace(_verdict(what, report), spills=spills)
 
     return _checked(what, work)

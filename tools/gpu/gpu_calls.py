@@ -26,7 +26,7 @@ from hipdnn_iree.provider.plan import Plan
 from hipdnn_iree.provider.registry import engine
 
 from tools.gpu.gpu_memory import Memory
-from tools.survey.emulation import brief
+from tools.survey.errors import brief
 
 __all__ = ["CHECKS", "Bench", "check_calls"]
 

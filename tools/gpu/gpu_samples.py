@@ -18,7 +18,7 @@ from hipdnn_iree.graph_api.errors import CompileError
 from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.target import Target
 
-from tools.survey.emulation import brief
+from tools.survey.errors import brief
 from tools.survey.trials import Trial, cases
 
 __all__ = ["STATUSES", "child", "run_case", "run_samples", "summary"]

@@ -15,7 +15,7 @@ from hipdnn_iree.jit.pipeline import dump
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.provider.verify import compare, expect, poisoned_outputs, random_inputs
 
-from tools.survey.emulation import brief
+from tools.survey.errors import brief
 from tools.survey.trials import Trial
 
 __all__ = ["STATUSES", "Compilation", "try_out"]

@@ -16,18 +16,25 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from hipdnn_iree.emulation.decode import decode
-from hipdnn_iree.emulation.elf import CodeObject, Kernel, read_code_object
+from hipdnn_iree.emulation.elf import read_code_object
 from hipdnn_iree.emulation.errors import EmulationError
 from hipdnn_iree.emulation.instruction import Instruction
-from hipdnn_iree.emulation.text import instruction_text
+from hipdnn_iree.emulation.text import full_name, instruction_text
 from hipdnn_iree.jit.options import BuildOptions
 from hipdnn_iree.jit.pipeline import dump
 from hipdnn_iree.jit.settings import scope, settings
 
-from tools.survey.emulation import brief
+from tools.survey.errors import brief
 from tools.survey.trials import Trial
 
-__all__ = ["Comparison", "compare_folder", "try_decoding"]
+__all__ = ["REASONS", "Comparison", "compare_folder", "try_decoding"]
+
+REASONS = {
+    "operands": "registers or other operands",
+    "order": "the order of the same instructions",
+    "instructions": "the instructions themselves",
+}
+"""In what the text of a kernel can differ from what is decoded of it."""
 
 
 @dataclass
@@ -40,6 +47,8 @@ class Comparison:
         How many were compared.
     different : list of str
         The first difference of every kernel that has one.
+    reasons : Counter of str
+        In what the text of these kernels differs (``REASONS``).
     mnemonics : Counter of str
         What was met, as the text has it.
     """
@@ -47,7 +56,17 @@ class Comparison:
     kernels: int = 0
     instructions: int = 0
     different: list[str] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
     mnemonics: Counter[str] = field(default_factory=Counter)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what a record keeps of it."""
+        return {
+            "kernels": self.kernels,
+            "instructions": self.instructions,
+            "different": dict(self.reasons),
+            "met": dict(sorted(self.mnemonics.items())),
+        }
 
 
 def try_decoding(case: Trial, *, limit_s: float) -> dict[str, Any]:
@@ -63,8 +82,8 @@ def try_decoding(case: Trial, *, limit_s: float) -> dict[str, Any]:
     -------
     dict
         ``case``, ``data_type``, ``target``, ``ir`` as in other records; ``status``, which is
-        ``decoded``, ``undecoded``, ``compile-error`` or ``declined``; ``note``; and what
-        `Comparison` has, of which ``different`` is a number.
+        ``decoded``, ``undecoded``, ``compile-error`` or ``declined``; ``note``; and ``code``,
+        what `Comparison.as_dict` returns.
     """
     name, data_type, target = case.key
     row: dict[str, Any] = {"case": name, "data_type": data_type, "target": target, "ir": ""}
@@ -85,10 +104,7 @@ def try_decoding(case: Trial, *, limit_s: float) -> dict[str, Any]:
         **row,
         "status": "decoded",
         "note": "; ".join(found.different),
-        "kernels": found.kernels,
-        "instructions": found.instructions,
-        "different": len(found.different),
-        "mnemonics": dict(sorted(found.mnemonics.items())),
+        "code": found.as_dict(),
     }
 
 
@@ -100,14 +116,29 @@ def compare_folder(folder: Path) -> Comparison:
         texts = _kernels(path.with_suffix(".rocmasm").read_text(encoding="utf-8"))
         assert set(texts) == set(code_object.kernels)
         for name, kernel in code_object.kernels.items():
+            code, arch = code_object.code(kernel), code_object.arch
+            decoded = decode(code, arch=arch, address=kernel.entry, kernel=name)
+            pairs = list(_pairs(decoded, arch, texts[name]))
             found.kernels += 1
-            for here, there in _pairs(code_object, kernel, texts[name]):
-                found.instructions += 1
-                found.mnemonics[here.split()[0]] += 1
-                if here != there:
-                    found.different.append(f"{path.name}: {name}: {here!r}, not {there!r}")
-                    break
+            found.instructions += len(decoded)
+            found.mnemonics.update(full_name(one, arch) for one in decoded)
+            unequal = [(here, there) for here, there in pairs if here != there]
+            if unequal:
+                here, there = unequal[0]
+                found.different.append(f"{path.name}: {name}: {here!r}, not {there!r}")
+                found.reasons[_reason(pairs)] += 1
     return found
+
+
+_END = "the end"
+
+
+def _reason(pairs: list[tuple[str, str]]) -> str:
+    """Return how a text differs from what is decoded, as `Comparison.reasons` has it."""
+    here, there = ([text.split()[0] for text in side] for side in zip(*pairs, strict=True))
+    if here == there:
+        return "operands"
+    return "order" if Counter(here) == Counter(there) else "instructions"
 
 
 def _kernels(text: str) -> dict[str, list[str]]:
@@ -127,13 +158,12 @@ def _kernels(text: str) -> dict[str, list[str]]:
     return found
 
 
-def _pairs(code: CodeObject, kernel: Kernel, lines: list[str]) -> Iterator[tuple[str, str]]:
+def _pairs(decoded: list[Instruction], arch: str, lines: list[str]) -> Iterator[tuple[str, str]]:
     """Yield what is decoded and what is written, instruction by instruction."""
-    found = decode(code.code(kernel), arch=code.arch, address=kernel.entry, kernel=kernel.name)
-    placed: list[tuple[Instruction, str]] = []
+    placed: list[tuple[Instruction | None, str]] = []
     labels: dict[str, int] = {}
-    rest = iter(found)
-    address = kernel.entry
+    rest = iter(decoded)
+    address = decoded[0].address if decoded else 0
     for line in lines:
         if line.startswith(".p2align"):
             for _ in range(_padding(line, address)):
@@ -142,18 +172,18 @@ def _pairs(code: CodeObject, kernel: Kernel, lines: list[str]) -> Iterator[tuple
             labels[line[:-1]] = address
         else:
             one = next(rest, None)
-            if one is None:
-                yield "the end", line
-                return
             placed.append((one, line))
-            address += one.size
+            address += one.size if one is not None else 0
     for one, line in placed:
+        if one is None:
+            yield _END, line
+            continue
         target = one.modifiers.get("target")
         label = line.rpartition(" ")[2]
         known = {target: label} if isinstance(target, int) and labels.get(label) == target else {}
-        yield instruction_text(one, code.arch, known), line
+        yield instruction_text(one, arch, known), line
     for one in rest:
-        yield instruction_text(one, code.arch), "the end"
+        yield instruction_text(one, arch), _END
 
 
 def _padding(line: str, address: int) -> int:

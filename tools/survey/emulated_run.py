@@ -15,13 +15,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes  # noqa: F401 (its types are known to NumPy by name)
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["RunError", "run"]
+if TYPE_CHECKING:
+    from hipdnn_iree.emulation.machine import Statistics
+    from hipdnn_iree.emulation.program import Program
+
+__all__ = ["Reached", "RunError", "run"]
 
 ROOT = Path(__file__).resolve().parents[2]
 # NumPy's names and IREE's.
@@ -43,6 +47,7 @@ _ELEMENTS = {
 }
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
+Reached = dict[str, set[int]]
 
 
 class RunError(RuntimeError):
@@ -58,6 +63,7 @@ def run(
     workspace_bytes: int | None = None,
     timeout_s: float = 600,
     destination_passing: bool | None = None,
+    reached: Reached | None = None,
 ) -> list[Array]:
     """Execute a function and return its outputs.
 
@@ -74,6 +80,8 @@ def run(
     timeout_s : float
     destination_passing : bool, optional
         Whether it writes into the caller's buffers; by default if it takes a workspace.
+    reached : dict, optional
+        Where the addresses of the instructions that were executed go, by the kernel's name.
 
     Raises
     ------
@@ -110,18 +118,29 @@ def run(
         result = pickle.loads(found.read_bytes())
     if isinstance(result, str):
         raise RunError(result)
-    return list(result)
+    outputs, executed = result
+    if reached is not None:
+        reached.update(executed)
+    return list(outputs)
 
 
-def _execute(job: dict[str, Any]) -> list[Array]:
-    """Run the job in this process."""
+def _execute(job: dict[str, Any]) -> tuple[list[Array], Reached]:
+    """Run the job in this process; return the outputs, and what was executed."""
     import iree.runtime as rt
     from hipdnn_iree.emulation.elf import code_objects, read_code_object
+    from hipdnn_iree.emulation.hip.executor import Emulator
     from hipdnn_iree.provider.emulated import emulated
 
     vmfb = Path(job["vmfb"]).read_bytes()
     arch = next((read_code_object(code).arch for code in code_objects(vmfb)), "gfx942")
-    with emulated(arch):
+    reached: Reached = {}
+
+    def note(kernel: Program, done: Statistics) -> None:
+        reached.setdefault(kernel.name, set()).update(done.executed)
+
+    with emulated(arch) as library:
+        assert isinstance(library.executor, Emulator)
+        library.executor.on_launch = note
         device = rt.get_driver("hip").create_default_device()
         instance = rt.VmInstance()
         module = rt.VmModule.copy_buffer(instance, vmfb)
@@ -145,7 +164,7 @@ def _execute(job: dict[str, Any]) -> list[Array]:
             shown = [results.get_as_object(i, rt.HalBufferView) for i in range(len(results))]
             targets = [view.get_buffer() for view in shown]
         pairs = zip(targets, job["outputs"], strict=True)
-        return [_get(rt, device, buffer, *described) for buffer, described in pairs]
+        return [_get(rt, device, buffer, *described) for buffer, described in pairs], reached
 
 
 def _workspace(module: Any, function: str, given: int | None) -> int | None:

@@ -5,9 +5,10 @@ What executes them (`Emulator`) is `emulated_run.run`; tests put something else 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -15,7 +16,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from hipdnn_iree.graph_api.errors import HipdnnIreeError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.jit.options import BuildOptions
 from hipdnn_iree.jit.pipeline import Compiled, dump
@@ -28,23 +28,35 @@ from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.reference.convert import Array
 from hipdnn_iree.provider.verify import Report, compare, expect, random_inputs
 
-from tools.survey.emulated_run import RunError
+from tools.survey.coverage import code_of
+from tools.survey.emulated_run import Reached
 from tools.survey.emulated_run import run as emulated_run
+from tools.survey.errors import brief
 from tools.survey.gaps import outside
 from tools.survey.trials import Trial
 
 __all__ = [
+    "ACCUSATIONS",
     "STATUSES",
     "Emulator",
     "Finding",
-    "brief",
     "emulate",
     "emulated_report",
     "from_memory",
     "in_memory",
+    "without_result",
 ]
 
-STATUSES = ("emulated-ok", "wrong", "cannot-emulate", "compile-error", "declined")
+STATUSES = ("emulated-ok", "wrong", "accused", "cannot-emulate", "compile-error", "declined")
+
+ACCUSATIONS = (
+    "race on ",
+    "missing s_waitcnt",
+    "is outside every allocation",
+    "is read-only",
+    "is beyond its ",
+)
+"""What errors say of a kernel that does what no kernel may, not of what is not emulated."""
 
 Emulator = Callable[..., list[Array]]
 
@@ -69,6 +81,9 @@ class Finding:
         Wall time of compilation and emulation.
     dispatches : int or None
         Kernel launches.
+    code : dict
+        Of its kernels what ``decoding.Comparison.as_dict`` says, ``launched``, how many of them
+        were executed to their end, and ``missed``, the instructions that were not, by name.
     """
 
     case: str
@@ -81,6 +96,7 @@ class Finding:
     error: float | None = None
     seconds: float = 0.0
     dispatches: int | None = None
+    code: dict[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form; ``Finding(**data)`` reads it back."""
@@ -141,14 +157,18 @@ def emulate(
         except Exception as error:  # a survey reports everything and goes on
             return finding(status="compile-error", note=brief(error), seconds=_since(begin))
         finding = partial(finding, dispatches=compiled.statistics.get("dispatches"))
+        reached: Reached = {}
         try:
+            run = partial(run, reached=reached)
             report = emulated_report(
                 case.graph, case.target, compiled, folder, run, timeout_s, seed
             )
         except AssertionError as error:
             return finding(status="wrong", note=str(error), seconds=_since(begin))
         except Exception as error:
-            return finding(status="cannot-emulate", note=brief(error), seconds=_since(begin))
+            status, note = without_result(error)
+            return finding(status=status, note=note, seconds=_since(begin))
+        finding = partial(finding, code=code_of(folder, reached))
     worst = report.max_rel_error
     return finding(
         status="emulated-ok" if report.ok else "wrong",
@@ -209,12 +229,20 @@ def _element(spec: ArgSpec) -> np.dtype[Any]:
     return np.dtype(np.uint8) if narrow else numpy_dtype(spec.data_type)
 
 
-def brief(error: Exception) -> str:
-    """Return the first line of an error that says something."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = (lines or [""])[0][:300]
-    known = isinstance(error, HipdnnIreeError | TimeoutError | RunError)
-    return text if known and text else f"{type(error).__name__}: {text}"
+def without_result(error: Exception) -> tuple[str, str]:
+    """Return what an error of the emulator means, and what it says in brief.
+
+    Returns
+    -------
+    status : str
+        ``"accused"`` for a kernel that does what none may, else ``"cannot-emulate"``.
+    note : str
+        Kernel, address, instruction and reason, where the error names them.
+    """
+    accused = any(part in str(error) for part in ACCUSATIONS)
+    found = re.search(r"\bmain\S*(?: at |: ).*", str(error))
+    note = found[0][:300] if found else brief(error)
+    return "accused" if accused else "cannot-emulate", note
 
 
 def _since(begin: float) -> float:

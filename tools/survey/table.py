@@ -19,6 +19,7 @@ The file leaves out what is empty, `loads` puts it back.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
@@ -74,22 +75,23 @@ def compiled_entry(rows: Iterable[Row]) -> dict[str, Any]:
 def emulated_entry(rows: Iterable[Row]) -> dict[str, Any]:
     """Return what an entry says about emulation, from rows of ``emulation.Finding``."""
     rows = list(rows)
-    reasons = Counter(_reason(r["note"]) for r in rows if r["status"] == "cannot-emulate")
+    without = [r["note"] for r in rows if r["status"] in ("cannot-emulate", "accused")]
     return {
         "ok": sum(r["status"] == "emulated-ok" for r in rows),
         "wrong": sorted(r["case"] for r in rows if r["status"] == "wrong"),
-        "not": dict(sorted(reasons.items())),
+        "not": dict(sorted(Counter(map(_reason, without)).items())),
     }
 
 
-# Part of an emulator's message -> why in short.
+# Part of the emulator's message -> why in short.
 _REASONS = {
-    "s_set_gpr_idx_on": "register indexing",
-    "no .hsaco": "copies only",
+    "race on ": "race",
+    "missing s_waitcnt": "missing wait",
+    "outside every allocation": "access to memory of nobody",
     "took more than": "time limit",
-    "operands could not be broadcast": "double arithmetic",
-    "address outside device memory": "launch packet",
+    "instructions, the limit": "instruction limit",
 }
+_INSTRUCTION = re.compile(r" at 0x[0-9a-f]+, (\w+): ")
 
 
 def _reason(note: str) -> str:
@@ -97,10 +99,8 @@ def _reason(note: str) -> str:
     for part, short in _REASONS.items():
         if part in note:
             return short
-    if "unimplemented" in note:
-        words = note.partition("line ")[2].partition(": ")[2].split()
-        return f"instruction {words[0]}" if words else "an instruction"
-    return "other"
+    found = _INSTRUCTION.search(note)
+    return f"instruction {found[1]}" if found else "other"
 
 
 def loads(text: str) -> dict[str, Any]:
