@@ -148,6 +148,9 @@ def _size(header: bytes) -> int:
     return int(sections + size * count)
 
 
+_DAMAGE = (struct.error, LookupError, ValueError, TypeError, AttributeError, OverflowError)
+
+
 def read_code_object(data: bytes) -> CodeObject:
     """Read a code object.
 
@@ -163,7 +166,7 @@ def read_code_object(data: bytes) -> CodeObject:
     """
     try:
         return _read(data)
-    except (struct.error, LookupError, ValueError, TypeError, AttributeError) as error:
+    except _DAMAGE as error:
         # Offsets that lead nowhere, and metadata of other kinds than a compiler writes.
         raise CodeObjectError(f"the code object is damaged: {error}") from error
 
@@ -307,8 +310,7 @@ def _kernel(
 def _argument(entry: Mapping[str, Any], kernarg: int) -> Argument:
     offset, size, kind = entry[".offset"], entry[".size"], entry[".value_kind"]
     name = entry.get(".name", "")
-    numbers = isinstance(offset, int) and isinstance(size, int)
-    if not (numbers and isinstance(kind, str) and isinstance(name, str)):
+    if [type(x) for x in (offset, size, kind, name)] != [int, int, str, str]:
         raise CodeObjectError(f"an argument at {offset!r} of {size!r} bytes, of kind {kind!r}")
     if min(offset, size) < 0 or offset + size > kernarg:
         raise CodeObjectError(f"an argument at {offset} of {size} bytes, of {kernarg} in all")
