@@ -81,6 +81,6 @@ def test_the_record_is_of_these_versions_and_instructions(recorded: Any) -> None
 
 
 def test_most_of_what_is_met_was_executed(recorded: Any) -> None:
-    for target in ("gfx90a", "gfx942", "gfx950"):
+    for target in recorded["targets"].keys() - {"gfx908"}:  # which is decoded only
         counts = recorded["targets"][target]["mnemonics"].values()
         assert sum(executed > 0 for _, executed in counts) > 0.9 * len(counts), target

@@ -167,7 +167,8 @@ def emulate(
             return finding(status="wrong", note=str(error), seconds=_since(begin))
         except Exception as error:
             status, note = without_result(error)
-            return finding(status=status, note=note, seconds=_since(begin))
+            code = code_of(folder, {})
+            return finding(status=status, note=note, code=code, seconds=_since(begin))
         finding = partial(finding, code=code_of(folder, reached))
     worst = report.max_rel_error
     return finding(
