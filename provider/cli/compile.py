@@ -402,7 +402,7 @@ def _emulate(rows: list[_Row]) -> None:
             try:
                 must_fit(row.pair.graph)
                 with working(f"emulating {row.target}"):
-                    row.report = check_code(row.pair.graph, row.target, row.compiled)
+                    row.report = check_code(row.pair.graph, row.target, row.compiled, settings())
             except HipdnnIreeError as error:
                 row.error = error
 

@@ -209,7 +209,7 @@ def test_wrong_results_of_a_check(
 ) -> None:
     """What emulation finds, and what it cannot execute; the emulation itself has its own tests."""
 
-    def check(graph: Any, target: Any, compiled: pipeline.Compiled) -> Report:
+    def check(graph: Any, target: Any, compiled: pipeline.Compiled, settings: Any) -> Report:
         assert compiled.vmfb
         if target.arch == "gfx950":
             raise DeviceError("main_0 at 0x1900, v_no_such: this instruction is not emulated")
