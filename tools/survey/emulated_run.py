@@ -118,10 +118,10 @@ def run(
         result = pickle.loads(found.read_bytes())
     if isinstance(result, str):
         raise RunError(result)
-    outputs, executed = result
+    arrays, executed = result
     if reached is not None:
         reached.update(executed)
-    return list(outputs)
+    return list(arrays)
 
 
 def _execute(job: dict[str, Any]) -> tuple[list[Array], Reached]:
