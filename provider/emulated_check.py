@@ -53,4 +53,4 @@ def check_code(
         whole: Any = plan.with_sizes({dim.name: dim.example for dim in graph.symbols})
         inputs, outputs = random_inputs(whole.graph, seed), poisoned_outputs(whole.graph)
         whole.bind({**inputs, **outputs}, copy=True)()
-        return compare(whole.graph, outputs, expect(whole.graph, inputs))
+        return compare(whole.graph, outputs, expect(whole.graph, inputs, target))
