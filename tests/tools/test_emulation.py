@@ -184,3 +184,15 @@ def test_script_refuses(args: list[str], says: str) -> None:
     done = _script(*args)
     assert done.returncode
     assert says in done.stderr
+
+
+def test_scalars_that_the_host_reads_are_passed_by_value() -> None:
+    def build(data_type: DataType) -> Graph:
+        graph = Graph(io_data_type=data_type)
+        scaled = graph.mul(graph.tensor(dims=(3, 5)), graph.runtime_scalar(data_type="half"))
+        graph.add(scaled, graph.runtime_scalar(data_type="int32")).set_output()
+        return graph
+
+    case = Trial(Case(name="pointwise.scaled", build=build), DataType.HALF, GFX942)
+    found = emulate(case, timeout_s=200)
+    assert (found.status, found.note) == ("emulated-ok", "")

@@ -56,7 +56,7 @@ class RunError(RuntimeError):
 
 def run(
     vmfb: Path,
-    inputs: Sequence[Array],
+    inputs: Sequence[Array | int | float],
     outputs: Sequence[tuple[Shape, Any]],
     *,
     function: str = "main",
@@ -70,7 +70,8 @@ def run(
     Parameters
     ----------
     vmfb : Path
-    inputs : sequence of ndarray
+    inputs : sequence of ndarray, int or float
+        Numbers are passed by value.
     outputs : sequence of (shape, dtype)
         Functions that write into buffers of the caller get these first, full of 0xFF, then the
         inputs, then the workspace; others return them.
@@ -92,7 +93,7 @@ def run(
     """
     job = {
         "vmfb": str(vmfb),
-        "inputs": [np.ascontiguousarray(x) for x in inputs],
+        "inputs": [x if _is_number(x) else np.ascontiguousarray(x) for x in inputs],
         "outputs": [(tuple(shape), np.dtype(dtype)) for shape, dtype in outputs],
         "function": function,
         "workspace": workspace_bytes,
@@ -151,12 +152,16 @@ def _execute(job: dict[str, Any]) -> tuple[list[Array], Reached]:
         targets = [_put(rt, device, np.full(s, 0xFF, np.uint8)) for s in _sizes(job["outputs"])]
         views = [_view(rt, t, *o) for t, o in zip(targets, job["outputs"], strict=True)]
         views = views if into else []
-        for x in job["inputs"]:
-            raw = x.reshape(-1).view(np.uint8)
-            views.append(_view(rt, _put(rt, device, raw), x.shape, x.dtype))
-        arguments, results = rt.VmVariantList(len(views) + 1), rt.VmVariantList(1)
+        count = len(views) + len(job["inputs"]) + 1
+        arguments, results = rt.VmVariantList(count), rt.VmVariantList(1)
         for view in views:
             arguments.push_ref(view)
+        for x in job["inputs"]:
+            if _is_number(x):
+                (arguments.push_float if isinstance(x, float) else arguments.push_int)(x)
+                continue
+            raw = x.reshape(-1).view(np.uint8)
+            arguments.push_ref(_view(rt, _put(rt, device, raw), x.shape, x.dtype))
         if workspace is not None:
             arguments.push_ref(_new(rt, device, workspace))
         context.invoke(module.lookup_function(job["function"]), arguments, results)
@@ -165,6 +170,10 @@ def _execute(job: dict[str, Any]) -> tuple[list[Array], Reached]:
             targets = [view.get_buffer() for view in shown]
         pairs = zip(targets, job["outputs"], strict=True)
         return [_get(rt, device, buffer, *described) for buffer, described in pairs], reached
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, int | float)
 
 
 def _workspace(module: Any, function: str, given: int | None) -> int | None:

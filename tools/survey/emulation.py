@@ -214,8 +214,17 @@ def emulated_report(
     return compare(graph, outputs, expect(graph, inputs, target))
 
 
-def _arguments(inputs: Mapping[int, Array], specs: list[ArgSpec]) -> list[Array]:
-    return [in_memory(a, s) for a, s in zip(inputs.values(), specs, strict=True)]
+def _arguments(inputs: Mapping[int, Array], specs: list[ArgSpec]) -> list[Array | int | float]:
+    return [
+        _number(a, s) if s.scalar else in_memory(a, s)
+        for a, s in zip(inputs.values(), specs, strict=True)
+    ]
+
+
+def _number(array: Array, spec: ArgSpec) -> int | float:
+    """Return a scalar that the host reads, which is passed by value."""
+    value = array.reshape(-1)[0]
+    return float(value) if spec.data_type.is_float else int(value)
 
 
 def _described(spec: ArgSpec) -> tuple[tuple[int, ...], np.dtype[Any]]:
