@@ -161,6 +161,29 @@ def test_few_dispatches(
     assert 0 < statistics["dispatches"] <= (most if target == "cpu" or most == 1 else 5)
 
 
+@pytest.mark.parametrize("nhwc", [False, True])
+@pytest.mark.parametrize(
+    ("mode", "padding"), [("maxpool", "neg_inf_pad"), ("avgpool_exclude_padding", "zero_pad")]
+)
+def test_a_strided_last_dim_is_pooled_apart(
+    mode: str, padding: str, nhwc: bool, check: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Where there is much to load; channels-last it is the channels that are side by side."""
+    dims = (1, 9, 61, 67)
+    g = pool(dims, resample_mode=mode, padding_mode=padding)
+    if nhwc:
+        g.tensors[0].set_stride(channels_last_strides(dims))
+    graph = g.freeze()
+    check(graph)
+    small = pool((1, 1, 61, 67), resample_mode=mode, padding_mode=padding).freeze()
+    cpu = Target.parse("cpu")
+    apart, joint = (
+        dump(one, cpu, tmp_path / name).statistics["dispatches"]
+        for name, one in (("large", graph), ("small", small))
+    )
+    assert (apart > joint) is not nhwc
+
+
 def test_no_padding_stands_alone_on_gfx9(torch_ir: Callable[..., str]) -> None:
     assert "constant_pad_nd" in torch_ir(pool())
     assert "constant_pad_nd" not in torch_ir(pool(), "gfx90a")

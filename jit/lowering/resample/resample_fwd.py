@@ -24,6 +24,8 @@ __all__ = ["lower"]
 
 # With larger windows one dim after the other is pooled: more dispatches, far fewer positions.
 _JOINT_POSITIONS = 36
+# Loads from which a dispatch of its own for the last dim pays (it costs some microseconds).
+_GATHERED_APART = 1 << 16
 
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
@@ -88,8 +90,7 @@ class _View:
         whole = [a for a in spatial if a.count == 1 and not op.padded]
         y = self.whole(x, whole) if whole else x
         rest = [a for a in spatial if a not in whole and (a.window, a.stride) != (1, 1)]
-        joint = prod(a.window for a in rest) <= _JOINT_POSITIONS
-        for group in ([rest] if joint else [[a] for a in rest]) if rest else []:
+        for group in self.groups(rest, y):
             y = self.pooled(y, group)
         if prod(op.window) == 1:
             return b.copy(y)
@@ -97,6 +98,19 @@ class _View:
             divisor = covered(b, op, spatial, self.compute)
             return b.binary(T.AtenDivTensorOp, b.convert(y, self.compute), divisor)
         return y
+
+    def groups(self, dims: Sequence[Axis], x: Value) -> list[list[Axis]]:
+        """Return the dims of an input that are pooled together, in order."""
+        positions = prod(a.window for a in dims)
+        if positions > _JOINT_POSITIONS:
+            return [[a] for a in dims]
+        counts = {a.dim: a.count for a in dims}
+        loads = positions * prod(counts.get(i, d) for i, d in enumerate(x.shape))
+        # Along a strided last dim elements are loaded one by one on a CPU: fewer, once the other
+        # dims are pooled (3x3, stride 2, 64x112x112: 2.29 ms of CPU time, now 1.28).
+        apart = loads >= _GATHERED_APART and self.b.target.is_cpu
+        last = [a for a in dims if apart and a.dim == x.rank - 1 and a.stride > 1]
+        return [group for group in ([a for a in dims if a not in last], last) if group]
 
     def whole(self, x: Value, dims: Sequence[Axis]) -> Value:
         """Return x reduced over dims in which there is one window."""
