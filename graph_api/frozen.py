@@ -137,12 +137,12 @@ class FrozenGraph(_ReadOnly):
     def __hash__(self) -> int:
         return hash(self.digest)
 
-    @property
+    @cached_property
     def constants(self) -> tuple[int, ...]:
         """Uids of the inputs that hold the same numbers at each execution."""
         return tuple(uid for uid in self.inputs if self.tensors[uid].constant)
 
-    @property
+    @cached_property
     def arguments(self) -> tuple[int, ...]:
         """Uids of the other inputs, whose buffers come with each execution."""
         return tuple(uid for uid in self.inputs if not self.tensors[uid].constant)
