@@ -39,6 +39,7 @@ __all__ = [
 YARDSTICKS = ("torch",)
 """What is no engine of ours: being slower is no regression."""
 _PREFERRED = (*YARDSTICKS, "torch-engine")
+_BODY = 0.8  # share of the rows of which most are taken not to have changed
 _FEWEST = 8  # rows that a scatter can be taken from
 _FALSE_ALARMS = 0.001  # expected in a comparison of two runs of one tree
 _MOST_SCATTER = math.log(1.5)  # what is slower than this is told, whatever the other rows do
@@ -92,7 +93,8 @@ class Scatter:
     shift : float
         Their median.
     scatter : float
-        Standard deviation of their logarithms, by the median deviation; 0 for too few rows.
+        Standard deviation of their logarithms, estimated without the rows that are furthest away;
+        0 for too few rows.
     threshold : float
         Smallest ratio that is told.
     """
@@ -379,7 +381,12 @@ def _scatter(logs: Sequence[float], tolerance: float) -> Scatter:
     centre = median(logs)
     if len(logs) < _FEWEST:
         return Scatter(rows=len(logs), shift=math.exp(centre), threshold=1 + tolerance)
-    scatter = median(abs(value - centre) for value in logs) / NormalDist().inv_cdf(0.75)
+    # By the median deviation, and by that of four rows in five where the tails are heavier.
+    normal, away = NormalDist(), sorted(abs(value - centre) for value in logs)
+    scatter = max(
+        median(away) / normal.inv_cdf(0.75),
+        away[int(_BODY * (len(away) - 1))] / normal.inv_cdf((1 + _BODY) / 2),
+    )
     far = NormalDist().inv_cdf(1 - _FALSE_ALARMS / 2 / len(logs)) * scatter
     least = max(math.log1p(tolerance), min(far, _MOST_SCATTER))
     return Scatter(
