@@ -15,6 +15,7 @@ import numpy as np
 from ...graph_api.dtypes import DataType
 from .base import Arrays, Context, Domain, Reference
 from .convert import Array, numpy_dtype, smallest, to_dtype, unit_roundoff, widen
+from .thrift import Dims, Thrift, sampled_features
 
 __all__ = [
     "accumulated",
@@ -92,7 +93,7 @@ def bilinear_bound(
     ``a`` and ``b`` are pairs of value and error; ``multiply`` computes the op in float64.
     """
     (x, ex), (w, ew) = a, b
-    ax, aw = np.abs(x).astype(np.float64), np.abs(w).astype(np.float64)
+    ax, aw = (np.abs(operand).astype(np.float64, copy=False) for operand in (x, w))
     ex, ew = np.broadcast_to(ex, x.shape), np.broadcast_to(ew, w.shape)
     bound = np.zeros(()) if not ctx.roundoff else accumulated(multiply(ax, aw), n, ctx, x, w)
     if ctx.flushes_products and ctx.compute.is_float:  # so may be each partial sum
@@ -145,35 +146,62 @@ def scaled_domain(n: int, port: str, whole: str, ctx: Context) -> Domain:
 
 
 def bilinear(
-    compute: Callable[[Any, Array, Array, Context], Array],
+    compute: Callable[[Any, Array, Array, Dims], Array],
     operands: tuple[str, str],
     result: str,
     terms: Callable[[Any, Context], int],
+    thrift: Thrift,
 ) -> Reference:
     """Return the reference of an op whose result is linear in each of two operands.
 
     Parameters
     ----------
     compute : callable
-        From (op, operand, operand, context) to the result in the operands' type.
+        From (op, operand, operand, dims of the result) to the result in the operands' type.
     operands : tuple of str
         Their ports; results are about as large as the first one.
     result : str
         Port of the result.
     terms : callable
         The number of products in an element's sum, at most, from (op, context).
+    thrift : Thrift
+        How large problems are bounded.
     """
     first, second = operands
 
     def evaluate(op: Any, inputs: Arrays, ctx: Context) -> Arrays:
-        return {result: ctx.finish(compute(op, inputs[first], inputs[second], ctx))}
+        dims = ctx.outputs[result].dims
+        return {result: ctx.finish(compute(op, inputs[first], inputs[second], dims))}
 
     def bound(op: Any, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Context) -> Arrays:
         a, b = ((inputs[port], errors[port]) for port in operands)
-        found = bilinear_bound(lambda x, y: compute(op, x, y, ctx), a, b, terms(op, ctx), ctx)
+        dims = ctx.outputs[result].dims
+        found = bilinear_bound(lambda x, y: compute(op, x, y, dims), a, b, terms(op, ctx), ctx)
+        return {result: found}
+
+    def thrifty(op: Any, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Context) -> Arrays:
+        dims, n = ctx.outputs[result].dims, terms(op, ctx)
+        a, b = ((inputs[port], errors[port]) for port in operands)
+        found = bilinear_bound(lambda x, y: thrift.envelope(op, x, y, dims), a, b, n, ctx)
+        found = np.array(np.broadcast_to(found, dims))
+        (x, ex), (w, ew) = a, b
+        some = sampled_features(thrift.features(op, x.shape, w.shape, dims))
+        part = thrift.restrict(op, x, w, dims, some)
+        ex, ew = np.broadcast_to(ex, x.shape), np.broadcast_to(ew, w.shape)
+        errors_part = thrift.restrict(op, ex, ew, dims, some)
+        exact = bilinear_bound(
+            lambda x, y: compute(op, x, y, part.dims),
+            (part.first, errors_part.first),
+            (part.second, errors_part.second),
+            n,
+            ctx,
+        )
+        found[part.at] = np.minimum(found[part.at], exact)
         return {result: found}
 
     def domain(op: Any, port: str, ctx: Context) -> Domain:
         return scaled_domain(terms(op, ctx), port, first, ctx)
 
-    return Reference(evaluate=evaluate, bound=bound, domain=domain, multiplied=operands)
+    return Reference(
+        evaluate=evaluate, bound=bound, domain=domain, thrifty=thrifty, multiplied=operands
+    )

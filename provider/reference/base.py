@@ -138,6 +138,8 @@ class Reference:
         Why an op cannot be evaluated; ``""`` when it can.
     declines : callable
         Yields why a node cannot be, from its label and its ports.
+    thrifty : callable, optional
+        As ``bound``, for large problems: takes no longer than ``evaluate``, and may be larger.
     """
 
     evaluate: Evaluate
@@ -147,3 +149,4 @@ class Reference:
     multiplied: tuple[str, ...] = ()
     unsupported: Callable[[Any], str] = lambda op: ""
     declines: Callable[[str, Iterable[str]], Iterable[Problem]] = lambda label, ports: ()
+    thrifty: Bound | None = None

@@ -12,13 +12,13 @@ from ...graph_api.ops.conv_dgrad import ConvDgrad
 from .analysis import bilinear, exact_matmul
 from .base import Context
 from .convert import Array
+from .thrift import Dims, Part, Thrift, grouped_features, norm
 
 __all__ = ["REFERENCE"]
 
 
-def _scatter(op: ConvDgrad, dy: Array, w: Array, ctx: Context) -> Array:
+def _scatter(op: ConvDgrad, dy: Array, w: Array, dims: Dims) -> Array:
     """Return (N, C, spatial...) in the type of the operands (float64 or int64)."""
-    dims = ctx.outputs["dx"].dims
     if op.conv_mode is ConvMode.CONVOLUTION:
         w = np.flip(w, axis=tuple(range(2, w.ndim)))
     groups = dims[1] // w.shape[1]
@@ -59,4 +59,22 @@ def _terms(op: ConvDgrad, ctx: Context) -> int:
     return n
 
 
-REFERENCE = bilinear(_scatter, ("dy", "w"), "dx", _terms)
+def _envelope(op: ConvDgrad, dy: Array, w: Array, dims: Dims) -> Array:
+    """Return the norm of what meets an element by the norm of its channel's filters."""
+    channels = w.shape[1]
+    groups = dims[1] // channels
+    sizes = norm(dy.reshape(dy.shape[0], groups, -1, *dy.shape[2:]), 2)
+    ones = np.ones((groups, 1, *w.shape[2:]))
+    seen = np.sqrt(_scatter(op, np.square(sizes), ones, (dims[0], groups, *dims[2:])))
+    filters = norm(w.reshape(groups, len(w) // groups, channels, -1), (1, 3)).reshape(-1)
+    return np.asarray(seen.repeat(channels, 1) * filters.reshape(-1, *[1] * (w.ndim - 2)))
+
+
+def _restrict(op: ConvDgrad, dy: Array, w: Array, dims: Dims, some: Array) -> Part:
+    at = (slice(None), grouped_features(dims[1] // w.shape[1], w.shape[1], some))
+    return Part(first=dy, second=w[:, some], dims=(dims[0], len(at[1]), *dims[2:]), at=at)
+
+
+_THRIFT = Thrift(envelope=_envelope, features=lambda op, dy, w, dims: w[1], restrict=_restrict)
+
+REFERENCE = bilinear(_scatter, ("dy", "w"), "dx", _terms, _THRIFT)

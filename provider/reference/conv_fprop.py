@@ -11,13 +11,14 @@ from ...graph_api.ops.conv_fprop import ConvFprop
 from .analysis import bilinear, exact_matmul
 from .base import Context
 from .convert import Array
+from .thrift import Dims, Part, Thrift, grouped_features, norm
 
 __all__ = ["REFERENCE"]
 
 
-def _convolve(op: ConvFprop, x: Array, w: Array, ctx: Context) -> Array:
+def _convolve(op: ConvFprop, x: Array, w: Array, dims: Dims) -> Array:
     """Return (N, K, extents...) in the type of the operands (float64 or int64)."""
-    extents = ctx.outputs["y"].dims[2:]
+    extents = dims[2:]
     if op.conv_mode is ConvMode.CONVOLUTION:
         w = np.flip(w, axis=tuple(range(2, w.ndim)))
     groups = x.shape[1] // w.shape[1]
@@ -39,4 +40,27 @@ def _terms(op: ConvFprop, ctx: Context) -> int:
     return int(np.prod(ctx.inputs["w"].dims[1:]))
 
 
-REFERENCE = bilinear(_convolve, ("x", "w"), "y", _terms)
+def _envelope(op: ConvFprop, x: Array, w: Array, dims: Dims) -> Array:
+    """Return the norm of each window by the norm of each filter."""
+    groups = x.shape[1] // w.shape[1]
+    windows = norm(x.reshape(x.shape[0], groups, w.shape[1], *x.shape[2:]), 2)
+    ones = np.ones((groups, 1, *w.shape[2:]))
+    seen = np.sqrt(_convolve(op, np.square(windows), ones, dims)).repeat(len(w) // groups, 1)
+    filters = norm(w.reshape(len(w), -1), 1)
+    return np.asarray(seen * filters.reshape(-1, *[1] * (w.ndim - 2)))
+
+
+def _restrict(op: ConvFprop, x: Array, w: Array, dims: Dims, some: Array) -> Part:
+    groups = x.shape[1] // w.shape[1]
+    filters = grouped_features(groups, len(w) // groups, some)
+    at = (slice(None), filters)
+    return Part(first=x, second=w[filters], dims=(dims[0], len(filters), *dims[2:]), at=at)
+
+
+_THRIFT = Thrift(
+    envelope=_envelope,
+    features=lambda op, x, w, dims: w[0] * w[1] // x[1],
+    restrict=_restrict,
+)
+
+REFERENCE = bilinear(_convolve, ("x", "w"), "y", _terms, _THRIFT)

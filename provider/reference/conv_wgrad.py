@@ -9,13 +9,13 @@ from ...graph_api.ops.conv_wgrad import ConvWgrad
 from .analysis import bilinear, exact_matmul
 from .base import Context
 from .convert import Array
+from .thrift import Dims, Part, Thrift, grouped_features, norm
 
 __all__ = ["REFERENCE"]
 
 
-def _correlate(op: ConvWgrad, x: Array, dy: Array, ctx: Context) -> Array:
+def _correlate(op: ConvWgrad, x: Array, dy: Array, dims: Dims) -> Array:
     """Return (K, C/groups, filter size...) in the type of the operands (float64 or int64)."""
-    dims = ctx.outputs["dw"].dims
     filters, channels, *filter_size = dims
     batch, groups = x.shape[0], x.shape[1] // channels
     paddings = zip(op.pre_padding, op.post_padding, strict=True)
@@ -48,4 +48,25 @@ def _terms(op: ConvWgrad, ctx: Context) -> int:
     return int(np.prod((dy[0], *dy[2:])))
 
 
-REFERENCE = bilinear(_correlate, ("x", "dy"), "dw", _terms)
+def _envelope(op: ConvWgrad, x: Array, dy: Array, dims: Dims) -> Array:
+    """Return the norm of each input channel by that of each result channel."""
+    outer = (0, *range(2, x.ndim))
+    groups = x.shape[1] // dims[1]
+    inputs = norm(x, outer).reshape(groups, 1, dims[1]).repeat(dims[0] // groups, 1)
+    sizes = inputs.reshape(dims[0], dims[1]) * norm(dy, outer)[:, None]
+    return np.broadcast_to(sizes.reshape(*dims[:2], *[1] * (len(dims) - 2)), dims)
+
+
+def _restrict(op: ConvWgrad, x: Array, dy: Array, dims: Dims, some: Array) -> Part:
+    groups = x.shape[1] // dims[1]
+    filters = grouped_features(groups, dims[0] // groups, some)
+    return Part(first=x, second=dy[:, filters], dims=(len(filters), *dims[1:]), at=(filters,))
+
+
+_THRIFT = Thrift(
+    envelope=_envelope,
+    features=lambda op, x, dy, dims: dims[0] * dims[1] // x[1],
+    restrict=_restrict,
+)
+
+REFERENCE = bilinear(_correlate, ("x", "dy"), "dw", _terms, _THRIFT)

@@ -15,7 +15,7 @@ from . import context, execute, reference
 from .base import Domain
 from .convert import Array, int_range, numpy_dtype, to_dtype, widen
 
-__all__ = ["ALIGNMENT", "poisoned_outputs", "random_inputs", "untouched"]
+__all__ = ["ALIGNMENT", "domain_of", "in_memory", "poisoned_outputs", "random_inputs", "untouched"]
 
 ALIGNMENT = 64
 """Bytes; what IREE needs to use host memory without a copy."""
@@ -93,9 +93,9 @@ def random_inputs(frozen: FrozenGraph, seed: int = 0) -> dict[int, Array]:
         64 bytes.  Every consumer of an input is defined there and not catastrophically
         sensitive (divisors are away from 0, comparisons have ties, products stay near 1).
     """
-    domains = {uid: _domain(frozen, uid) for uid in frozen.inputs}
+    domains = {uid: domain_of(frozen, uid) for uid in frozen.inputs}
     attempt = _draw(frozen, domains, seed)
-    if not _may_leave_its_domain(frozen):
+    if not _may_leave_itsdomain_of(frozen):
         return attempt
     # Some node takes the logarithm (or the like) of a computed value.  Positive and smaller
     # inputs usually bring it into its domain; the first inputs that do so are taken.
@@ -127,7 +127,7 @@ def _small_positive(domain: Domain) -> Domain:
 _WITHOUT_LIMITS = Domain(ints=(-100, 100))
 
 
-def _domain(frozen: FrozenGraph, uid: int) -> Domain:
+def domain_of(frozen: FrozenGraph, uid: int) -> Domain:
     """Return the values that suit every consumer of an input."""
     found = Domain(low=-math.inf, high=math.inf)
     for node in frozen.nodes:
@@ -138,7 +138,7 @@ def _domain(frozen: FrozenGraph, uid: int) -> Domain:
     return found.meet(_WITHOUT_LIMITS) if math.isinf(found.high) else found
 
 
-def _may_leave_its_domain(frozen: FrozenGraph) -> bool:
+def _may_leave_itsdomain_of(frozen: FrozenGraph) -> bool:
     """Whether a computed value feeds an operand that does not take every value."""
     for node in frozen.nodes:
         ref = reference(node.op.NAME)
@@ -167,12 +167,16 @@ def _draw(frozen: FrozenGraph, domains: Mapping[int, Domain], seed: int) -> dict
         spec, domain = frozen.spec(uid), domains[uid]
         rng = np.random.default_rng([seed, number])
         array = _buffer(spec)
-        # A broadcast tensor has one element in memory for many logical ones.
-        shared = tuple(slice(1) if s == 0 else slice(None) for s in spec.strides)
-        memory = array[shared]
+        memory = in_memory(array, spec)
         memory[...] = _values(rng, memory.shape, spec.data_type, domain)
         arrays[uid] = array
     return arrays
+
+
+def in_memory(array: Array, spec: TensorSpec) -> Array:
+    """Return a view with each element once: a broadcast tensor has one for many logical ones."""
+    shared = tuple(slice(1) if stride == 0 else slice(None) for stride in spec.strides)
+    return np.asarray(array[shared])
 
 
 def _values(

@@ -40,9 +40,10 @@ def _routes(op: MoeGroupedMatmul, inputs: Arrays, rows: int) -> list[tuple[int, 
 
 def _apply(routes: list[tuple[int, int]], token: Array, weight: Array) -> Array:
     result = np.zeros((1, len(routes), weight.shape[2]), dtype=token.dtype)
-    for row, (source, expert) in enumerate(routes):
-        if expert >= 0:
-            result[0, row] = exact_matmul(token[0, source : source + 1], weight[expert])[0]
+    sources, experts = np.array(routes, dtype=np.intp).reshape(-1, 2).T
+    for expert in np.unique(experts[experts >= 0]):
+        rows = np.flatnonzero(experts == expert)
+        result[0, rows] = exact_matmul(token[0, sources[rows]], weight[expert])
     return result
 
 

@@ -14,11 +14,13 @@ from .attention import (
     logit_error,
     narrowing,
     random_sum,
+    scale_of,
     tiny_of,
     why_not,
 )
 from .base import Arrays, Context, Reference
 from .convert import Array
+from .thrift import norm
 
 __all__ = ["REFERENCE", "in_order", "softmax"]
 
@@ -153,9 +155,83 @@ def bound(op: Sdpa, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Contex
     return {port: found[port] for port in outputs}
 
 
+def _row_error(
+    op: Sdpa, head: Head, inputs: Arrays, errors: Arrays, k: tuple[Array, Array], ctx: Context,
+    *, fused: bool,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Return what no logit's error of a row exceeds, nor any logit; see `logit_error`."""
+    u, scale = ctx.roundoff, abs(scale_of(op, inputs))
+    q, key = inputs["q"][head.at], k[0][head.key]
+    eq = np.broadcast_to(errors["q"], inputs["q"].shape)[head.at]
+    ek = np.broadcast_to(k[1], k[0].shape)[head.key]
+    most, most_off = norm(key, 1).max(initial=0.0), norm(ek, 1).max(initial=0.0)
+    rows, rows_off = norm(q, 1, keep=True), norm(eq, 1, keep=True)
+    size = rows * most
+    narrow = narrowing(ctx.inputs["q"].data_type, ctx) if fused else 0.0
+    off = u * growth(q.shape[-1]) * size + ctx.tiny + rows_off * (most + most_off)
+    off = off + rows * most_off
+    off = off + narrow * np.minimum(size, 8 * np.abs(q).max(-1, keepdims=True) * most)
+    bias = np.abs(head.bias).max(-1, keepdims=True, initial=0.0)
+    logit = scale * size + bias
+    error = scale * off + 3 * u * scale * size + ctx.tiny + 6 * u * bias + 2 * u * logit
+    if "scale" in inputs:
+        error = error + size * np.max(errors["scale"])
+    if "attn_mask" in inputs and np.any(errors["attn_mask"]):
+        whole = inputs["attn_mask"].dtype.kind == "i"  # an error decides what is visible
+        error = error + (np.inf if whole else np.max(errors["attn_mask"]))
+    return error, logit
+
+
+def thrifty(op: Sdpa, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: Context) -> Arrays:
+    """Bound whole rows: Σ p·r·|v - o| is at most max r · √(Σ p·v² - o²), two products for all."""
+    if "dropout_mask" in inputs or "sink_token" in inputs or ctx.flushes_products:
+        return bound(op, inputs, errors, outputs, ctx)
+    keys, values = (
+        tuple(
+            in_order(op, inputs, p, x)
+            for x in (inputs[p], np.broadcast_to(errors[p], inputs[p].shape))
+        )
+        for p in ("k", "v")
+    )
+    u, queries = ctx.roundoff, inputs["q"].shape[:3]
+    n = keys[0].shape[2] + 1
+    exact = {p: np.zeros(()) for p in inputs}
+    found = {p: np.zeros((*queries, 1)) for p in ("stats", "max", "sum_exp")}
+    found["o"] = np.zeros(outputs["o"].shape)
+    narrow = narrowing(ctx.inputs["v"].data_type, ctx)
+    for head in heads(op, inputs, keys[0], values[0]):
+        off, logit = _row_error(op, head, inputs, errors, (keys[0], keys[1]), ctx, fused=True)
+        own, _ = _row_error(op, head, inputs, exact, (keys[0], np.zeros(())), ctx, fused=False)
+        e, m, z = softmax(head)
+        safe = np.where(z == 0, 1.0, z)
+        e /= safe
+        v, ev = values[0][head.value], values[1][head.value]
+        relative = np.expm1(off + 8 * u * logit) + 4 * u
+        mean, squares = np.abs(e @ v), e @ np.square(v)
+        spread = np.sqrt(np.maximum(squares - np.square(mean), 0.0) + 1e-13 * squares)
+        size = np.sqrt(squares) * (1 + 1e-9)
+        shared = relative * spread + 2 * np.expm1(own) * mean
+        error = shared / np.maximum(1 - relative, 0.5)
+        error = error + u * (growth(n) * size + (growth(n) + 4) * mean)
+        if narrow:
+            error = error + random_sum(size, np.square(e) @ np.square(v), narrow)
+        error = error + tiny_of(ctx.inputs["v"].data_type) * np.abs(v).sum(0) + ev.max(0) + ctx.tiny
+        shift = np.where(np.isneginf(m), 0.0, m)
+        part = relative + u * growth(n)
+        empty = z == 0
+        found["o"][head.at] = np.where(empty, 0.0, error)
+        found["max"][head.at] = np.where(np.isneginf(m), 0.0, off)
+        found["stats"][head.at] = part / np.maximum(1 - part, 0.5) + 4 * u * (
+            np.abs(shift) + np.abs(np.log(safe))
+        )
+        found["sum_exp"][head.at] = np.where(empty, 0.0, z * (np.expm1(off) + part * np.exp(off)))
+    return {port: found[port] for port in outputs}
+
+
 REFERENCE = Reference(
     evaluate=evaluate,
     bound=bound,
+    thrifty=thrifty,
     domain=attention_domain,
     exact_ports=exact_ports,
     multiplied=("q", "k", "v"),
