@@ -200,13 +200,15 @@ def _results(
         elif uid in frozen.inputs:
             given = _given(arrays[uid], spec)
             seen[uid] = _Value(given, _flushed(given, spec.data_type) if bounded else _NO_ERROR)
+    read = {uid for node in frozen.nodes for uid in node.inputs.values()}
     with np.errstate(all="ignore"):
         for node in frozen.nodes:
             ctx = context(frozen, node, flushes_products=flushes)
             found = _run(frozen, node, ctx, seen, bounded=bounded, thrifty=thrifty)
             for port, value in found.items():
                 uid = node.outputs[port]
-                seen[uid] = _stored(value, frozen.spec(uid).data_type, bounded=bounded)
+                if uid in read:
+                    seen[uid] = _stored(value, frozen.spec(uid).data_type, bounded=bounded)
                 yield uid, value
 
 
