@@ -38,7 +38,8 @@ class Head:
     visible : ndarray of bool
         Which keys (columns) a query (row) sees.
     dots, bias, logits : ndarray
-        q·kᵀ, what is added after scaling, and the sum; -inf where masked.
+        q·kᵀ, what is added after scaling (dims (1, 1) where nothing is), and the sum; -inf where
+        masked.
     """
 
     at: tuple[int, int]
@@ -94,9 +95,17 @@ def heads(op: AttentionOp, inputs: Arrays, k: Array, v: Array) -> Iterator[Head]
         if op.padding_mask:
             seen[max(limits[0], 0) :, :] = False
             seen[:, max(limits[1], 0) :] = False
+        whole = bool(seen.all())
         for h in range(count):
             key, value = ((n, h // (count // x.shape[1])) for x in (k, v))
             dots = q[n, h] @ k[key].T
+            if mask is None and not op.alibi_mask:
+                scaled = scale * dots
+                logits = scaled if whole else np.where(seen, scaled, -np.inf)
+                none = np.zeros((1, 1))
+                yield Head(at=(n, h), key=key, value=value, visible=seen, dots=dots, bias=none,
+                           logits=logits)  # fmt: skip
+                continue
             bias = np.zeros((queries, keys))
             visible = seen
             if mask is not None and boolean:
