@@ -25,6 +25,7 @@ __all__ = [
     "Effort",
     "Samples",
     "Times",
+    "cold",
     "geomean",
     "measure",
     "paired_ratio",
@@ -200,6 +201,37 @@ def measure(
         if not samples.rounds_us:  # given up after the warm-up
             samples.calls_us, samples.rounds_us = [1e6 * seconds], [1e6 * seconds]
     return found
+
+
+def cold(
+    call: Callable[[], object],
+    flush: Callable[[], object],
+    *,
+    most: int,
+    budget_s: float,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
+    """Return the median time of calls whose data is in no cache, in microseconds.
+
+    Parameters
+    ----------
+    call : callable
+        Runs to its end.
+    flush : callable
+        Pushes its data out of the caches; called before each call, and not counted.
+    most : int
+        Most calls; three are made whatever they take.
+    budget_s : float
+        Seconds after which no further call is made.
+    clock : callable
+        Seconds that have passed, for tests.
+    """
+    found: list[float] = []
+    begin = clock()
+    while len(found) < min(most, _LEAST_RUNS) or (len(found) < most and clock() - begin < budget_s):
+        flush()
+        found.append(1e6 * _run(call, 1, clock))
+    return median(found)
 
 
 def _warm_up(call: Callable[[], object], clock: Callable[[], float]) -> float:

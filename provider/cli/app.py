@@ -23,6 +23,7 @@ __all__ = ["COMMANDS", "app"]
 COMMANDS = (
     "run",
     "bench",
+    "sweep",
     "compile",
     "artifact",
     "inspect",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...graph_api.dtypes import DataType
 from ...graph_api.errors import CompileError, HipdnnIreeError, NotSupportedError
 from ...graph_api.frozen import FrozenGraph
 from ...jit.settings_table import Settings
@@ -17,7 +16,6 @@ from ..plan import Plan
 from ..timing import (
     BENCHMARK,
     Samples,
-    Times,
     geomean,
     measure,
     paired_ratio,
@@ -26,16 +24,10 @@ from ..timing import (
 )
 from .contestants import Contestant
 from .machine import machine, versions
+from .measuring import SEED, keep_memory, pytorch_threads, right, run_checked, times_of
 from .suite import Case, Suite
 
 __all__ = ["run"]
-
-# How far a yardstick may be off, relative to the result or its root mean square: it is no engine
-# of ours, and need not keep the bounds that engines keep.
-_YARDSTICK = {DataType.FLOAT: 1e-3, DataType.DOUBLE: 1e-6}
-_NARROW = 5e-2
-_SEED = 7
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of glibc's malloc.h
 
 
 @dataclass(slots=True)
@@ -89,11 +81,11 @@ def run(
     SettingError, NotSupportedError
         For settings that are not allowed, and for a target that cannot be run here.
     """
-    _keep_memory()
+    keep_memory()
     count = suite.threads if threads is None else threads
     against = baseline or _baseline(contestants)
     cases = []
-    with _pytorch_threads(contestants, count, settings):
+    with pytorch_threads(contestants, count, settings):
         for case in suite.by_type(str(target)):
             cases.append(
                 _case(case, contestants, target, seconds, count, against, realtime, settings)
@@ -112,20 +104,6 @@ def run(
         "cases": cases,
         **_totals(cases),
     }
-
-
-def _keep_memory() -> None:
-    """Let glibc keep what is freed, instead of giving it back to the system.
-
-    PyTorch takes new memory for each result; with glibc's defaults, whether its pages have to be
-    made again at each call (2 ms for 4 MiB here) depends on what was freed before.
-    """
-    import ctypes
-
-    with suppress(OSError, AttributeError):  # another C library
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_M_MMAP_MAX, 0)
-        mallopt(_M_TRIM_THRESHOLD, -1)
 
 
 def _baseline(contestants: Sequence[Contestant]) -> str | None:
@@ -150,21 +128,6 @@ def _totals(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _pytorch_threads(
-    contestants: Sequence[Contestant], count: int, settings: Settings
-) -> AbstractContextManager[None]:
-    """Set PyTorch's number of threads once, not at each call."""
-    from ..engines.torch.torch_engine import TorchEngine
-
-    names = (None, TorchEngine.NAME, TorchEngine.ALIAS)  # None: a policy may choose it as well
-    wanted = count and any(one.engine in names for one in contestants)
-    if not wanted or not TorchEngine(settings).version():
-        return nullcontext()
-    from ..engines.torch.torch_program import using_threads
-
-    return using_threads(count)
-
-
 def _case(
     case: Case,
     contestants: Sequence[Contestant],
@@ -178,7 +141,7 @@ def _case(
     from ..verify import expect, poisoned_outputs, random_inputs
 
     graph = case.freeze()
-    inputs = random_inputs(graph, seed=_SEED)
+    inputs = random_inputs(graph, seed=SEED)
     expected = expect(graph, inputs, target)
     entries = [_Entry(one) for one in contestants]
     for entry in entries:
@@ -189,7 +152,12 @@ def _case(
         try:
             buffers: dict[Any, Any] = {**inputs, **outputs}
             entry.call = entry.contestant.call(entry.plan, buffers)
-            entry.row |= _checked(entry, graph, outputs, expected)
+            report = run_checked(graph, entry.call, outputs, expected)
+            worst = report.max_rel_error
+            entry.row |= {
+                "ok": right(graph, report, entry.contestant),
+                "max_rel_error": worst if math.isfinite(worst) else None,
+            }
         except HipdnnIreeError as error:
             entry.row |= {"error": str(error), "ok": False}
             entry.call = None
@@ -201,7 +169,7 @@ def _case(
         found = measure(calls, BENCHMARK, budget_s=seconds * len(calls))
         for entry, samples in zip(timed, found, strict=True):
             entry.samples = samples
-            entry.row |= _timed(samples)
+            entry.row |= times_of(samples)
     return {
         "name": case.name,
         "tags": list(case.tags),
@@ -226,49 +194,6 @@ def _prepare(entry: _Entry, graph: FrozenGraph, target: Target, settings: Settin
             "dispatches": plan.statistics.get("dispatches"),
             "transient_bytes": plan.workspace_bytes if "dispatches" in plan.statistics else None,
         }
-
-
-def _checked(
-    entry: _Entry, graph: FrozenGraph, outputs: Mapping[int, Any], expected: Any
-) -> dict[str, Any]:
-    """Run once and hold the results against the reference."""
-    from ..verify import compare
-
-    assert entry.call is not None
-    results = entry.call()
-    found = dict(outputs)
-    if isinstance(results, list):  # in memory of its own
-        found = {
-            uid: _array(tensor, outputs[uid].dtype)
-            for uid, tensor in zip(graph.outputs, results, strict=True)
-        }
-    report = compare(graph, found, expected)
-    worst = report.max_rel_error
-    ok = report.ok or (entry.contestant.native and worst <= _allowed(graph))
-    return {"ok": ok, "max_rel_error": worst if math.isfinite(worst) else None}
-
-
-def _allowed(graph: FrozenGraph) -> float:
-    return max(_YARDSTICK.get(graph.spec(uid).data_type, _NARROW) for uid in graph.outputs)
-
-
-def _array(tensor: Any, dtype: Any) -> Any:
-    import torch
-
-    if tensor.dtype is torch.bfloat16:
-        return tensor.view(torch.int16).numpy().view(dtype)
-    return tensor.numpy()
-
-
-def _timed(samples: Samples) -> dict[str, Any]:
-    times = Times.of(samples.calls_us)
-    return {
-        "median_us": round(times.median, 3),
-        "best_us": round(times.best, 3),
-        "spread": round(times.noise, 4),
-        "calls": times.samples,
-        "rounds_us": [round(value, 2) for value in samples.rounds_us],
-    }
 
 
 def _ratios(entries: Sequence[_Entry], against: str | None) -> dict[str, Any]:

@@ -76,16 +76,16 @@ class RunFile:
         """Let go of the file."""
         os.close(self._fd)
 
-    def append(self, row: Row) -> None:
-        """Write a row; from then on it survives the end of this process.
+    def append(self, *rows: Row) -> None:
+        """Write rows, all at once; from then on they survive the end of this process.
 
         Raises
         ------
         OSError
             If the disk is full; the next resumption drops the part of the line.
         """
-        self._write(row)
-        self._known[row.key] = row.digest
+        self._write(*rows)
+        self._known |= {row.key: row.digest for row in rows}
 
     def _lock(self) -> None:
         try:
@@ -151,7 +151,7 @@ class RunFile:
     def _say(self, text: str) -> None:
         self.said = (*self.said, text)
 
-    def _write(self, entry: Header | Row) -> None:
-        line = encode(entry)
-        if os.write(self._fd, line) < len(line):
+    def _write(self, *entries: Header | Row) -> None:
+        lines = b"".join(map(encode, entries))
+        if os.write(self._fd, lines) < len(lines):
             raise OSError(f"{self.path}: the disk is full, a line was written in part")

@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "provider": ("graph_api", "jit", "provider"),
     "provider.cli.plugin": (*FOLDERS, ""),  # the one command about what lies above
     "provider.emulated": ("graph_api", "jit", "provider", "emulation"),  # starts it
+    "provider.sweep.kernel_facts": ("emulation",),  # reads code objects
     "hipdnn_plugin": (*FOLDERS, ""),
     "emulation": ("emulation",),  # an AMD GPU knows nothing of what runs on it
 }
@@ -137,6 +138,7 @@ READERS = (
     "provider.onnx.factory",  # CreateEp
     "provider.onnx.registration",
     "provider.precompile",
+    "provider.sweep.case_worker",  # a program of its own
     "hipdnn_plugin",
 )
 

@@ -9,28 +9,39 @@ already is not done again, so a run that was ended goes on where it was.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, NoReturn
 
 from hipdnn_iree.graph_api.formats.json.json_form import dumps
 from hipdnn_iree.jit.settings import scope
+from hipdnn_iree.provider.sweep.process_pool import Ended, Limits, ProcessPool, Result
+from hipdnn_iree.provider.sweep.process_worker import Tell, serve
 
 from tools.fuzz.graph_checks import GOOD, Check, check_on_cpu
 from tools.fuzz.random_graphs import random_graph
 
 __all__ = ["CampaignResult", "run"]
 
-ROOT = Path(__file__).resolve().parents[2]
 _PART = 20  # graphs for which a process is asked at a time
 _TOLERANCE_S = 60.0  # beyond the time limits, after which a process is ended
+
+
+@dataclass(frozen=True)
+class SeedTask:
+    """Seeds that a process is asked for at a time."""
+
+    seeds: tuple[int, ...]
+    folder: Path
+    compile_timeout_s: float
+
+    @property
+    def parts(self) -> int:
+        """How many answers there are."""
+        return len(self.seeds)
 
 
 @dataclass
@@ -114,29 +125,27 @@ def run(
     rows = {row["seed"]: row for row in _kept(folder) if row["seed"] in wanted}
     for row in rows.values():
         result.add(row)
-    todo: SimpleQueue[list[int]] = SimpleQueue()
     missing = [number for number in wanted if number not in rows]
-    for at in range(0, len(missing), _PART):
-        todo.put(missing[at : at + _PART])
-    lock = threading.Lock()
-
-    def serve() -> None:
-        while time.monotonic() - begin < limit_s:
-            try:
-                part = todo.get_nowait()
-            except Empty:
-                return
-            for row in _part(part, folder, compile_timeout_s, begin + limit_s):
-                # A line that was cut off, when a run was ended, does not spoil the next one.
-                with lock, (folder / "findings.jsonl").open("a", encoding="utf-8") as file:
-                    file.write(f"\n{json.dumps(row)}\n")
-                    result.add(row)
-
-    threads = [threading.Thread(target=serve) for _ in range(jobs)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    end = begin + limit_s
+    # Two ways to compile, all attempts of each, and an execution.
+    limits = Limits(timeout_s=2 * compile_timeout_s + _TOLERANCE_S)
+    tasks = (
+        SeedTask(tuple(missing[at : at + _PART]), folder, compile_timeout_s)
+        for at in range(0, len(missing), _PART)
+        if time.monotonic() < end
+    )
+    with (
+        ProcessPool(__name__, jobs, limits) as pool,
+        (folder / "findings.jsonl").open("a", encoding="utf-8", buffering=1) as file,
+    ):
+        for found in pool.results(tasks):
+            row = _row(found)
+            # A line that was cut off, when a run was ended, does not spoil the next one.
+            file.write(f"\n{json.dumps(row)}\n")
+            file.flush()
+            result.add(row)
+            if time.monotonic() > end:
+                break
     result.seconds = time.monotonic() - begin
     return result
 
@@ -153,43 +162,14 @@ def _kept(folder: Path) -> Iterator[dict[str, Any]]:
             continue  # cut off, as the run was ended
 
 
-def _part(
-    seeds: list[int], folder: Path, compile_timeout_s: float, end: float
-) -> Iterator[dict[str, Any]]:
-    """Yield the row of each seed; a process that ends costs the seed that it was at."""
-    left = list(seeds)
-    while left and time.monotonic() < end:
-        command = [sys.executable, "-m", __name__, str(folder), str(compile_timeout_s)]
-        with subprocess.Popen(
-            [*command, *map(str, left)], stdout=subprocess.PIPE, text=True, cwd=ROOT
-        ) as child:
-            assert child.stdout is not None
-            state = {"hang": False}
-
-            def stop(child: subprocess.Popen[str] = child, state: dict[str, bool] = state) -> None:
-                state["hang"] = True
-                child.kill()
-
-            while left:
-                # Two ways to compile, all attempts of each, and an execution.
-                watch = threading.Timer(2 * compile_timeout_s + _TOLERANCE_S, stop)
-                watch.start()
-                line = child.stdout.readline()
-                watch.cancel()
-                if not line.endswith("\n"):
-                    break
-                yield json.loads(line)
-                left.pop(0)
-                if time.monotonic() > end:
-                    child.kill()
-                    return
-            child.stdout.close()
-            status = child.wait()
-        if left:
-            what = "hang" if state["hang"] else "crash"
-            seed = left.pop(0)
-            yield {"seed": seed, "status": what, "note": f"exit status {status}",
-                   "file": _saved(seed, what, folder)}  # fmt: skip
+def _row(found: Result[SeedTask]) -> dict[str, Any]:
+    """Return the row of a seed; a process that ends costs the seed that it was at."""
+    if not isinstance(found.answer, Ended):
+        return found.answer
+    seed = found.task.seeds[found.part]
+    what = "hang" if found.answer.reason == "timeout" else "crash"
+    file = _saved(seed, what, found.task.folder)
+    return {"seed": seed, "status": what, "note": found.answer.detail, "file": file}
 
 
 def _saved(seed: int, status: str, folder: Path) -> str:
@@ -198,16 +178,21 @@ def _saved(seed: int, status: str, folder: Path) -> str:
     return str(path)
 
 
-def main(folder: Path, compile_timeout_s: float, seeds: list[int]) -> None:
-    """Print a row for each seed."""
+def main(descriptor: str, host: str, memory: str, slot: str) -> NoReturn:
+    """Serve seeds; a process of its own runs this."""
+    serve(descriptor, host, memory, _check)
+
+
+def _check(task: SeedTask, part: int, tell: Tell) -> Iterator[dict[str, Any]]:
+    """Yield a row for each seed."""
     options: dict[str, Any] = {
         "cache_mode": "off",
-        "compiler_timeout_s": compile_timeout_s,
+        "compiler_timeout_s": task.compile_timeout_s,
         "compiler_jobs": 1,
-        "reproducers_dir": folder / "reproducers",
+        "reproducers_dir": task.folder / "reproducers",
         "reproducers_keep": 1000,
     }
-    for seed in seeds:
+    for seed in task.seeds[part:]:
         begin = time.perf_counter()
         graph = random_graph(seed).freeze()
         made = time.perf_counter() - begin
@@ -215,12 +200,8 @@ def main(folder: Path, compile_timeout_s: float, seeds: list[int]) -> None:
             found: Check = next(iter(check_on_cpu(graph, seed, variants=0)))
         row = {"seed": seed, "status": found.status, "note": found.note, "attempt": found.attempt}
         if not found.good:
-            row["file"] = _saved(seed, found.status, folder)
+            row["file"] = _saved(seed, found.status, task.folder)
         stages = {"generate": made, **found.stages}
         stages["check"] = found.seconds - sum(found.stages.values())
         row["stages"] = {name: round(s, 4) for name, s in stages.items()}
-        print(json.dumps(row), flush=True)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), float(sys.argv[2]), list(map(int, sys.argv[3:])))
+        yield row

@@ -1,0 +1,90 @@
+"""What a process of a sweep is asked: a case for some engines on one target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .suite import Case
+
+__all__ = ["CaseTask", "SweepOptions"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepOptions:
+    """What is done with every case.
+
+    Attributes
+    ----------
+    check : bool
+        Hold results against the reference.
+    perf : bool
+        Time what is right.
+    seconds : float
+        Of timing, for each engine of a case, about.
+    emulate : bool
+        Execute what is for gfx9 by emulation.
+    devices : tuple of int
+        GPUs of this machine that share the work.
+    settings : mapping of str to str
+        Settings given on the command line (`jit.settings.scope`).
+    """
+
+    check: bool = True
+    perf: bool = False
+    seconds: float = 0.2
+    emulate: bool = False
+    devices: tuple[int, ...] = (0,)
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what decides what stands in a row."""
+        return {
+            "check": self.check,
+            "perf": self.perf,
+            "seconds": self.seconds if self.perf else None,
+            "emulate": self.emulate,
+            "settings": dict(self.settings),
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseTask:
+    """A case in one type, for some engines on one target.
+
+    Attributes
+    ----------
+    case : Case
+        With one type.
+    engines : tuple of str
+        As on the command line (`contestants.contestant`).
+    target : str
+    threads : int
+        Of each engine; 0: its own choice.
+    options : SweepOptions
+    timed : bool
+        Whether the engines are timed in turns, in one part; else they are built and checked one
+        after the other, a part for each.
+    known : mapping of str to str
+        Engines that have a row already, with the digest of its graph: nothing is done for them
+        unless the case has become another graph.
+    """
+
+    case: Case
+    engines: tuple[str, ...]
+    target: str
+    threads: int
+    options: SweepOptions
+    timed: bool = False
+    known: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> int:
+        """How many answers there are."""
+        return 1 if self.timed else len(self.engines)
+
+    @property
+    def dtype(self) -> str:
+        """The type, in hipDNN's spelling."""
+        return self.case.dtypes[0].json

@@ -1,0 +1,295 @@
+"""The process that builds, checks and times the cases of a sweep; see `process_pool`.
+
+An answer holds fields of `row.Row`; what is known before the end of a part is told on the way,
+so that it stands in the row even if the kernel ends the process.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ...graph_api.errors import (
+    CompileError,
+    DeviceError,
+    FormatError,
+    HipdnnIreeError,
+    NotSupportedError,
+)
+from ...graph_api.frozen import FrozenGraph
+from ...jit.settings import scope, settings
+from ...jit.settings_table import Settings
+from ...jit.target import Target
+from ...jit.work import Work, graph_work, node_work
+from .case_task import CaseTask
+from .contestants import Contestant, contestant
+from .kernel_facts import code_facts
+from .measuring import SEED, keep_memory, pytorch_threads, right, run_checked, times_of
+from .process_worker import Tell, serve
+
+if TYPE_CHECKING:
+    from ..plan import Plan
+    from ..verify import Expected, Report
+
+__all__ = ["main"]
+
+# What emulation does in some seconds: beyond that a kernel is compiled only.
+_EMULATED_FLOPS, _EMULATED_BYTES = 20e6, 4 << 20
+_NO_MEMORY = ("RESOURCE_EXHAUSTED", "not enough memory", "DefaultCPUAllocator")
+_BY_CAUSE = {"time": "timeout", "memory": "out-of-memory"}
+_COLD_CALLS, _COLD_S = 7, 0.5
+_CACHES = 128 << 20  # bytes, more than the last cache holds of one core's data
+
+
+def main(descriptor: str, host: str, memory: str, slot: str) -> NoReturn:
+    """Serve cases; a process of its own runs this."""
+    keep_memory()
+    _load()
+    number = int(slot)
+
+    def handle(task: CaseTask, part: int, tell: Tell) -> Iterator[dict[str, Any]]:
+        devices = task.options.devices
+        here = {"compiler_jobs": "1", "runtime_device": str(devices[number % len(devices)])}
+        with scope(**{**here, **task.options.settings}):
+            work = _Work(task, tell)
+            if task.timed:
+                yield work.timed()
+                return
+            for name in task.engines[part:]:
+                yield work.checked(name)
+
+    serve(descriptor, host, memory, handle)
+
+
+def _load() -> None:
+    """Import what every case needs: the first one's time must not depend on it."""
+    from ...jit.runtime import executable
+    from .. import timing, verify
+
+    del timing, verify, executable
+
+
+class _Work:
+    """A task that is being served."""
+
+    def __init__(self, task: CaseTask, tell: Tell) -> None:
+        self._task, self._tell = task, tell
+        self._target = Target.parse(task.target)
+        self._settings = settings()
+        self._device, self._why_none = _device(self._target, self._settings, task.options.emulate)
+        self._graph: FrozenGraph | None = None
+        self._expected: tuple[dict[Any, Any], Expected] | None = None
+
+    def checked(self, engine: str) -> dict[str, Any]:
+        """Return the row of one engine, without times."""
+        facts: dict[str, Any] = {"device": self._device, "status": "ok"}
+        try:
+            self._check(engine, facts)
+        except Exception as error:  # a row tells it, and the next case comes
+            facts |= _failure(error)
+        return facts
+
+    def timed(self) -> dict[str, Any]:
+        """Return the times of all engines, by name."""
+        from ..timing import BENCHMARK, cold, measure, resident
+
+        graph, calls = self._task.case.freeze(), []
+        count = len(self._task.engines)
+        budget = self._task.options.seconds * count
+        engines = [contestant(name, self._settings) for name in self._task.engines]
+        with ExitStack() as stack:
+            stack.enter_context(self._threads(*engines))
+            inputs = _inputs(graph)
+            for one in engines:
+                self._tell(f"run {one.name}")
+                plan = self._build(one, graph)
+                calls.append(resident(one.call(plan, {**inputs, **_outputs(graph)})))
+                calls[-1]()
+            self._tell("time")
+            found = measure(calls, BENCHMARK, budget_s=budget)
+            times = [times_of(samples) for samples in found]
+            if self._target.is_cpu:
+                for call, about in zip(calls, times, strict=True):
+                    about["cold_us"] = round(
+                        cold(call, _flush(), most=_COLD_CALLS, budget_s=_COLD_S), 3
+                    )
+        return {"times": dict(zip(self._task.engines, times, strict=True))}
+
+    def _check(self, name: str, facts: dict[str, Any]) -> None:
+        self._say(facts, "graph")
+        if self._task.case.broken:
+            raise FormatError("the case cannot be built", self._task.case.broken)
+        graph = self._frozen()
+        work = graph_work(graph)
+        facts |= {"digest": graph.digest, "op": _main_op(graph)}
+        if self._task.known.get(name) == graph.digest:
+            return
+        facts["work"] = {"flops": work.flops, "bytes": work.nbytes}
+        self._say(facts, "compile")
+        one = contestant(name, self._settings)
+        with self._threads(one):
+            begin = time.perf_counter()
+            plan = self._build(one, graph)
+            facts |= _compile_facts(plan, time.perf_counter() - begin)
+            if self._runs(facts, work):
+                with self._emulated():
+                    self._compare(one, plan, graph, facts)
+
+    def _runs(self, facts: dict[str, Any], work: Work) -> bool:
+        """Whether the results are looked at; say why not."""
+        if self._device == "none":
+            facts["detail"] = f"compiled only: {self._why_none}"
+        elif self._device == "emulated" and (
+            work.flops > _EMULATED_FLOPS or work.nbytes > _EMULATED_BYTES
+        ):
+            facts |= {"device": "none", "detail": "compiled only: too large to be emulated"}
+        return self._task.options.check and facts["device"] != "none"
+
+    def _compare(
+        self, one: Contestant, plan: Plan, graph: FrozenGraph, facts: dict[str, Any]
+    ) -> None:
+        facts["emulated"] = self._device == "emulated"
+        self._say(facts, "reference")
+        begin = time.perf_counter()
+        inputs, expected = self._reference(graph)
+        self._say(facts, "check")
+        outputs = _outputs(graph)
+        report = run_checked(graph, one.call(plan, {**inputs, **outputs}), outputs, expected)
+        facts["check"] = _check_facts(report, time.perf_counter() - begin)
+        if not right(graph, report, one):
+            bad = [str(output) for output in report.outputs if not output.ok]
+            facts |= {"status": "wrong", "detail": bad[0], "log": "\n".join(bad)}
+
+    def _build(self, one: Contestant, graph: FrozenGraph) -> Plan:
+        return one.build(graph, self._target, one.under(self._settings, self._task.threads))
+
+    def _frozen(self) -> FrozenGraph:
+        if self._graph is None:
+            self._graph = self._task.case.freeze()
+        return self._graph
+
+    def _reference(self, graph: FrozenGraph) -> tuple[dict[Any, Any], Expected]:
+        """Return inputs and what is to come of them; computed once for all engines."""
+        from ..verify import expect
+
+        if self._expected is None:
+            inputs = _inputs(graph)
+            self._expected = inputs, expect(graph, inputs)
+        return self._expected
+
+    def _threads(self, *engines: Contestant) -> AbstractContextManager[None]:
+        return pytorch_threads(engines, self._task.threads, self._settings)
+
+    def _emulated(self) -> AbstractContextManager[object]:
+        if self._device != "emulated":
+            return nullcontext()
+        from ..emulated import emulated
+
+        return emulated(str(self._target.arch))
+
+    def _say(self, facts: Mapping[str, Any], step: str) -> None:
+        self._tell(step, **{name: value for name, value in facts.items() if name != "status"})
+
+
+def _device(target: Target, now: Settings, emulate: bool) -> tuple[str, str]:
+    """Return what code for a target runs on here, ``"none"`` with the reason."""
+    if target.is_host:
+        return "cpu", ""
+    if target.is_cpu:
+        return "none", "it is code for another CPU"
+    if emulate and target.is_gfx9:
+        return "emulated", ""
+    from ...jit.runtime.device import Device
+
+    try:
+        Device.open(target.drivers[0], device_id=now.runtime_device)
+    except DeviceError as error:
+        return "none", str(error).partition("\n")[0]
+    return f"{target.drivers[0]}:{now.runtime_device}", ""
+
+
+def _failure(error: Exception) -> dict[str, Any]:
+    """Return status, rules and text of a row that could not be finished."""
+    text = str(error) or type(error).__name__
+    facts: dict[str, Any] = {"status": "crash", "detail": text.partition("\n")[0], "log": text}
+    if isinstance(error, FormatError):
+        rules = {problem.rule for problem in error.problems}
+        first = f": {error.problems[0]}" if error.problems else ""
+        facts |= {"status": "invalid", "rules": sorted(rules), "detail": error.message + first}
+    elif isinstance(error, NotSupportedError):
+        rules = {decline.problem.rule for decline in error.declines}
+        facts |= {"status": "declined", "rules": sorted(rules)}
+        if error.declines:
+            facts["detail"] = str(error.declines[0])
+    elif isinstance(error, MemoryError) or any(sign in text for sign in _NO_MEMORY):
+        facts["status"] = "out-of-memory"
+    elif isinstance(error, CompileError):
+        facts["status"] = _BY_CAUSE.get(error.cause, "compile-error")
+    elif not isinstance(error, HipdnnIreeError):
+        facts["detail"] = f"{type(error).__name__}: {facts['detail']}"
+    return facts
+
+
+def _compile_facts(plan: Plan, total_s: float) -> dict[str, Any]:
+    vmfb = getattr(getattr(plan, "compiled", None), "vmfb", None)
+    return {
+        "knobs": dict(plan.knobs),
+        "detail": f"served with {plan.attempt}" if plan.attempt else "",
+        "compile": {
+            "seconds": {name: round(s, 4) for name, s in plan.seconds.items()},
+            "total_s": round(total_s, 4),
+            "cache": "hit" if plan.cache == "hit" else "miss",
+            "module_bytes": None if vmfb is None else len(vmfb),
+        },
+        "code": code_facts(plan.statistics, vmfb),
+    }
+
+
+def _check_facts(report: Report, seconds: float) -> dict[str, Any]:
+    ratios = [
+        abs(o.got - o.expected) / o.allowed if o.allowed else 0.0 if o.ok else math.inf
+        for o in report.outputs
+        if o.elements
+    ]
+    return {
+        "method": "float64",
+        "data": "normal",
+        "elements": sum(o.elements for o in report.outputs),
+        "bad": sum(o.wrong for o in report.outputs),
+        "max_abs": report.max_abs_error,
+        "max_rel": report.max_rel_error,
+        "of_bound": max((r for r in ratios if not math.isnan(r)), default=0.0),
+        "seconds": round(seconds, 4),
+    }
+
+
+def _main_op(graph: FrozenGraph) -> str:
+    """Return the op of the node with most arithmetic, or that moves most bytes."""
+    works = [node_work(graph, node) for node in graph.nodes]
+    k = max(range(len(works)), key=lambda k: (works[k].flops, works[k].nbytes))
+    return str(graph.nodes[k].op.NAME)
+
+
+def _inputs(graph: FrozenGraph) -> dict[Any, Any]:
+    from ..verify import random_inputs
+
+    return dict(random_inputs(graph, seed=SEED))
+
+
+def _outputs(graph: FrozenGraph) -> dict[Any, Any]:
+    from ..verify import poisoned_outputs
+
+    return dict(poisoned_outputs(graph))
+
+
+@cache
+def _flush() -> Callable[[], object]:
+    """Return a call after which none of a plan's memory is in a cache."""
+    import numpy as np
+
+    memory = np.zeros(_CACHES, np.uint8)
+    return lambda: np.add(memory, 1, out=memory)

@@ -1,0 +1,247 @@
+"""Sweeps: whatever a case does to its process, it is one row, and the next case runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import misbehaving
+import pytest
+from hipdnn_iree import DataType
+from hipdnn_iree.graph_api.errors import CompileError, FormatError, NotSupportedError, Problem
+from hipdnn_iree.provider.sweep import case_worker
+from hipdnn_iree.provider.sweep.case_task import CaseTask, SweepOptions
+from hipdnn_iree.provider.sweep.process_pool import Limits
+from hipdnn_iree.provider.sweep.row import Row, read_run
+from hipdnn_iree.provider.sweep.run_file import RunFile
+from hipdnn_iree.provider.sweep.runner import header, sweep
+from hipdnn_iree.provider.sweep.suite import Case, read
+
+REFERENCE = ("reference",)
+LIMITS = Limits(timeout_s=60, memory=2 << 30)
+
+SUITE = """
+cases:
+  - {name: add, tensors: {x: {dims: [7, 3]}}, nodes: [{op: add, in: [x, 2], out: y}], tags: [a]}
+  - {name: bad, tensors: {a: {dims: [5, 4]}}, nodes: [{op: matmul, in: [a, [3, 2]], out: c}]}
+  - name: product
+    dtypes: [float, half]
+    tensors: {a: {dims: [5, 11]}, b: {dims: [11, 3]}}
+    nodes: [{op: matmul, in: [a, b], out: c}]
+"""
+
+
+def case(name: str, build: Callable[[DataType], Any] = misbehaving.fine) -> Case:
+    return Case(name=name, dtypes=(DataType.FLOAT,), build=build)
+
+
+def tasks(
+    *cases: Case, engines: tuple[str, ...] = REFERENCE, target: str = "cpu", **options: Any
+) -> Iterator[CaseTask]:
+    for one in cases:
+        yield CaseTask(
+            case=one,
+            engines=engines,
+            target=target,
+            threads=1,
+            options=SweepOptions(**options),
+        )
+
+
+def swept(
+    path: Path, todo: Iterator[CaseTask], *, limits: Limits = LIMITS, jobs: int = 2
+) -> dict[str, Row]:
+    """Do the tasks and return all rows of the run by their case."""
+    with RunFile(path, header([], {}), resume=path.exists()) as run:
+        sweep(todo, run, jobs=jobs, limits=limits)
+    found = read_run(path)
+    assert found.cut is None
+    return {row.case: row for row in found.rows}
+
+
+def lines(path: Path) -> int:
+    return len(path.read_bytes().splitlines())
+
+
+def test_each_way_to_fail_is_a_row_and_the_others_run(tmp_path: Path) -> None:
+    builders = {
+        "crash": misbehaving.crash,
+        "stop": misbehaving.stop,
+        "huge": misbehaving.huge,
+        "grow": misbehaving.grow,
+        "abort": misbehaving.abort_for_memory,
+        "bug": misbehaving.raise_error,
+    }
+    todo = [one for n, b in builders.items() for one in (case(n, b), case(f"after {n}"))]
+    path = tmp_path / "run.jsonl"
+    rows = swept(path, tasks(*todo), limits=Limits(timeout_s=60, memory=400 << 20))
+    assert lines(path) == 1 + len(todo)
+    assert {name: rows[name].status for name in builders} == {
+        "crash": "crash",
+        "stop": "crash",
+        "huge": "out-of-memory",
+        "grow": "out-of-memory",
+        "abort": "out-of-memory",
+        "bug": "crash",
+    }
+    assert {rows[f"after {name}"].status for name in builders} == {"ok"}
+    assert "SIGSEGV" in rows["crash"].detail
+    assert rows["crash"].detail.startswith("graph: ")
+    assert "about to read address 0" in rows["crash"].log
+    assert "status 3" in rows["stop"].detail
+    assert "400 MiB are allowed" in rows["grow"].detail
+    assert rows["bug"].detail == "KeyError: 'a bug'"
+    assert all(not rows[name].digest and rows[name].check is None for name in builders)
+
+
+@pytest.mark.parametrize("build", [misbehaving.loop, misbehaving.loop_in_c])
+def test_a_loop_is_a_timeout(tmp_path: Path, build: Callable[[DataType], Any]) -> None:
+    todo = tasks(case("loop", build), case("after"))
+    rows = swept(tmp_path / "run.jsonl", todo, limits=Limits(timeout_s=4), jobs=1)
+    assert rows["loop"].status == "timeout"
+    assert "no end within 4 s" in rows["loop"].detail
+    assert rows["loop"].seconds > 3
+    assert rows["after"].status == "ok"
+
+
+def test_a_row_of_each_case_type_and_engine(tmp_path: Path) -> None:
+    suite = read(SUITE, source="suite.yaml", check="keep")
+    path = tmp_path / "run.jsonl"
+    todo = tasks(*suite.by_type(), engines=("iree", "reference"))
+    with RunFile(path, header(["sweep"], {"perf": False})) as run:
+        counts = sweep(todo, run, jobs=1, limits=LIMITS)
+    found = {row.key: row for row in read_run(path).rows}
+    assert set(found) == {
+        f"{name}|{engine}|cpu"
+        for name in ("add|float", "bad|float", "product float|float", "product half|half")
+        for engine in ("iree", "reference")
+    }
+    assert counts == {"ok": 6, "invalid": 2}
+    bad = found["bad|float|iree|cpu"]
+    assert (bad.status, bad.rules, bad.digest) == ("invalid", ["MATMUL-02"], "")
+    assert "MATMUL-02" in bad.detail
+    product = found["product half|half|iree|cpu"]
+    assert (product.op, product.dtype, product.suite) == ("matmul", "half", "suite.yaml")
+    assert product.source == "suite.yaml:5"
+    assert len(product.digest) == 64
+    assert product.compile is not None
+    assert product.compile.cache in ("hit", "miss")
+    assert product.compile.module_bytes
+    assert product.compile.seconds
+    assert product.code is not None
+    assert product.code.dispatches
+    assert product.check is not None
+    assert (product.check.elements, product.check.bad) == (15, 0)
+    assert product.check.of_bound is not None
+    assert product.check.of_bound <= 1
+    assert product.work is not None
+    assert product.work.flops == 2 * 5 * 11 * 3
+    assert product.work.bytes == 2 * (55 + 33 + 15)
+    assert product.times is None
+    reference = found["add|float|reference|cpu"]
+    assert reference.compile is not None
+    assert reference.compile.module_bytes is None
+    assert reference.tags == ["a"]
+
+
+def test_times_of_engines_come_in_turns_and_stand_in_one_write(tmp_path: Path) -> None:
+    engines = ("iree", "reference")
+    todo = [case("a"), case("dies", misbehaving.crash), case("b")]
+    path = tmp_path / "run.jsonl"
+    swept(path, tasks(*todo, engines=engines, perf=True, seconds=0.0), jobs=1)
+    rows = {row.key.replace("|float", "").replace("|cpu", ""): row for row in read_run(path).rows}
+    assert len(rows) == 6
+    for name in "ab":
+        ours, theirs = (rows[f"{name}|{engine}"] for engine in engines)
+        for row in (ours, theirs):
+            assert row.times is not None
+            assert 0 < row.times.best_us <= row.times.median_us
+            assert row.times.cold_us is not None
+            assert row.work is not None
+            assert row.work.tflops is not None
+            expected = row.work.bytes / row.times.median_us / 1e3
+            assert row.work.gbytes_per_s == pytest.approx(expected, rel=1e-3)
+        assert ours.times is not None
+        assert theirs.times is not None
+        assert len(ours.times.rounds_us) == len(theirs.times.rounds_us) >= 5
+    assert rows["dies|iree"].times is None
+
+
+def test_a_target_that_is_not_here_is_compiled_only(tmp_path: Path) -> None:
+    rows = swept(tmp_path / "run.jsonl", tasks(case("a"), engines=("iree",), target="gfx942"))
+    row = rows["a"]
+    assert (row.status, row.device, row.emulated, row.check) == ("ok", "none", False, None)
+    assert row.detail.startswith("compiled only: ")
+    assert row.code is not None
+    assert row.code.registers
+    assert (row.code.spills, row.code.mfma) == (0, 0)
+
+
+def test_a_run_that_is_complete_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    todo = [case("a"), case("b"), case("dies", misbehaving.crash)]
+    swept(path, tasks(*todo))
+    before = path.read_bytes()
+    swept(path, tasks(*todo))
+    assert path.read_bytes() == before
+    # A case that has become another problem is done again, and what is new is added.
+    rows = swept(path, tasks(case("a", misbehaving.other), case("b"), case("c")))
+    assert lines(path) == lines_of(before) + 2
+    assert rows["a"].digest != rows["b"].digest
+    assert set(rows) == {"a", "b", "c", "dies"}
+
+
+def lines_of(data: bytes) -> int:
+    return len(data.splitlines())
+
+
+def test_what_is_stopped_leaves_no_process(tmp_path: Path) -> None:
+    class StopError(Exception):
+        pass
+
+    def stop(row: Row | None) -> None:
+        raise StopError
+
+    before = children()
+    path = tmp_path / "run.jsonl"
+    todo = tasks(case("a"), case("b", misbehaving.loop), case("c", misbehaving.loop))
+    with RunFile(path, header([], {})) as run, pytest.raises(StopError):
+        sweep(todo, run, jobs=2, limits=LIMITS, told=stop)
+    assert children() == before
+    assert [row.case for row in read_run(path).rows] == ["a"]
+
+
+def children() -> set[int]:
+    """Return the ids of this process's children."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == os.getpid():
+                found.add(int(entry.name))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "rules"),
+    [
+        (FormatError("no", [Problem(rule="TENSOR-02")]), "invalid", ["TENSOR-02"]),
+        (NotSupportedError("no engine"), "declined", []),
+        (CompileError("no", stage="compile"), "compile-error", []),
+        (CompileError("late", stage="timeout", cause="time"), "timeout", []),
+        (CompileError("large", stage="crash", cause="memory"), "out-of-memory", []),
+        (MemoryError(), "out-of-memory", []),
+        (RuntimeError("RESOURCE_EXHAUSTED; failed to allocate"), "out-of-memory", []),
+        (ZeroDivisionError("by zero"), "crash", []),
+    ],
+)
+def test_errors_become_statuses(error: Exception, status: str, rules: list[str]) -> None:
+    found = case_worker._failure(error)
+    assert (found["status"], found.get("rules", [])) == (status, rules)
+    assert found["detail"]
+    assert "\n" not in found["detail"]
