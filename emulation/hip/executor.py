@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ..elf import CodeObject, Kernel, read_code_object
-from ..errors import EmulationError
+from ..errors import EmulationError, UnsupportedError
 from ..machine import Statistics, launch
 from ..memory import Memory
 from ..program import Limits, Program, read_program
@@ -17,7 +17,8 @@ from .library import HipError
 
 __all__ = ["Emulator", "Loaded"]
 
-_NO_BINARY = 209  # hipErrorNoBinaryForGpu
+# hipErrorNoBinaryForGpu, hipErrorLaunchFailure, hipErrorNotSupported
+_NO_BINARY, _LAUNCH_FAILURE, _NOT_SUPPORTED = 209, 719, 801
 
 
 class Loaded:
@@ -119,7 +120,9 @@ class Emulator:
                 checks=self.checks,
                 limits=self.limits,
             )
+        except UnsupportedError as error:  # which says nothing about the kernel
+            raise HipError(_NOT_SUPPORTED, str(error)) from error
         except EmulationError as error:
-            raise HipError(719, str(error)) from error  # hipErrorLaunchFailure
+            raise HipError(_LAUNCH_FAILURE, str(error)) from error
         if self.on_launch is not None:
             self.on_launch(program, done)

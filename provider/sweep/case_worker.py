@@ -39,6 +39,7 @@ __all__ = ["main"]
 
 # What emulation does in some seconds: beyond that a kernel is compiled only.
 _EMULATED_FLOPS, _EMULATED_BYTES = 20e6, 4 << 20
+_NOT_EMULATED = "hipErrorNotSupported"
 _NO_MEMORY = ("RESOURCE_EXHAUSTED", "not enough memory", "DefaultCPUAllocator")
 _BY_CAUSE = {"time": "timeout", "memory": "out-of-memory"}
 _COLD_CALLS, _COLD_S = 7, 0.5
@@ -136,8 +137,7 @@ class _Work:
             plan = self._build(one, graph)
             facts |= _compile_facts(plan, time.perf_counter() - begin)
             if self._runs(facts, work):
-                with self._emulated():
-                    self._compare(one, plan, graph, facts)
+                self._compare_where_it_runs(one, plan, graph, facts)
 
     def _runs(self, facts: dict[str, Any], work: Work) -> bool:
         """Whether the results are looked at; say why not."""
@@ -148,6 +148,19 @@ class _Work:
         ):
             facts |= {"device": "none", "detail": "compiled only: too large to be emulated"}
         return self._task.options.check and facts["device"] != "none"
+
+    def _compare_where_it_runs(
+        self, one: Contestant, plan: Plan, graph: FrozenGraph, facts: dict[str, Any]
+    ) -> None:
+        try:
+            with self._emulated():
+                self._compare(one, plan, graph, facts)
+        except DeviceError as error:
+            if _NOT_EMULATED not in str(error):
+                raise
+            # An instruction that emulation lacks says nothing about the kernel.
+            detail = f"compiled only: {str(error).partition(chr(10))[0]}"
+            facts |= {"device": "none", "emulated": False, "detail": detail, "log": str(error)}
 
     def _compare(
         self, one: Contestant, plan: Plan, graph: FrozenGraph, facts: dict[str, Any]

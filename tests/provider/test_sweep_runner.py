@@ -10,6 +10,8 @@ from typing import Any
 import misbehaving
 import pytest
 from hipdnn_iree import DataType
+from hipdnn_iree.emulation.errors import EmulationError, UnsupportedError
+from hipdnn_iree.emulation.hip import executor
 from hipdnn_iree.graph_api.errors import CompileError, FormatError, NotSupportedError, Problem
 from hipdnn_iree.provider.sweep import case_worker
 from hipdnn_iree.provider.sweep.case_task import CaseTask, SweepOptions
@@ -177,6 +179,34 @@ def test_a_target_that_is_not_here_is_compiled_only(tmp_path: Path) -> None:
     assert row.code is not None
     assert row.code.registers
     assert (row.code.spills, row.code.mfma) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "device"), [(UnsupportedError, "ok", "none"), (EmulationError, "crash", "")]
+)
+def test_what_emulation_lacks_is_no_fault_of_a_kernel(
+    monkeypatch: pytest.MonkeyPatch, kind: type[EmulationError], status: str, device: str
+) -> None:
+    def launch(*arguments: Any, **more: Any) -> None:
+        raise kind("kernel at 0x40, v_odd: said by the emulation")
+
+    monkeypatch.setattr(executor, "launch", launch)
+    (task,) = tasks(case("a"), engines=("iree",), target="gfx942", emulate=True)
+    row = case_worker._Work(task, lambda step, **facts: None).checked("iree")
+    assert row["status"] == status
+    assert "said by the emulation" in row["log"]
+    assert "check" not in row
+    if device:
+        assert (row["device"], row["emulated"]) == (device, False)
+        assert row["detail"].startswith("compiled only: ")
+
+
+def test_what_is_right_by_emulation(tmp_path: Path) -> None:
+    todo = tasks(case("a"), engines=("iree",), target="gfx942", emulate=True, perf=True)
+    row = swept(tmp_path / "run.jsonl", todo)["a"]
+    assert (row.status, row.device, row.emulated, row.times) == ("ok", "emulated", True, None)
+    assert row.check is not None
+    assert (row.check.elements, row.check.bad) == (15, 0)
 
 
 def test_a_run_that_is_complete_is_left_as_it_is(tmp_path: Path) -> None:
