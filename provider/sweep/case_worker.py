@@ -191,7 +191,7 @@ class _Work:
 
         if self._expected is None:
             inputs = _inputs(graph)
-            self._expected = inputs, expect(graph, inputs)
+            self._expected = inputs, expect(graph, inputs, self._target)
         return self._expected
 
     def _threads(self, *engines: Contestant) -> AbstractContextManager[None]:
