@@ -31,6 +31,7 @@ COMMANDS = (
     "tune",
     "report",
     "repro",
+    "reduce",
     "show",
     "opt",
     "onnx-to-torch",

@@ -82,7 +82,7 @@ def _json(graph: FrozenGraph) -> str:
 
 
 def _inputs(graph: FrozenGraph) -> Mapping[int, Any]:
-    from ..sweep.repro import SEED
+    from ..sweep.measuring import SEED
     from ..verify import random_inputs
 
     return random_inputs(graph, seed=SEED)

@@ -16,8 +16,9 @@ import click
 from ...graph_api.errors import SettingError
 from ...jit.settings import settings
 from .exits import CHECK_FAILED
-from .options import Command, State, knob_options
+from .options import State, knob_options
 from .output import count, emit, say, shown, table, talk
+from .sweep_export import Sweep
 
 if TYPE_CHECKING:
     from ..sweep.case_task import CaseTask, SweepOptions
@@ -37,7 +38,7 @@ JSON: dict[str, str] = {
 _SHARE = 0.8  # of the machine's memory, for all processes together
 
 
-@click.command(cls=Command)
+@click.command(cls=Sweep)
 @click.argument("suites", metavar="SUITE...", nargs=-1, required=True)
 @click.option(
     "--engines",

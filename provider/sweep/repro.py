@@ -26,10 +26,7 @@ from .row import FAILED, Header, Row, Run
 from .sources import read_all
 from .suite import Case
 
-__all__ = ["RULES", "SEED", "about_row", "find_row", "graph_of", "script"]
-
-SEED = 7
-"""Of the inputs of a sweep and of a benchmark."""
+__all__ = ["RULES", "about_row", "find_row", "graph_of", "script"]
 
 RULES: dict[str, str] = {
     "REPRO-01": "a row of the run has the key or the case that is named",

@@ -221,3 +221,21 @@ def test_files_that_are_no_results(benches: Cli) -> None:
         found = benches(good, bad)
         assert (found.code, found.out) == (2, "")
         assert rule in found.err
+
+
+# ---------------------------------------------------------------------------- export
+
+
+def test_export(cli: Cli, old: Path, tmp_path: Path) -> None:
+    found = cli("sweep", "export", old)
+    assert found.code == 0
+    lines = found.out.splitlines()
+    assert len(lines) == 26
+    assert lines[0].startswith("key,case,suite")
+    out = tmp_path / "rows.csv"
+    data = cli("sweep", "export", old, "-o", out, "--json").json()
+    assert (data["rows"], data["format"], data["file"]) == (25, "csv", str(out))
+    assert out.read_text(encoding="utf-8").splitlines() == lines
+    assert cli("sweep", "export", old, "--json").code == 2
+    assert cli("sweep", "export", tmp_path / "none.jsonl").code == 2
+    assert "sweep export [OPTIONS] RUN" in cli("sweep", "export", "--help").out

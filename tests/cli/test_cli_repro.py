@@ -1,4 +1,4 @@
-"""``hipdnn-iree repro``: a row of a sweep by itself."""
+"""``hipdnn-iree repro`` and ``reduce``: what failed in a sweep, by itself and small."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hipdnn_iree import Graph
+from hipdnn_iree.provider.cli import reduce as reduce_module
 from hipdnn_iree.provider.cli import repro as repro_module
 from hipdnn_iree.provider.graph_files import load
 from hipdnn_iree.provider.sweep.row import Header, Row, encode
@@ -121,3 +123,29 @@ def test_rows_that_cannot_be_made_again(cli: Cli, tmp_path: Path, name: str, rul
     assert not (tmp_path / "folder").exists()
     if rule == "REPRO-01":
         assert "did you mean chain half" in found.err
+
+
+def test_a_failing_graph_is_made_small(cli: Cli, tmp_path: Path) -> None:
+    g = Graph(io_data_type="float")
+    g.tanh(g.relu(g.tensor(dims=(2, 2)))).set_output()
+    path, out = tmp_path / "graph.json", tmp_path / "small.json"
+    g.save(path)
+    words = ("reduce", path, "--extra-flags=--iree-no-such-flag", "-o", out, "--json")
+    found = cli(*words)
+    data = found.json()
+    assert (found.code, set(data)) == (0, {k for ks in reduce_module.JSON for k in ks.split(", ")})
+    assert data["status"] == "compile-error"
+    assert data["nodes"] == {"before": 2, "after": 1}
+    assert data["elements"]["after"] == 2
+    small = load(out).freeze()
+    assert small.digest == data["digest"]
+    assert [small.tensors[uid].dims for uid in small.inputs] == [(1, 1)]
+
+
+def test_a_graph_that_does_not_fail(cli: Cli, tmp_path: Path) -> None:
+    g = Graph(io_data_type="float")
+    g.relu(g.tensor(dims=(2, 2))).set_output()
+    g.save(tmp_path / "graph.json")
+    found = cli("reduce", tmp_path / "graph.json", "--engine", "reference")
+    assert (found.code, found.out) == (2, "")
+    assert "does not fail here with reference: ok" in found.err
