@@ -13,7 +13,7 @@ from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
 from hipdnn_iree.jit.code_plan import plan_code
 from hipdnn_iree.jit.ops.conv_geometry import Convolution
-from hipdnn_iree.jit.workarounds import planned, strikes, workaround, workarounds
+from hipdnn_iree.jit.workarounds import for_plan, strikes, workaround, workarounds
 
 CPU, CUDA = Target.parse("cpu"), Target.parse("cuda:sm_80")
 GFX942, GFX950 = Target.parse("gfx942"), Target.parse("gfx950")
@@ -463,7 +463,7 @@ def test_every_rule_is_tested_and_well_formed() -> None:
 
 @pytest.mark.parametrize("target", [CPU, CUDA, GFX942, GFX950], ids=str)
 def test_names_of_modules_say_the_target(target: Target) -> None:
-    here = {one.id for one in planned(target)}
+    here = {one.id for one in for_plan(target)}
     assert here == {number for number in PLANNED if workaround(number).concerns(target)}
     for one in workarounds():
         if one.applies is None and one.id not in PLANNED:
