@@ -22,6 +22,7 @@ from .sweep_export import Sweep
 
 if TYPE_CHECKING:
     from ..sweep.case_task import CaseTask, SweepOptions
+    from ..sweep.checking import Data
     from ..sweep.row import Row
 
 JSON: dict[str, str] = {
@@ -54,6 +55,13 @@ _SHARE = 0.8  # of the machine's memory, for all processes together
     default=True,
     show_default=True,
     help="Whether results are held against the float64 reference.",
+)
+@click.option(
+    "--data",
+    type=click.Choice(["normal", "whole", "special", "denormal"]),
+    default="normal",
+    show_default=True,
+    help="Inputs: whole numbers have exact sums; `special` has NaN and infinities in places.",
 )
 @click.option("--perf/--no-perf", default=False, help="Whether what is right is timed as well.")
 @click.option(
@@ -105,6 +113,7 @@ def command(
     targets: str,
     pattern: str | None,
     check: bool,
+    data: Data,
     perf: bool,
     seconds: float,
     emulation: bool,
@@ -134,6 +143,7 @@ def command(
     begin = time.perf_counter()
     options = SweepOptions(
         check=check,
+        data=data,
         perf=perf,
         seconds=seconds,
         emulate=emulation,

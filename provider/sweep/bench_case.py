@@ -24,7 +24,7 @@ from ..timing import (
 )
 from .contestants import Contestant
 from .machine import machine, versions
-from .measuring import SEED, keep_memory, pytorch_threads, right, run_checked, times_of
+from .measuring import SEED, keep_memory, pytorch_threads, results_of, right, times_of
 from .suite import Case, Suite
 
 __all__ = ["run"]
@@ -138,7 +138,7 @@ def _case(
     realtime: bool,
     settings: Settings,
 ) -> dict[str, Any]:
-    from ..verify import expect, poisoned_outputs, random_inputs
+    from ..verify import compare, expect, poisoned_outputs, random_inputs
 
     graph = case.freeze()
     inputs = random_inputs(graph, seed=SEED)
@@ -152,7 +152,7 @@ def _case(
         try:
             buffers: dict[Any, Any] = {**inputs, **outputs}
             entry.call = entry.contestant.call(entry.plan, buffers)
-            report = run_checked(graph, entry.call, outputs, expected)
+            report = compare(graph, results_of(graph, entry.call, outputs), expected)
             worst = report.max_rel_error
             entry.row |= {
                 "ok": right(graph, report, entry.contestant),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .suite import Case
+
+if TYPE_CHECKING:
+    from .checking import Data
 
 __all__ = ["CaseTask", "SweepOptions"]
 
@@ -19,6 +22,8 @@ class SweepOptions:
     ----------
     check : bool
         Hold results against the reference.
+    data : str
+        Kind of the inputs (`checking.Data`).
     perf : bool
         Time what is right.
     seconds : float
@@ -32,6 +37,7 @@ class SweepOptions:
     """
 
     check: bool = True
+    data: Data = "normal"
     perf: bool = False
     seconds: float = 0.2
     emulate: bool = False
@@ -42,6 +48,7 @@ class SweepOptions:
         """Return what decides what stands in a row."""
         return {
             "check": self.check,
+            "data": self.data,
             "perf": self.perf,
             "seconds": self.seconds if self.perf else None,
             "emulate": self.emulate,

@@ -6,7 +6,6 @@ so that it stands in the row even if the kernel ends the process.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -28,12 +27,12 @@ from ...jit.work import Work, graph_work, node_work
 from .case_task import CaseTask
 from .contestants import Contestant, contestant
 from .kernel_facts import code_facts
-from .measuring import SEED, keep_memory, pytorch_threads, right, run_checked, times_of
+from .measuring import SEED, keep_memory, pytorch_threads, results_of, right, times_of
 from .process_worker import Tell, serve
 
 if TYPE_CHECKING:
     from ..plan import Plan
-    from ..verify import Expected, Report
+    from .checking import Judge
 
 __all__ = ["main"]
 
@@ -83,7 +82,7 @@ class _Work:
         self._settings = settings()
         self._device, self._why_none = _device(self._target, self._settings, task.options.emulate)
         self._graph: FrozenGraph | None = None
-        self._expected: tuple[dict[Any, Any], Expected] | None = None
+        self._judged: Judge | None = None
 
     def checked(self, engine: str) -> dict[str, Any]:
         """Return the row of one engine, without times."""
@@ -167,14 +166,14 @@ class _Work:
     ) -> None:
         facts["emulated"] = self._device == "emulated"
         self._say(facts, "reference")
-        begin = time.perf_counter()
-        inputs, expected = self._reference(graph)
+        judge = self._judge(graph)
         self._say(facts, "check")
         outputs = _outputs(graph)
-        report = run_checked(graph, one.call(plan, {**inputs, **outputs}), outputs, expected)
-        facts["check"] = _check_facts(report, time.perf_counter() - begin)
-        if not right(graph, report, one):
-            bad = [str(output) for output in report.outputs if not output.ok]
+        call = one.call(plan, {**judge.inputs, **outputs})
+        found = judge.check(results_of(graph, call, outputs))
+        facts["check"] = found.row
+        if not right(graph, found.report, one):
+            bad = [str(output) for output in found.report.outputs if not output.ok]
             facts |= {"status": "wrong", "detail": bad[0], "log": "\n".join(bad)}
 
     def _build(self, one: Contestant, graph: FrozenGraph) -> Plan:
@@ -185,14 +184,13 @@ class _Work:
             self._graph = self._task.case.freeze()
         return self._graph
 
-    def _reference(self, graph: FrozenGraph) -> tuple[dict[Any, Any], Expected]:
-        """Return inputs and what is to come of them; computed once for all engines."""
-        from ..verify import expect
+    def _judge(self, graph: FrozenGraph) -> Judge:
+        """Return inputs and what may come of them; computed once for all engines."""
+        from .checking import judged
 
-        if self._expected is None:
-            inputs = _inputs(graph)
-            self._expected = inputs, expect(graph, inputs, self._target)
-        return self._expected
+        if self._judged is None:
+            self._judged = judged(graph, data=self._task.options.data, target=self._target)
+        return self._judged
 
     def _threads(self, *engines: Contestant) -> AbstractContextManager[None]:
         return pytorch_threads(engines, self._task.threads, self._settings)
@@ -259,24 +257,6 @@ def _compile_facts(plan: Plan, total_s: float) -> dict[str, Any]:
             "module_bytes": None if vmfb is None else len(vmfb),
         },
         "code": code_facts(plan.statistics, vmfb),
-    }
-
-
-def _check_facts(report: Report, seconds: float) -> dict[str, Any]:
-    ratios = [
-        abs(o.got - o.expected) / o.allowed if o.allowed else 0.0 if o.ok else math.inf
-        for o in report.outputs
-        if o.elements
-    ]
-    return {
-        "method": "float64",
-        "data": "normal",
-        "elements": sum(o.elements for o in report.outputs),
-        "bad": sum(o.wrong for o in report.outputs),
-        "max_abs": report.max_abs_error,
-        "max_rel": report.max_rel_error,
-        "of_bound": max((r for r in ratios if not math.isnan(r)), default=0.0),
-        "seconds": round(seconds, 4),
     }
 
 

@@ -148,6 +148,14 @@ def test_a_row_of_each_case_type_and_engine(tmp_path: Path) -> None:
     assert reference.tags == ["a"]
 
 
+def test_kinds_of_data(tmp_path: Path) -> None:
+    todo = tasks(*read(SUITE, check="keep").by_type(), data="whole")
+    checks = {name: row.check for name, row in swept(tmp_path / "run.jsonl", todo).items()}
+    found = checks["product float"]
+    assert found is not None
+    assert (found.data, found.method, found.max_abs) == ("whole", "float64", 0.0)
+
+
 def test_times_of_engines_come_in_turns_and_stand_in_one_write(tmp_path: Path) -> None:
     engines = ("iree", "reference")
     todo = [case("a"), case("dies", misbehaving.crash), case("b")]
