@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -58,7 +58,7 @@ def command(state: State, run: str, case: str, output: str, suite: str | None) -
     with file_errors(folder, "write to"):
         folder.mkdir(parents=True)  # nothing that is there is mixed with it
     write(folder / "graph.json", f"{_json(graph)}\n".encode())
-    write_outputs(str(folder / "inputs.npz"), graph, _inputs(graph))
+    write_outputs(str(folder / "inputs.npz"), graph, _inputs(graph, row))
     write(folder / "row.json", about_row(row, header).encode())
     write(folder / "run.sh", script(row, header, who).encode())
     (folder / "run.sh").chmod(0o755)
@@ -81,11 +81,12 @@ def _json(graph: FrozenGraph) -> str:
     return dumps(graph)
 
 
-def _inputs(graph: FrozenGraph) -> Mapping[int, Any]:
-    from ..sweep.measuring import SEED
-    from ..verify import random_inputs
+def _inputs(graph: FrozenGraph, row: Row) -> Mapping[int, Any]:
+    """Return the inputs that the row was checked with."""
+    from ..sweep.checking import Data, inputs_of
 
-    return random_inputs(graph, seed=SEED)
+    kinds: dict[str, Data] = {kind: kind for kind in get_args(Data)}
+    return inputs_of(graph, kinds.get(row.check.data if row.check else "", "normal"))
 
 
 def _stages(

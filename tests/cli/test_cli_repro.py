@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.provider.cli import reduce as reduce_module
@@ -85,6 +86,18 @@ def test_a_row_by_itself(cli: Cli, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["verified"] is True
     # Nothing that is there is mixed with it.
     assert cli("repro", run, "chain half", "-o", folder).code == 2
+
+
+def test_the_inputs_are_those_of_the_check(cli: Cli, tmp_path: Path) -> None:
+    entries = rows(suite(tmp_path))
+    assert entries[1].check is not None
+    entries[1].check.data = "whole"
+    run = run_file(tmp_path / "run.jsonl", entries)
+    assert cli("repro", run, "chain half", "-o", tmp_path / "folder").code == 0
+    found = np.load(tmp_path / "folder" / "inputs.npz")["x"]
+    assert found.dtype == np.float16
+    assert (found == np.round(found)).all()
+    assert np.abs(found).max() <= 2
 
 
 def test_a_compilation_that_fails_again(cli: Cli, tmp_path: Path) -> None:
