@@ -40,8 +40,9 @@ def backend(
     example_inputs : sequence of Tensor
     options : mapping, optional
         As given to ``torch.compile``: ``target`` (by default what the tensors are on), ``engine``
-        and ``policy`` as of ``Graph.build``, ``hold_weights`` (by default True): whether plans for
-        a CPU hold packed copies of weights in inference.
+        and ``policy`` as of ``Graph.build``, ``hold_weights`` (by default False): whether plans
+        for a CPU hold packed copies of weights in inference; a weight that is changed behind
+        PyTorch's back may then go unseen (docs/torch-compile.md).
 
     Returns
     -------
@@ -64,7 +65,7 @@ def backend(
             )
     from torch._dynamo.backends.common import aot_autograd
 
-    holds = chosen.pop("hold_weights", True)
+    holds = chosen.pop("hold_weights", False)
     if not isinstance(holds, bool):
         raise SettingError(f"hold_weights: got {holds!r}; wanted True or False")
     gpu = gpu_of(example_inputs)

@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch")
 from hipdnn_iree.provider.torch import split  # noqa: E402
 from hipdnn_iree.provider.torch.weights import HeldWeights  # noqa: E402
 
+HELD = {"hold_weights": True}
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
 
@@ -78,7 +79,7 @@ def test_changed_weights_are_packed_again(
     change: Callable[[Any], None], held: list[HeldWeights]
 ) -> None:
     module = model()
-    served = torch.compile(module, backend=backend)
+    served = torch.compile(module, backend=backend, options=HELD)
     for _ in range(2):
         check(served, module)
     (one,) = held
@@ -95,7 +96,7 @@ def test_changed_weights_are_packed_again(
 
 def test_modules_that_share_code_have_weights_of_their_own(held: list[HeldWeights]) -> None:
     """Equal layers are traced once; what belongs to one goes with it."""
-    call = torch.compile(lambda module, x: module(x), backend=backend)
+    call = torch.compile(lambda module, x: module(x), backend=backend, options=HELD)
     modules = [model() for _ in range(3)]
 
     def served(module: Any) -> Any:
@@ -114,7 +115,7 @@ def test_modules_that_share_code_have_weights_of_their_own(held: list[HeldWeight
 def test_weights_without_a_version(held: list[HeldWeights]) -> None:
     with torch.inference_mode():
         module = model()
-        served = torch.compile(module, backend=backend)
+        served = torch.compile(module, backend=backend, options=HELD)
         check(served, module)
         module[2].weight[3, 5] += 1
         check(served, module)
@@ -124,7 +125,7 @@ def test_weights_without_a_version(held: list[HeldWeights]) -> None:
 def test_layouts_and_views(held: list[HeldWeights]) -> None:
     conv = torch.nn.Conv2d(5, 7, 3).to(memory_format=torch.channels_last)
     x = torch.randn(2, 5, 8, 8)
-    served = torch.compile(conv, backend=backend)
+    served = torch.compile(conv, backend=backend, options=HELD)
     for _ in range(2):
         right = torch.nn.functional.conv2d(x.double(), conv.weight.double(), conv.bias.double())
         assert torch.allclose(served(x).double(), right, atol=1e-5)
@@ -134,7 +135,7 @@ def test_layouts_and_views(held: list[HeldWeights]) -> None:
 
 def test_what_is_written_or_trained_is_an_argument(held: list[HeldWeights]) -> None:
     norm = torch.nn.BatchNorm1d(6).train()
-    served = torch.compile(norm, backend=backend)
+    served = torch.compile(norm, backend=backend, options=HELD)
     plain = torch.nn.BatchNorm1d(6).train()
     for _ in range(3):
         x = torch.randn(10, 6) + 3
@@ -145,13 +146,13 @@ def test_what_is_written_or_trained_is_an_argument(held: list[HeldWeights]) -> N
     held.clear()
     with torch.enable_grad():
         module = model()
-        torch.compile(module, backend=backend)(torch.randn(3, 12)).sum().backward()
+        torch.compile(module, backend=backend, options=HELD)(torch.randn(3, 12)).sum().backward()
     assert not held
 
 
-def test_the_option_that_turns_it_off(held: list[HeldWeights]) -> None:
+def test_nothing_is_held_unless_asked_for(held: list[HeldWeights]) -> None:
     module = model()
-    check(torch.compile(module, backend=backend, options={"hold_weights": False}), module)
+    check(torch.compile(module, backend=backend), module)
     assert not held
     with pytest.raises(SettingError, match="hold_weights: got 'no'"):
         backend(None, (), options={"hold_weights": "no"})
