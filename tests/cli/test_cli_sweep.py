@@ -38,8 +38,11 @@ def suite(tmp_path: Path) -> Path:
     return path
 
 
-def test_rows_and_counts(cli: Cli, suite: Path, tmp_path: Path) -> None:
+def test_rows_and_counts(
+    cli: Cli, suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "run.jsonl"
+    monkeypatch.setattr("sys.argv", ["hipdnn-iree", "sweep", "these", "words"])
     words = ["sweep", suite, "--engines", "iree,torch-engine", "-o", path, "--jobs", "1"]
     found = cli(*words, "--json")
     data = found.json()
@@ -51,7 +54,7 @@ def test_rows_and_counts(cli: Cli, suite: Path, tmp_path: Path) -> None:
     assert sum(data["counts"].values()) == 6
     assert "[6/6] " in found.err
     run = read_run(path)
-    assert run.headers[0].argv
+    assert run.headers[0].argv == ["sweep", "these", "words"]
     assert run.headers[0].machine["processors"] >= 1
     assert run.headers[0].options["check"] is True
     declined = {row.case: row.rules for row in run.rows if row.status == "declined"}
