@@ -148,3 +148,14 @@ def get(m: Machine, register: int, dtype: Any, file: str = "v") -> np.ndarray:
         words = np.stack([m.files[file][register], m.files[file][register + 1]], axis=-1)
         return np.ascontiguousarray(words).view(kind)[..., 0]
     return m.files[file][register].astype(f"u{kind.itemsize}").view(kind)
+
+
+def random_bits(seed: int, *shape: int, bits: int = 32) -> np.ndarray:
+    """Unsigned integers of any value."""
+    dtype = np.dtype(f"u{bits // 8}")
+    return np.random.default_rng(seed).integers(0, 2**bits - 1, shape, dtype=dtype, endpoint=True)
+
+
+def twos(x: int, bits: int) -> int:
+    """The signed number that unsigned bits stand for."""
+    return x - (1 << bits) if x >> (bits - 1) else x
