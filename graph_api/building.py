@@ -84,7 +84,12 @@ class GraphBuilder(Compositions):
             self.must_be_open()
             value = check(value, port=name)
             self.inference = None  # any type may follow from the graph's
-        elif name not in _ATTRIBUTES and not name.startswith("_") and not hasattr(self, name):
+        elif (
+            type(self).__module__.partition(".")[0] == _PACKAGE  # a subclass may have its own
+            and name not in _ATTRIBUTES
+            and not name.startswith("_")
+            and not hasattr(self, name)
+        ):
             raise _unknown_attribute(self, name)
         object.__setattr__(self, name, value)
 

@@ -67,15 +67,18 @@ def floor_graph() -> Graph:
     return g
 
 
-def test_attributes_of_a_subclass_may_be_private_only() -> None:
+def test_a_subclass_may_have_attributes_of_its_own() -> None:
     class Named(Graph):
-        owner = ""
+        def __init__(self, owner: str) -> None:
+            super().__init__(io_data_type="float")
+            self.owner = owner
 
-    g = Named()
-    g.owner = "me"
-    g._note = 1
-    with pytest.raises(AttributeError, match=r"Named has no attribute 'quite'$"):
-        g.quite = 1
+    g = Named("me")
+    g.relu(g.tensor(dims=(3,))).set_output()
+    assert g.owner == "me"
+    assert len(g.freeze().nodes) == 1
+    with pytest.raises(AttributeError, match=r"Graph has no attribute 'owner'$"):
+        Graph().owner = "me"  # type: ignore[attr-defined]
 
 
 def test_a_preferred_engine_that_declines_says_so(caplog: pytest.LogCaptureFixture) -> None:

@@ -87,6 +87,7 @@ def test_wrong_numbers_and_errors_are_findings(monkeypatch: pytest.MonkeyPatch) 
     class Broken:
         attempt = ""
         seconds: ClassVar[dict[str, float]] = {}
+        target = Target.parse("cpu")
 
         def execute(self, buffers: object) -> None:
             """Write nothing."""
