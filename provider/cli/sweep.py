@@ -151,6 +151,9 @@ def command(
         settings=dict(state.knobs),
     )
     tasks = list(_tasks(suites, _engines(engines), _targets(targets), pattern, options))
+    if not tasks:
+        why = f"--case {pattern!r} matches none" if pattern else f"none is for --targets {targets}"
+        raise SettingError(f"of the cases of {', '.join(suites)} {why}; --list shows what there is")
     if only_list:
         _list(tasks, state)
         return

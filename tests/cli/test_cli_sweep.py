@@ -103,6 +103,7 @@ def test_what_there_is_to_do(cli: Cli, suite: Path) -> None:
         (["--devices", "3-1"], "empty range"),
         (["--memory", "much"], "8GiB"),
         (["--case", "("], "no pattern"),
+        (["--case", "nothing-like-it"], "--case 'nothing-like-it' matches none; --list shows"),
         (["--timeout", "0"], "timeout"),
     ],
 )
