@@ -14,7 +14,7 @@ from ...jit.runtime.hip import emulated
 from ...jit.settings import settings
 from .device_here import must_have_device
 from .exits import CHECK_FAILED
-from .options import Command, State, knob_options, target_option
+from .options import Command, State, case_option, knob_options, target_option
 from .output import emit, say, shown, table, talk
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ JSON: dict[str, str] = {
     "chosen).",
 )
 @click.option("--baseline", metavar="NAME", help="Whom the first is held against.")
-@click.option("--case", "pattern", metavar="REGEX", help="Only cases whose name or tag matches.")
+@case_option
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0.0),
@@ -76,7 +76,7 @@ def command(
     suite: str,
     engines: str,
     baseline: str | None,
-    pattern: str | None,
+    pattern: re.Pattern[str] | None,
     seconds: float,
     realtime: bool,
     target: Target,
@@ -136,15 +136,11 @@ def command(
         sys.exit(CHECK_FAILED)
 
 
-def _chosen(suite: Any, pattern: str) -> tuple[Any, ...]:
-    try:
-        wanted = re.compile(pattern)
-    except re.error as error:
-        raise SettingError(f"--case is {pattern!r}, which is no pattern: {error}") from None
-    kept = tuple(c for c in suite.cases if any(map(wanted.search, (c.name, *c.tags))))
+def _chosen(suite: Any, pattern: re.Pattern[str]) -> tuple[Any, ...]:
+    kept = tuple(case for case in suite.cases if case.matches(pattern))
     if not kept:
         known = ", ".join(case.name for case in suite.cases)
-        raise SettingError(f"--case {pattern!r} matches none of {known}")
+        raise SettingError(f"--case {pattern.pattern!r} matches none of {known}")
     return kept
 
 

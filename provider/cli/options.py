@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ __all__ = [
     "Group",
     "State",
     "buckets_option",
+    "case_option",
     "choice_options",
     "emulate_option",
     "engine_knob_option",
@@ -373,6 +375,24 @@ def buckets_option(help: str) -> Callable[[F], F]:
         help=f"{help}: powers of two (powers), multiples (16), or some sizes (8,64); repeatable "
         "with names (n=powers).",
     )
+
+
+def case_option(function: F) -> F:
+    """Add ``--case``; what it gives is a compiled pattern, or None."""
+
+    def parse(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
+        try:
+            return None if value is None else re.compile(value)
+        except re.error as error:
+            raise SettingError(f"--case is {value!r}, which is no pattern: {error}") from None
+
+    return click.option(
+        "--case",
+        "pattern",
+        metavar="REGEX",
+        callback=parse,
+        help="Only cases whose name or tag matches.",
+    )(function)
 
 
 def output_option(help: str) -> Callable[[F], F]:

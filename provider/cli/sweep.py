@@ -16,7 +16,7 @@ import click
 from ...graph_api.errors import SettingError
 from ...jit.settings import settings
 from .exits import CHECK_FAILED
-from .options import State, knob_options
+from .options import State, case_option, knob_options
 from .output import count, emit, say, shown, table, talk
 from .sweep_export import Sweep
 
@@ -49,7 +49,7 @@ _SHARE = 0.8  # of the machine's memory, for all processes together
     help="Engines by alias, and the other names that `bench` knows.",
 )
 @click.option("--targets", metavar="NAME,...", default="cpu", show_default=True, help="Machines.")
-@click.option("--case", "pattern", metavar="REGEX", help="Only cases whose name or tag matches.")
+@case_option
 @click.option(
     "--check/--no-check",
     default=True,
@@ -111,7 +111,7 @@ def command(
     suites: tuple[str, ...],
     engines: str,
     targets: str,
-    pattern: str | None,
+    pattern: re.Pattern[str] | None,
     check: bool,
     data: Data,
     perf: bool,
@@ -152,7 +152,9 @@ def command(
     )
     tasks = list(_tasks(suites, _engines(engines), _targets(targets), pattern, options))
     if not tasks:
-        why = f"--case {pattern!r} matches none" if pattern else f"none is for --targets {targets}"
+        why = f"none is for --targets {targets}"
+        if pattern is not None:
+            why = f"--case {pattern.pattern!r} matches none"
         raise SettingError(f"of the cases of {', '.join(suites)} {why}; --list shows what there is")
     if only_list:
         _list(tasks, state)
@@ -189,18 +191,18 @@ def _tasks(
     suites: tuple[str, ...],
     engines: tuple[str, ...],
     targets: tuple[str, ...],
-    pattern: str | None,
+    pattern: re.Pattern[str] | None,
     options: SweepOptions,
 ) -> Iterator[CaseTask]:
     """Yield a task for each case, type and target."""
     from ..sweep.case_task import CaseTask
     from ..sweep.sources import read_all
 
-    suite, wanted = read_all(suites), _pattern(pattern)
+    suite = read_all(suites)
     given = "runtime_threads" in options.settings
     for target in targets:
         for case in suite.by_type(target):
-            if any(map(wanted.search, (case.name, *case.tags))):
+            if pattern is None or case.matches(pattern):
                 yield CaseTask(
                     case=case,
                     engines=engines,
@@ -208,13 +210,6 @@ def _tasks(
                     threads=settings().runtime_threads if given else suite.threads,
                     options=options,
                 )
-
-
-def _pattern(text: str | None) -> re.Pattern[str]:
-    try:
-        return re.compile(text or "")
-    except re.error as error:
-        raise SettingError(f"--case is {text!r}, which is no pattern: {error}") from None
 
 
 def _words(text: str, option: str) -> tuple[str, ...]:

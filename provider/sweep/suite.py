@@ -46,6 +46,7 @@ A custom op's ``reference`` is a name in `numpy_functions`: the one part of a ca
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -130,6 +131,10 @@ class Case:
     source: str = ""
     broken: tuple[Problem, ...] = ()
     typed_broken: Mapping[DataType, tuple[Problem, ...]] = field(default_factory=dict)
+
+    def matches(self, pattern: re.Pattern[str]) -> bool:
+        """Whether a pattern is found in its name or in a tag."""
+        return any(map(pattern.search, (self.name, *self.tags)))
 
     def graph(self, data_type: DataType) -> Graph:
         """Return a fresh graph."""
