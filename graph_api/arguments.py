@@ -38,7 +38,12 @@ def integers(values: object, *, port: str, node: str = "") -> tuple[int, ...]:
 
     hipDNN stores 64 bits, so nothing that needs more gets any further.
     """
-    items = tuple(values) if isinstance(values, Iterable) and _is_array(values) else (values,)
+    if isinstance(
+        values, tuple | list
+    ):  # nearly always; the question whether it is an array is slow
+        items = tuple(values)
+    else:
+        items = tuple(values) if isinstance(values, Iterable) and _is_array(values) else (values,)
     kinds = set(map(type, items))
     try:
         if bool not in kinds:
@@ -53,8 +58,8 @@ def integers(values: object, *, port: str, node: str = "") -> tuple[int, ...]:
 
 def integer(value: object, *, port: str, node: str = "") -> int | None:
     """Return an integer as an int, and None as None."""
-    if value is None:
-        return None
+    if value is None or (type(value) is int and _LEAST <= value <= _LARGEST):
+        return value
     found = integers(value, port=port, node=node)
     if len(found) != 1:
         raise _wrong("PARAM-01", value, "one 64-bit integer", port, node)

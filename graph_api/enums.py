@@ -5,9 +5,11 @@ Source: hipDNN's ``*.fbs`` schemas and JSON tables (``docs/architecture.md`` nam
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Self
+from functools import cache
+from typing import Self, TypeVar
 
 __all__ = [
     "AttentionImplementation",
@@ -22,6 +24,9 @@ __all__ = [
     "ResampleMode",
     "ResizeCoordinates",
 ]
+
+
+M = TypeVar("M", bound="ModeEnum")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +90,25 @@ class ModeEnum(Enum):
         """
         if isinstance(value, cls):
             return value
-        if isinstance(value, int) and not isinstance(value, bool):
-            for member in cls:
-                if member.wire == value:
-                    return member
-        elif isinstance(value, str):
-            wanted = value.lower().removesuffix("_op")
-            for member in cls:
-                if wanted in (member.json.lower().removesuffix("_op"), member.name.lower()):
-                    return member
+        if isinstance(value, int | str) and not isinstance(value, bool):
+            wanted = value.lower().removesuffix("_op") if isinstance(value, str) else value
+            found: Self | None = _spellings(cls).get(wanted)
+            if found is not None:
+                return found
         known = ", ".join(m.json for m in cls)
         raise ValueError(f"unknown {cls.__name__} {value!r}; known: {known}")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.{self.name}"
+
+
+@cache  # a graph may have thousands of nodes, each with a mode
+def _spellings(enum: type[M]) -> Mapping[str | int, M]:
+    found: dict[str | int, M] = {}
+    for member in enum:
+        for key in (member.wire, member.json.lower().removesuffix("_op"), member.name.lower()):
+            found.setdefault(key, member)
+    return found
 
 
 class AttentionImplementation(ModeEnum):

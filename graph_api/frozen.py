@@ -11,6 +11,7 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from .collector import collector_paused
 from .dtypes import DataType
 from .dynamic_dim import DynamicDim
 from .errors import GraphError
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from .building import GraphBuilder, Node
 
 __all__ = ["FrozenGraph", "FrozenNode", "freeze"]
+
+_SORTED = json.JSONEncoder(sort_keys=True).encode  # json.dumps makes an encoder for each call
 
 # Part of every digest: to be raised when the canonical form changes its meaning.
 CANONICAL_VERSION = 1
@@ -223,6 +226,7 @@ def _plain(op: Op) -> dict[str, Any]:
     return {f.name: plain(getattr(op, f.name)) for f in fields(op) if f.compare}
 
 
+@collector_paused()
 def freeze(graph: GraphBuilder) -> FrozenGraph:
     """Return the immutable form of a graph, with the examples of dynamic dims as plain sizes.
 
@@ -246,7 +250,7 @@ def freeze(graph: GraphBuilder) -> FrozenGraph:
         )
     }
     shapes = [Shape(_text(node), node.inputs, node.outputs) for node in nodes]
-    texts = {uid: json.dumps(_plain_tensor(spec)) for uid, spec in specs.items()}
+    texts = _tensor_texts(specs)
     nodes = [nodes[i] for i in canonical_order(shapes, texts)]
 
     uids = [u for n in nodes for u in (*n.inputs.values(), *n.outputs.values())]
@@ -315,5 +319,20 @@ def _freeze_tensor(tensor: Tensor, found: Resolution) -> TensorSpec:
     )
 
 
+def _tensor_texts(specs: Mapping[int, TensorSpec]) -> dict[int, str]:
+    """Return what distinguishes each tensor; most tensors of a large graph are like others."""
+    known: dict[object, str] = {}
+    found = {}
+    for uid, spec in specs.items():
+        if spec.value is not None:  # 0 and -0.0 are equal, and no one constant
+            found[uid] = json.dumps(_plain_tensor(spec))
+            continue
+        key = (spec.data_type, spec.dims, spec.strides, spec.virtual, spec.runtime_scalar)
+        if key not in known:
+            known[key] = json.dumps(_plain_tensor(spec))
+        found[uid] = known[key]
+    return found
+
+
 def _text(node: FrozenNode) -> str:
-    return json.dumps([node.op.NAME, _plain(node.op), node.compute_data_type.json], sort_keys=True)
+    return _SORTED([node.op.NAME, _plain(node.op), node.compute_data_type.json])

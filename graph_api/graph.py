@@ -73,8 +73,7 @@ class Graph(GraphBuilder):
             for tensor in self.tensors:
                 spec = frozen.tensors.get(tensor.uid)
                 if spec is not None:
-                    tensor.dims, tensor.strides = spec.dims, spec.strides
-                    tensor.data_type, tensor.dynamic = spec.data_type, spec.dynamic
+                    tensor.show(spec)
             self._frozen = frozen
         return self._frozen
 

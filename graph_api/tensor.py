@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from . import arguments
@@ -117,19 +118,25 @@ class Tensor:
     dynamic: tuple[str, ...] = ()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        check = _CHECKS.get(name)
-        if check is not None:
+        kept = _AS_THEY_ARE.get(name)
+        if kept is not None:
             graph = self.graph
             graph.must_be_open()
             if name == "given_dims":
-                value, self.dynamic = split_dims(value)
-            if type(value) is not _AS_THEY_ARE.get(name) and (
-                value is not None or name not in _OPTIONAL
-            ):
-                value = check(value, port=_PORTS.get(name, name))
+                value, names = split_dims(value)
+                _set(self, "dynamic", names)
+            if type(value) not in kept:
+                value = _CHECKS[name](value, port=_PORTS.get(name, name))
             if graph.inference is not None:
                 graph.inference.forget(self)
-        object.__setattr__(self, name, value)
+        _set(self, name, value)
+
+    def show(self, spec: TensorSpec) -> None:
+        """Take over what was inferred, unchecked: for ``Graph.freeze``."""
+        _set(self, "given_dims", spec.dims)
+        _set(self, "given_strides", spec.strides)
+        _set(self, "given_type", spec.data_type)
+        _set(self, "dynamic", spec.dynamic)
 
     def __repr__(self) -> str:
         from .draw import operand
@@ -269,9 +276,19 @@ class Tensor:
         return self
 
 
-_OPTIONAL = ("given_dims", "given_strides", "value")
+_set = object.__setattr__
 _PORTS = {"given_dims": "dims", "given_strides": "strides", "given_type": "data_type"}
-_AS_THEY_ARE = {"given_type": DataType, "virtual": bool, "runtime_scalar": bool}
+# Types whose values need no check; a graph may have 40,000 tensors of eight attributes each.
+_AS_THEY_ARE: dict[str, tuple[type, ...]] = {
+    "name": (),
+    "given_type": (DataType,),
+    "given_dims": (NoneType,),
+    "given_strides": (NoneType,),
+    "virtual": (bool,),
+    "value": (NoneType,),
+    "runtime_scalar": (bool,),
+    "ragged_offset_uid": (NoneType,),
+}
 _CHECKS: dict[str, Any] = {
     "name": arguments.text,
     "given_type": arguments.data_type,

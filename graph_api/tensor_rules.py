@@ -57,7 +57,7 @@ def label_of(tensor: Tensor) -> str:
 
 def fits(dims: tuple[int, ...]) -> bool:
     """Whether all extents are positive and the elements fit into 63 bits of bytes."""
-    return all(d >= 1 for d in dims) and prod(dims) * 8 <= _INT64_MAX
+    return min(dims, default=1) >= 1 and prod(dims) * 8 <= _INT64_MAX
 
 
 def check_tensor(
@@ -80,7 +80,7 @@ def check_tensor(
     offsets = tensor.ragged_offset_uid
     if offsets is not None and offsets not in uids:
         yield problem("TENSOR-10", f"ragged offsets in uid {offsets}", "a tensor of this graph")
-    if any(abs(s) * 8 > _INT64_MAX for s in tensor.given_strides or ()):
+    if tensor.given_strides and max(map(abs, tensor.given_strides)) * 8 > _INT64_MAX:
         yield problem("TENSOR-05", f"strides {shown(tensor.given_strides)}", "less than 2^63 bytes")
         return
     if tensor.given_dims is None:
@@ -126,13 +126,15 @@ def misplaced(
     except LayoutError as error:
         yield "TENSOR-06", str(error), "dense, padded or broadcast strides", "copy it to one"
         return
-    got = f"strides {list(strides)} for dims {list(dims)}"
-    example = f"for example {list(contiguous_strides(dims))}"
     if layout.span * 8 > _INT64_MAX:
         yield "TENSOR-05", f"a span of {layout.span} elements", "less than 2^63 bytes", ""
-    if written and layout.broadcast:
+    if not written or not (layout.broadcast or layout.padded):
+        return
+    got = f"strides {list(strides)} for dims {list(dims)}"
+    example = f"for example {list(contiguous_strides(dims))}"
+    if layout.broadcast:
         yield "TENSOR-07", got, "no stride 0 (gaps are allowed)", example
-    elif written and layout.padded and bits < 8 and byte_runs(layout, bits) is None:
+    elif bits < 8 and byte_runs(layout, bits) is None:
         yield "TENSOR-12", f"{got} of {bits} bits", "gaps that begin and end with a byte", example
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from ...collector import collector_paused
 from ...dtypes import DataType
 from ...errors import FormatError, Problem
 from ...graph import Graph
@@ -104,6 +105,7 @@ def decode_record(data: bytes) -> tuple[Record, list[Problem]]:
     return reader.root(GRAPH), reader.problems
 
 
+@collector_paused()
 def decode(
     data: bytes,
     factory: Callable[..., G],

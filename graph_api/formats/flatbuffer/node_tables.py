@@ -22,7 +22,12 @@ __all__ = ["NODE_TABLES", "OPS_BY_CODE", "held"]
 
 def held(op: type[Op]) -> tuple[Field, ...]:
     """Return the fields that have a slot, in order of their slots, which have no gaps."""
-    return tuple(f for f in op.FIELDS if f.assumed is None)
+    return _held(op.NAME)
+
+
+@cache  # asked for each node, of which there may be thousands
+def _held(name: str) -> tuple[Field, ...]:
+    return tuple(f for f in OPS[name].FIELDS if f.assumed is None)
 
 
 def _tensor(field: Field) -> Slot:

@@ -7,17 +7,16 @@ Format: ``docs/graph-json.md``.
 
 from __future__ import annotations
 
-import gc
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...arguments import shown
+from ...collector import collector_paused
 from ...dtypes import DataType
 from ...errors import FormatError, Problem
 from ...ops import OPS, op_of_type
@@ -143,6 +142,7 @@ class _Reader:
         return DataType.UNSET
 
 
+@collector_paused()
 def loads(text: str | bytes, factory: Callable[..., G]) -> G:
     """Read a graph; see ``Graph.from_json``."""
     reader = _Reader()
@@ -194,18 +194,6 @@ def loads(text: str | bytes, factory: Callable[..., G]) -> G:
     return graph
 
 
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Pause the cycle collector: it takes half of the time of parsing, and JSON has no cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def _parse(reader: _Reader, text: str | bytes) -> Any:
     def constant(name: str) -> Any:
         raise ValueError(f"{name} is not JSON")
@@ -223,10 +211,7 @@ def _parse(reader: _Reader, text: str | bytes) -> Any:
         if not text.strip():
             raise ValueError("an empty file")
         # hipDNN's parser skips a byte order mark, too.
-        with _without_collector():
-            data = json.loads(
-                text.removeprefix("\ufeff"), parse_constant=constant, parse_float=number
-            )
+        data = json.loads(text.removeprefix("\ufeff"), parse_constant=constant, parse_float=number)
         if _SURROGATE.search(text):
             # Half of an escaped surrogate pair is no text; Python lets it pass.
             json.dumps(data, ensure_ascii=False).encode()
