@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What IREE makes of ResNet's and BERT's layers for gfx9: ours beside the plain form of Fusilli.
 
     python benchmarks/gfx9.py                          gfx908, gfx90a, gfx942, gfx950: 15 minutes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A graph in the plain form that Fusilli emits, for comparison: one op after the other, as text.
 
 What is modelled (``reference/fusilli-features.md``, sections 5 and 7.1): every operand of every op

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The workloads of ``benchmarks/gfx9.py``: the cases of ``suites/gfx9.yaml`` and what is demanded.
 
 Each is built in one of two ways.  As a user of this project would: intermediate values in the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Start-up: how long until the first result, and how many graphs are compiled in a second.
 
     python benchmarks/latency.py [--rounds N] [--graphs N] [--json]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """ONNX Runtime with this provider, beside ONNX Runtime's own CPU provider.
 
     python benchmarks/onnx_runtime.py [PART...] [--model NAME|FILE.onnx] [--threads N] [--json F]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Host cost of a call: plans of this project against a bare ``VmContext.invoke``.
 
     python benchmarks/overhead.py [--driver local-sync,local-task] [--rounds 25] [--json]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the plugin costs a host in C: the first result of a process, and each call after it.
 
     python benchmarks/plugin.py [--rounds 7] [--calls 20000] [--json]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Time of ten models through `torch.compile` with this backend, against eager PyTorch.
 
     python benchmarks/torch_compile.py [MODEL...] [--rounds N] [--json F.json]

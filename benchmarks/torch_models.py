@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Ten models for `torch.compile`: a name, a module and its inputs; benchmark and tests use them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What one lane of a load or store moves, and how it sits in registers; shared by all memories."""
 
 from __future__ import annotations

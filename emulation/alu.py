@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The table of vector arithmetic: mnemonic -> types of result and sources, function.
 
 Mnemonics carry no encoding suffix.  Types are those of `formats.DTYPES`; ``b16`` and the like

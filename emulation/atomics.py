@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Atomic updates of LDS and device memory: one table, applied lane by lane."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Bytes of a kernel to instructions, by the tables of `encodings`."""
 
 from __future__ import annotations

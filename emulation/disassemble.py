@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``python -m hipdnn_iree.emulation.disassemble FILE``: the kernels in a file, as text.
 
 FILE is a code object, or anything that holds some uncompressed, such as a module of IREE's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """LDS: ds_read, ds_write, atomics, and the exchanges between lanes that pass through it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Code objects, the ELF files that kernels are shipped in: what is where, and metadata."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What can be wrong with a code object or a kernel in it."""
 
 from __future__ import annotations

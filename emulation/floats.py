@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Floating-point arithmetic on arrays, as the instructions define it.
 
 Transcendental functions are rounded once from double precision; the hardware's last bit differs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Types of operands: their NumPy types, their constants, denormals."""
 
 from __future__ import annotations

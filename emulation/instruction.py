@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a decoded instruction is: the one form that the decoder makes and the execution reads."""
 
 from __future__ import annotations

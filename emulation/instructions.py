@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One table of all instructions that are executed: mnemonic -> builder."""
 
 from __future__ import annotations

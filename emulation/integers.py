@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Integer arithmetic on arrays that scalar and vector instructions share."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Vector ALU instructions with a shape of their own: compares, carries, moves between lanes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Execution of one kernel: what a HIP library calls.
 
 The interface::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Device memory: allocations of this process, read and written at 64 lanes' addresses at a time.
 
 Device addresses are addresses of this process, so that the caller may read a buffer with any means

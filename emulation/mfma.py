@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Matrix instructions v_mfma_*: operands are gathered into matrices, then multiplied.
 
 Products of narrow types are summed in single precision in NumPy's order, not in the hardware's,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The part of MessagePack that the metadata of code objects is written in."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the operand fields of instructions name: registers, constants, and a few other things."""
 
 from __future__ import annotations

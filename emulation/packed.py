@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Packed instructions: two results at a time, mixed precision, and dot products."""
 
 from __future__ import annotations

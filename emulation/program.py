@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a launch needs to know of one kernel: its instructions and the fields of its descriptor."""
 
 from __future__ import annotations

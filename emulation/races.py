@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The race detector: two waves that touch one byte, one of them writing, with no barrier between.
 
 A run in one order cannot show races, so accesses are logged and compared.  The log holds what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Scalar ALU, branches, barriers, waits and the mode register."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Scalar memory: loads into scalar registers, and the clocks."""
 
 from __future__ import annotations

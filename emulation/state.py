@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The state of the waves that run together, and how instructions read and write it.
 
 Registers are arrays (register, wave, lane) of uint32, scalar ones (register, wave).  They stay in

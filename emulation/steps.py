@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a builder makes of an instruction: something to run, and what the checks must know of it."""
 
 from __future__ import annotations

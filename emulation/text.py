@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Instructions as the compiler's assembly text, which is what they can be compared with."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Vector ALU instructions that map lanes: operands with modifiers, and the rows of `alu.OPS`."""
 
 from __future__ import annotations

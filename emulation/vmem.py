@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Device memory and scratch: global_*, flat_*, scratch_*, buffer_*; atomics, loads into LDS."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The check of s_waitcnt: nothing may be used before the counter that covers it was waited for.
 
 Every memory instruction makes a ticket, the number that its counter has reached in each wave.

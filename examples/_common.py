@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What every example does with its graph: show it, run it on the CPU, verify it, compile it."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Convolution + bias + ReLU, channels-first: half precision in memory, float32 arithmetic.
 
 python examples/conv_bias_relu.py              run on the CPU and verify

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Convolution + bias + ReLU, channels-last: dims stay (N, C, H, W), the strides say NHWC.
 
 python examples/conv_bias_relu_nhwc.py [TARGET...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Rotary position embedding as a custom op in MLIR, followed by an op of hipDNN.
 
 python examples/custom_op.py [TARGET...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """An 8-bit matrix product, exact in 32 bits, scaled and stored in 8 bits again.
 
 python examples/int8_matmul.py [TARGET...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The main job, end to end: a graph is run on the CPU and verified, and compiled for gfx9.
 
     python examples/main_job.py              about twenty seconds

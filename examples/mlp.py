@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A two-layer perceptron: matmul + bias + GELU, matmul + bias.
 
 python examples/mlp.py [TARGET...]

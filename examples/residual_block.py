@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A residual block of a channels-last network: two convolutions and the sum with the input.
 
 python examples/residual_block.py [TARGET...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Softmax of rows as max, sub, exp, sum and div: one kernel, float32 inside, half outside.
 
 python examples/softmax.py [TARGET...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Conversion of what a script passes: plain Python values, or a ``GraphError`` at once.
 
 NumPy's numbers are welcome; what JSON and the wire format could not hold is not.

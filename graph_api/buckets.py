@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Buckets: the few sizes to which the sizes of a dynamic dim are rounded up."""
 
 from __future__ import annotations

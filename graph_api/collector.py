@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Python's cycle collector, paused while a large graph is made."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Conveniences of ``Graph`` that are compositions of hipDNN's ops: they add only nodes it knows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Inputs that hold the same numbers at each execution, such as the weights of a model.
 
 Code for a graph with constants takes them once, before its first execution.  What follows from

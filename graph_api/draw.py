@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Graphs for people: text, Graphviz and Mermaid."""
 
 from __future__ import annotations

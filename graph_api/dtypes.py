@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The element types of hipDNN, one row each.
 
 Sources: wire codes and JSON spellings from hipDNN's ``data_types.fbs`` and its JSON tables;

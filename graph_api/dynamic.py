@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Extents that are only known at execution.
 
 A graph is described, checked and inferred with an example size of each.  Inferring the graph for

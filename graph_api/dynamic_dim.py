@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """An extent that is only known at execution, as it is described."""
 
 from __future__ import annotations

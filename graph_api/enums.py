@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Modes of the operations, in hipDNN's names, JSON spellings and wire codes.
 
 Source: hipDNN's ``*.fbs`` schemas and JSON tables (``docs/architecture.md`` names the era).

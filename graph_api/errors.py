@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every error of the project: one tree, stable codes, records that name the port and the rule.
 
 ::

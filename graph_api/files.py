@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Files of ours: written as a whole, and read only if they are files.
 
 A reader sees the old content or the new one, never a part.  All of the project that replaces files

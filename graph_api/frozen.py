@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The immutable graph that every later layer takes: checked, inferred, in canonical order."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A graph, from its description to an immutable one, a file or a drawing."""
 
 from __future__ import annotations

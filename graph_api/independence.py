@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which dynamic dims may be padded: those along which no op mixes entries.
 
 A size that is rounded up adds entries at the end of a dim.  They are harmless when each result

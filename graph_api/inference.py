@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What is known of each tensor while a graph is being built, and which calls are wrong already.
 
 Views are found when they are asked for and kept until something changes that they follow from, so

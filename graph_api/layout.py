@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Layout algebra: pure functions on logical dims and strides, both counted in elements.
 
 Dims are always logical (N, C, spatial...); the strides alone give the memory layout.  The stride

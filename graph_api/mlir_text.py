@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The little that is read of MLIR text without MLIR: placeholders, and what a function returns.
 
 Only a convenience rests on the latter: the compiler's parser decides what a text means.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The methods of ``Graph``, one for each op; made by scripts/gen_docs, do not edit."""
 
 from __future__ import annotations

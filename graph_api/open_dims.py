@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which extents of a graph with fixed dims may vary, and which of them only together.
 
 hipDNN's override shapes give other sizes to a graph that was built without saying which of its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Orders of nodes: producers first, as added or as the structure alone decides."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How large a graph may be, so that reading and checking it takes seconds at most."""
 
 from __future__ import annotations

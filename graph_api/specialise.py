@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The same graph for other dims and strides of its inputs and outputs.
 
 Everything that depends on them (virtual tensors, inferred results, shorthand parameters) is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tensors: the frozen record that every layer reads, and the handle that a script holds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Rules of single tensors: dims, strides, scalar values."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Rules of tensors and of the graph as a whole; inference through all nodes, in order.
 
 ``resolve`` never raises for a bad graph: it collects every problem, and goes on with what is

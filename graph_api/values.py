@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Numbers as the element types hold them, in plain Python."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """hipdnn-iree: operation graphs in hipDNN's terms, compiled by IREE.
 
 The code lives in the root folders ``graph_api``, ``jit``, ``provider``, ``hipdnn_plugin`` and

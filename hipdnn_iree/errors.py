@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every error of the project under its public name; ``docs/errors.md`` has the guarantees after it.
 
 ``except hipdnn_iree.GraphError`` and ``except hipdnn_iree.errors.GraphError`` are the same.

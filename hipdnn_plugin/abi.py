@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The plugin's side of hipDNN's C interface: the shim's table, and statuses for errors.
 
 `ShimTable` and the `ENTRY_POINTS` repeat what ``native/plugin.c`` declares; a test compares them.

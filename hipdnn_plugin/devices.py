@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The device of a handle's graphs: a GPU and a stream of it, or the CPU with host pointers.
 
 HIP is asked for GPUs only on a machine that has AMD's kernel driver; nothing of ROCm is loaded

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What would stop hipDNN from using the plugin, in words.
 
 Libraries are only ever loaded in processes of their own, without Python: foreign plugins and ROCm

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Execution of a plan of the provider on the buffers of a C host."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The plugin library as a file, and the program that the doctor loads it with."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the plugin reads from hipDNN and tells it: graphs, knobs, engine details."""
 
 from __future__ import annotations

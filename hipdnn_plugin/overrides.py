@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Dims and strides that a call gives in place of those of the graph (hipDNN's overrides)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiled plans as bytes: an artifact (``provider.artifacts``) with one plan.
 
 With code for override shapes there are two artifacts, as parts of one container: each is of one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The engine plugin: hipDNN's calls, one method each.
 
 A method takes what C passes (addresses as ints, null as None), writes results through the

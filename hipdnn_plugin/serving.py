@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """From hipDNN's bytes to answers and plans: what of the plugin needs graphs and engines."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What is tried where the code that was planned does not compile, as a table, in order.
 
 Each attempt is a set of `CompileOptions` of its own, so it has a code plan and a cache key of its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Importing what C++ stands behind, whole or not at all: the first time cannot be repeated.
 
 An import that Ctrl-C interrupts is taken back by Python, but what it has registered in C++ stays:

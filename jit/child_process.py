@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Processes that do what must not happen in this one: compile, load libraries of others.
 
 Whatever such a process does, this one goes on: it has a session of its own, so that it is ended

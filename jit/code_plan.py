@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What is decided about the code of a graph before any of it is emitted.
 
 `plan_code` is pure and imports neither torch-mlir nor the compiler: a plan is part of the cache

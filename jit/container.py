@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One file with compiled code: a sealed manifest, then named parts whose digests are in it.
 
 Cache entries, artifacts and the plans of hipDNN's plugin are such files.  Any ZIP tool can list,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A module in linalg, TOSA or StableHLO, converted by torch-mlir in a worker."""
 
 from __future__ import annotations

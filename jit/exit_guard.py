@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The end of Python: no new calls into C++, those that run are waited for, devices stay.
 
 Python ends threads that want its lock while it is taken down.  In the middle of C++ that aborts

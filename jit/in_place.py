@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which outputs of a graph's code may be given the memory of an input."""
 
 from __future__ import annotations

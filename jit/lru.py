@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The values used most recently, by key, each made when first asked for."""
 
 from __future__ import annotations

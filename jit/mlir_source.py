@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A module that somebody else wrote, as a source of code: Torch dialect, or linalg on tensors.
 
 The file is read by a compiler worker, as MLIR's parser can be made to crash, and comes back as what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A node and what surrounds it: all that a decision about its code may depend on."""
 
 from __future__ import annotations

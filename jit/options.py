@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the JIT is told, as frozen arguments: which code to make, where to keep it, who compiles it.
 
 Nothing in ``jit`` reads `settings.settings`: whoever calls it makes these objects once, at the

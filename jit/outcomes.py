@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What came of trying several ways to compile a source, remembered in the cache of code.
 
 An outcome is an entry of the cache without files, found by the key of the first attempt, so by the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """From a source (a frozen graph, or a module) to compiled code: key, cache, stages.
 
 A cache hit goes from the canonical form of a graph straight to the stored code; neither torch-mlir

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Folders for temporary files that nobody has to clean up after a crash.
 
 All of a user lie in one folder, ``hipdnn-iree-<user id>`` in that of the system, which is there

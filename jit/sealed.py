@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """JSON that notices damage: its first member is the SHA-256 of all that follows.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The settings that hold here and now; no other module reads the environment.
 
 A value comes from, in this order, the innermost `scope`, the environment variable, the default.

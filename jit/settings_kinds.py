@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How the text of an environment variable becomes the value of a knob, and back.
 
 Each parser takes stripped text and raises ValueError for what it does not take; the caller adds

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The table of settings: of each one its variable, type, default, meaning and allowed values.
 
 A knob is one row of `Settings`.  `KNOBS` is made from the rows and feeds the documentation,

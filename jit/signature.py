@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a compiled function takes: the arguments in order, and the workspace.
 
 A signature is name-free and uid-free, as it is stored with cached code that many graphs share;

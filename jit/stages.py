@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The stages from a source to code, as a table: each can be given, dumped, or replaced in a test.
 
 A graph enters at ``graph``, a module that somebody else wrote at ``torch``.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which strategies a graph's nodes can have, and which they get: by rule, or as asked for.
 
 Costs nothing to import beside `graph_api`: settings, cache keys and `Engine.knobs` ask here.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which frozen graphs the IREE engine serves: rules, decided without compiler or torch-mlir.
 
 A graph that passes is compiled for real in the tests, for every sample problem and target; what

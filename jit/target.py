@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What code is compiled for: plain data, made without hardware, drivers or compiler.
 
 Spellings that `Target.parse` takes, with the canonical form that ``str`` gives back::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Whose files may be run: code that lies in a folder runs with the rights of whoever loads it.
 
 The rule belongs to all that is loaded or executed from a folder: entries of the code cache,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which tuning spec holds for a target: a file that is named, or one of a folder.
 
 A tuning spec is a module of IREE's transform dialect that gives kernels the tiles, workgroup and

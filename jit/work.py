@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How much work a graph is: arithmetic and memory traffic, counted from shapes alone.
 
 What the counts are for: the choice of the runtime driver, rankings of engines, rooflines.  They

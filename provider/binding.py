@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Plans that execute only through binding: `Plan._bind` is all that they define."""
 
 from __future__ import annotations

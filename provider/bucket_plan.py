@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Plans of graphs with dynamic dims whose sizes are rounded up to a few buckets.
 
 Code is compiled for the sizes of a bucket.  For other sizes, operands with dynamic dims are copied

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Plans of graphs with dynamic dims: the buffers determine the sizes.
 
 For each combination of sizes there is a plan with fixed shapes, made at its first use; the last few

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """AMD GPUs that are emulated (``hipdnn_iree.emulation``), in the place of HIP's in this process.
 
 With them the commands, plans and plugins run as on a machine with such GPUs: IREE's own driver

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Code for gfx9 GPUs, checked by emulation: executed on random data, and compared."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The engine contract: decline with reasons, or build; nothing else.
 
 An engine answers ``declines`` cheaply, from the graph alone, without importing a compiler.  An

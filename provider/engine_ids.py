@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """hipDNN's ids of engines: 64 bits, made from the name, and shown signed or in hexadecimal."""
 
 from __future__ import annotations

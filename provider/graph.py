@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The graph as scripts use it: the pure model plus ``build``."""
 
 from __future__ import annotations

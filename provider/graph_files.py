@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Graph files of every kind: hipDNN's JSON, its FlatBuffers, and artifacts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Results in the library that the caller's inputs are of."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Plans of modules that somebody else wrote (`jit.mlir_source`): compiled and run, not verified."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A plan, and what executes its graph at other shapes without compiling: hipDNN's override shapes.
 
 A host names the shapes with the buffers of a call, and nothing before the call says which dims

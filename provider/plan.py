@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Plans: a graph that one engine has prepared for one target, and every way to execute it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """hipDNN's engine plugin interface in ctypes: structures, statuses, entry points.
 
 Sources: hipDNN's ``PluginApiDataTypes.h``, ``PluginApi.h`` and ``EnginePluginApi.h`` (API 1.0.0

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiling many graphs for many targets at once, so that later builds only look the code up."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The engines that are here: a table of our own, and those that are discovered.
 
 An engine of our own is one line of `ENGINES`; its module is imported when it is asked for.  An

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The results of a plan: arrays by uid, tensor or name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Times of several calls, taken in turns so that a busy machine slows all of them alike.
 
 A round gives each call one block of time, in an order that turns from round to round.  A block

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Torch code as custom ops: ATen ops, FX nodes and Python functions become MLIR text.
 
 The only module that imports PyTorch (the extra ``torch``).  An op is put into an FX graph of its

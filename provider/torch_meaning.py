@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What imported torch code means: run in float64, and with the rounding errors of a type.
 
 Every ATen op passes a dispatch mode.  The plain one widens floats, also those that the code brings

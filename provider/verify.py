@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Checking an engine against the reference: inputs, poisoned outputs, and the comparison.
 
 ::

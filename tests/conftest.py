@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What holds for every test: no settings of the user and an own cache."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Try the reproducer of every known compiler defect on the compiler that is installed.
 
     scripts/check_workarounds                       all of them, as a table

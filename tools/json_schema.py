@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """JSON Schemas of files that people and other programs write, from the classes that read them.
 
 What the docstring of a class says of an attribute is the description of the key.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the opcodes of gfx9 mean, by architecture: one table for each class of instructions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How the tables of opcodes are written, and read: a column for each architecture.
 
 A table is text.  A line has the opcode of its first name; the next names have the next opcodes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Packed and matrix instructions, VOP3P: they share an encoding, and two arrangements of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Memory instructions: DS, and what FLAT, GLOBAL, SCRATCH and MUBUF have in common or alone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Scalar instructions: SOP2, SOPK, SOP1, SOPC, SOPP and SMEM."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Vector instructions: VOP1, VOP2, VOPC, and what VOP3 has beside their long forms."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What executes the kernels of the HIP library: the decoder and the machine of this package."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The stand-in for libamdhip64.so in this process: which GPUs it has, and who executes kernels."""
 
 from __future__ import annotations

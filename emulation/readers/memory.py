@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Memory instructions: DS, FLAT with GLOBAL and SCRATCH, and MUBUF."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Scalar instructions: SOP1, SOP2, SOPC, SOPK, SOPP and SMEM."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Vector instructions: VOP1, VOP2 and VOPC, also with SDWA and DPP, and VOP3."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the readers of all classes share: the words of an instruction and what is in them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What graph files leave open; settings decide of ops.  `flatbuffer.inv_variance` has a third.
 
 A pointwise backward mode has dy and x as its operands, which files order in two ways: x was

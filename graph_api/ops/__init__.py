@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The list of operations; every layer finds its module of an op by the op's name."""
 
 from __future__ import annotations

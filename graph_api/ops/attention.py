@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the two attention ops share: masks, their rules, and the shapes of heads."""
 
 from __future__ import annotations

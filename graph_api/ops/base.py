@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What an operation is: ports, parameters, rules, inference and its fields in files, as data.
 
 An op is a frozen dataclass that holds only its parameters.  Which tensors it reads and writes is

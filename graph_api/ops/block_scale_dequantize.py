@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Multiplication of blocks of elements by one scale each."""
 
 from __future__ import annotations

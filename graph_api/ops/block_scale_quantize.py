@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Quantisation to a narrow type with one scale per block of elements."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the four ops of batch normalisation share: dims, rules and fields."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gradient of a convolution with respect to its filter."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """An operation given as code: a plugin's own, known by its id, with bytes that only it reads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Fields of a node as hipDNN writes them down: one row serves graph JSON and FlatBuffers.
 
 An op's ``FIELDS`` stand in the order of the slots of its FlatBuffers table; JSON has no order.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Matmuls of rows with the weights of the expert that each row is routed to."""
 
 from __future__ import annotations

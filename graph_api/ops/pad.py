@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A tensor padded with a constant, or with its edges cropped."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Elementwise operations: one op for all modes, as in hipDNN; a mode is a row of PointwiseMode."""
 
 from __future__ import annotations

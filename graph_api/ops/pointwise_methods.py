@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One readable ``Graph`` method per pointwise mode, each a call of ``pointwise``.
 
 Every method takes ``compute_data_type`` (type to compute in) and ``name`` (label of the node) and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Reductions over some dims, which stay with extent 1."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Pooling and resizing: an input with other spatial dims."""
 
 from __future__ import annotations

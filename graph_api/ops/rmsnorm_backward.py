@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gradient of the normalisation by the root mean square."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What layernorm, rmsnorm and their gradients share: which dims are normalised, and the rules."""
 
 from __future__ import annotations

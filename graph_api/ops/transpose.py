@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The same elements with their dims in another order."""
 
 from __future__ import annotations

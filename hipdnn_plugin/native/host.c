@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /* A program without Python that loads an engine plugin as hipDNN does, for `plugin doctor`.
  *
  *   host LIBRARY [ENGINE GRAPH]

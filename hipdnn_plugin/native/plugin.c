@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /* The hipDNN engine plugin: C entry points whose bodies are Python functions.
  *
  * The interpreter is found, or started, at the first call that needs it; the module ENTRY then

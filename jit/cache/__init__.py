@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Content-addressed cache of compiled code: keys, and the store on disk.
 
 Uses the standard library only; every name is imported on first use.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One entry of the cache: its parts in memory, and its file.
 
 On disk an entry is one container (`jit.container`) with a part per stage.  Its manifest holds the

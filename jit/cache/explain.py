@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Why a key was not found: the nearest stored entry, and what it differs in."""
 
 from __future__ import annotations

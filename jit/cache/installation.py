@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Ingredients that describe the installation: digest of sources, versions of packages.
 
 Both are read without importing what they describe, as a cache hit must not load a compiler, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a cache entry is found by: a digest over named ingredients.
 
 Every thing that can change the compiled bytes is one ingredient with a name of its own, so that

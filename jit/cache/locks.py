@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Locks between processes that cannot go stale: flock, which the kernel drops with its owner.
 
 They only save work (one process compiles, the others wait for it) and tell live scratch files

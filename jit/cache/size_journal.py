@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How many bytes a cache folder holds, known without looking at all of it.
 
 A file of numbers, one a line: ``=`` and what was counted last, then the size of each entry that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The cache on disk: compiled code found by the digest of everything that decided its bytes.
 
 Safe for any number of threads and processes without a lock that could go stale: an entry is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Keeping a cache folder small and sound: eviction by last use, and verification."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiling Torch-dialect text with IREE, in child processes only.
 
 ``client`` is what callers use.  It imports nothing of IREE: the library is loaded by ``worker``,

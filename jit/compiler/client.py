@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The compiler as callers see it: requests in, results or `CompileError` out.
 
 Compilation runs in worker processes (`pool`, `process`, `worker`), never in this one.  A worker

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Reading the compiler's diagnostics: which node, what is wrong, without the IR dumps."""
 
 from __future__ import annotations

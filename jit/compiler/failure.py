@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """From an answer that is not a module to a `CompileError` that tells what to do."""
 
 from __future__ import annotations

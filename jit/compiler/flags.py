@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiler flags of each target, in one table.
 
 Sources: for gfx9 the set that Fusilli passes for AMDGPU (``reference/fusilli-features.md``, 7.1);

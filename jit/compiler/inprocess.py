@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiling with IREE's library in this process.  Only the worker may import this module.
 
 A fatal error of the compiler ends the process: ``report_fatal_error`` aborts it and some inputs

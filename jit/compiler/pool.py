@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The worker processes that this process has started, and who uses which."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One compiler worker as the host sees it: start it, ask it, end it."""
 
 from __future__ import annotations

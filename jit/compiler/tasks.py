@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the worker does besides compiling: tasks on MLIR text that may crash the MLIR library.
 
 The parser descends as deep as the text is nested, and passes may abort, so neither runs in the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiling with the command line tool ``iree-compile``, as a child of the worker.
 
 Slower by the start of the tool, but it takes every flag, also those that IREE keeps global to a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Messages between the host and the compiler worker: a JSON header and raw bytes, framed.
 
 The host sends one job at a time, with a number that the answer repeats.  The worker answers with

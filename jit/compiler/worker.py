@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The compiler worker: a child process that compiles one job after the other.
 
 Started by `process.WorkerProcess`; not for callers.  It leaves when the host does: a thread

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A small builder over torch-mlir's op classes: typed values, interned constants, conversions.
 
 Operands are given as Python values where Torch wants constants::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The module in other dialects: what torch-mlir's backends make of it, for people to look at.
 
 Runs in the worker (`jit.compiler.tasks`), as passes may abort.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Extents that the compiled code learns at run time, as lowerings see them.
 
 A `Dim` is the number that stands for it (the graph's example), so that shapes can be compared and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Functions of single elements, written with Python's operators, as one op on whole tensors.
 
 For long formulas, which as Torch's ops become several kernels with memory between them, and for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Reading a function that somebody else wrote: parsed, verified, and only what is allowed.
 
 Runs in the worker (`jit.compiler.tasks`), as a text can be made that crashes MLIR's parser

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Reading parts of a tensor by a list of indices."""
 
 from __future__ import annotations

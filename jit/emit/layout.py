@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Between memory (function arguments) and logical dims (what lowerings see)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Reading a module that somebody else wrote, as the module that a graph is lowered to.
 
 Runs in the worker (`jit.compiler.tasks`).  Three kinds of functions are taken: ours (outputs are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Types of 8 bits and less as bytes: decoded and encoded by integer arithmetic in the IR.
 
 The compiler has these types for some targets only (8-bit floats: FNUZ on gfx942, OCP on gfx950)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Constants of a graph as globals of the module, whose contents the runtime is given.
 
 The compiler moves what follows from globals alone, such as packing a filter, into code that runs

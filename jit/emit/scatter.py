@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Elements stored at their places in a larger buffer, with nothing written between them.
 
 IREE's ``map_store`` writes element by element to where a function of its index says.  Its result

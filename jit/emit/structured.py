@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Ops of MLIR's linalg dialect, for what the Torch dialect cannot express.
 
 A tensor leaves Torch's types for such an op and comes back after it, by the casts that torch-mlir's

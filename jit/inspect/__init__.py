@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the compiler made of a graph: kernels, tiles, registers, traffic, and what to expect.
 
 Nothing is run.  ``inspect_graph`` (module ``report``) combines four sources:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The compiler's choices for each dispatch: pipeline, tiles, workgroup."""
 
 from __future__ import annotations

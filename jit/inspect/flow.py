@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which graph nodes each dispatch serves, and the tensors it takes: read in the worker.
 
 The compiler stops after it has formed dispatches, and its module is read with the locations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the compiler made of a graph for gfx9: one record per dispatch, read from its assembly.
 
 Nothing is run: the figures are those that LLVM writes beside the code.

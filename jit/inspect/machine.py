@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Limits of AMD's gfx9 architectures and figures of the products, for estimates.
 
 Sources

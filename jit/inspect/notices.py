@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What is worth a warning in compiled code."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How many waves of a kernel fit into a compute unit, and what keeps more from fitting."""
 
 from __future__ import annotations

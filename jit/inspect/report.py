@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One record per dispatch of a compiled graph, and totals: see the package."""
 
 from __future__ import annotations

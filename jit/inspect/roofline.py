@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How long a dispatch must take at least: bytes over bandwidth, arithmetic over its peak."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Lowerings: a module with ``lower`` per op, found by the op's name; imported on first use.
 
 Importing this package costs nothing; importing a lowering loads torch-mlir.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Operand and result types of multiply-accumulate ops (convolutions and matmuls)."""
 
 from __future__ import annotations

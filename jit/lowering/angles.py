@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """sin, cos and tan on the CPU, where IREE's own lose digits with the size of the angle (W-101).
 
 The angle is counted in quarter turns: x · 2/π, modulo 4.  Large angles are scaled down by a power

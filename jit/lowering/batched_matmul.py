@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Batches of matmuls that are compiled rightly for every target."""
 
 from __future__ import annotations

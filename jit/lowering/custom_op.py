@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Custom ops: a function of torch-dialect ops, moved into ours op by op.
 
 The text is read and checked by the worker first (`emit.function`); what comes back is parsed here

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Double-precision functions that IREE's CPU backend does not have, from elementary ops.
 
 IREE approximates ``erf`` and ``tanh`` in float32 and leaves float64 to a math library, which its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """C's fmod of doubles, in integers: exact for every quotient, of which there are up to 2^2098.
 
 A double is an integer times a power of two.  The dividend's integer is shifted left, some bits at

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """C's fmod and pow, which Torch and the compiler only approximate."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Matrix multiplication, with hipDNN's repetition of the smaller batch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A frozen graph as one Torch-dialect module with one destination-passing function.
 
 ``main`` takes the outputs (mutable tensors, overwritten), then the inputs, in the graph's

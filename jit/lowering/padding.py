@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Explicit padding of a tensor with a constant."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Reductions, in the compute type from the first element on."""
 
 from __future__ import annotations

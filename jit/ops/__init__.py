@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the JIT knows of each op without torch-mlir: a module per op, found by the op's name.
 
 Importing this package costs nothing; an op's module is imported when it is asked for.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What attention and its gradient share: counts, strategies, declines."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Block-scaled dequantisation."""
 
 from __future__ import annotations

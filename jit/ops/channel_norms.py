@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the forms of batch normalisation share."""
 
 from __future__ import annotations

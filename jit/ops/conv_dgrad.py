@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Data gradient of a convolution."""
 
 from __future__ import annotations

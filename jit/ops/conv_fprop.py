@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Forward convolution.
 
 Ratios are of time on two cores of a Zen 5 EPYC to oneDNN's, float32, one thread;

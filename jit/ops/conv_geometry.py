@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A forward convolution as it is about to be emitted, in numbers."""
 
 from __future__ import annotations

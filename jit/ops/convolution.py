@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the three convolutions share: strategies of forward ones, counts, declines."""
 
 from __future__ import annotations

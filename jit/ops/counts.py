@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How the arithmetic of an op is counted, and what some functions cost."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Custom ops: served are those whose data is MLIR."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The strategies of a mixture of experts' matmuls, and what they cost.
 
 Costs are counted in multiply-adds.  What is moved counts as the multiply-adds that are done

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Expressions of indices that must stay expressions."""
 
 from __future__ import annotations

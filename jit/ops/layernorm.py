@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Layer normalisation: sum, difference, square, sum, scale twice, shift."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gradient of a layer norm: three sums of products, and as much to combine them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Rows times the weights of their experts."""
 
 from __future__ import annotations

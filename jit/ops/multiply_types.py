@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """In which type matmuls and convolutions take their operands."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the JIT knows of an op without torch-mlir; each op's module has one as ``INFO``."""
 
 from __future__ import annotations

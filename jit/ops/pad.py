@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Pad: without any padding the operand is passed on as it is."""
 
 from __future__ import annotations

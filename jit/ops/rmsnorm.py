@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """RMS normalisation: as a layer norm without the mean."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What norms over rows and their gradients share: declines, dynamic dims, flags."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gradient of scaled dot-product attention."""
 
 from __future__ import annotations

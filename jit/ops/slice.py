@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Slice: the result is laid out as the operand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a strategy is: one way to express an op in IR, and where it can be used."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Transpose: memory does not move, so that the order of the result is known."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Executing compiled code: devices, loaded modules, buffers and bound plans.
 
 ============= ==================================================================

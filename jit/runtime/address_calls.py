@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Calls that are made from addresses within microseconds.
 
 Most buffers have the type and the layout of their argument, and two calls differ only in

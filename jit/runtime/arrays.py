@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Host arrays in the layout of a tensor: aligned allocation, packing, views of raw memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """From checked buffers to a bound plan: what is used in place, what is copied, which workspace."""
 
 from __future__ import annotations

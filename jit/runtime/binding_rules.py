@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The rules for buffers, checked on their descriptions before anything is executed.
 
 All broken rules of a buffer set are reported at once.

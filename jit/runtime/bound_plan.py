@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A compiled function with its buffers: what each call does, and what is kept for it."""
 
 from __future__ import annotations

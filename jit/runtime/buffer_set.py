@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The buffers that a caller gives for one execution, described and checked together."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The description of memory that a caller gives for a tensor.
 
 Accepted are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Whether this machine's CPU has the instructions that a module uses.
 
 W-041: IREE does not check. Code for AVX-512 or AMX loads on any CPU, and SIGILL ends the process

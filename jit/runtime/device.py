@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The process's IREE devices: one VM instance, and one HAL device per driver, id and stream.
 
 IREE imposes two constraints on a process:

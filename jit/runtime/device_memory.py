@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Device buffers over the caller's memory, and staging copies of memory that IREE cannot use.
 
 Nothing here owns the caller's memory: to IREE an imported buffer is only an address.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """DLPack capsules: reading those of other libraries, making those that IREE imports.
 
 The structs are those of ``dlpack.h`` 1.1.  A capsule that is read is kept, not consumed: its

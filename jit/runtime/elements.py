@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One row per data type: its names in IREE's HAL and in DLPack, and its NumPy dtype.
 
 Types narrower than a byte are packed in memory, low bits first; to NumPy such memory is

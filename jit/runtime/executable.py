@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiled code bound to buffers: checked once, then executed within microseconds per call.
 
 `Executable` joins a loaded module with its signature and the graph's uids and names.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Calls of HIP through hip-python; errors become `DeviceError`; nothing is loaded before a call."""
 
 from __future__ import annotations

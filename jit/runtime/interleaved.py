@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Whether strided memory that shares a range of addresses shares a byte.
 
 Parts of one buffer, such as the channels of an NHWC image, lie between one another.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """IREE's native module, without the Python package around it, which a cached start need not import.
 
 ``import iree.runtime`` takes 20 ms more: helpers for arrays, tables of NumPy dtypes, ml_dtypes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiled code on a device: verified, loaded, with its functions looked up once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Buffers over host memory that is another at each call.
 
 To import memory and to make a view of it costs more than a microsecond for each argument.  IREE's

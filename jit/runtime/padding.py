@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Memory that is larger than a caller's tensor, with the copies to and from it.
 
 The padding is filled with copies of the caller's own entries.  These are valid for all users of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The contents of a graph's constants, as compiled code asks for them when it is loaded."""
 
 from __future__ import annotations

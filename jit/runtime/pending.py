@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Asynchronous execution: a run that was started and may not have ended."""
 
 from __future__ import annotations

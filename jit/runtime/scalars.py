@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Scalars that the host reads at each execution: arguments by value, never device memory.
 
 A caller gives a number, or host memory that holds one (an array of one element, a tensor with

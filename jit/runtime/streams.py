@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Waiting on the host for a caller's stream, through the vendor's own library.
 
 IREE enqueues on a HIP stream of the caller.  It does not accept a CUDA stream, nor the default

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Workspaces and staging memory: scratch memory that the plans of a device share.
 
 A plan needs a workspace only while it runs.  A device therefore needs as many workspaces as plans

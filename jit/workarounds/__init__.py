@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Known defects of the compiler, one module each: what they do, where, and what avoids them.
 
 The modules are found by their names, ``w<number>_<target>_<words>.py``; the target is ``any``,

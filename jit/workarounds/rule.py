@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a workaround is: a known defect of the compiler, where it strikes, and what avoids it."""
 
 from __future__ import annotations

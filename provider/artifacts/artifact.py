@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Artifacts that are read: their graph, and plans of the code in them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A plan with buckets whose code comes from an artifact."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What an artifact says of itself: ``manifest.json``, written and read.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Artifacts that are written: plans of one graph, and their code, in one file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The command line ``hipdnn-iree``: one module per command, imported when it is called.
 
 ========== =====================================================================

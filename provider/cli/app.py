@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The group of commands, and how every error becomes a message and an exit code."""
 
 from __future__ import annotations

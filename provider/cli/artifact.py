@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree artifact``: one file with a graph and its code, made, shown and checked."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree bench``: engines side by side on a file of cases."""
 
 from __future__ import annotations

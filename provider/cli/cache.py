@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree cache``: look at the cache of compiled code, and look after it."""
 
 from __future__ import annotations

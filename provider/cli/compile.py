@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree compile``: compile graphs for any target, without its hardware."""
 
 from __future__ import annotations

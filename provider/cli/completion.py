@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree completion``: what a shell asks to complete commands, options and their values."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Whether what a command runs on is here, and large enough."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree engines``: what can serve graphs here."""
 
 from __future__ import annotations

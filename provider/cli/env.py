@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree env``: what is installed, set and found here, for bug reports."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the exit codes say, and which one an error gives."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree explain``: who serves a graph, who declines it, and why this one is chosen."""
 
 from __future__ import annotations

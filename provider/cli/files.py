@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Files that commands read and write; whatever is wrong with one is a `FormatError`.
 
 Graph files are read in one place, `read_graph`, for all commands.  Arrays come and go as ``.npz``

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree inspect``: what the compiler made of a graph, dispatch by dispatch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The entry point of ``hipdnn-iree`` and ``python -m hipdnn_iree``.
 
 Without click, which the command line needs, it still says what is installed and what is not.

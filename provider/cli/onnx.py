@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree onnx``: a model under ONNX Runtime with this provider, and the provider's file."""
 
 from __future__ import annotations

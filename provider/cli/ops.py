@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree ops``: what a graph may hold, and what of it is served."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree opt``: passes of the offload pipeline on an MLIR file, one by one or all."""
 
 from __future__ import annotations

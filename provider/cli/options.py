@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Options that commands share, and what they set: the `State` of a call, and knobs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What commands print: data on stdout, talk on stderr, and never the other way round."""
 
 from __future__ import annotations

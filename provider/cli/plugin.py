@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree plugin``: the library that hipDNN loads, and what may stop it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Facts about this machine and installation: standard library only, and each one guarded.
 
 A probe that fails says so in its place and stops no other one.  Packages are looked at through

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How far a long command is: a bar on a terminal, lines elsewhere."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree reduce``: a small graph that fails as a large one does."""
 
 from __future__ import annotations

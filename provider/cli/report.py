@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree report``: what a run says, as text, JSON or a page; for CI what got worse."""
 
 from __future__ import annotations

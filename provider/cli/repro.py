@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree repro``: a folder that repeats one row of a run by itself."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree run``: build a graph, run it here, and check the result."""
 
 from __future__ import annotations

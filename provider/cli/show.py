@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree show``: a graph as text, JSON, a FlatBuffer, a picture, or MLIR."""
 
 from __future__ import annotations

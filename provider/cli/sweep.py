@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree sweep``: many problems, right or wrong, fast or slow, a row for each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree sweep export``: a run as a table for other programs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree targets``: what code can be compiled for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree tune``: measure every engine and every way of building, and remember the times."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A caller's buffers as NumPy arrays over the same memory, for the engines that run on the host."""
 
 from __future__ import annotations

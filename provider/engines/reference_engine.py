@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The reference engine: float64 NumPy on the host; slow, for verification, never a default.
 
 It defines the meaning of a graph (``provider.reference``), against which the results of other

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /* Why a host cannot use a library, or only in part: CAUSE(name, id, what is wrong, what to do).
  *
  * The one home of these texts.  python_host.h includes it, deployment.py reads it with a regular

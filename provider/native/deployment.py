@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What is wrong with a deployment: the causes in words, and what can be checked in no time.
 
 The words are those of ``causes.h``, whose other reader is a library in C.  The checks run when one

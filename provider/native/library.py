@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A library in C as a file: finding it, building it, and copying it to where a host looks.
 
 An installed package contains it.  A checkout, or a package that was built without a C compiler,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """From Python's loggers to the log of a library's host."""
 
 from __future__ import annotations

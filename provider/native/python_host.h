@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /* A library in C whose functions are Python: finding or starting the interpreter, and its end.
  *
  * It is included by the one source file of a library, which defines before:

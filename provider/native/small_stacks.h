@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /* Calls of threads whose stack has too little left for Python: they happen on a thread of ours.
  *
  * Included by a library's source after `python_host.h`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The table that C and Python share, and what Python functions are to a caller in C.
 
 Every function catches any `Exception` and leaves its text for the host.  What is none, such as a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Modules in the torch dialect, or of ONNX ops, through hipDNN graphs.
 
 The pipeline outlines what engines serve as hipDNN graphs, builds their plans, and leaves a

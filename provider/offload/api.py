@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The offload pipeline as callers see it: ``outline`` and ``offload``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Running a finished module on arrays, or on addresses of the host or of a GPU."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a finished module is: hipDNN graphs, the order they run in, and their buffers.
 
 A program is data: it is read once from the worker's record of a module, and kept in caches and in

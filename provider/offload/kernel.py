@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A program on the addresses of its outputs and inputs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Memory of a session's device: the host's, or a GPU's by HIP, with freed blocks kept."""
 
 from __future__ import annotations

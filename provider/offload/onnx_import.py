@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """ONNX models as modules: weights become arguments, so that they are never text.
 
 Needs the package ``onnx`` (the extra ``onnx``).  Weights that are read as numbers by other ops,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which ops of a function become regions: those of the table, grouped so that they fuse.
 
 Ops that belong together in any case are an atom: those joined by values that are no tensors of

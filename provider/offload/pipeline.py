@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The passes of the offload pipeline, by name, on a module that is text.
 
 What touches MLIR runs in a worker process (`passes.steps`), so that a crash of MLIR is an

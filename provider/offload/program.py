@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A torch-dialect function as data: what the offload pipeline decides on, without MLIR.
 
 A worker process reads the module and describes it (`passes.describe`); everything that is decided

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """From a region to a hipDNN graph, by the table of aten ops."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Modules with extents that are only known at execution."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One program for many sizes, read off programs at a few of them.
 
 A module whose extents are only known at execution is taken through the pipeline at some sizes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The execution provider for ONNX Runtime: `register` makes its devices known."""
 
 from __future__ import annotations

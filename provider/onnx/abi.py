@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """ONNX Runtime's C interface as Python calls it: tables of functions by index, and the table of C.
 
 Sources: the public headers of API versions 23 to 30, whose tables only grow.  ``native/ep.c`` has

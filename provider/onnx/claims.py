@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which ONNX nodes are claimed: a rule for everything that is not, and nothing that cannot run."""
 
 from __future__ import annotations

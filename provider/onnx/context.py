@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Models with compiled code: an ``EPContext`` node for each group, which holds a program whole.
 
 The node's text is the base64 of a file, or the name of one beside the model.  The file holds the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Where C enters: fills the library's table with functions that answer a status."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """ONNX ops that torch-mlir does not convert, or converts wrongly, as ops that it does.
 
 An expansion is a function of the node as a `Writer` sees it.  All extents are known by then.  One

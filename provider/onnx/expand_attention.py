@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Attention and rotary embedding as matmuls, softmax and element-wise ops."""
 
 from __future__ import annotations

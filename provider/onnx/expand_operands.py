@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Ops with axes, sizes or scales that are mostly constants, where they are known at execution.
 
 Often the dims of the result, which the model states, say all of it.

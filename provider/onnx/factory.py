@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What C calls: factories with their devices and memory, and the providers of sessions.
 
 A factory, a provider and a fused node are known by the addresses of their structures, which C

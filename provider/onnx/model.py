@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """An ONNX graph as data: what ONNX Runtime shows of it, without anything of ONNX Runtime."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A model examined: what is claimed of it, whether the results are right, and both times."""
 
 from __future__ import annotations

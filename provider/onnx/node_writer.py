@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writing ONNX nodes in place of one: values with known dims and types, by name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The library that ONNX Runtime loads, as a file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Reading the graph that ONNX Runtime shows: all of it is copied, as it dies with the call."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """From a graph to the groups that are claimed, each a program that has been built.
 
 What is claimed compiles: a group is claimed when its program exists.  Where one does not, its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The picture of a partition: a page of HTML that needs nothing else."""
 
 from __future__ import annotations

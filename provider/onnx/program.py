@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A group of nodes as a program: the offload pipeline, on the group's ops as MLIR."""
 
 from __future__ import annotations

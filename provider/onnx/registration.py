@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Registering the execution provider with the ONNX Runtime of this process."""
 
 from __future__ import annotations

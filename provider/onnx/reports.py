@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What sessions of this process have claimed, for those who listen."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The provider of one session: what it claims, and what its groups become."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a session may be told: ``ep.NAME.OPTION`` of the session, or options of the provider."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What was claimed of a graph, kept in the cache: a second session asks MLIR nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """An ONNX graph as MLIR: ``torch.operator "onnx.*"`` in a function, which torch-mlir converts.
 
 Arguments are the run-time inputs, then the weights, which never become text.  Small constants do:

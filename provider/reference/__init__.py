@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What graphs mean, independent of every compiler: float64 (and exact integers) in NumPy.
 
 One file per op says what the op computes, how far a correct result in the compute type may be

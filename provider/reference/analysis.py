@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Error analysis that the ops share: how far a result may be off.
 
 Errors are carried as elementwise bounds next to the values: each op says how far its result may

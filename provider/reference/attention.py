@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the references of attention and of its gradient share, in float64, head by head."""
 
 from __future__ import annotations

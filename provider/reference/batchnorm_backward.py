@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gradients of batch normalisation, by the chain rule through mean and variance."""
 
 from __future__ import annotations

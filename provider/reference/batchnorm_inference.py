@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Batch normalisation with given mean and inverse standard deviation."""
 
 from __future__ import annotations

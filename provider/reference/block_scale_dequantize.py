@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Block-scaled numbers: each element times the scale of its block, found by its index."""
 
 from __future__ import annotations

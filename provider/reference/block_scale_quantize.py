@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Quantisation in blocks: each block is a row of a matrix, with one scale."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Statistics of channels: their meaning, their errors, and operands that suit them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Forward convolution: one matmul for each filter element."""
 
 from __future__ import annotations

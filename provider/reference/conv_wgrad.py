@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Weight gradient of a convolution: one matmul of dy with all patches of the input."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Conversions between element types: the numeric meaning of a load and of a store.
 
 These rules are the project's semantics; the lowering has to match them:

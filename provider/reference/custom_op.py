@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Custom ops: code that only a compiler reads, checked against the function that came with it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Buffers for a graph: random inputs within its domain, and outputs filled with a poison value."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Matmul; of two batch dims the smaller one is repeated element by element."""
 
 from __future__ import annotations

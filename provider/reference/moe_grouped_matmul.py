@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Rows times the weights of their experts: the source of each row, then one matmul per row."""
 
 from __future__ import annotations

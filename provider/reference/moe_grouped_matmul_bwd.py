@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gradient of the experts' weights: the outer product of each row is added to its expert's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the references of ops that only move elements share: nothing is computed or rounded."""
 
 from __future__ import annotations

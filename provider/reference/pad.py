@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Pad: x written into an array that is full of the value."""
 
 from __future__ import annotations

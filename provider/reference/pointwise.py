@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Pointwise modes: one row each, with its meaning, its errors and the operands that suit it."""
 
 from __future__ import annotations

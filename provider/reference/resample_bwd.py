@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gradient of pooling: every window's share is scattered into the (padded) input.  Of resizing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Pooling: all windows of the padded input side by side, as one more dim.  Resizing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Reshape: NumPy's, in row-major order of the logical dims."""
 
 from __future__ import annotations

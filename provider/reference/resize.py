@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """BILINEAR and NEAREST as one matrix for each dim, from the formulas in real numbers."""
 
 from __future__ import annotations

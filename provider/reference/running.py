@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Running error analysis: values that carry a bound of their error through arithmetic.
 
 Each operation adds one rounding of the compute type to what its operands' errors become (Higham,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Scaled dot-product attention, head by head, with an error bound of every step."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Bounds of large products: an envelope for every element, exact bounds for a sample of features.
 
 The bound of a sum of products needs Σ|x·w|, which takes as long as the sum itself.  By the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Autotuning: every engine and every way of building, checked first and then measured in turns.
 
 A candidate counts only when its result is right, as ``provider.verify`` judges it against the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One engine as seen for one graph and target: served or declined, its knobs, its times."""
 
 from __future__ import annotations

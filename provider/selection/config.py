@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The policy ``config``: hipDNN's engine override rules.
 
 The file is JSON: ``{"version": 2, "engine_overrides": [rule, ...]}`` (see `engine_rules`).  The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A cost model: what one execution takes, from op, shape, target and engine.
 
 A roofline with overheads.  Each node takes the longer of arithmetic and memory traffic, at a

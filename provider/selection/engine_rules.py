@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """hipDNN's engine override rules: what a file of them may hold.
 
 ``docs/reference/engine_rules.schema.json`` is made from these classes, and files are read and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Winners that go elsewhere: to an equal machine, or to hipDNN as engine override rules."""
 
 from __future__ import annotations

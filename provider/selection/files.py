@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Small files that many processes read and some write: read anew when they have changed."""
 
 from __future__ import annotations

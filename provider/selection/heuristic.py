@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The policy ``heuristic``: the engine with the lowest estimate of the cost model."""
 
 from __future__ import annotations

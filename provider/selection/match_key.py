@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a graph is in hipDNN's engine override rules: its main op, criteria and input tensors.
 
 hipDNN describes a whole graph by one of its nodes, the one of the highest priority: so a rule for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The policy ``order``: a fixed order of engines, hipDNN's StaticOrdering.
 
 The built-in order is hipDNN's with ours in the middle, of the engines that may be chosen without

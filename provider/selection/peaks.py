@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a machine can do at best, which the cost model divides by, and what identifies it."""
 
 from __future__ import annotations

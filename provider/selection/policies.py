@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The policies that rank engines, by name, and hipDNN's names for them.
 
 A policy is a function from what is asked (`Asked`) to the candidates in order of preference, each

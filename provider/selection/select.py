@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which engine serves a graph: the pinned one, a preferred one, or what a policy says.
 
 Pinning is strict: the engine serves the graph, or the reasons are raised.  Preferring only moves

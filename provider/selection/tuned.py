@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The policies ``tuned`` and ``autotune``: what was measured, and measuring what was not."""
 
 from __future__ import annotations

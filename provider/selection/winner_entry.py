@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One measurement, and what a file of them may hold.
 
 ``docs/reference/winners.schema.json`` is made from these classes, and files are read by them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What was measured, remembered across processes: the file of winners.
 
 One entry is one measured (engine, knobs) for one graph on one machine: found by the graph's

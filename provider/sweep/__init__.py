@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Suites of problems as data, and engines side by side on them.
 
 ``suite`` reads a file, ``schema`` says what may stand in it, ``graphs`` makes the graphs,

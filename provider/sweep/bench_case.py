@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A case from graph to numbers: build for everybody, check, time in turn, put together."""
 
 from __future__ import annotations

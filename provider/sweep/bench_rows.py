@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Results of ``hipdnn-iree bench`` as a run, so that both are reported and compared alike."""
 
 from __future__ import annotations

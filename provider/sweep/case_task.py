@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a process of a sweep is asked: a case for some engines on one target."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The process that builds, checks and times the cases of a sweep; see `process_pool`.
 
 An answer holds fields of `row.Row`; what is known before the end of a part is told on the way,

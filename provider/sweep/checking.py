@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Checking results of problems of every size: inputs of four kinds, and what may come of them.
 
 ::

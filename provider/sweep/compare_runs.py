@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What has changed from one run to another: times beyond their noise, and what became of cases.
 
 Rows are paired by their keys.  Three kinds of noise could pass for a regression:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Whether two sets of measured times differ, beyond the noise inside of each."""
 
 from __future__ import annotations

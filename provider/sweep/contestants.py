@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Who takes part: an engine with its knobs and settings, under a name for the results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The command lines of MIOpenDriver and of Fusilli's benchmark driver: flags, and how to read them.
 
 Facts from ``driver/*_driver.hpp`` of MIOpen (7.0) and ``benchmarks/driver.cpp`` of Fusilli.  A flag

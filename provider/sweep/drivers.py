@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Lines of MIOpenDriver and of Fusilli's benchmark driver, as cases of a suite.
 
 ::

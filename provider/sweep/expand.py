@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Groups and axes of a suite, written out: what one entry with ``for`` stands for.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A run as a table for other programs: CSV, or Parquet where pyarrow is installed.
 
 Parts of a row become columns such as ``times.median_us``; lists and mappings become JSON text in

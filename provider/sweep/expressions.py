@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Arithmetic in suites: expressions of the names of axes, read by ``ast`` and never run as Python.
 
 Numbers, texts, names, ``+ - * / // %``, comparisons, ``and or not``, ``a if b else c``, lists and

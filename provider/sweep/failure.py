@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How a graph fails, found in a process of its own; and whether another one fails so too."""
 
 from __future__ import annotations

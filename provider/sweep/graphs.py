@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The graph of a case: tensors and calls of `Graph`'s methods, made from data."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """JSON that can be read in a diff: a line for each part of a table."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the compiler made of a graph, read from a compiled module: no second compilation."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What there is to do in a suite: a row for each problem, and its table."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What results depend on: the machine, the versions, the sources of the lowering."""
 
 from __future__ import annotations

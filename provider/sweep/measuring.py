@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Right or wrong, and how fast: what sweeps and benchmarks do with a plan that is built."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What custom ops in suites mean: the functions that ``reference`` names there."""
 
 from __future__ import annotations

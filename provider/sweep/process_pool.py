@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Work in processes that may crash, hang or take all memory; whatever one does, the work goes on.
 
 A task has parts, and a process answers them in order.  One that ends costs the part that it was

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The process of a `ProcessPool`: it answers tasks part by part until its host is gone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A small graph that fails as a large one does: fewer nodes, smaller dims, plain parameters.
 
 Every step is a graph file with a part changed, read and checked again: what breaks a rule is no

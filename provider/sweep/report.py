@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a run says: counts, engines against each other, the worst rows, what has changed.
 
 ``Report`` has the facts; `report_html` makes a page of them, ``as_dict`` what ``--json`` prints.

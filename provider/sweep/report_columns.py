@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The columns of a report's table, and how their values are embedded in its page."""
 
 from __future__ import annotations

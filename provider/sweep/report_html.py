@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A report as one HTML file that needs no network: tables as text, charts and a table by script.
 
 Summaries, changes and the worst rows are plain HTML and can be read without a script.  The rows

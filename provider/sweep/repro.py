@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A folder that repeats one row of a run by itself: graph, inputs, script, IR, versions.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The rows of a sweep, and the file that holds them: JSON lines that are only ever appended.
 
 The first line is a header, every other line is a row, or a header again where a sweep was resumed

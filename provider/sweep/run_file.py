@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writing a run: one process at a time, a row with one write, and what is there already is kept."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A sweep: every case in processes of their own, and a row in the run as soon as it is known.
 
 Building and checking go on in several processes at once.  With times, cases are taken in batches:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The sample problems of all ops: small cases over the whole space of parameters."""
 
 from __future__ import annotations

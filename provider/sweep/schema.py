@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a suite file may hold: its keys and the types of their values.
 
 ``docs/reference/suite.schema.json`` is made from these classes; `suite` reads files by them.

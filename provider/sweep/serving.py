@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which sample problems the IREE engine serves, by op, data type and target; compiles nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Where cases come from: suites, folders, graph files, and lines of other drivers.
 
 ::

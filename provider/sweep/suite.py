@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Suites: problems as data.  One format and one reader for samples, benchmarks and sweeps.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Targets as suites and sweeps name them: a target, or a word for a family of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """YAML that tells where its mappings begin, and in which no key is given twice."""
 
 from __future__ import annotations

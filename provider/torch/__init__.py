@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """PyTorch modules through hipDNN graphs: a backend of ``torch.compile``.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How ops that Dynamo traces are written by others, before they are looked at."""
 
 from __future__ import annotations

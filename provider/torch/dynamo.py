@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The backend of ``torch.compile``: what Dynamo has traced becomes a call."""
 
 from __future__ import annotations

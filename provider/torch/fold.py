@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a graph computes from constants alone is computed once, when it is compiled."""
 
 from __future__ import annotations

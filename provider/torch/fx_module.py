@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """An FX graph of ATen ops as a module in the torch dialect."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A part of an FX graph that plans serve, on the memory of torch's tensors."""
 
 from __future__ import annotations

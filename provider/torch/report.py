@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What became of a graph that was compiled for PyTorch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which nodes of an FX graph engines serve, and the graph with those as calls of plans."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The sizes that a traced graph leaves open, and the graph at given ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Weights that a part of a torch graph holds: packed once, and again when they have changed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Running the command line in this process, and small graphs to run it on."""
 
 from __future__ import annotations

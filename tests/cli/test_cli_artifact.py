@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree artifact``, and the commands that take an artifact like a graph file."""
 
 from __future__ import annotations

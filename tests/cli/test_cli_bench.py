@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree bench``: a real case, who takes part, and what is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``--buckets``: code for each bucket in the cache, in files and in an artifact."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree compile``: modules, dumps and figures, for targets that are not here."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A shell completes commands, options, targets, engines and files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree show --format`` linalg, tosa, stablehlo: what comes out, and what has no form."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Errors of the command line: the right exit code, a clear text, JSON when asked for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree explain`` and ``show``: who serves a graph, and what it looks like."""
 
 from __future__ import annotations

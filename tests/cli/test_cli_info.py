@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``engines``, ``targets``, ``env`` and ``cache``: what is here."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree inspect``: one record per dispatch, for people and for programs."""
 
 from __future__ import annotations

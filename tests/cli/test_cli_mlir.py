@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """MLIR files as inputs of compile, run and show."""
 
 from __future__ import annotations

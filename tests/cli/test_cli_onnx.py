@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree onnx``: what a model's nodes run as, and whether the results are right."""
 
 from __future__ import annotations

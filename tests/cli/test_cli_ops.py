@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``ops``: every operation, and what of it is served where."""
 
 from __future__ import annotations

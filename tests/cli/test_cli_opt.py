@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree opt``: passes in their order, what is printed, running, and errors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``show``, ``run``, ``explain`` and ``compile`` on the bytes that hipDNN hands to plugins."""
 
 from __future__ import annotations

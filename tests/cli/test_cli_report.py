@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree report``: exit codes for CI, JSON, a page; runs that are cut or of others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree repro`` and ``reduce``: what failed in a sweep, by itself and small."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree run``: results, checks, inputs and outputs, and what it says."""
 
 from __future__ import annotations

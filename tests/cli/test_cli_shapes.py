@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree run --shape``: sizes of dynamic dims, and other dims of tensors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree sweep``: what it prints and refuses, and runs that are killed and gone on with."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree tune``: rows, the stored winner, and what happens to it afterwards."""
 
 from __future__ import annotations

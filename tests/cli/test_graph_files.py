@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Damaged graph files, real ones changed at random: a clear error or a graph, never a crash."""
 
 from __future__ import annotations

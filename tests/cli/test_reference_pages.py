@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The pages of docs/reference/ say what the code says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the contract tests look at: the checkout, its modules, and fresh interpreters."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Nothing half-done: an op has every layer, a rule has an id, a use and a negative test."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """No circles between modules, wherever the imports stand: one in a function hides a circle.
 
 Imports for types only (``if TYPE_CHECKING``) are left out: nothing is executed for them.

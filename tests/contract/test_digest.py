@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The cache's key follows every module that decides what IR a graph becomes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the documents point at is there: files, headings, modules, commands, settings, rules."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The guard notices what it is for, and some problems are as its committed record says."""
 
 from __future__ import annotations

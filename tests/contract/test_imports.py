@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What an import costs and drags in, seen in fresh interpreters."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The one direction of imports, read from the sources."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """An op has one home per layer, found by its name, and no other module names it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What is shipped, and that each form of installation works; without network."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What scripts, tools, benchmarks and examples import of the project is there."""
 
 from __future__ import annotations

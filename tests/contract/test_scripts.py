@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The shell scripts: sound, portable, and honest; tried with a Python that only pretends."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Public names: they exist, they are typed, and every object has one home."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The known compiler defects: each folder is complete, the code names none that is not there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every way to run something on an AMD GPU, on two emulated ones; `test_gpu_path.py` starts it.
 
 It has a process of its own, as a process has one library of HIP.

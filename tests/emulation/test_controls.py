@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Controls: compiled kernels that are right are not accused, changed ones are caught."""
 
 from __future__ import annotations

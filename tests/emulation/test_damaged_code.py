@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Altered and cut-off code objects: only errors of this package, in bounded memory and steps."""
 
 from __future__ import annotations

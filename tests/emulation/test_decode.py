@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Encoded instructions are decoded to what the assembler's documentation of them says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What runs on an AMD GPU, run on emulated ones: commands, plans, plugin, foreign engines."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The HIP library of emulated GPUs, as C hosts and hip-python call it, in a process of its own."""
 
 from __future__ import annotations

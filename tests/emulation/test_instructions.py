@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compares, masks, lanes and scalars."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Kernels as the compiler ships them: read, decoded, and equal to the text beside them."""
 
 from __future__ import annotations

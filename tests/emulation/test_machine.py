@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Kernels written by hand: launch geometry, divergence, memory, limits, races and missing waits."""
 
 from __future__ import annotations

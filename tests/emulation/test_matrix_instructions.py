@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Matrix and packed instructions, element by element."""
 
 from __future__ import annotations

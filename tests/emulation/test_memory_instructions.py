@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Instructions of the LDS and of device memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Products of matrices of 8, 6 and 4 bits on gfx950, with and without scales."""
 
 from __future__ import annotations

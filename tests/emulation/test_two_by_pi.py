@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """v_trig_preop_f64 against digits of 2/pi that are found in another way."""
 
 from __future__ import annotations

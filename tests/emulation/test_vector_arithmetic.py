@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Vector instructions in what the table of rows does not say: modes, modifiers, operands."""
 
 from __future__ import annotations

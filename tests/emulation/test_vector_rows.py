@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every row of vector arithmetic, against exact integers, exact fractions and ``math``."""
 
 from __future__ import annotations

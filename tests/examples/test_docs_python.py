@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The Python of the pages runs as it stands there, from the top to the end of each page."""
 
 from __future__ import annotations

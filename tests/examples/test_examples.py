@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The examples run, and their JSON files are what their scripts build."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``benchmarks/latency.py``: it measures what it says, and prints it."""
 
 from __future__ import annotations

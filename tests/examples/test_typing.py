@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Scripts as people write them pass a type checker: the examples, the pages, a dict in a variable.
 
 Pyright is looked for besides mypy; it is no dependency, as it needs Node.js.

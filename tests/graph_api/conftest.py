@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random valid graphs as data: what is in them, and which dims every tensor must get.
 
 The dims are computed here by counting, not by the formulas under test.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Equality, digest and canonical order: what a graph computes, and nothing else."""
 
 from __future__ import annotations

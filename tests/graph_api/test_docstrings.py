@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The examples in the docstrings run, and what is public has a docstring."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Text and pictures of graphs: complete, and valid whatever the names are."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Element types against NumPy and ml_dtypes, value by value."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # ruff: noqa: SIM905 (long lists of words)
 """Modes: wire codes and spellings as hipDNN's schema lists them, and parsing."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Wild calls: whatever a script does to a graph, it hears of it by ``GraphError`` only."""
 
 from __future__ import annotations

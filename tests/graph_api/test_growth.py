@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Work on a graph grows with its size: no square hides in rules, orders, formats or drawings.
 
 Steps are calls of functions, counted for graphs of n and of 4n nodes or tensors.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What follows from the inputs: dims, strides, data types, compute types."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Garbage, mutated and damaged graph JSON: it loads, or it says why not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # ruff: noqa: E501 (a mistake is a row)
 """Mistakes in graph JSON: each is told with its rule, its place, what was found and what is allowed."""
 

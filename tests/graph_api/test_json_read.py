@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Reading graph JSON: every era, hand-made files, spellings, scalars."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Written graph JSON: hipDNN's layout and complete set of keys, and the same graph when read."""
 
 from __future__ import annotations

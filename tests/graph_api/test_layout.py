@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Layout algebra, with real strided NumPy views as the oracle."""
 
 from __future__ import annotations

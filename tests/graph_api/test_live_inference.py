@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Handles show what follows while a graph is written, and calls that are certainly wrong raise."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What stands in the place of a file of ours: it is an error, nobody waits, nothing is touched."""
 
 from __future__ import annotations

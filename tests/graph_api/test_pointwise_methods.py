@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every forward pointwise mode has a readable method of Graph that makes it."""
 
 from __future__ import annotations

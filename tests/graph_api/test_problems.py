@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How a graph's problems are told: all at once, in order, with hints; what else is taken."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # ruff: noqa: E501 (a mistake is a row)
 """One broken graph per rule, at least: rule id, place, what was found, what is allowed."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """GRAPH-08: a graph of too many nodes or tensors is refused before its items are looked at."""
 
 from __future__ import annotations

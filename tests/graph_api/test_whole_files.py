@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Files are replaced as a whole, whatever goes wrong, and nothing stays beside them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A store of the code cache of its own, and a quick one."""
 
 from __future__ import annotations

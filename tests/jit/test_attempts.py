@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Code that does not compile as planned: what is tried, in which order, and what is remembered."""
 
 from __future__ import annotations

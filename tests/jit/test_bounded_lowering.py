@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """No parameter of a graph makes lowering endless, and whatever it meets names the node."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Damaged entries of the store: each is noticed, is a miss, and is made again."""
 
 from __future__ import annotations

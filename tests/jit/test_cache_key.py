@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Keys: no two different sets of ingredients share a digest, and a difference can be named."""
 
 from __future__ import annotations

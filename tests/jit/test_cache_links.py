@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What somebody puts in the place of folders and entries: nothing outside of the cache is touched.
 
 Links, pipes, devices, folders of other users.  They are renamed or left, never walked, deleted

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The store under many processes: integrity, kill -9, one build for all, forks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The store in one process: round trips, and why something is not in it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Eviction: which entries go, what trimming does to readers, writers, clocks and leftovers."""
 
 from __future__ import annotations

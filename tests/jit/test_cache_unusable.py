@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What happens when the folder of the store cannot be used or is not to be trusted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The code plan: decided once per build, without torch-mlir, and the emitter follows it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiling for real: results, every way to fail, and what a failure leaves behind."""
 
 from __future__ import annotations

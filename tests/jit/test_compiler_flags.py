@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiler flags: order, what settings and callers add, what replaces what."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Life and death of compiler workers: threads, kills, forks, exits, odd hosts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The text side of compiling: diagnostics, node labels, tool output, messages on the wire."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The end of Python, with work pending and in threads: no signal, no complaint."""
 
 from __future__ import annotations

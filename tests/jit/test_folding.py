@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What needs no pass of our own over the graph, as the compiler folds it: a watch on IREE."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """fork while another thread compiles for the first time: the child compiles too."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Parts of larger tensors are copied before gfx9 gathers from them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Planning grows with the graph; steps are calls of functions, for graphs of n and of 4n nodes."""
 
 from __future__ import annotations

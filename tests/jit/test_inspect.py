@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What is read of compiled code, what is estimated of it, and what is worth a warning."""
 
 from __future__ import annotations

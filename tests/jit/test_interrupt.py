@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Ctrl-C while torch-mlir or IREE is loaded for the first time: it comes afterwards, once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Settings: defaults, variables, scopes, errors, and what the table says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Types of 8 bits and less: every code decoded, every rounding, packed memory, values and bytes."""
 
 from __future__ import annotations

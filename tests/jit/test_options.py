@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Options are sections of the settings: the same fields, the same defaults, one key."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """From graph to code: cache states, what a key holds, dumps, kernels, support rules."""
 
 from __future__ import annotations

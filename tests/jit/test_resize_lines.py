@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What lowering a resize must know of its positions, found without looking at each of them."""
 
 from __future__ import annotations

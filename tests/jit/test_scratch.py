@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Scratch folders: whose they are, and what is swept."""
 
 from __future__ import annotations

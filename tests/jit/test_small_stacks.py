@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The first build and the first run happen in threads of any size."""
 
 from __future__ import annotations

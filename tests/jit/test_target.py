@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Targets: spellings, canonical form, facts, errors, and the digest of the host CPU."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The check of what is loaded or run: whose it is, who else may write it, and what is above it."""
 
 from __future__ import annotations

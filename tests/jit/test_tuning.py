@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tuning specs: which file holds for a target, what is in the key, what a bad one says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Each known defect of the compiler has a rule that holds where it strikes, and not beside it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """These tests need onnx and onnxruntime, which only the extra `onnx` brings."""
 
 import pytest

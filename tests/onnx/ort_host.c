@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /* A program without Python that runs a model by ONNX Runtime with the execution provider.
  *
  *   ort_host LIBONNXRUNTIME PROVIDER MODEL MODE [TIMES] [THREADS]

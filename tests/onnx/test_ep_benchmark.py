@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``benchmarks/onnx_runtime.py``: it compares, verifies, and tells figures of every part."""
 
 from __future__ import annotations

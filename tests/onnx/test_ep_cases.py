@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The record of ONNX's cases of single nodes: complete, without faults, and not out of date."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Models with compiled code (`EPContext`): of known sizes, of all sizes, damaged."""
 
 from __future__ import annotations

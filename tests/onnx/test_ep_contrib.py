@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """ONNX Runtime's own ops, against its CPU provider; every node is on ours."""
 
 from __future__ import annotations

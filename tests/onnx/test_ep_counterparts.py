@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The cases that the C++ provider is tested with, by their names there; every node is on ours.
 
 Expected values are computed here in float64, where the C++ tests compare with another run or

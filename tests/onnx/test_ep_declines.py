@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What is not claimed says by which rule, and the rest of the graph is served all the same."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The provider on emulated GPUs: memory, copies, streams and bound buffers of a device."""
 
 from __future__ import annotations

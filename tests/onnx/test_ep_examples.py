@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The example models, small: all nodes on the provider, fused, and right."""
 
 from __future__ import annotations

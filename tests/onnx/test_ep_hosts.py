@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The provider in programs: in C without Python, with threads, reloaded, with many sessions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The library as a file: what it exports, needs and shares with Python."""
 
 from __future__ import annotations

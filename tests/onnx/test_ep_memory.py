@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A GPU's memory with a stand-in for ROCm's library, also as ONNX Runtime uses it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Models of a few nodes: what the C++ provider tests, and what it gets wrong."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Operands that are mostly constants, here known at execution: axes, slices, sizes, scales."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the op tests share: running a problem on the CPU, checked against the reference."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Batch normalisation in training: sound statistics, running ones, rules, faults that must show."""
 
 from __future__ import annotations

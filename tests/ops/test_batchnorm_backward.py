@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gradients of batch normalisation: the reference against differences, faults, rules."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Block-scaled numbers: blocks of any shape, shorthands, and the inverse of quantisation."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Quantisation in blocks: by the book, at the ends of the range, and what the bounds catch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Forward convolution: IR, integers, and what each target needs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Weight gradient: proof of its reference, IR per target, rules, faults that must be seen."""
 
 from __future__ import annotations

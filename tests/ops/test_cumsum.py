@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Running sums: rules, their definition by sums of parts, files."""
 
 from __future__ import annotations

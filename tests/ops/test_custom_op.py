@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Custom ops given as MLIR text: what they compute, and how they are described."""
 
 from __future__ import annotations

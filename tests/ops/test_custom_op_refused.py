@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Custom ops that are refused: texts, options, types, references; hostile text."""
 
 from __future__ import annotations

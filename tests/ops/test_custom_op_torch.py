@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """ATen ops, FX nodes and Python functions as custom ops, against PyTorch itself."""
 
 from __future__ import annotations

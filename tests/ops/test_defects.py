@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Graphs whose numbers known defects of the compiler would change: with their rules they are right.
 
 `tests/jit/test_workaround_rules.py` has the predicates, ``docs/upstream`` the reproducers.

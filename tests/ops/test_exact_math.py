@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Angles and remainders of every size, against Python's integers and fractions.
 
 π is calculated here, by another formula than the code's, and the sine by its series in fractions;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Outputs with gaps in their strides: served in place, and what lies between stays as it is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Layer normalisation: statistics in the compute type, which dims are normalised, its rules."""
 
 from __future__ import annotations

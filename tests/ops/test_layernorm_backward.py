@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gradient of the layer normalisation: the reference against finite differences, long rows."""
 
 from __future__ import annotations

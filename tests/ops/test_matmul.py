@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Matrix multiplication: IR, integers, batch repetition, aliasing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Mixtures of experts in blocks of rows: whatever the table of groups, and when they are chosen."""
 
 from __future__ import annotations

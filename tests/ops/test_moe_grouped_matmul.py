@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Mixtures of experts: hipDNN's own definition, tables it forbids, NaN, rules."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The gradient of a mixture of experts: a transpose, rows of no expert, rules."""
 
 from __future__ import annotations

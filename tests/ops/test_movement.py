@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the ops that only move elements share: bits, types, JSON, dispatches."""
 
 from __future__ import annotations

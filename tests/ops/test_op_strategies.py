@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every strategy of every op is right, on problems that are shaped against it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Reductions: accumulation in the compute type, and dims of extent 1."""
 
 from __future__ import annotations

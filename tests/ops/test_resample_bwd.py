@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The gradient of pooling: rules, finite differences, JSON, dispatches."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Pooling: rules, hipDNN's loops written out, ties, JSON, dispatches, declines."""
 
 from __future__ import annotations

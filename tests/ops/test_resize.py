@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Resizing by BILINEAR and NEAREST: rules, formulas written out, adjoints, switches, dispatches."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gradient of the root-mean-square normalisation: the reference against finite differences."""
 
 from __future__ import annotations

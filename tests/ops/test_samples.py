@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every sample problem of every op, in every data type it is for, against the reference.
 
 The default run takes each problem in one type, chosen by its name so that all types occur, and

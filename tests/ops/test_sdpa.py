@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Attention: masks, empty rows, canonical forms, which form is emitted, and what is declined."""
 
 from __future__ import annotations

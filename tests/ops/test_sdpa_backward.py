@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gradient of attention: the reference against finite differences, rules, and single points."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Softmax as a chain of max, sub, exp, sum and div: its numbers, and one kernel for all of it."""
 
 from __future__ import annotations

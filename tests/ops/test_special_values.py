@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every pointwise mode on special values, against NumPy in float64 and Python's integers.
 
 The oracle is written here and shares nothing with ``provider/reference``.  NaN stands left and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The host, the library, and jobs: graphs with their operands and what has to come out."""
 
 from __future__ import annotations

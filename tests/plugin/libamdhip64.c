@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /* Stands for ROCm's library: one gfx942 whose memory is that of the host, unless told otherwise.
  *
  * Only what the package calls is here.  hip-python asks for each function when it is called.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """hipDNN itself as an engine, with a stand-in for its library over the plugins of the tests."""
 
 from __future__ import annotations

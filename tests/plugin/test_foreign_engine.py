@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Engines of plugins of others: choice, results, refusals, memory, and what they release."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Plugins of others that misbehave: found out in a process of their own, told, and left out."""
 
 from __future__ import annotations

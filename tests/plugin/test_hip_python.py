@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """hip-python, whose functions changed within the range that pyproject.toml allows.
 
 Both signatures as modules of Python, and real wheels with a stand-in for ROCm's library: the one

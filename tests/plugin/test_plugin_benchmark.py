@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``benchmarks/plugin.py``: it runs the host of these tests, checks results, and tells figures."""
 
 from __future__ import annotations

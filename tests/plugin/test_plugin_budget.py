@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a host asks about is answered soon, whatever the graph: larger ones are declined."""
 
 from __future__ import annotations

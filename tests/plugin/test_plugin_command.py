@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree plugin``: where the library is, installing it, and the diagnosis."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Deployments that do not work: the doctor and the log of a host in C name the same cause."""
 
 from __future__ import annotations

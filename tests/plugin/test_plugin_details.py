@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Engine details and configurations: what is offered, and what a choice does."""
 
 from __future__ import annotations

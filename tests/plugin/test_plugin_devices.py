@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which device serves: decided from what HIP says, and never the CPU by mistake."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A host in C whose GPUs are emulated: it calls HIP before there is Python, and gives a stream."""
 
 from __future__ import annotations

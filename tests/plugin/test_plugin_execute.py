@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Recorded operation graphs run through the library by a host in C, against the reference."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Mutated graphs through every entry point that takes one: always a status, never a crash."""
 
 from __future__ import annotations

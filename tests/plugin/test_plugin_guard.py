@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What goes wrong inside Python, or at the end of it, in a host that runs Python itself."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Hosts of every kind: each era of hipDNN, of C and of Python, several plugins, unusual orders."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Start, end, threads and errors of the library in a host in C."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Memory that a host gives: one buffer for output and input, and threads with small stacks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a careless host does: statuses and texts of the plugin's calls, without the C library."""
 
 from __future__ import annotations

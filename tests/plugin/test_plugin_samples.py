@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Programs in the manner of hipDNN's samples, through its C interface in the host's order.
 
 Each is executed with a workspace of the host, with a null workspace, and as a plan that was saved

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Override shapes from a host in C: red zones around every buffer, refusals, nothing compiled."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Signals: those of the host stay its own, and a call that one interrupts has not succeeded."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Artifacts: what is saved is what is loaded, and whatever is damaged is a clear error."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the numbers of repeated measurements mean."""
 
 from __future__ import annotations

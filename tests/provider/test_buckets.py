@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Sizes rounded up to buckets: what is added must change nothing, or the graph is declined."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Inputs of four kinds, what is expected of them, and what a wrong result looks like in a row."""
 
 from __future__ import annotations

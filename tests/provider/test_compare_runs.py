@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What is told as a regression, and what is noise: inside a run, between runs, of a machine."""
 
 from __future__ import annotations

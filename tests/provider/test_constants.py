@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Inputs that code takes once: packed when it is loaded, right for each set, no argument later."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Lines of MIOpenDriver and Fusilli's driver: the graphs that they stand for, and what is wrong."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Dims that are given at execution: one compiled module runs every size."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What dynamic dims are refused for: sizes, buffers, graphs, targets, files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What somebody tries who knows cuDNN's or hipDNN's Python interface, and has read nothing here."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``benchmarks/gfx9.py``: its workloads, the plain form, and what it takes for a miss."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """An output in the memory of an input: where a plan names the pair, and refused elsewhere."""
 
 from __future__ import annotations

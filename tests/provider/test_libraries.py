@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Results come in the library of the inputs, and hints speak its language."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The suites that come with the project, read: how many problems, of what, and none wrong."""
 
 from __future__ import annotations

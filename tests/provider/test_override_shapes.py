@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One graph at many shapes: specialised exactly, checked by the rules, built once each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Plans at shapes that a call gives: from code that is there, within the memory that was named."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How plans are called: at once, later, many at a time, on streams; and by which driver."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Many graphs compiled ahead: order, failures, sharing, workers; builds that must not compile."""
 
 from __future__ import annotations

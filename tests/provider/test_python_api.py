@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The conveniences of a script: operators, compositions, plans that are called and verified."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The numeric meaning of loads and stores, against exact rational arithmetic."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The reference engine as an engine: what it declines, and memory of every kind."""
 
 from __future__ import annotations

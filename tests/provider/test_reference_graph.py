@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Whole graphs: intermediates, results, sample problems, and what is imported when."""
 
 from __future__ import annotations

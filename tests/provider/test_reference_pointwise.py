@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every pointwise mode against Python's own arithmetic, element by element."""
 
 from __future__ import annotations

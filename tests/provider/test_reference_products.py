@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Convolution and matrix product against formulas of another kind, and by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Reductions against Python's own sums, products and extremes."""
 
 from __future__ import annotations

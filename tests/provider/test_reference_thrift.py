@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Bounds of large problems: never below the exact ones, close to them, and exact in a sample."""
 
 from __future__ import annotations

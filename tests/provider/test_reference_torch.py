@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The float64 references against PyTorch in float64: two implementations by different people."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Pooling, resizing and their gradients in the float64 references, against PyTorch in float64."""
 
 from __future__ import annotations

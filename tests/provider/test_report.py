@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a report says of a run, and the page that it makes."""
 
 from __future__ import annotations

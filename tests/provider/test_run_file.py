@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The file of a sweep: what is written survives, what is cut or foreign is said."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Scalars that are given at execution: numbers and host memory, on both engines."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Suites whose entries stand for many cases: axes, expressions, draws, files of files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Suites: the graphs that they describe, and how mistakes are reported."""
 
 from __future__ import annotations

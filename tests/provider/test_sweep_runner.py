@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Sweeps: whatever a case does to its process, it is one row, and the next case runs."""
 
 from __future__ import annotations

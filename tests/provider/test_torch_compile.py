@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Models through `torch.compile`: equal to eager, and on whose engines each op ran."""
 
 from __future__ import annotations

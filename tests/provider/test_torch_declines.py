@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the PyTorch engine declines, which it says without PyTorch."""
 
 from __future__ import annotations

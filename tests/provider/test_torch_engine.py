@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The PyTorch engine against the float64 reference, and its memory, types and threads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Weights of torch modules that plans hold: packed once, and seen when they change."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Inputs that suit a graph, and a comparison that lets no fault pass."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Deployments of the plugin that do not work, as data: how each is made, and its cause."""
 
 from __future__ import annotations

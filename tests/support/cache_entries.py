@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Keys, files and a manifest for the store of the cache, and what it says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A compiled matrix product for a gfx9 GPU, and its launch; tests change its code."""
 
 from __future__ import annotations

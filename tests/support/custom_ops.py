@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Texts of custom ops, and graphs of one."""
 
 from __future__ import annotations

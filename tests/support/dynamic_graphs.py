@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Graphs with a dynamic dim, and checking them at some sizes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """ONNX models of a few nodes, and sessions whose assignment is asserted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Objects that speak DLPack, as arrays of other libraries do."""
 
 from __future__ import annotations

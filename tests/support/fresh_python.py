@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Programs in a Python of their own, with a cache of their own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Kernels of gfx9 GPUs written by hand, as decoded instructions, and single instructions."""
 
 from __future__ import annotations

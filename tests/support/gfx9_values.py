@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Edge values for vector instructions, and exact rounding to compare results with."""
 
 from __future__ import annotations

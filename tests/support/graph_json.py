@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Graph JSON made by hand, and reading it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Selection, engines and their times under the settings that hold where a test calls them.
 
 The package takes settings as an argument; a test says which by its scope and its environment.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Running one function in several threads at the same time."""
 
 from __future__ import annotations

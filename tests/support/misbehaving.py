@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Builders of cases that do what a broken kernel does; processes of a sweep import them by name."""
 
 from __future__ import annotations

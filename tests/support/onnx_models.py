@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Small ONNX models, made here; nothing is downloaded."""
 
 from __future__ import annotations

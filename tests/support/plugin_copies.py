@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Copies of the plugin library, as an installation makes them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a host hands to the plugin's methods, without the C library."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Small graphs of one node, right or wrong as the options make them."""
 
 from __future__ import annotations

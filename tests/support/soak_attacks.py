@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """An attack that goes wrong in every way that the driver of attacks has to survive."""
 
 from __future__ import annotations

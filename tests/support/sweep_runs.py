@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs of sweeps made by hand: rows as a sweep writes them, with times of a chosen noise."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Modules of the torch dialect as text, written op by op."""
 
 from __future__ import annotations

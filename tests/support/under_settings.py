@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Functions of the JIT with the options that the settings give which hold at the call."""
 
 from __future__ import annotations

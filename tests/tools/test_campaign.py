@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Many random graphs in processes: counted, saved, and not done twice."""
 
 from __future__ import annotations

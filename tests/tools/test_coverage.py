@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The record of executed instructions: made right, and of instructions that there are."""
 
 from __future__ import annotations

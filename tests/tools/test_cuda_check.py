@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The check on GPUs, as far as a machine without one goes: the same calls on the host."""
 
 from __future__ import annotations

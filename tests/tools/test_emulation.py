@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Checking gfx9 kernels by emulation; most of it with a stand-in for what executes them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Ops composed at random: what must not change a result does not (``scripts/fuzz_graphs``)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The attack with red zones: a few graphs, and the same ones again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The soak (``scripts/soak``): its driver survives what it attacks, and its short form holds."""
 
 from __future__ import annotations

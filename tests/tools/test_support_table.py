@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The table of what is served: made right, and not out of date."""
 
 from __future__ import annotations

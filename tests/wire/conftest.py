@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Recorded buffers of hipDNN, and what the wire tests share."""
 
 from __future__ import annotations

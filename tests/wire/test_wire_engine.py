@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Engine details, configurations, knobs and plans: worked bytes, old hosts, and what is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Damaged and hostile buffers: a clean error by a rule, or a graph; never a crash or a hang.
 
 The default run takes some thousands; ``--full`` takes a million.

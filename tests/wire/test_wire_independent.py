@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Google's own FlatBuffers library reads what we write, and writes what we read.
 
 Both ways are one generic walk over the schema, built on the library's low-level calls.

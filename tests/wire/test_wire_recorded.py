@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What hipDNN's own backend wrote is read field for field, and computes what it should."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every op, every sample problem, both eras: what is written is read back as the same graph."""
 
 from __future__ import annotations

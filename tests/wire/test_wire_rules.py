@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Each rule of the wire format, broken on purpose: refused by name, never misread."""
 
 from __future__ import annotations

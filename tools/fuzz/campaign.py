@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Many random graphs on the CPU, in parts, in processes that may crash: counts and reproducers.
 
 `run` is for programs, such as the soak; ``scripts/fuzz_graphs --folder`` is for people.  Each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random graphs put through everything that must not change a result."""
 
 from __future__ import annotations

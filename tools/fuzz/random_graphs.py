@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random valid graphs, the same for the same seed: ops composed as nobody would write them.
 
 A graph grows node by node.  Each op is tried on operands that are there or new; what the graph's

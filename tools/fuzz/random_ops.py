@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What random graphs grow by: an op (or the few that belong together) on fitting operands."""
 
 from __future__ import annotations

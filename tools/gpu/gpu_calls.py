@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every way to call a plan, tried on a device: each check says what it measured or raises.
 
 They run on the host as well (target ``cpu``), where those of streams are left out.

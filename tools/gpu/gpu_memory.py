@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Memory and streams of a device for the checks: PyTorch's on a GPU, NumPy's on the host."""
 
 from __future__ import annotations

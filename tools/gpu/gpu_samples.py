@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Case problems built, run and verified on a real device, in many processes."""
 
 from __future__ import annotations

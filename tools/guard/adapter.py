@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """All that the guard takes from the package, and what has been renamed since the baseline.
 
 Nothing else of this tool imports the package, apart from the public ``Graph`` in `graphs`.  When

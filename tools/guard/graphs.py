@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Graphs of the guard's own: realistic sizes, where rules go by size, and dynamic dims.
 
 Made through the public interface alone, so that they stay the same when the package moves.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What every graph becomes before the compiler sees it, as digests: recorded and compared.
 
     tools/guard/record.py --compare              with the committed record, tools/guard/digests.txt

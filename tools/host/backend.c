@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /* A stand-in for libhipdnn_backend.so, for the tests: the descriptor calls that a client of graphs
  * makes, over whatever engine plugins are in its folder.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A host of engine plugins in C, as hipDNN's backend is one: built, run, and given its files.
 
 Tests, benchmarks and attacks use it (``host.h`` says what it does); ``backend.c`` puts hipDNN's own

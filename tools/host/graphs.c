@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /* Scenarios of graphs: executed, refused, saved and loaded. */
 #include "scenarios.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /* A host of engine plugins: what hipDNN's backend does, in its order, in the terms of each era.
  *
  *   N25   hipDNN of November 2025: no API version, log level, names, overrides or plans as bytes

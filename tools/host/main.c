@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /* The scenarios as a program, and as a library for hosts in Python.
  *
  *   host LIBRARY[:LIBRARY...] ERA SCENARIO [ARGUMENTS]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /* Memory with red zones, and the files that say what a graph is executed on; see host.h. */
 #define _GNU_SOURCE
 #include "host.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /* Scenarios of many graphs, of several plugins, and of orders that hipDNN allows and seldom has. */
 #include "scenarios.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /* Libraries of plugins: loading, engines, handles, choice; see host.h. */
 #define _GNU_SOURCE
 #include "host.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /* What the scenarios share: they are the tests' programs, in processes of C and of Python. */
 #pragma once
 #define _GNU_SOURCE

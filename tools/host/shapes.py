@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Calls with override shapes: a plan, and buffers of many shapes for the host in C."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """ONNX's cases of single nodes on the execution provider, against ONNX Runtime's own.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Example models in ONNX, made here: nothing is downloaded, and weights are random.
 
 ::

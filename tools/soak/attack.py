@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What an attack is given and what it gives back; and the loop of those that try many inputs.
 
 An attack is a module with ``run(budget, seed) -> Result`` and, where an input shows a failure,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writers of one cache that are killed at any moment: no reader ever meets a wrong entry."""
 
 from __future__ import annotations

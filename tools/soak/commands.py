@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Commands of the command line, run in this process."""
 
 from __future__ import annotations

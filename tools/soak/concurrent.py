@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Threads that execute, start, build and drop the same plans at once; handles of the plugin too."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs attacks in processes of their own, side by side, and keeps what they find."""
 
 from __future__ import annotations

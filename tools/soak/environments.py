@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Nonsense in the environment: the documented default, or an error that names the variable.
 
 Where the attack runs as root, it gives up root's way into closed folders.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Programs that end while something goes on in them: no signal, no hang, whatever it is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Damaged files of every kind but graphs: a clear error, or used as far as they are valid.
 
 Two rules.  What a user asked for by name (a suite, an artifact, a file to import) is refused with

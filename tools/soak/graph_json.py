@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Mutated graph JSON, in-process."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Nonsense in the environment of a host in C: it lives, and each call has a status and a text."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What must hold for the bytes of a graph, whatever they are: all that is asked without code."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Hosts that are killed at any moment: no process and no folder of theirs stays."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Seeds and mutators of graphs: of their structure, of consistent wholes, and of plain bytes.
 
 A graph's JSON and the record that becomes its FlatBuffer are both nested dicts and arrays with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Mutated FlatBuffers through the C interface, in a host in C (``tools/host``).
 
 The host reads a buffer from a pipe, makes every call that takes one, and answers with a line; if

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random valid graphs, built and executed on the CPU and compared with the float64 reference."""
 
 from __future__ import annotations

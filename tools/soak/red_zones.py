@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random graphs through the plugin's C interface, with red zones around every buffer.
 
 The host (``tools/host``) puts each operand, result, workspace, graph and configuration between

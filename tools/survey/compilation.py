@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Samples compiled for real, and run and verified where this machine can: one row for each."""
 
 from __future__ import annotations

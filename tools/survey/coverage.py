@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which instructions of the samples' kernels were executed: the data of a page.
 
 The JSON form (``docs/reference/instructions.json``)::

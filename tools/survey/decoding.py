@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What is decoded from kernels against the text that the compiler writes beside them.
 
 For about one kernel in forty that text is of other code: the compiler generates code twice, for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Running a module that was compiled for gfx9 on an emulated GPU, in a process of its own.
 
     python -m tools.survey.emulated_run JOB RESULT      (what `run` starts)

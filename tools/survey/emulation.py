@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The numbers of gfx9 kernels, checked by emulation: never the same as having run them.
 
 What executes them (`Emulator`) is `emulated_run.run`; tests put something else in its place.

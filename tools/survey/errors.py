@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Errors in one line, as records and the progress of surveys have them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Graphs whose outputs are parts of larger buffers, and memory that shows what is touched."""
 
 from __future__ import annotations

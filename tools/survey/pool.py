@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Cases worked on by a few threads, with a record that lets a survey go on where it stopped."""
 
 from __future__ import annotations

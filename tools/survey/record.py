@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Findings in a JSON file, added to one by one, so that a long survey can be resumed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What is served, compiled and emulated, by op, data type and target: the data of a page.
 
 The JSON form (``docs/reference/support.json``)::

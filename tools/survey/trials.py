@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The cases of a survey: every sample problem, in every data type, for every target."""
 
 from __future__ import annotations

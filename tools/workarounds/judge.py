@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The verdict on a defect: compile and run its reproducer in child processes with limits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Inputs, expected results, and running a module: on the CPU, or gfx9 code by emulation."""
 
 from __future__ import annotations

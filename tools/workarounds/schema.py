@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a folder ``docs/upstream/W-NNN`` holds, read and checked."""
 
 from __future__ import annotations

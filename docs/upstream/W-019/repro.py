@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Call a function that sorts its argument; exit status 1 if the caller's array is sorted."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compile one module in several sessions of a process; exit status 1 if the bytes differ."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Start the linker by a path with a blank; exit status 1 if iree-compile cannot."""
 
 import os

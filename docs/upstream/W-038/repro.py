@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Make a cast of the dialect torch_c; exit status 1 if the dialect is not registered."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Parse deeply nested text in a child process; exit status 1 if it ends by a signal."""
 
 import subprocess

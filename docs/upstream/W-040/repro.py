@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Load damaged modules in child processes; exit status 1 if one ends by a signal."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Load code for CPU features that no machine has together; exit status 1 if it is accepted."""
 
 import sys

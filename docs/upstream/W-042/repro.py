@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Call queue_execute with a list of semaphores; exit status 1 if it is refused."""
 
 import sys

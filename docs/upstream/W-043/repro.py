@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Fill an imported buffer as a compiled function does; exit status 1 if it is refused."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Import host memory that starts 4 bytes off; exit status 1 if it is accepted."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Set a flag for one session of a process; exit status 1 if the next session has it as well."""
 
 import sys

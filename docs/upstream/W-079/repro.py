@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compile both modules; exit status 1 if repro.mlir needs much more transient memory."""
 
 import json

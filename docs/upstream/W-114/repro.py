@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Free an imported buffer after its HIP device; exit status 1 if the process crashes.
 
 Where the machine has no AMD GPU, the emulated one of this repository takes its place: the crash is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /* A library in the place of ROCm's libamdhip64.so, whose GPUs are emulated.
  *
  * Memory, streams, events and contexts are here; kernels are executed by whoever calls

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """From bytes to records, trusting nothing: verification and reading are one pass.
 
 Every offset, size and count is checked against the buffer before it is followed.  What is read

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """From records to bytes: one forward pass, in which what a table refers to follows it.
 
 FlatBuffers' own builders write backwards, children first; a reader sees no difference, as offsets

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """From the bytes of an operation graph to a graph.
 
 Everything that is found in the buffer either becomes part of the graph, or is declined by a rule;

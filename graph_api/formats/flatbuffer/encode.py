@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """From a frozen graph to the bytes of an operation graph, in either era."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The records between hipDNN and engines: details, knobs, and the chosen configuration."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """hipDNN's schemas other than those of the operations.
 
 Names, ids and defaults are those of hipDNN's ``*.fbs`` files; ``since`` marks what came after

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What ``inv_variance`` of a `batchnorm_inference` node holds: it changed with the eras.
 
 hipDNN of November 2025 named the field so, but its CPU reference and its MIOpen plugin took a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """hipDNN's tables of the operations, made of the fields that the ops list.
 
 Importing an op and making its table takes more than a millisecond, so that is done for those that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """hipDNN's envelopes of serialized plans; what a plugin puts inside is its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The vocabulary of FlatBuffers schemas as Python data: tables, their slots, the types of slots.
 
 A `Table` is written once, as data, and read by the reader, the writer and the tests.  Types are

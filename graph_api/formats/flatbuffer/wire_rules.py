@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Rules of the wire format, and how broken ones are reported."""
 
 from __future__ import annotations

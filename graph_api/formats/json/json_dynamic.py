@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Dynamic dims in graph JSON: an extension of hipDNN's format, which its readers skip.
 
 ::

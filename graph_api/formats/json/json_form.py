@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """hipDNN's graph JSON: a tolerant reader of every era, and a writer of the newest format.
 
 The reader takes what hipDNN's readers take and what hand-made files contain, but never guesses: a

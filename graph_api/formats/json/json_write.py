@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writing hipDNN's graph JSON in its newest format."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What attention and its gradient share: logits with all masks, and matmuls per head.
 
 Logits have dims (B, H, Sq, Skv) and the compute type; a masked one is -inf.  Callers

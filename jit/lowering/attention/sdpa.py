@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Scaled dot-product attention: one op where gfx9 has a fused kernel for it, else its parts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gradient of scaled dot-product attention, as its parts: two matmuls to Sq by Skv, three back."""
 
 from __future__ import annotations

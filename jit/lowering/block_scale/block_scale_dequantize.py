@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Block-scaled numbers: one multiplication, in which the compiler broadcasts the scales."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Quantisation in blocks: the largest of a block, its scale, and the elements over it."""
 
 from __future__ import annotations

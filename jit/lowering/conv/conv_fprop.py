@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Forward convolution: as ``torch.aten.convolution``, or as its strategy."""
 
 from __future__ import annotations

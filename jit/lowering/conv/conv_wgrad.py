@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Weight gradient of a convolution: a matmul per filter position, or x convolved with dy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Forward convolutions of each channel with a filter of its own, for the CPU.
 
 IREE's code for the Torch dialect's grouped convolution, which is channels-first, is 6 to 15 times

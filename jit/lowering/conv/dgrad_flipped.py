@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Data gradient by a forward convolution of dy with the filter flipped.
 
 dx is dy, with zeros between its elements where there are strides, convolved with the filter whose

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Data gradient by one matmul of dy with the filter, and sums of its columns for each phase."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Data gradient where filter positions do not overlap: one matmul makes all patches of dx."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Data gradient by a transposed convolution: for gfx9 with strides, the fewest dispatches."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Forward convolutions of one group as matmuls, for the CPU.
 
 IREE's code for convolutions there reaches half of what its data-tiled matmuls do, a sixth with

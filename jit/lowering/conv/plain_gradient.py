@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gradients of convolutions as one op of Torch's: for comparison (W-087)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Rows of a mixture of experts in blocks of one expert each, where only run time knows how many.
 
 Each group's rows are padded to full blocks.  Every shape is static: the number of blocks is the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Rows times the weights of their experts, all of them at once or in blocks of one expert.
 
 Shapes are fixed before the groups are known.  With the strategy ``plain`` each expert multiplies

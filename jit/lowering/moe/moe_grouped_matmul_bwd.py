@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gradient of the experts' weights: of each expert, or each block of rows, one matmul."""
 
 from __future__ import annotations

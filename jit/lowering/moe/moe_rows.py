@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which group and which expert the rows of a mixture of experts belong to."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Concatenate: where it fuses, each part is written by the kernel that computes it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Pad: slices crop the edges, then constants are added."""
 
 from __future__ import annotations

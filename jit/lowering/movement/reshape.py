@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Reshape: a view, which costs nothing unless the element order in memory changes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Slice: one strided slice per dim, which the compiler turns into offsets of loads."""
 
 from __future__ import annotations

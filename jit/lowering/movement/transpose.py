@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Transpose: a permute, which the compiler fuses into the consumers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What ops that only move elements share: working in the operand's memory order.
 
 Sliced, concatenated or padded in memory order, a tensor keeps its layout, so that the permutes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gradients of batch normalisation, from two sums per channel."""
 
 from __future__ import annotations

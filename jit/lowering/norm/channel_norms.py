@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Statistics of channels, shared by the ops of batch normalisation."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the lowerings of layernorm, rmsnorm and their gradients share."""
 
 from __future__ import annotations

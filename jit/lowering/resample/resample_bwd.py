@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gradient of pooling: each element of dx gathers from the windows that cover it.
 
 With windows of extent w and step s, at most ⌈w / s⌉ windows cover a position in each dim.  Each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Pooling as strided slices of the padded input, one per window position, combined in one loop.
 
 Window positions are taken in row-major order and compared strictly, so that the index is that of

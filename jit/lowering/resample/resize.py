@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Resizing by BILINEAR and NEAREST, and its gradient.
 
 Every element of the result is a weighted sum of a few neighbouring elements: those around its

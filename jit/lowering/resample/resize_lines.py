@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Sampling positions of a resized dim, in integer arithmetic.
 
 Element o of the result is sampled at ``(step · o + start) / unit`` of the input.  Nothing is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Windows of pooling: which positions they cover.
 
 Positions are computed where they are used, from the element's index: a table of them would be

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-002: A broadcast operand of a matmul crashes the compiler."""
 
 from __future__ import annotations

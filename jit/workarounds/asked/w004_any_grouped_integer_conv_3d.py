@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-004: Grouped 3-D convolutions of integers are multiplied as floats, and fail."""
 
 from __future__ import annotations

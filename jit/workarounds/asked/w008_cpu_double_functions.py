@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-008: erf, tanh, sin, cos and tan of float64 do not compile or link."""
 
 from __future__ import annotations

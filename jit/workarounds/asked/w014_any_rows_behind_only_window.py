@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-014: Rows left over behind the only window of a strided convolution.
 
 The input is taken for as large as that one window.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-016: float64 below 2^-14 converted to float16 gives 0."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-017: Depthwise weight gradient: a conversion from 16 bits fused into the sum."""
 
 from __future__ import annotations

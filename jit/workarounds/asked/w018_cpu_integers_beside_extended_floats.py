@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-018: Integers converted to floats beside floats that are extended, in a matmul."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-019: sort, topk, index_put and scatter work in the buffer of a program input."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-027: 16-bit matmuls for CUDA: transposed operands, extents that fill no instruction.
 
 Found on an H200.  That target is a check, not for speed.

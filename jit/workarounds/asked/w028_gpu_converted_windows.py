@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-028: Pooling windows over bytes converted in the same kernel."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-054: A padding that stands alone (not fused into a convolution).
 
 The kernel leaves out the offset and part of the border.

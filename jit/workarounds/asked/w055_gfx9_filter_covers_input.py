@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-055: Padding of a convolution whose filter covers the padded input, a matmul then.
 
 As 3x3 on 1x1 with a padding of 1.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-056: Padding of a computed input with an unpadded dim of extent 1, in a batch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-057: Padding beside a dim with stride > 1 and filter size 1."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-058: Padding of one dilated channel of one image, concatenated with zeros for W-059."""
 
 from __future__ import annotations

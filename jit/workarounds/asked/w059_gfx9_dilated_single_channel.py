@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-059: Dilation of a convolution that sums over one channel is left out."""
 
 from __future__ import annotations

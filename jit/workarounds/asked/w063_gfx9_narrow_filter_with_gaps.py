@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-063: 16-bit or int8 filter with gaps between its elements."""
 
 from __future__ import annotations

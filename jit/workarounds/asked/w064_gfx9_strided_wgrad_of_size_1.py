@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-064: Strided weight gradient, some dims of filter size 1, others larger, padding."""
 
 from __future__ import annotations

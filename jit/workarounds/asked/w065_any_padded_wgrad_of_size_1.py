@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-065: Weight gradient with padding in a dim of filter size 1.
 
 Part of the result is left unwritten on gfx9; the slices cost nothing elsewhere.

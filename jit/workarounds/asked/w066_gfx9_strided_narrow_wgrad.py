@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-066: 16-bit weight gradient with strides and fewer than 64 channels: too much LDS."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-067: Weight gradient of computed operands."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-070: Even batch of matmuls with m < 16, m % 8, 1 < n < 16.
 
 One is unwritten where the left operand is transposed; else the compiler ends by SIGSEGV.

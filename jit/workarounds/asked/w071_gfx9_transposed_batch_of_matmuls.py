@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-071: Batch of matmuls, left operand transposed, m and n no multiples of 16."""
 
 from __future__ import annotations

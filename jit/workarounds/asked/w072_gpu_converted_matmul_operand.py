@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-072: Operands converted on the way into a matmul or convolution.
 
 Operands of two types, uint8, half to double, and those that are padded as well.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-076: Rows of a norm that are no multiple of 64 long go to one thread, unrolled.
 
 An f16 row of 1000 elements does not compile within a minute.

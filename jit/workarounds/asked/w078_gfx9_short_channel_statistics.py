@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-078: Both sums of a batch norm's short channels in one kernel, a channel unrolled.
 
 14x14 inputs, batch 4, do not compile within half a minute; with the copy 3 s, 2 dispatches.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-079: Batch norm, channels of 1,024 elements or more: x - mean is stored for y."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-080: Part of a tensor read by a list of indices: the slice's extents taken for strides.
 
 Found by emulation and seen in the kernel's LLVM IR.

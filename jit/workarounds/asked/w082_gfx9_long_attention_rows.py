@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-082: Sum of the exponentials of long attention rows, and these, from one matmul."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-083: Attention rows whose length is no multiple of 64 are unrolled.
 
 255 keys with bounds take 24 s to compile, 500 take minutes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-092: Attention with one key, as one op, ends the compiler."""
 
 from __future__ import annotations

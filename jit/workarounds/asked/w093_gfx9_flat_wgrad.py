@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-093: Weight gradient of an image with a dim of extent 1, padded along another one.
 
 The unit dim is dropped, and the pad becomes a kernel of its own, which loses its offset (W-054).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-095: Depthwise 3-D convolutions are not legalized."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-101: sine and cosine lose digits with the size of the angle."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-102: powers of negative numbers, and of 0 to 0, are NaN."""
 
 from __future__ import annotations

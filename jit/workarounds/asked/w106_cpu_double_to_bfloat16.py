@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-106: float64 converted to bfloat16 is rounded twice."""
 
 from __future__ import annotations

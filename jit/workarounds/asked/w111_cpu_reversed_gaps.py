@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-111: Every third element, in reverse order: no code."""
 
 from __future__ import annotations

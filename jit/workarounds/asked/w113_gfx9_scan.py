@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-113: A scan: zeros and sums are stored to the same places without a barrier between.
 
 Seen by the race detector of the emulator.

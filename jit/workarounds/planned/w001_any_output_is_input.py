@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-001: An output that is an input ends the compiler by SIGSEGV."""
 
 from __future__ import annotations

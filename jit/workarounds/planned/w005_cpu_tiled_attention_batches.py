@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-005: Data-tiled batched matmuls beside a division of their rows mix up batches.
 
 Wrong numbers from the second batch entry on.

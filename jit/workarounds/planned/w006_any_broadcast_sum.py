@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-006: A sum of products with an operand that is broadcast along a summed dim."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-010: A filter's transpose or conversion, folded into a convolution, makes scalar code.
 
 The loop nest is not vectorised: 4 to 60 times slower.

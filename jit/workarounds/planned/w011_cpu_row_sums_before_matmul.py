@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-011: Row sums fused with the packing of a data-tiled matmul: vectors too large.
 
 Seen with 256 rows of 512.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-012: A norm fused with the unpacking of a data-tiled matmul: stack frame too large."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-013: 16-bit convolutions are scalar code.
 
 Four times slower than float32.

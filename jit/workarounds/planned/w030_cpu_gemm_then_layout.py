@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-030: A matmul fused with a change of layout computes what follows in a bad order."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-050: Convolution of a channels-first input with a channels-last filter.
 
 Rows, columns and channels of the filter are taken for those of the input in another order.  Of an

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-051: A convolution's input that is computed is channels-first whatever its strides say.
 
 Values between two convolutions have no memory that a user sees.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-052: Result of a convolution whose spatial dims are out of order in memory, (N, C, W, H)."""
 
 from __future__ import annotations

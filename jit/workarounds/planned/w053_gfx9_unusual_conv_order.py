@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-053: Convolution of an input that is not channels-first or channels-last, (W, N, C, H)."""
 
 from __future__ import annotations

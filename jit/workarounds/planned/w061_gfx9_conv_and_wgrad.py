@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-061: A convolution and the gradient of its filter read the same input."""
 
 from __future__ import annotations

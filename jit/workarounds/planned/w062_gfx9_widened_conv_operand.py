@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-062: float32 computed from narrower inputs by pointwise ops, then convolved: too much LDS."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-068: Concatenated, padded or reshaped values taken by a convolution."""
 
 from __future__ import annotations

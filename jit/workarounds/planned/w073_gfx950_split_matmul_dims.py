@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-073: Matmul with split or moved dims, operands copied straight to LDS.
 
 Where the wavefronts of a workgroup do not divide the rows of a tile, as with 3 heads, all but the

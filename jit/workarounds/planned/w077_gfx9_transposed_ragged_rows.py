@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-077: Ragged rows (W-076) concatenated with zeros are transposed in a layernorm gradient."""
 
 from __future__ import annotations

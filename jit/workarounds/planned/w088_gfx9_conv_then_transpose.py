@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-088: The result of a convolution, its spatial dims exchanged by a transpose.
 
 The transpose is folded into the convolution, which mixes up the two dims as in W-052; of one row

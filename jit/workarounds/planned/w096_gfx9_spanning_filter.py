@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-096: Convolution of a channels-last input whose filter spans it in a dim, in another layout.
 
 The spanned dim is dropped, and those of the filter are taken in another order, or do not fit.

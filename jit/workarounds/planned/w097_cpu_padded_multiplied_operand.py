@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-097: A padded operand fused with the packing of a data-tiled matmul does not compile.
 
 A half product of 64x1000x64 with rows of 1,024 needs a stack frame of 132 KB; a bfloat16 one of

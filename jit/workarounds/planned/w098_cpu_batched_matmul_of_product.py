@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-098: A data-tiled batch of matmuls that reads what a convolution or attention made.
 
 Numbers are wrong from the second matrix on; seen with 2x5x8 behind a 1x1 convolution, and behind

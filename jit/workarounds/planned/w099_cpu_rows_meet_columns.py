@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-099: An elementwise op reads one result twice, along different dims: part is unwritten.
 
 Seen with a sum, least value, matmul or convolution of n elements and its transpose, and with a norm

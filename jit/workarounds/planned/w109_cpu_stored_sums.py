@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-109: A sum that is stored, and repeated along a dim which a later sum adds up, counts again.
 
 Each step of the later sum adds it up once more, in place: sums of rows of 33 were three times what

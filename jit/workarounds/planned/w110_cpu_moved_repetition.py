@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-110: An argument that is repeated along a dim, moved, stored and read again: no code.
 
 Seen with rows of 9 and 33, transposed and concatenated with something.

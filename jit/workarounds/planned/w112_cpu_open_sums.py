@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-112: A sum over several dims, some of them open, that is stored or read more than once.
 
 Its kernel reads and writes memory of others; seen where a dim that is kept is open as well.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-115: Products with 32 columns, whose operands go straight to LDS, break the compiler.
 
 The pass that pipelines the loop writes beyond its memory; the process ends by SIGABRT or SIGSEGV.

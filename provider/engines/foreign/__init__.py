@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Third-party engines: hipDNN engine plugins through their C interface, and hipDNN itself.
 
 ================ ==================================================================

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """hipDNN itself as engines: it is handed the graph, and runs it with one of its own.
 
 ``hipdnn`` takes what hipDNN's heuristics put first; ``hipdnn:<name>`` is one engine of hipDNN's,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which plugins of others there are, by hipDNN's rules, and the engines that they give.
 
 Folders: ``hipdnn_plugins/engines`` beside the hipDNN backend, which HIPDNN_PLUGIN_DIR replaces,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """From a caller's buffers to the arguments of plugins: pairs of a uid and an address.
 
 The rules are those of all engines (``jit.runtime.binding_rules``).  Memory that a plugin cannot use

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """From the knobs that a plugin's engine details name to knobs of an engine, and back.
 
 An engine's knobs are texts with a list of choices; hipDNN's are integers, numbers and texts in a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Plans of third-party engines: a session on a handle and a stream, and its calls on buffers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The rules for third-party plugins, from their files to their answers."""
 
 from __future__ import annotations

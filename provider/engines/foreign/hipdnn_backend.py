@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """hipDNN's backend through its C interface: handles, descriptors, graphs, plans.
 
 The calls and their order are those of hipDNN's own frontend.  A handle must not be used by two

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """From the log messages of plugins to Python's loggers, and to the reasons for their answers.
 
 A plugin may call its sink on any thread, even at the end of the process.  No Python function may be

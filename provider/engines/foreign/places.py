@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The memory that plugins use: host memory, or that of this machine's GPU.
 
 The C interface does not define it, and a plugin for GPUs crashes on host pointers.  So one rule

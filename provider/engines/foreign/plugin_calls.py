@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One engine plugin through its C interface: loaded by hipDNN's rules, answers checked before use.
 
 Everything here trusts the plugin with the process; `probe` uses it in a process of its own first.

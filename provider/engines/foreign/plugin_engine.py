@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """An engine of a third-party plugin, with the contract of every engine.
 
 The plugin is loaded into this process at the first question about a graph, and only if a probe

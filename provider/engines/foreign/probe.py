@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Asking plugins in processes of their own: whatever one does, this process goes on.
 
 A plugin that crashes, hangs, prints, or answers nonsense costs a process and a reason.  What was

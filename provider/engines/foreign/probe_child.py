@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The program of a probe process: loads one plugin, asks it, and tells each step as it begins.
 
 Lines of JSON go to a pipe of their own, as a plugin may print: ``{"step": ...}`` before each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What is known of a plugin file: made by a probe process, remembered, shown to people."""
 
 from __future__ import annotations

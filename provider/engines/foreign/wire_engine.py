@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The common part of third-party engines: graphs in hipDNN's wire format, and pointers."""
 
 from __future__ import annotations

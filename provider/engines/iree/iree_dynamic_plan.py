@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Plans of the IREE engine for graphs with dynamic dims: one module for all sizes."""
 
 from __future__ import annotations

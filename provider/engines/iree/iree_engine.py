@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The IREE engine: graphs compiled just in time, run by the IREE runtime."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Plans of the IREE engine: compiled code, and the device that executes it."""
 
 from __future__ import annotations

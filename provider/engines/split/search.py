@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which engine takes which run of nodes: the splits with the lowest estimates.
 
 The nodes are taken in their canonical order, producers first, so that any cut between two of

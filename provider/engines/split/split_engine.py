@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The split engine: graphs that no single engine serves, or that several serve faster together."""
 
 from __future__ import annotations

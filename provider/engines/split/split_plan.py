@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The plan of a split graph: the plans of its parts, run one after the other."""
 
 from __future__ import annotations

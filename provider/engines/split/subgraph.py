@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A run of a graph's nodes as a graph of its own."""
 
 from __future__ import annotations

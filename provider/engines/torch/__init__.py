@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How PyTorch computes each op: ``TORCH`` in the module named as the op, where it serves the op."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the four forms of batch normalisation share.
 
 PyTorch's kernels serve training and inference where epsilon and momentum are known; what else

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The convolution's gradient of its filter."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What convolutions and their gradients share; oneDNN computes them where PyTorch uses it.
 
 Inputs and filters keep the layout of their strides: PyTorch takes its channels-last path when one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Chains of nodes that a user of PyTorch writes as one call: matmul with bias, softmax.
 
 A graph has no node for them.  Only what PyTorch's public functions do in one call is joined, so

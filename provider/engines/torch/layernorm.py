@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Layer normalisation: PyTorch's kernel where the last dims are normalised."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A tensor with elements added at, or cut from, its ends."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Pointwise modes: one row each, with the function of PyTorch that computes it."""
 
 from __future__ import annotations

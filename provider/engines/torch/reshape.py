@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Another shape for the same elements."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What layer normalisation, its relative by the root mean square, and their gradients share."""
 
 from __future__ import annotations

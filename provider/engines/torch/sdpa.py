@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Attention: PyTorch's fused function where masks are none or causal, else a formula.
 
 The fused function says nothing about rows in which no key is visible, and returns no statistics.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """PyTorch on the CPU (oneDNN) as an engine: the extra ``torch``.
 
 Declining needs no PyTorch; building imports it.

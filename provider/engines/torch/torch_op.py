@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a module of this package provides for an op, and the rules by which it declines.
 
 Nothing here imports PyTorch: declining is cheap, and works where it is not installed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A graph as calls of PyTorch's functions, on the caller's memory.
 
 Values are kept in the type in which they were computed until a consumer or an output wants another

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the offload pipeline knows of aten ops: one table, by the op's name in the torch dialect.
 
 The same table says which ops are outlined and how a region becomes a hipDNN graph, so that what

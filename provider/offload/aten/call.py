@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """An aten op as a builder sees it: operands by name, and the graph that it adds nodes to."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Aten convolutions, the transposed ones as gradients of forward ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Aten gradients that are hipDNN ops of their own; others are written by elementwise ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Aten matmuls, with what is added to them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Aten ops that only move elements."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Aten's quantised values: integers with scale and zero point."""
 
 from __future__ import annotations

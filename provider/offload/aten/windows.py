@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Aten pooling and resizing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Steps g and h, the part on MLIR: tensors become buffers.
 
 ``hipdnn.execute`` is no registered op, so that MLIR's passes do not know which buffers it writes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The functions of a module as records, which `provider.offload.program` reads back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Step e, the part on MLIR: a region becomes the name of the graph that computes it."""
 
 from __future__ import annotations

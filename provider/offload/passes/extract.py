@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A region as a function of its own: the text of a custom op."""
 
 from __future__ import annotations

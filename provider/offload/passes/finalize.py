@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Step i: buffers that a function allocates and returns become its last arguments."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Step f, the part on MLIR: Torch's tensors become MLIR's own, and graphs are executed."""
 
 from __future__ import annotations

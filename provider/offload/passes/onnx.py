@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Step a, the part on MLIR: ``torch.operator "onnx.*"`` becomes aten ops."""
 
 from __future__ import annotations

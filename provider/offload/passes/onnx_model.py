@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """An ONNX model as a module of ``torch.operator "onnx.*"``: the worker's task of the import."""
 
 from __future__ import annotations

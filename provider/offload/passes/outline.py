@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Step c, the part on MLIR: ops become regions, and regions become ops again.
 
 A region is ``torch.operator "hipdnn.graph"(tensors) {^bb0(args): ...}``.  It holds clones of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A finished module as records: what the executor runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Passes of MLIR by name, and their failures as something to tell."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Sizes in place of extents that a module in the torch dialect leaves open."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The worker's task of the offload pipeline: steps on one module, by name.
 
 `jit.compiler.tasks` calls ``perform``.  A module comes as text and leaves as text, with

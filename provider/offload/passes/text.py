@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The text of a module: read with our own form of ``hipdnn.execute``, and written with it.
 
 The op is not registered with MLIR, which has a generic form for it::

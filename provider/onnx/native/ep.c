@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /* The execution provider for ONNX Runtime: C structures whose cold functions are Python.
  *
  * ONNX Runtime gives its functions as tables, which are used by index (provider/onnx/abi.py lists

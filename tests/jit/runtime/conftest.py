@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiled modules for the runtime tests, each compiled once a session by a child process."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Buffers that are parts of one, between one another: accepted where they share no byte."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Calls that are made from addresses: what is recognised, what is declined, and the order."""
 
 from __future__ import annotations

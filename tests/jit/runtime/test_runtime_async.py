@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs that are started and waited for, many sets of buffers, streams, shared workspaces."""
 
 from __future__ import annotations

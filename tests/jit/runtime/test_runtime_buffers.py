@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Each binding rule: refused with its id, all at once, nothing executed, outputs untouched."""
 
 from __future__ import annotations

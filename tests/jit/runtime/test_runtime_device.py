@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Devices: one per key, honest errors, worker count, forks, threads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Loading modules: damaged, foreign and mismatched ones are refused, never fatal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """IREE's native module is loaded without NumPy, and works with it as soon as somebody needs it."""
 
 from __future__ import annotations

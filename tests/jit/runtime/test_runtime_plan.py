@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Bound plans: numbers for every type, alignment, layout and way to give memory."""
 
 from __future__ import annotations

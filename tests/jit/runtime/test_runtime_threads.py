@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Many threads, forks, 100,000 calls, streams and devices with memory of their own."""
 
 from __future__ import annotations

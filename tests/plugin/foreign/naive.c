@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /* An engine plugin of hipDNN for the tests: naive loops in f32 on host pointers.
  *
  * It serves graphs of conv_fprop (2 spatial dims), matmul and some pointwise modes, in any strides,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random functions of aten ops: regions in a runnable order, and results against NumPy's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Finished modules on an emulated GPU: its memory, its streams, and code for all sizes."""
 
 from __future__ import annotations

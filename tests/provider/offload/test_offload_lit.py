@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Passes on the files in ``lit``, whose comments say what has to come out (filecheck's rules)."""
 
 from __future__ import annotations

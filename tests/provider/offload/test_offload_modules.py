@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Modules of unusual form, element types, and buffers that are reused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """ONNX models through the pipeline: import, regions, results against onnx's own evaluator."""
 
 from __future__ import annotations

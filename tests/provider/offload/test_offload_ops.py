@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Each aten op of the table: what its graph computes, against NumPy, with the reference engine."""
 
 from __future__ import annotations

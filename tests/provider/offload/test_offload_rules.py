@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Each rule by which an op, a region or a module is left as it is, with its reason."""
 
 from __future__ import annotations

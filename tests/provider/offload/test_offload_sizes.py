@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Modules whose extents are known at execution: one program, and one code where engines have it."""
 
 from __future__ import annotations

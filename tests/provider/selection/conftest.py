@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Engines of all manners, and a file of winners of its own for each test."""
 
 from __future__ import annotations

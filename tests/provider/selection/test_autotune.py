@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Autotuning: what is measured, what counts, and what is remembered."""
 
 from __future__ import annotations

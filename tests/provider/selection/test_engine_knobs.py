@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The knob contract: what engines name, what they refuse, and what a plan remembers."""
 
 from __future__ import annotations

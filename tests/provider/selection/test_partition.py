@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Partitioning: graphs that several engines serve together."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Policies: who ranks the engines, in what order, and what a pin and a preference do."""
 
 from __future__ import annotations
