@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
+
+from .assembly import Code, parse_code
+from .units import memory_bytes
 
 __all__ = ["Kernel", "read_kernels"]
 
@@ -22,9 +25,13 @@ _MFMA = re.compile(r"^\s+(v_s?mfma[a-z0-9_]*)", re.MULTILINE)
 _MEMORY = re.compile(
     r"^\s+(?:global|buffer|flat)_(?P<way>load|store)_(?P<kind>[a-z0-9_]+)", re.MULTILINE
 )
+# IREE tells LLVM how many workgroups there are, as the range of their numbers.
+_DEFINITION = re.compile(r'^define amdgpu_kernel void @"?(?P<name>[^\s"(]+)"?\(', re.MULTILINE)
+_NUMBER = re.compile(
+    r"call (?:range\(i32 \d+, (?P<end>-?\d+)\) )?i32 @llvm\.amdgcn\.workgroup\.id\.(?P<dim>[xyz])"
+)
+_OPEN = 2**31 - 1  # the range of a number of workgroups that is known at run time
 _SIZES = re.compile(r"^    \.reqd_workgroup_size:\n(?P<sizes>(?:      - +\d+\n)+)", re.MULTILINE)
-# What an instruction moves per lane; all others move whole registers of four bytes.
-_BYTES = {"byte": 1, "ubyte": 1, "sbyte": 1, "short": 2, "ushort": 2, "sshort": 2}
 _FIELDS = {
     "vgpr_count": "vgprs",
     "agpr_count": "agprs",
@@ -56,6 +63,10 @@ class Kernel:
         Instructions that read or write device memory, by the bytes that each moves per lane.
     threads : int
         Threads of a workgroup; 0: unknown.
+    workgroups : int or None
+        That a launch has; None where that is known at run time.
+    code : Code
+        Its instructions and loops; not in the data for JSON.
     """
 
     name: str
@@ -70,6 +81,8 @@ class Kernel:
     loads: dict[int, int] = field(default_factory=dict)
     stores: dict[int, int] = field(default_factory=dict)
     threads: int = 0
+    workgroups: int | None = None
+    code: Code = field(default=Code(()), repr=False, compare=False)
 
     @property
     def mfma_count(self) -> int:
@@ -78,17 +91,36 @@ class Kernel:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the data for JSON."""
-        return {**asdict(self), "mfma_count": self.mfma_count}
+        data = asdict(replace(self, code=Code(())))
+        del data["code"]
+        return {**data, "mfma_count": self.mfma_count}
 
 
 def read_kernels(dump_dir: Path) -> list[Kernel]:
     """Return the kernels whose assembly (``*.rocmasm``) is in a dump folder, by name."""
+    counts: dict[str, int | None] = {}
+    for path in sorted(dump_dir.rglob("*.linked.ll")):
+        counts |= _workgroups(path.read_text(encoding="utf-8", errors="replace"))
     paths = sorted(dump_dir.rglob("*.rocmasm"))
-    found = [kernel for path in paths for kernel in _read(path)]
+    found = [kernel for path in paths for kernel in _read(path, counts)]
     return sorted(found, key=lambda kernel: kernel.name)
 
 
-def _read(path: Path) -> Iterator[Kernel]:
+def _workgroups(text: str) -> dict[str, int | None]:
+    """Return the workgroups of each kernel in LLVM IR."""
+    starts = [*_DEFINITION.finditer(text)]
+    ends = [*(match.start() for match in starts[1:]), len(text)]
+    found: dict[str, int | None] = {}
+    for match, end in zip(starts, ends, strict=True):
+        dims = {}
+        for number in _NUMBER.finditer(text, match.end(), end):
+            dims[number["dim"]] = int(number["end"] or 0)
+        known = all(0 < count < _OPEN for count in dims.values())
+        found[match["name"]] = prod(dims.values()) if known else None
+    return found
+
+
+def _read(path: Path, counts: Mapping[str, int | None]) -> Iterator[Kernel]:
     """Yield the kernels of one file; IREE may link several dispatches into one."""
     text = path.read_text(encoding="utf-8", errors="replace")
     metadata = text.partition(".amdgpu_metadata")[2].partition(".end_amdgpu_metadata")[0]
@@ -100,24 +132,17 @@ def _read(path: Path) -> Iterator[Kernel]:
         code = text[label.end() :].partition(".Lfunc_end")[0] if label else ""
         moved = {"load": Counter[int](), "store": Counter[int]()}
         for match in _MEMORY.finditer(code):
-            moved[match["way"]][_bytes_of(match["kind"])] += 1
+            moved[match["way"]][memory_bytes(match["kind"])] += 1
         yield Kernel(
             name=name,
             mfma=dict(Counter(_MFMA.findall(code))),
             loads=dict(sorted(moved["load"].items())),
             stores=dict(sorted(moved["store"].items())),
             threads=int(record.get("threads", 0)),
+            workgroups=counts.get(name),
+            code=parse_code(code),
             **figures,
         )
-
-
-def _bytes_of(kind: str) -> int:
-    """Return the bytes per lane of ``dwordx4``, ``ushort``, ``b128``, ``short_d16_hi``..."""
-    if wide := re.match(r"dwordx(\d)", kind):
-        return 4 * int(wide[1])
-    if bits := re.match(r"b(\d+)", kind):
-        return int(bits[1]) // 8
-    return _BYTES.get(kind.partition("_")[0], 4)
 
 
 def _records(metadata: str) -> list[dict[str, str]]:

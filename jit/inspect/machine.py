@@ -12,6 +12,9 @@ documentation of the MI100, MI200 and MI300 architectures, and the CDNA 4 white 
 units, peak engine clock and memory bandwidth: AMD's data sheets of the products.  Times the clock
 they give the peaks of the data sheets (MI300X: 304 · 2.1 GHz · 2048 = 1307.4 TFLOPS in half).
 The MI250 and MI250X are two devices each; the figures here are those of one, as HIP shows them.
+
+L2 cache: channels times bytes a clock, of the CDNA white papers: 16 of 128 bytes (MI100), 32 of 128
+(a device of the MI200 series), 16 of 128 for each of the accelerator dies since CDNA 3.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from types import MappingProxyType
 
 from ..target import Target
 
-__all__ = ["LIMITS", "SHEETS", "Limits", "Sheet", "limits_of", "sheet_of"]
+__all__ = ["LIMITS", "SHEETS", "Limits", "Sheet", "limits_of", "matrix_rate", "sheet_of"]
 
 SIMDS = 4
 WAVE = 64
@@ -98,6 +101,8 @@ class Sheet:
         Peak engine clock.
     bytes_per_s : float
         Peak bandwidth of device memory.
+    l2_bytes : int
+        That all channels of the L2 cache read in a clock.
     matrix : mapping of str to int
         Operations of matrix instructions per compute unit and cycle, by kind of the operands.
     """
@@ -107,6 +112,7 @@ class Sheet:
     compute_units: int
     clock_hz: float
     bytes_per_s: float
+    l2_bytes: int
     matrix: Mapping[str, int] = field(repr=False)
 
     def matrix_flops(self, kind: str) -> float:
@@ -119,13 +125,19 @@ class Sheet:
         return _VECTOR[self.arch] * self.compute_units * self.clock_hz
 
 
-def _sheet(sku: str, arch: str, units: int, mhz: float, gb_per_s: float) -> Sheet:
+def matrix_rate(arch: str, kind: str) -> int:
+    """Return the operations of a compute unit's matrix instructions in a clock; 0: none."""
+    return _MATRIX[arch].get(kind, 0)
+
+
+def _sheet(sku: str, arch: str, units: int, mhz: float, gb_per_s: float, l2_channels: int) -> Sheet:
     return Sheet(
         sku=sku,
         arch=arch,
         compute_units=units,
         clock_hz=mhz * 1e6,
         bytes_per_s=gb_per_s * 1e9,
+        l2_bytes=128 * l2_channels,
         matrix=_MATRIX[arch],
     )
 
@@ -134,15 +146,15 @@ SHEETS: Mapping[str, Sheet] = MappingProxyType(
     {
         sheet.sku: sheet
         for sheet in (
-            _sheet("mi100", "gfx908", 120, 1502, 1228.8),
-            _sheet("mi210", "gfx90a", 104, 1700, 1638.4),
-            _sheet("mi250", "gfx90a", 104, 1700, 1638.4),
-            _sheet("mi250x", "gfx90a", 110, 1700, 1638.4),
-            _sheet("mi300a", "gfx942", 228, 2100, 5300),
-            _sheet("mi300x", "gfx942", 304, 2100, 5300),
-            _sheet("mi325x", "gfx942", 304, 2100, 6000),
-            _sheet("mi350x", "gfx950", 256, 2200, 8000),
-            _sheet("mi355x", "gfx950", 256, 2400, 8000),
+            _sheet("mi100", "gfx908", 120, 1502, 1228.8, 16),
+            _sheet("mi210", "gfx90a", 104, 1700, 1638.4, 32),
+            _sheet("mi250", "gfx90a", 104, 1700, 1638.4, 32),
+            _sheet("mi250x", "gfx90a", 110, 1700, 1638.4, 32),
+            _sheet("mi300a", "gfx942", 228, 2100, 5300, 96),
+            _sheet("mi300x", "gfx942", 304, 2100, 5300, 128),
+            _sheet("mi325x", "gfx942", 304, 2100, 6000, 128),
+            _sheet("mi350x", "gfx950", 256, 2200, 8000, 128),
+            _sheet("mi355x", "gfx950", 256, 2400, 8000, 128),
         )
     }
 )

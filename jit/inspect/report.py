@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import prod
 from pathlib import Path
@@ -15,16 +15,16 @@ from ..options import BuildOptions
 from ..target import Target
 from ..work import Work, graph_work, node_work
 from .config import Config, read_configs
+from .estimate import Estimate, HotLoop, estimate, hot_loop
 from .isa import Kernel, read_kernels
 from .machine import Sheet, limits_of, sheet_of
 from .notices import Notice, notices
 from .occupancy import Occupancy, occupancy
 from .roofline import Roofline, roofline
+from .units import product_of
 
 __all__ = ["Dispatch", "Inspection", "inspect_graph"]
 
-_KIND = re.compile(r"_(bf16|f16|xf32|f32|f64|fp8|bf8|f8f6f4|i8)(?:_|$)")
-_EIGHT_BITS = {"fp8": "f8", "bf8": "f8", "f8f6f4": "f8", "xf32": "f32"}
 _BITS = re.compile(r"\d+")
 
 
@@ -50,7 +50,12 @@ class Dispatch:
     kernel : Kernel or None
         What was read from gfx9 assembly; None for other targets.
     occupancy, roofline : optional
-        Estimates; None for other targets, the second also without a data sheet.
+        Bounds; None for other targets, the second also without a data sheet.
+    hot_loop : HotLoop or None
+        What is in the loop that takes most of the kernel's instructions.
+    estimate : Estimate or None
+        Of the kernel's time, by `jit.inspect.estimate`; None where the workgroups of a launch, or
+        the figures of the product, are not known.
     """
 
     name: str
@@ -63,6 +68,8 @@ class Dispatch:
     kernel: Kernel | None = None
     occupancy: Occupancy | None = None
     roofline: Roofline | None = None
+    hot_loop: HotLoop | None = None
+    estimate: Estimate | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the data for JSON."""
@@ -79,6 +86,8 @@ class Dispatch:
             "kernel": None if self.kernel is None else self.kernel.as_dict(),
             "occupancy": None if self.occupancy is None else asdict(self.occupancy),
             "roofline": None if self.roofline is None else asdict(self.roofline),
+            "hot_loop": None if self.hot_loop is None else self.hot_loop.as_dict(),
+            "estimate": None if self.estimate is None else asdict(self.estimate),
         }
 
 
@@ -118,10 +127,16 @@ class Inspection:
     @property
     def seconds(self) -> float | None:
         """Least time of all dispatches of one execution, one after the other."""
-        once = [d for d in self.dispatches if not d.at_load]
-        times = [d.roofline.seconds if d.roofline else None for d in once]
-        known = [t for t in times if t is not None]
-        return sum(known) if known and len(known) == len(times) else None
+        return _sum(d.roofline.seconds if d.roofline else None for d in self._once)
+
+    @property
+    def estimate_s(self) -> float | None:
+        """Estimated time of all dispatches of one execution, without what launches take."""
+        return _sum(d.estimate.seconds if d.estimate else None for d in self._once)
+
+    @property
+    def _once(self) -> list[Dispatch]:
+        return [d for d in self.dispatches if not d.at_load]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the data for JSON."""
@@ -135,6 +150,7 @@ class Inspection:
             "moved_bytes": self.moved_bytes,
             "least_s": None if self.least is None else self.least.seconds,
             "roofline_s": self.seconds,
+            "estimate_s": self.estimate_s,
             "dispatch": [d.as_dict() for d in self.dispatches],
             "warnings": [n.as_dict() for n in self.notices],
         }
@@ -215,6 +231,10 @@ def _dispatches(
                 roofline=roofline(work, sheet, _kind(kernel), matrix=bool(kernel.mfma))
                 if kernel and sheet and all(sizes)
                 else None,
+                hot_loop=hot_loop(kernel.code, target.arch) if kernel else None,
+                estimate=estimate(kernel, work, limits, sheet)
+                if kernel and limits and sheet and all(sizes)
+                else None,
             )
         )
     return tuple(found)
@@ -238,9 +258,14 @@ def _shares(
 
 def _kind(kernel: Kernel) -> str:
     """Return the operands of a kernel's matrix instructions, ``""`` without one."""
-    found = (m[1] for name in kernel.mfma for m in _KIND.finditer(name.partition("x")[2]))
-    kind = next(found, "")
-    return _EIGHT_BITS.get(kind, kind)
+    return next((found.kind for name in kernel.mfma if (found := product_of(name))), "")
+
+
+def _sum(times: Iterable[float | None]) -> float | None:
+    """Return the sum of times; None where one is unknown, or there are none."""
+    known = list(times)
+    found = [t for t in known if t is not None]
+    return sum(found) if found and len(found) == len(known) else None
 
 
 def _nbytes(tensor: str) -> int:

@@ -25,6 +25,7 @@ from .output import bold, count, emit, number, say, shown, talk, working
 
 if TYPE_CHECKING:
     from ...jit.inspect import Dispatch, Inspection, Notice
+    from ...jit.inspect.estimate import Estimate
     from ...jit.inspect.isa import Kernel
     from ...jit.inspect.roofline import Roofline
     from ...jit.target import Target
@@ -36,11 +37,16 @@ JSON: dict[str, str] = {
     "flops, matrix_flops": "arithmetic of the graph, and what of it matrix instructions can do",
     "least_bytes, least_s": "inputs and outputs, and the least time of one fused kernel in seconds",
     "moved_bytes, roofline_s": "of all dispatches together; null with open dims or no figures",
+    "estimate_s": "estimated time of all dispatches in seconds (`jit/inspect/estimate.py` says of "
+    "what, and what it leaves out); null with open dims or no figures",
     "dispatch": "of each one `name`, `nodes`, `reads`, `writes`, `at_load` (runs once, at load), "
     "`flops`, `matrix_flops`, `bytes`, `pipeline`, `workgroup_size`, `subgroup_size`, "
     "`lowering_config`, and for gfx9 `kernel` (as `compile --kernels`), `occupancy` "
-    "(`waves_per_simd`, `max_waves_per_simd`, `workgroups_per_cu`, `limited_by`) and `roofline` "
-    "(`memory_s`, `matrix_s`, `vector_s`, `bound`, `seconds`, `intensity`, `ridge`)",
+    "(`waves_per_simd`, `max_waves_per_simd`, `workgroups_per_cu`, `limited_by`), `roofline` "
+    "(`memory_s`, `matrix_s`, `vector_s`, `bound`, `seconds`, `intensity`, `ridge`), `hot_loop` "
+    "(`trips`, `instructions`, `vector`, `mfma`, `mfma_share`, `loads` by bytes of a lane) and "
+    "`estimate` (`seconds`, `bound`, `times` by unit, `workgroups`, `waves`, `wave_clocks`, "
+    "`arithmetic`: what is multiplied over what is asked for, `unknown_loops`)",
     "warnings": "of each one `rule`, `nodes`, `dispatches`, `text`, `hint`",
     "dump": "the folder of all stages, or null",
 }
@@ -58,8 +64,9 @@ _BAR = 40
 def command(state: State, graph: str, target: Target, dump: str | None) -> None:
     """Compile GRAPH anew and show its dispatches: nodes, tiles, registers, expected time.
 
-    No hardware is needed, and nothing is run: occupancy and times are upper and lower bounds from
-    data sheets. Kernels are read for gfx9 targets; for others there are dispatches and tiles.
+    No hardware is needed, and nothing is run: occupancy and least times are bounds from data
+    sheets, and the estimate is that of a model of the kernel's instructions. Kernels are read for
+    gfx9 targets; for others there are dispatches and tiles.
     """
     from ...jit.inspect import inspect_graph
     from ...jit.options import BuildOptions
@@ -97,7 +104,9 @@ def render(found: Inspection, name: str) -> Iterator[str]:
         "kernel"
     )
     if found.seconds is not None and found.least is not None:
-        yield f"at least {_time(found.seconds)}; {_time(found.least.seconds)} if all was one kernel"
+        guess = "" if found.estimate_s is None else f"; estimate {_time(found.estimate_s)}"
+        least = f"{_time(found.least.seconds)} if all was one kernel"
+        yield f"at least {_time(found.seconds)}, {least}{guess}"
     longest = max((d.roofline.seconds for d in found.dispatches if d.roofline), default=0.0)
     for i, dispatch in enumerate(found.dispatches):
         yield ""
@@ -132,8 +141,29 @@ def _dispatch(i: int, d: Dispatch, longest: float) -> Iterator[str]:
             f"{o.waves_per_simd} of {o.max_waves_per_simd} waves per SIMD, {o.workgroups_per_cu} "
             f"workgroups per CU; limited by {' and '.join(o.limited_by)}",
         )
+    if (h := d.hot_loop) is not None:
+        yield from _fact(
+            "hot loop",
+            f"{_n(h.trips)} times {_n(h.instructions)} instructions, {_n(h.vector)} of them vector"
+            f", {h.mfma_share:.0%} of those matrix; loads {_widths(h.loads)}",
+        )
+    if (e := d.estimate) is not None:
+        yield from _fact("estimate", _estimate(e))
     if (r := d.roofline) is not None:
         yield from _roofline(d, r, longest)
+
+
+def _estimate(e: Estimate) -> str:
+    parts = sorted(e.times.items(), key=lambda one: -one[1])
+    text = (
+        f"{_time(e.seconds)} by {e.bound} ({', '.join(f'{u} {_time(t)}' for u, t in parts[1:4])})"
+    )
+    text += f"; {count(e.waves, 'wave', 'waves')} of {_n(e.wave_clocks)} clocks"
+    if e.arithmetic > 1.05:
+        text += f", {e.arithmetic:.2g} times the arithmetic asked for"
+    if e.unknown_loops:
+        text += f"; {count(e.unknown_loops, 'loop', 'loops')} of unknown length"
+    return text
 
 
 def _kernel(k: Kernel) -> Iterator[str]:
