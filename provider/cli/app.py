@@ -25,6 +25,7 @@ COMMANDS = (
     "run",
     "bench",
     "sweep",
+    "fuzz",
     "compile",
     "artifact",
     "inspect",

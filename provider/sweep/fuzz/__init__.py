@@ -1,0 +1,1 @@
+"""Random valid graphs as cases of a sweep."""
