@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The code of a gfx9 kernel as its assembly has it: instructions, and loops with their trips.
 
 LLVM prints no comments about loops here, so they are found by branches back to a block that every

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """An estimate of a kernel's time from its code: which unit is busy longest, and for how long.
 
 Nothing is run or measured.  The text of a kernel is walked once as a wave would execute it alone

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a gfx9 instruction costs on the unit that executes it, in clocks: for estimates.
 
 Sources

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree fuzz``: random graphs, built in one or several ways, and a row of each in a run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What `sweep` and `fuzz` have in common: doing tasks into a run, and telling what came of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which problems a suite takes of another one: all, some that are drawn, or those of bounded work.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Engines side by side: the rows of a sweep, as ``hipdnn-iree bench`` tells them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree fuzz``: random graphs in a run, other ways to build them, and what is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Problems of other suites: how some are drawn, which are small enough, and what is refused."""
 
 from __future__ import annotations

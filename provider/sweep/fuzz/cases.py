@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random graphs as cases of a sweep, named by a line that gives the same ones each time.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A graph in other forms: written and read again, or in other words, it is the same graph."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random valid graphs, the same for the same seed: ops composed as nobody would write them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Other ways to build a graph, as names of engines: knobs, the split engine, PyTorch."""
 
 from __future__ import annotations
