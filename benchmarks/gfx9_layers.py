@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What IREE makes of every layer of suites/networks for gfx9: counts, registers, an estimate.
 
     python benchmarks/gfx9_layers.py                              gfx90a, gfx942, gfx950: many hours

@@ -33,8 +33,9 @@ def tensor_text(spec: TensorSpec) -> str:
     """Return e.g. ``half[16,64,56,56] channels-last``."""
     if spec.value is not None:
         return f"{spec.data_type.json} {spec.value!r}"
-    dims = ",".join(map(str, spec.dims))
-    layout = layout_name(spec.dims, spec.strides)
+    dims = ",".join(map(str, spec.dims)) or "?"  # not known in a graph that breaks rules
+    known = len(spec.strides) == len(spec.dims)
+    layout = layout_name(spec.dims, spec.strides) if known else "of unknown layout"
     return f"{spec.data_type.json}[{dims}]" + ("" if layout == "contiguous" else f" {layout}")
 
 

@@ -13,39 +13,40 @@ from typing import Any, NoReturn
 import click
 
 from ... import __version__
-from ...graph_api.errors import DeviceError, HipdnnIreeError, NotSupportedError
+from ...graph_api.errors import DeviceError, FormatError, HipdnnIreeError, NotSupportedError
 from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK, exit_code
-from .files import as_file_error
+from .files import NO_FILE, as_file_error
 from .options import Group, State
-from .output import emit, talk
+from .output import begin, complain, emit
 
 __all__ = ["COMMANDS", "app"]
 
-COMMANDS = (
-    "run",
-    "bench",
-    "sweep",
-    "fuzz",
-    "compile",
-    "artifact",
-    "inspect",
-    "explain",
-    "tune",
-    "report",
-    "repro",
-    "reduce",
-    "show",
-    "opt",
-    "onnx-to-torch",
-    "engines",
-    "ops",
-    "targets",
-    "cache",
-    "plugin",
-    "onnx",
-    "env",
-    "completion",
-)
+COMMANDS = {
+    "run": "Build GRAPH, run it on this machine, and show the result.",
+    "bench": "Measure engines side by side on the cases of SUITE, a YAML file.",
+    "sweep": "Build, check and time every case of each SUITE, and append a row of each to RUN.",
+    "compile": "Compile GRAPHS for one or more targets into the cache; no hardware is needed.",
+    "artifact": "Make, show and check artifacts: one file with a graph and code for targets.",
+    "inspect": "Compile GRAPH anew and show its dispatches: nodes, tiles, registers, least time.",
+    "explain": "Say which engines serve GRAPH, why the others decline, and who chooses which one.",
+    "tune": "Measure each GRAPH on every engine, built in every way, and remember the times.",
+    "report": "Say what is in RUN: what broke, how engines compare, what changed since a baseline.",
+    "repro": "Write what repeats a row of RUN: graph, inputs, script, IR and versions.",
+    "reduce": "Make GRAPH small while it fails in the same way: wrong, crash, timeout.",
+    "show": "Print or convert GRAPH, with everything inferred that the file leaves open.",
+    "opt": 'Run passes over FILE.mlir ("-": stdin), in the order in which they are given.',
+    "onnx-to-torch": "Write MODEL.onnx as MLIR, for `hipdnn-iree opt`.",
+    "engines": "List the engines: name, id, where they are from, what they serve.",
+    "ops": "List the operations, or tell all about each OP: ports, parameters, what is served.",
+    "targets": "List the targets that code can be compiled for; no hardware is needed for that.",
+    "cache": "Look at the cache of compiled code, and look after it.",
+    "plugin": "Put the engine into hipDNN, and find out why it does not serve there.",
+    "onnx": "Run a model with ONNX Runtime and this provider: `hipdnn-iree onnx MODEL.onnx`.",
+    "doctor": "Say what is broken here, and what to do about it; exit code 1 when something is.",
+    "env": "Say what is installed, what is set, and what this machine has.",
+    "completion": "Print what completes hipdnn-iree in SHELL: bash (4.4 or newer), zsh or fish.",
+}
+"""The commands, with what their help says first: `--help` imports none of them."""
 
 
 class App(Group):
@@ -53,6 +54,9 @@ class App(Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
+
+    def summary(self, ctx: click.Context, name: str) -> str:
+        return COMMANDS[name]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
@@ -71,6 +75,7 @@ class App(Group):
             # Names of a graph may be text that the terminal cannot show.
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
+        begin("")
         state = State(json="--json" in words)  # so that a bad command line is told in JSON too
         name = prog_name or "hipdnn-iree"
         self._main_shell_completion({}, name)  # for a shell that asks, which ends the process
@@ -94,7 +99,7 @@ class App(Group):
             if state.json:
                 about = {"code": "E000", "error": "KeyboardInterrupt", "message": "interrupted"}
                 emit({"error": {**about, "exit_code": INTERRUPTED}})
-            talk("interrupted")
+            complain("interrupted")
             return INTERRUPTED
         except click.ClickException as error:
             return _usage(error, state)
@@ -124,7 +129,7 @@ def _lost_output(error: OSError, *, told: bool) -> int:
     if isinstance(error, BrokenPipeError):
         return BROKEN_PIPE
     if not told:
-        talk(f"error: {error}")
+        complain(f"error: {error}")
     return BAD_INPUT
 
 
@@ -139,10 +144,10 @@ def _usage(error: click.ClickException, state: State) -> int:
         about = {"code": "E000", "error": type(error).__name__, "message": text}
         emit({"error": {**about, "exit_code": BAD_INPUT}})
     elif ctx is not None:
-        talk(ctx.get_usage())
-    talk(f"error: {text}")
+        complain(ctx.get_usage())
+    complain(f"error: {text}")
     if ctx is not None:
-        talk(f"'{ctx.command_path} --help' says more")
+        complain(f"'{ctx.command_path} --help' says more")
     return BAD_INPUT
 
 
@@ -156,8 +161,15 @@ def _failed(error: HipdnnIreeError, state: State) -> int:
     code = exit_code(error)
     if state.json:
         emit({"error": {**error.as_dict(), "exit_code": code}})
-    talk(f"error [{error.code}]: {error}")
+    complain(f"error [{error.code}]: {_words(error)}")
     return code
+
+
+def _words(error: HipdnnIreeError) -> str:
+    """Return the text of an error; one line for a file that is not there and the like."""
+    if isinstance(error, FormatError) and [p.rule for p in error.problems] == [NO_FILE]:
+        return error.message
+    return str(error)
 
 
 def _internal(error: Exception, state: State) -> int:
@@ -167,16 +179,16 @@ def _internal(error: Exception, state: State) -> int:
     if state.json:
         about = {"code": "E900", "error": type(error).__name__, "message": text}
         emit({"error": {**about, "exit_code": INTERNAL}})
-    talk(f"internal error: {type(error).__name__}: {text}")
+    complain(f"internal error: {type(error).__name__}: {text}")
     if not state.traceback:
-        talk("this is a bug; repeat it with --traceback and report what it shows")
+        complain("this is a bug; repeat it with --traceback and report what it shows")
     return INTERNAL
 
 
 def _print_traceback(error: BaseException) -> None:
     import traceback
 
-    talk("".join(traceback.format_exception(error)).rstrip())
+    complain("".join(traceback.format_exception(error)).rstrip())
 
 
 @click.group(cls=App, context_settings={"help_option_names": ["-h", "--help"]})

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from .options import (
     knob_options,
     target_option,
 )
-from .output import count, emit, facts, say, shown, table, talk, working
+from .output import complain, count, emit, facts, say, shown, table, talk
 
 if TYPE_CHECKING:
     from ...jit.target import Target
@@ -37,8 +38,8 @@ _ABOUT = {
     "plans": "of each one `engine`, `engine_id`, `knobs`, `target`, `bucket` (sizes that the "
     "code is made for; empty where it is not for a bucket), `code` (its part), `nbytes`, "
     "`sha256`, `key` (`digest`, `ingredients`), `signature`, `workspace_bytes` (null: it depends "
-    "on sizes), `statistics`, and `why_not_here`: empty where nothing is known to speak against "
-    "running it on this machine",
+    "on sizes), `statistics`, `runs_here`: whether this machine has what it needs (for a GPU a "
+    "device of its kind that HIP finds), and `why_not_here`: empty where it runs",
     "parts": "of each part `size` and `sha256`",
 }
 JSON: dict[str, dict[str, str]] = {
@@ -55,7 +56,7 @@ JSON: dict[str, dict[str, str]] = {
 
 @click.group(cls=Group)
 def command() -> None:
-    """Make, show and check artifacts: one file with a graph and its code for several targets.
+    """Make, show and check artifacts: one file with a graph and code for targets.
 
     An artifact is loaded without the compiler, and everything but running it works without a
     device.  `run`, `show` and `explain` take it like a graph file.
@@ -85,18 +86,25 @@ def create(
     Nothing is written when a target fails; the exit code is that of the first failure.
     """
     from ..artifacts.save import save_artifact
-    from ..precompile import precompile
+    from ..precompile import pairs, precompile
     from ..selection.select import build
     from .files import file_errors, read_graph
+    from .progress import Progress
 
     frozen = read_graph(graph).freeze()
     targets = tuple(dict.fromkeys(targets))
-    with working(f"compiling for {count(len(targets), 'target', 'targets')}"):
-        made = precompile([frozen], targets, knobs=chosen_knobs, buckets=buckets)
+    with Progress("compiling", len(pairs([frozen], targets, buckets))) as progress:
+        made = precompile(
+            [frozen],
+            targets,
+            knobs=chosen_knobs,
+            buckets=buckets,
+            progress=lambda one: progress.step(),
+        )
     for one in made:
         if one.error is not None:
             where = f"{one.target} at {in_words(one.bucket)}" if one.bucket else one.target
-            talk(f"error [{one.error.code}]: {where}: {one.error}")
+            complain(f"error [{one.error.code}]: {where}: {one.error}")
     failures = [one.error for one in made if one.error is not None]
     if failures:
         if state.json:
@@ -153,10 +161,15 @@ def _load(path: str) -> Artifact:
 
 
 def _about(artifact: Artifact) -> dict[str, Any]:
+    from .device_here import why_no_device
+
+    missing = cache(why_no_device)  # asks ROCm's library in another process
     found = artifact.manifest.as_dict()
     for plan, record in zip(found["plans"], artifact.plans, strict=True):
+        plan["engine_id"] = str(record.engine_id)
         plan["nbytes"], plan["sha256"] = record.nbytes, record.sha256
-        plan["why_not_here"] = artifact.why_not_here(record)
+        plan["why_not_here"] = why = artifact.why_not_here(record) or missing(record.target)
+        plan["runs_here"] = not why
     return {"path": artifact.label, "nbytes": artifact.nbytes, **found}
 
 
@@ -192,7 +205,7 @@ def _print(about: dict[str, Any]) -> None:
                 plan["nbytes"],
                 plan["statistics"].get("dispatches"),
                 plan["workspace_bytes"],
-                plan["why_not_here"] or "nothing against it",
+                plan["why_not_here"] or "runs",
             ]
             for plan in about["plans"]
         ],

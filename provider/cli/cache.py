@@ -12,7 +12,7 @@ import click
 from ...jit import settings as knobs
 from .exits import CHECK_FAILED
 from .options import Group, State, knob_options
-from .output import count, emit, facts, say, shown, talk
+from .output import count, emit, facts, say, shown, talk, working
 
 if TYPE_CHECKING:
     from ...jit.cache import CacheStore, Removed
@@ -156,7 +156,8 @@ def _removed(state: State, cache: CacheStore, removed: Removed) -> None:
 def verify(state: State, repair: bool) -> None:
     """Read every entry and compare it with its digests; exit code 1 when one is damaged."""
     cache = _open()
-    findings = cache.verify(repair=repair)
+    with working("reading the entries"):
+        findings = cache.verify(repair=repair)
     entries = cache.info().entries
     if state.json:
         about = {"root": str(cache.root), "entries": entries, "ok": not findings}

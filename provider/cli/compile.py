@@ -31,7 +31,7 @@ from .options import (
     output_option,
     target_option,
 )
-from .output import emit, say, shown, table, talk, working
+from .output import complain, emit, say, shown, table, talk, working
 
 if TYPE_CHECKING:
     from ...jit.inspect.isa import Kernel
@@ -148,10 +148,10 @@ def command(
         _print(rows, summary, several=len(paths) > 1)
     for row in rows:
         if row.error is not None:
-            talk(f"error [{row.error.code}]: {row.what(several=len(paths) > 1)}: {row.error}")
+            complain(f"error [{row.error.code}]: {row.what(several=len(paths) > 1)}: {row.error}")
     for row in wrong:
         for off in row.wrong_outputs():
-            talk(f"check failed: {row.what(several=len(paths) > 1)}: {off}")
+            complain(f"check failed: {row.what(several=len(paths) > 1)}: {off}")
     if failures or wrong:
         raise click.exceptions.Exit(exit_code(failures[0]) if failures else CHECK_FAILED)
 
@@ -327,24 +327,23 @@ def _rows(
 def _precompile(rows: list[_Row], knobs: dict[str, str], output: str | None) -> None:
     """Compile all rows, several at once, and tell on stderr how far it is."""
     from ..precompile import compile_all
+    from .progress import Progress
 
     mine = [row for row in rows if row.pair is not None and row.error is None]
-    done = len(rows) - len(mine)
     many = len({row.path for row in rows}) > 1 or any(row.bucket for row in rows)
+    several = Progress("compiling", len(mine)) if many or len(mine) > 1 else None
 
     def progress(made: Precompiled) -> None:
-        nonlocal done
-        done += 1
         row = mine[made.index]
         row.cache, row.compiled, row.error = made.cache, made.compiled, made.error
         row.write(output)
-        if many:
+        if several is not None:
             state = "failed" if row.error is not None else _STATES.get(row.cache, "compiled")
-            talk(f"[{done}/{len(rows)}] {row.what(several=True)}: {state}, {made.seconds:.2f} s")
+            line = f"{row.what(several=True)}: {state}, {made.seconds:.2f} s"
+            several.step(line=line if many else "")
 
     todo = [replace(row.pair, index=i) for i, row in enumerate(mine) if row.pair is not None]
-    targets = ", ".join(dict.fromkeys(str(row.target) for row in mine))
-    with working(f"compiling {f'{len(mine)} modules' if many else f'for {targets}'}"):
+    with several or working(f"compiling for {', '.join(str(row.target) for row in mine)}"):
         compile_all(todo, knobs=knobs, progress=progress)
 
 

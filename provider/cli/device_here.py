@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...graph_api.frozen import FrozenGraph
     from ...jit.target import Target
 
-__all__ = ["must_fit", "must_have_device"]
+__all__ = ["must_fit", "must_have_device", "why_no_device"]
 
 
 def must_have_device(target: Target) -> None:
@@ -34,6 +34,36 @@ def must_have_device(target: Target) -> None:
             + "\n  to run it on an emulated GPU: --emulate"
             * target.is_gfx9
         ) from error
+
+
+def why_no_device(target: Target) -> str:
+    """Return why code for a target cannot run here; empty where it can.
+
+    Libraries of drivers are loaded in another process: nothing here crashes with them.
+    """
+    if target.is_cpu:
+        return ""
+    if not target.is_gfx9:
+        return f"whether {target} is here is only known when it runs"
+    if emulated := settings().runtime_emulate:
+        from ...jit.target import Target as Parsed
+
+        archs = [Parsed.parse(name).arch for name in emulated]
+        return "" if target.arch in archs else f"the emulated GPUs are {', '.join(archs)}"
+    from .probes import rocm
+
+    about = rocm(probe=True)
+    gpus, asked = about["gpus"], about.get("probe")
+    if not isinstance(gpus, list) or not gpus:
+        return "there is no AMD GPU here"
+    if target.arch not in gpus:
+        return f"the GPUs here are {', '.join(gpus)}"
+    if not about["libraries"]:
+        return "ROCm's libamdhip64.so is not found"
+    if not isinstance(asked, dict) or "error" in asked or not asked["devices"]:
+        said = asked.get("error", "it finds no device") if isinstance(asked, dict) else asked
+        return f"HIP cannot be used: {said}"
+    return ""
 
 
 def must_fit(frozen: FrozenGraph) -> None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ..engines.foreign.probe_report import Report
 
 JSON: dict[str, str] = {
-    "engines": "of each one `name`, `alias`, `id` (signed), `id_hex`, `version`, `source` (file), "
-    "`api_version` (of hipDNN's plugin API; empty for an engine in Python), "
+    "engines": "of each one `name`, `alias`, `id` (signed, as text), `id_hex`, `version`, "
+    "`source` (file), `api_version` (of hipDNN's plugin API; empty for an engine in Python), "
     "`default` (whether it is taken without `--engine`), `targets`, `ops`",
     "plugins": "with `--probe`: of each file that hipDNN would look at `path`, `usable`, `name`, "
     "`version`, `api_version`, `era` (of its wire format), `engines` (`id`, `id_hex`, `name`), "
@@ -44,7 +44,7 @@ def command(state: State, probe: bool) -> None:
     if state.json:
         about: dict[str, Any] = {"engines": rows}
         if backend is not None:
-            about |= {"plugins": [p.as_dict() for p in plugins], "hipdnn": backend.as_dict()}
+            about |= {"plugins": list(map(_as_dict, plugins)), "hipdnn": _as_dict(backend)}
         emit(about)
         return
     table(
@@ -97,6 +97,12 @@ def _probed() -> tuple[list[Report], Report]:
         return reports(now, again=True), report(now, again=True)
 
 
+def _as_dict(one: Report) -> dict[str, Any]:
+    """Return the JSON form, with ids as text: JSON's numbers end at 2**53."""
+    found = one.as_dict()
+    return {**found, "engines": [{**e, "id": str(e["id"])} for e in found["engines"]]}
+
+
 def _print(one: Report) -> None:
     """Print what was found of a plugin, or of hipDNN."""
     names = ", ".join(e.name or str(e.id) for e in one.engines) or "no engines"
@@ -114,7 +120,7 @@ def _row(alias: str) -> dict[str, Any]:
     return {
         "name": found.NAME,
         "alias": alias,
-        "id": number,
+        "id": str(number),
         "id_hex": f"0x{number % 2**64:016X}",
         "version": found.version(),
         "api_version": found.api_version(),

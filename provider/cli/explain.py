@@ -22,7 +22,7 @@ from .options import (
     knob_options,
     target_option,
 )
-from .output import bold, emit, facts, number, say, shown
+from .output import bold, emit, facts, number, say, shown, working
 
 if TYPE_CHECKING:
     from ...graph_api.frozen import FrozenGraph
@@ -92,15 +92,16 @@ def command(
     policies = policy_names(policy, now)
     chosen, why = None, ""
     try:
-        chosen = choose(
-            frozen,
-            target,
-            now,
-            engine_name=engine,
-            prefer=prefer,
-            policy=policy,
-            knobs=chosen_knobs,
-        )
+        with working("asking the policies"):  # autotune compiles and measures
+            chosen = choose(
+                frozen,
+                target,
+                now,
+                engine_name=engine,
+                prefer=prefer,
+                policy=policy,
+                knobs=chosen_knobs,
+            )
         why = chosen.why
     except NotSupportedError as error:
         why = _why_not(found, engine, error)
@@ -128,7 +129,7 @@ def command(
 def _chosen(candidate: Candidate) -> dict[str, Any]:
     return {
         "engine": candidate.name,
-        "engine_id": candidate.engine.id,
+        "engine_id": str(candidate.engine.id),
         "knobs": dict(candidate.choice),
         "policy": candidate.policy,
     }
@@ -160,6 +161,7 @@ def _candidates(
             "parts": _parts(frozen, c) if c.served and c.engine.ALIAS == "split" else None,
             "measured": [
                 {name: getattr(entry, name) for name in _MEASURED}
+                | {"engine_id": str(entry.engine_id)}
                 for entry in known
                 if entry.engine_id == c.engine.id
             ],

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..graph import Graph
 
 __all__ = [
+    "NO_FILE",
     "RULES",
     "as_file_error",
     "file_errors",
@@ -42,6 +43,7 @@ __all__ = [
     "write_outputs",
 ]
 
+NO_FILE = "FILE-01"
 _LARGEST = 1 << 32
 _ARRAY = b"\x93NUMPY"  # what an .npy file begins with
 
@@ -69,18 +71,47 @@ def file_errors(path: str | Path, verb: str = "read") -> Iterator[None]:
     except ValueError as error:  # a null character in the name
         if "null" not in str(error):
             raise
-        problem = Problem(rule="FILE-01", got=repr(str(path)), wanted="the name of a file")
-        raise FormatError(f"cannot {verb} {str(path)!r}", [problem]) from None
+        problem = Problem(rule=NO_FILE, got=repr(str(path)), wanted="the name of a file")
+        text = f"cannot {verb} {str(path)!r}: not the name of a file [{NO_FILE}]"
+        raise FormatError(text, [problem]) from None
 
 
 def _refused(error: OSError, path: str, verb: str) -> FormatError:
+    near = _nearest(path) if isinstance(error, FileNotFoundError) and verb == "read" else ""
+    hint = f"did you mean {near}?" if near else ""
+    got = error.strerror or str(error)
     problem = Problem(
-        rule="FILE-01",
+        rule=NO_FILE,
         port=path,
-        got=error.strerror or str(error),
+        got=got,
         wanted=f"a file that can be {'read' if verb == 'read' else 'written'}",
+        hint=hint,
     )
-    return FormatError(f"cannot {verb} {path}", [problem])
+    why = _PLAIN.get(type(error), got[:1].lower() + got[1:])
+    if isinstance(error, FileNotFoundError) and verb != "read":
+        why = f"there is no folder {os.path.dirname(path) or '.'}"
+    text = f"cannot {verb} {path}: {why} [{NO_FILE}]"
+    return FormatError(f"{text}; {hint}" if hint else text, [problem])
+
+
+_PLAIN: dict[type[OSError], str] = {
+    FileNotFoundError: "no such file",
+    IsADirectoryError: "it is a folder",
+    NotADirectoryError: "a part of its path is a file, not a folder",
+    PermissionError: "permission denied",
+}
+
+
+def _nearest(path: str) -> str:
+    """Return the file that is most like one that is not there, or nothing."""
+    from difflib import get_close_matches
+
+    folder, name = os.path.split(path)
+    try:
+        names = os.listdir(folder or ".")
+    except OSError:
+        return ""
+    return "".join(os.path.join(folder, near) for near in get_close_matches(name, names, 1))
 
 
 def as_file_error(error: OSError) -> FormatError:

@@ -62,7 +62,7 @@ _BAR = 40
 @knob_options(*COMPILING)
 @click.pass_obj
 def command(state: State, graph: str, target: Target, dump: str | None) -> None:
-    """Compile GRAPH anew and show its dispatches: nodes, tiles, registers, expected time.
+    """Compile GRAPH anew and show its dispatches: nodes, tiles, registers, least time.
 
     No hardware is needed, and nothing is run: occupancy and least times are bounds from data
     sheets, and the estimate is that of a model of the kernel's instructions. Kernels are read for

@@ -12,7 +12,7 @@ from ...jit.settings import settings
 from .exits import CHECK_FAILED
 from .files import file_errors
 from .options import Group, State
-from .output import count, emit, facts, say, shown, table, talk, working
+from .output import complain, count, emit, facts, say, shown, table, working
 
 JSON: dict[str, dict[str, str]] = {
     "model": {
@@ -43,7 +43,7 @@ class _Models(Group):
 
 @click.group(cls=_Models)
 def command() -> None:
-    """Run a model with ONNX Runtime and this provider: ``hipdnn-iree onnx MODEL.onnx``."""
+    """Run a model with ONNX Runtime and this provider: `hipdnn-iree onnx MODEL.onnx`."""
 
 
 @command.command("model")
@@ -91,7 +91,7 @@ def model(
     else:
         _print(found)
     if found["verified"] is False:
-        talk("the results are not those of ONNX Runtime's own provider")
+        complain("the results are not those of ONNX Runtime's own provider")
         raise click.exceptions.Exit(CHECK_FAILED)
 
 
@@ -129,7 +129,7 @@ def _print(found: dict[str, Any]) -> None:
         table(
             ("graph", "engine", "us", "nodes"),
             [
-                (g["name"], g["engine"], slowest.get(g["name"]), ", ".join(g["nodes"])[:100])
+                (g["name"], g["engine"], slowest.get(g["name"]), ", ".join(g["nodes"]))
                 for g in found["groups"]
             ],
         )
@@ -138,7 +138,7 @@ def _print(found: dict[str, Any]) -> None:
         say(count(len(found["declined"]), "node is declined:", "nodes are declined:"))
         table(
             ("node", "op", "rule", "reason"),
-            [(d["node"], d["op"], d["rule"], d["reason"][:120]) for d in found["declined"]],
+            [(d["node"], d["op"], d["rule"], d["reason"]) for d in found["declined"]],
         )
     for one in found["outputs"]:
         if not one["ok"]:

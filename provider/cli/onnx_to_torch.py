@@ -9,7 +9,7 @@ import click
 
 from ...jit.settings import settings
 from .options import Command, State, output_option
-from .output import emit, say, talk
+from .output import emit, say, talk, working
 
 JSON: dict[str, str] = {
     "text": "the module",
@@ -40,7 +40,7 @@ def command(state: State, model: str, node: str, convert: bool, output: str | No
     from ..offload.onnx_import import import_onnx
     from .files import file_errors, write
 
-    with file_errors(model):
+    with working(f"reading {model}"), file_errors(model):
         found = import_onnx(model, settings(), node=node)
     made = read(found.text, name=model)
     if convert:

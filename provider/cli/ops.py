@@ -35,7 +35,7 @@ JSON: dict[str, str] = {
 @click.argument("names", metavar="[OP]...", nargs=-1)
 @click.pass_obj
 def command(state: State, names: tuple[str, ...]) -> None:
-    """List the operations, or tell all about each OP: ports, parameters, what is served where.
+    """List the operations, or tell all about each OP: ports, parameters, what is served.
 
     Served or declined is told of the sample problems with which each operation is tested;
     nothing is compiled for that.  `hipdnn-iree explain GRAPH` tells it of a graph.

@@ -17,7 +17,7 @@ from .options import (
     output_option,
     target_option,
 )
-from .output import emit, say, talk
+from .output import emit, say, talk, working
 
 if TYPE_CHECKING:
     from ...jit.target import Target
@@ -125,7 +125,8 @@ def command(
         if sizes:
             fix_sizes(module, dict(_size(word, ctx) for word in sizes))
         for name in passes:
-            module.run(name)
+            with working(f"running {name}"):
+                module.run(name)
             if verify_each:
                 module.then("verify")
             if print_ir_after_all:

@@ -14,7 +14,7 @@ import click
 
 from ...graph_api.errors import SettingError
 from ...jit import settings as knobs
-from .output import talk
+from .output import begin, complain, quiet, talk
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -50,6 +50,8 @@ class State:
         Print one JSON object, for errors as well.
     verbose : int
         Times that ``-v`` was given.
+    quiet : bool
+        Nothing on stderr but errors.
     traceback : bool
         Show where an internal error came from.
     knobs : dict
@@ -58,6 +60,7 @@ class State:
 
     json: bool = False
     verbose: int = 0
+    quiet: bool = False
     traceback: bool = False
     knobs: dict[str, str] = field(default_factory=dict)
 
@@ -77,6 +80,12 @@ def _shared() -> list[click.Parameter]:
             ["-v", "--verbose"],
             count=True,
             help=f"Log what is done; -vv: in detail.  [env: {level}]",
+            **common,
+        ),
+        click.Option(
+            ["-q", "--quiet"],
+            is_flag=True,
+            help="Print nothing on stderr but errors: no progress, notes or warnings.",
             **common,
         ),
         click.Option(
@@ -124,12 +133,26 @@ class Command(click.Command):
                 param.type = _Value()
         self.params += _shared()
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        begin(_name(ctx))
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         state = ctx.ensure_object(State)
         if ctx.params.pop("emulate", False):
             state.knobs["runtime_emulate"] = _emulated(ctx)
-        with knobs.scope(**state.knobs) if state.knobs else _no_settings(), _logging(state):
+        with (
+            quiet(state.quiet),
+            knobs.scope(**state.knobs) if state.knobs else _no_settings(),
+            _logging(state),
+        ):
             return super().invoke(ctx)
+
+
+def _name(ctx: click.Context) -> str:
+    """Return a command as it is typed behind the program's name: ``cache info``."""
+    above = _name(ctx.parent) if ctx.parent is not None else None
+    return " ".join(filter(None, (above, ctx.info_name))) if above is not None else ""
 
 
 def _emulated(ctx: click.Context) -> str:
@@ -140,6 +163,9 @@ def _emulated(ctx: click.Context) -> str:
     return ",".join([target.arch] * (int(number) + 1))
 
 
+_WHOLE = 10_000  # characters
+
+
 class Group(click.Group):
     """A group of such commands."""
 
@@ -148,6 +174,20 @@ class Group(click.Group):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"no_args_is_help": False, **kwargs})
         self.params += _shared()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        begin(_name(ctx))
+        return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands with the whole first sentence of their help; click cuts it off."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(n, self.summary(ctx, n)) for n in self.list_commands(ctx)])
+
+    def summary(self, ctx: click.Context, name: str) -> str:
+        """Return the first sentence of a command's help."""
+        command = self.get_command(ctx, name)
+        return command.get_short_help_str(_WHOLE) if command is not None else ""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -169,7 +209,8 @@ def _no_settings() -> Iterator[None]:
 
 class _Talk(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        talk(f"{record.levelname.lower()}: {self.format(record)}")
+        tell = complain if record.levelno >= logging.ERROR else talk
+        tell(f"{record.levelname.lower()}: {self.format(record)}")
 
 
 @contextmanager

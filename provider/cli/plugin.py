@@ -13,7 +13,7 @@ from ...hipdnn_plugin import library
 from ...jit.settings import settings
 from .exits import CHECK_FAILED
 from .options import Group, State
-from .output import emit, say, shown
+from .output import emit, label, say, shown
 
 JSON: dict[str, dict[str, str]] = {
     "path": {
@@ -85,6 +85,6 @@ def doctor(state: State, folder: Path | None) -> None:
         emit({"ok": not stopped, "findings": [f.as_dict() for f in findings]})
     else:
         for finding in findings:
-            say(f"{finding.state:8} {finding.check:10} {shown(finding.text)}")
+            say(f"{label(finding.state, 8)} {finding.check:10} {shown(finding.text)}")
     if stopped:
         raise click.exceptions.Exit(CHECK_FAILED)

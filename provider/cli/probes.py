@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["report"]
+__all__ = ["report", "rocm"]
 
 PACKAGES = (
     "hipdnn-iree",
@@ -49,7 +49,7 @@ def report(*, probe: bool = False) -> dict[str, Any]:
         "unknown_variables": _unknown,
         "cache": _cache,
         "cpu": _cpu,
-        "rocm": lambda: _rocm(probe),
+        "rocm": lambda: rocm(probe=probe),
         "torch": _torch,
     }
     return {name: _guarded(look) for name, look in sections.items()}
@@ -159,7 +159,8 @@ def _torch() -> dict[str, Any]:
 # ---------------------------------------------------------------------------- ROCm
 
 
-def _rocm(probe: bool) -> dict[str, Any]:
+def rocm(*, probe: bool) -> dict[str, Any]:
+    """Return what there is of ROCm; errors stand in their places."""
     libraries = _hip_libraries()
     found: dict[str, Any] = {
         "libraries": libraries,

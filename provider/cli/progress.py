@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How far a long command is: a bar on a terminal, lines elsewhere."""
+"""How far a long command is: a bar on a terminal, lines elsewhere, nothing with ``--quiet``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from .output import count, shown, talk
+from .output import complain, count, is_quiet, shown, talk
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Progress"]
 
 _LINES = 20  # in which a whole run is told where there is no terminal
+_SOON_S = 2.0  # what ends sooner is not told of
 
 
 class Progress:
@@ -42,7 +43,7 @@ class Progress:
         self._row: TaskID | None = None
 
     def __enter__(self) -> Progress:
-        if sys.stderr is not None and sys.stderr.isatty():
+        if sys.stderr is not None and sys.stderr.isatty() and not is_quiet():
             self._bar = _bar()
             self._row = self._bar.add_task(shown(self._what), total=self._total, about="")
             self._bar.start()
@@ -57,27 +58,53 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def step(self, failure: str = "") -> None:
-        """Count one; ``failure`` is a line that is shown at once."""
+    def step(self, failure: str = "", *, line: str = "") -> None:
+        """Count one.
+
+        Parameters
+        ----------
+        failure : str
+            What has failed; shown at once, with ``--quiet`` too.
+        line : str
+            What has been done, for those who follow; without it a whole run is told in 20 lines.
+        """
         self.done += 1
         self.failures += bool(failure)
         if self._bar is not None and self._row is not None:
-            if failure:
-                self._bar.console.print(shown(failure), markup=False, highlight=False)
-            self._bar.update(self._row, advance=1, about=self._about(self._rate()))
+            for text in filter(None, (failure, line)):
+                self._bar.console.print(shown(text), markup=False, highlight=False)
+            self._bar.update(self._row, advance=1, about=self._about(self._rate(self._elapsed())))
             return
         if failure:
-            talk(failure)
-        if self.done * _LINES // self._total > (self.done - 1) * _LINES // self._total:
-            rate = self._rate()
+            complain(failure)
+        total, elapsed = max(self._total, 1), self._elapsed()
+        due = self.done * _LINES // total > (self.done - 1) * _LINES // total
+        if line or (due and elapsed >= _SOON_S):
+            rate = self._rate(elapsed)
             left = _duration((self._total - self.done) / rate)
-            talk(f"[{self.done}/{self._total}] {self._about(rate)}, {left} left")
+            told = f"{line}; " if line else ""
+            talk(f"[{self.done}/{self._total}] {told}{self._about(rate)}, {left} left")
+
+    def at(self, done: int, total: int, what: str) -> None:
+        """Say that so many of all are done, and what goes on now."""
+        self.done, self._total = done, total
+        if self._bar is not None and self._row is not None:
+            self._bar.update(self._row, completed=done, total=total, about=shown(what))
+        elif done:
+            left = _duration((total - done) / self._rate(self._elapsed()))
+            talk(f"[{done}/{total}] {self._what}: {what}, {left} left")
+        else:
+            talk(f"[{done}/{total}] {self._what}: {what}")
 
     def _about(self, rate: float) -> str:
-        return f"{rate:.3g}/s, {count(self.failures, 'failure', 'failures')}"
+        failed = f", {count(self.failures, 'failure', 'failures')}" if self.failures else ""
+        return f"{rate:.3g}/s{failed}"
 
-    def _rate(self) -> float:
-        return self.done / max(self._clock() - self._begin, 1e-3)
+    def _elapsed(self) -> float:
+        return self._clock() - self._begin
+
+    def _rate(self, elapsed: float) -> float:
+        return self.done / max(elapsed, 1e-3)
 
 
 def _bar() -> Bar:
@@ -90,7 +117,8 @@ def _bar() -> Bar:
         TimeRemainingColumn,
     )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    what = TextColumn("{task.description}", markup=False)
+    columns = (what, BarColumn(), MofNCompleteColumn())
     about = TextColumn("{task.fields[about]}", markup=False)
     return Progress(*columns, about, TimeRemainingColumn(), console=Console(stderr=True))
 
@@ -98,4 +126,6 @@ def _bar() -> Bar:
 def _duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

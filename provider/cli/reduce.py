@@ -59,7 +59,7 @@ def command(
     limit_s: float,
     output: str | None,
 ) -> None:
-    """Make GRAPH small while it fails in the same way: wrong, crash, timeout, compile-error.
+    """Make GRAPH small while it fails in the same way: wrong, crash, timeout.
 
     Nodes are left out, extents made smaller, parameters, layouts and types plainer, as long as
     the status stays, and the message but for its numbers and names.  Each graph is built and

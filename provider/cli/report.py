@@ -12,7 +12,7 @@ import click
 from ...graph_api.errors import SettingError
 from .exits import CHECK_FAILED
 from .options import Command, State, output_option
-from .output import bold, count, emit, say, table, talk, working
+from .output import bold, complain, count, emit, say, table, talk, working
 
 if TYPE_CHECKING:
     from ..sweep.report import Report
@@ -93,7 +93,7 @@ def command(
     tolerance: float,
     absolute: bool,
 ) -> None:
-    """Say what is in RUN: what broke, how engines compare, what has changed since a baseline.
+    """Say what is in RUN: what broke, how engines compare, what changed since a baseline.
 
     A time has changed if ranks and medians of its rounds say so, the ratio against a yardstick
     that was timed in the same rounds says the same, and it stands out of the scatter of all rows.
@@ -124,7 +124,9 @@ def command(
     else:
         _show(report)
     if failed:
-        talk(f"{count(len(failed), 'row', 'rows')} of --fail-on {','.join(kinds)}: {failed[0]} ...")
+        complain(
+            f"{count(len(failed), 'row', 'rows')} of --fail-on {','.join(kinds)}: {failed[0]} ..."
+        )
         sys.exit(CHECK_FAILED)
 
 

@@ -29,7 +29,7 @@ from .options import (
     must_need_no_graph,
     target_option,
 )
-from .output import count, emit, facts, number, say, table, talk, working
+from .output import complain, count, emit, facts, number, say, table, talk, working
 
 if TYPE_CHECKING:
     from ...graph_api.frozen import FrozenGraph
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 JSON: dict[str, str] = {
     "graph": "`name`, `digest` (of what it computes) and number of `nodes`",
     "engine": "name of the engine that ran",
-    "engine_id": "hipDNN's id of it, a signed 64-bit integer",
+    "engine_id": "hipDNN's id of it, a signed 64-bit integer as text",
     "engine_requested": "what `--engine` said, or null",
     "policy": "who chose the engine and its knobs: `pinned`, `preferred`, or the name of a policy",
     "knobs": "how the engine built the graph, where that is not its default",
@@ -183,7 +183,7 @@ def command(
     if report is not None and not report.ok:
         for output in report.outputs:
             if not output.ok:
-                talk(f"verification failed: {output}")
+                complain(f"verification failed: {output}")
         raise click.exceptions.Exit(CHECK_FAILED)
 
 
@@ -329,7 +329,7 @@ def _about(
     return {
         "graph": {"name": frozen.name, "digest": frozen.digest, "nodes": len(frozen.nodes)},
         "engine": plan.engine,
-        "engine_id": plan.engine_id,
+        "engine_id": str(plan.engine_id),
         "engine_requested": requested,
         "policy": plan.policy,
         "knobs": plan.knobs,

@@ -5,31 +5,41 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from ...graph_api.errors import GraphError
 from ...jit.emit.dialects import DIALECTS
 from ...jit.settings import settings
 from .options import Command, State, graph_argument, output_option, target_option
-from .output import talk, working
+from .output import complain, talk, versioned, working
 
 if TYPE_CHECKING:
+    from ...graph_api.errors import Problem
     from ...graph_api.frozen import FrozenGraph
     from ...jit.mlir_source import MlirSource
     from ...jit.target import Target
     from ..graph import Graph
 
 JSON: dict[str, str] = {
-    "nodes, tensors, ...": "the graph itself, in hipDNN's graph JSON with everything inferred; "
-    "with `--format plan`: `nodes` (`node`, `op`, `strategy`, `help`, `materialised`, "
-    "`results_materialised`, `outputs_copied`, `explicit_padding`, `workarounds`), `flags` "
-    "(`flag`, `reason`), `workarounds` (`id`, `title`, `instead`), `attempt` (which way serves "
-    "where the planned one is known not to compile, or null; the plan is of it) and `failed` (what "
-    "was tried before it: `attempt`, `stage`, `cause`, `said`, `reproducer`)"
+    "tensors, ...": "with `nodes`: the graph in hipDNN's graph JSON, with everything inferred",
+    "nodes": "of the graph; with `--format plan` of each `node`, `op`, `strategy`, `help`, "
+    "`materialised`, `results_materialised`, `outputs_copied`, `explicit_padding`, `workarounds`",
+    "flags": "with `--format plan`: of each `flag`, `reason`",
+    "workarounds": "with `--format plan`: of each `id`, `title`, `instead`",
+    "attempt": "with `--format plan`: which way serves where the planned one is known not to "
+    "compile, or null; the plan is of it",
+    "failed": "with `--format plan`: what was tried before it: `attempt`, `stage`, `cause`, "
+    "`said`, `reproducer`",
+    "name, from, digest": "of an MLIR module: its name, form and digest",
+    "arguments": "of an MLIR module: by name `data_type` and `dims`",
 }
 FORMATS = ("text", "json", "bin", "dot", "mermaid", "plan", "torch", *DIALECTS, "digest")
+DRAWN = ("text", "json", "dot", "mermaid")  # of a graph that breaks rules too
 ERAS = ("node", "n25")
+_MOST = 100  # remarks
 
 
 @click.command(cls=Command)
@@ -62,8 +72,11 @@ def command(
 ) -> None:
     """Print or convert GRAPH, with everything inferred that the file leaves open.
 
-    ``--json`` is the same as ``--format json``.  Of an MLIR module there are text and json (what
-    its function takes and returns), torch (as it is compiled), linalg, tosa, stablehlo and digest.
+    A graph that breaks rules is shown as text, json, dot or mermaid, with the rules as remarks on
+    stderr; its other forms need a sound one.  ``--json`` is the same as ``--format json``.
+
+    Of an MLIR module there are text and json (what its function takes and returns), torch (as it
+    is compiled), linalg, tosa, stablehlo and digest.
     """
     from ...jit.mlir_source import MlirSource
     from .files import read_graph, read_source, write
@@ -111,7 +124,7 @@ def _module(source: MlirSource, kind: str) -> str:
     about = {"name": source.name, "from": source.form, "digest": source.digest, "arguments": args}
     texts = {
         "text": "\n".join([f"{source.name}: MLIR module, from {source.form}", *lines]),
-        "json": json.dumps(about, indent=2),
+        "json": json.dumps(versioned(about), indent=2),
         "torch": source.text,
         "digest": source.digest,
     }
@@ -133,6 +146,22 @@ def _binary(graph: Graph, era: str) -> bytes:
     )
 
 
+def _unsound(graph: Graph, kind: str, problems: Sequence[Problem]) -> str:
+    """Return what is known of a graph that breaks rules, and tell which."""
+    from ...graph_api.draw import to_dot, to_mermaid
+    from ...graph_api.formats.json.json_form import dumps
+    from ...graph_api.sketch import sketch
+
+    for problem in problems[:_MOST]:
+        complain(f"remark: {problem}")
+    if len(problems) > _MOST:
+        complain(f"remark: and {len(problems) - _MOST} more")
+    if kind == "text":
+        return repr(graph)
+    write = {"json": dumps, "dot": to_dot, "mermaid": to_mermaid}
+    return write[kind](sketch(graph))
+
+
 def _plan(graph: FrozenGraph, target: Target, *, as_json: bool) -> str:
     """Return what is decided about the code of a graph; nothing is lowered for it."""
     from ...jit.options import BuildOptions
@@ -141,12 +170,17 @@ def _plan(graph: FrozenGraph, target: Target, *, as_json: bool) -> str:
     found = find(graph, target, BuildOptions.of(settings()))
     plan = found.job.plan
     if as_json:
-        return json.dumps({**plan.as_dict(graph), **found.as_dict()}, indent=2)
+        return json.dumps(versioned({**plan.as_dict(graph), **found.as_dict()}), indent=2)
     return "\n".join([*found.lines(), *plan.lines(graph)])
 
 
 def _text(graph: Graph, kind: str, target: Target) -> str:
-    frozen = graph.freeze()
+    try:
+        frozen = graph.freeze()
+    except GraphError as error:
+        if kind not in DRAWN:
+            raise
+        return _unsound(graph, kind, error.problems)
     if kind == "json":
         return graph.to_json()
     if kind == "dot":

@@ -21,11 +21,11 @@ from .options import (
     knob_options,
     target_option,
 )
-from .output import bold, emit, number, say, shown, table, talk, working
+from .output import bold, complain, emit, number, say, shown, table, talk
 
 if TYPE_CHECKING:
     from ...jit.target import Target
-    from ..selection.autotune import Progress, TuneResult
+    from ..selection.autotune import TuneResult
 
 JSON: dict[str, str] = {
     "graphs": "of each one `file`, and either `error` or `graph` (`name`, `digest`), `target`, "
@@ -84,7 +84,7 @@ def command(
     form: str,
     source: str | None,
 ) -> None:
-    """Measure each GRAPH on every engine, in every way it can be built, and remember the times.
+    """Measure each GRAPH on every engine, built in every way, and remember the times.
 
     A candidate counts only when its result is right.  On an emulated GPU that is all that is
     found: nothing is measured, and the exit code of a wrong result is 1.  A graph that fails does
@@ -131,7 +131,7 @@ def command(
     if state.json:
         emit(about)
     for path, failure in failures:
-        talk(f"error: {path}: {failure}")
+        complain(f"error: {path}: {failure}")
     if imported is not None:
         talk(f"read {imported} entries from {source}")
     if exported is not None:
@@ -170,9 +170,10 @@ def _tune(
 ) -> TuneResult:
     from ..selection.autotune import tune
     from .files import read_graph
+    from .progress import Progress
 
     frozen = read_graph(path).freeze()
-    with working(f"tuning {path}"):
+    with Progress(f"tuning {path}", 0) as progress:
         return tune(
             frozen,
             target,
@@ -181,15 +182,8 @@ def _tune(
             knobs=knobs,
             budget_s=budget,
             store=store,
-            progress=_told(path),
+            progress=progress.at,
         )
-
-
-def _told(path: str) -> Progress:
-    def tell(done: int, everything: int, what: str) -> None:
-        talk(f"{path}: {done}/{everything} {what}")
-
-    return tell
 
 
 def _print(path: str, found: TuneResult) -> None:

@@ -21,7 +21,16 @@ from typing import NamedTuple
 from ...jit.settings_table import Settings
 from ...jit.trust import unsafe_reason
 
-__all__ = ["Cause", "DeploymentError", "causes", "compiles", "limits", "packages", "told"]
+__all__ = [
+    "Cause",
+    "DeploymentError",
+    "causes",
+    "compiles",
+    "limits",
+    "packages",
+    "told",
+    "unusable",
+]
 
 _SOURCE = Path(__file__).with_name("causes.h")
 _INSTALL = "hipdnn-iree plugin install"
@@ -149,7 +158,7 @@ def limits(settings: Settings) -> Iterator[DeploymentError]:
             yield DeploymentError("PYTHON_VARIABLE", text)
     else:
         yield from _no_compiler()
-    if settings.cache_mode != "off" and (reason := _unusable(settings.cache_dir)):
+    if settings.cache_mode != "off" and (reason := unusable(settings.cache_dir)):
         yield DeploymentError("CACHE", f"{settings.cache_dir}: {reason}")
 
 
@@ -159,7 +168,7 @@ def _has_code(settings: Settings) -> bool:
     return settings.cache_mode != "off" and any(True for _ in Layout(settings.cache_dir).paths())
 
 
-def _unusable(folder: Path) -> str:
+def unusable(folder: Path) -> str:
     """Return why nothing can be stored in a folder that is made when it is needed."""
     there = folder
     while not os.path.lexists(there) and there != there.parent:

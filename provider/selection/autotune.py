@@ -78,7 +78,7 @@ class Row:
         times = self.times
         return {
             "engine": self.engine,
-            "engine_id": self.engine_id,
+            "engine_id": str(self.engine_id),  # JSON's numbers end at 2**53
             "knobs": self.knobs,
             "status": self.status,
             "reason": self.reason,

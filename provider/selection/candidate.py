@@ -101,7 +101,7 @@ class Candidate:
         return {
             "engine": self.name,
             "alias": self.engine.ALIAS,
-            "engine_id": self.engine.id,
+            "engine_id": str(self.engine.id),  # JSON's numbers end at 2**53
             "served": self.served,
             "default": self.engine.BY_DEFAULT,
             "last_resort": self.engine.LAST_RESORT,

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from ...graph_api.errors import Decline, NotSupportedError, Problem, SettingError
+from ...graph_api.errors import SettingError
 from ...graph_api.frozen import FrozenGraph
 from ...jit.settings_table import KNOBS, Settings, with_values
 from ...jit.target import Target
@@ -15,11 +15,7 @@ from ..plan import Buffers, Plan
 from ..registry import engine
 from ..selection.select import build
 
-__all__ = ["RULES", "Contestant", "contestant", "with_knobs"]
-
-RULES: dict[str, str] = {
-    "CONTESTANT-01": "a contestant with knobs takes part where the graph has these choices",
-}
+__all__ = ["Contestant", "contestant"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,8 +32,6 @@ class Contestant:
         Selection policy, where no engine is pinned.
     knobs : mapping
         Choices by the name of the engine's knob, used where the graph has that knob.
-    required : tuple of str
-        Knobs without which, or without whose choice, a graph is declined.
     settings : mapping
         Settings under which it is built and run (`jit.settings`).
     native : bool
@@ -51,7 +45,6 @@ class Contestant:
     knobs: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     native: bool = False
-    required: tuple[str, ...] = ()
 
     def under(self, settings: Settings, threads: int) -> Settings:
         """Return the settings of its builds and runs."""
@@ -62,13 +55,7 @@ class Contestant:
         )
 
     def build(self, graph: FrozenGraph, target: Target, settings: Settings) -> Plan:
-        """Return the plan; errors as of `select.build`.
-
-        Raises
-        ------
-        NotSupportedError
-            Also for a graph that lacks a knob that was asked for (CONTESTANT-01).
-        """
+        """Return the plan; errors as of `select.build`."""
         if self.engine is None:
             return build(graph, target, settings, policy=self.policy)
         knobs = self._knobs(engine(self.engine, settings), graph, target)
@@ -77,21 +64,8 @@ class Contestant:
     def _knobs(self, one: Engine, graph: FrozenGraph, target: Target) -> dict[str, str] | None:
         if not self.knobs:
             return None
-        has = {knob.name: knob for knob in one.knobs(graph, target)}
-        mine = {
-            name: choice
-            for name, choice in self.knobs.items()
-            if name in has and (has[name].open or choice in has[name].choices)
-        }
-        if lacking := [name for name in self.required if name not in mine]:
-            lacks = ", ".join(f"{name}={self.knobs[name]}" for name in lacking)
-            known = ", ".join(f"{k.name}={'|'.join(k.choices)}" for k in has.values())
-            wrong = Problem(rule="CONTESTANT-01", got=lacks, wanted=known or "no knobs here")
-            raise NotSupportedError(
-                f"{self.name} has no such knob for this graph",
-                [Decline(engine=one.NAME, problem=wrong)],
-            )
-        return mine or None
+        allowed = {knob.name: knob.choices for knob in one.knobs(graph, target)}
+        return {n: v for n, v in self.knobs.items() if v in allowed.get(n, ())} or None
 
     def call(self, plan: Plan, buffers: Buffers) -> Callable[[], object]:
         """Return what is timed."""
@@ -127,19 +101,11 @@ _NAMED: dict[str, Contestant] = {
 def contestant(text: str, settings: Settings) -> Contestant:
     """Return who takes part by a name: one of ours, ``policy:NAME``, or any engine's alias.
 
-    Knobs may follow, such as ``iree+matmul.strategy=plain``.
-
     Raises
     ------
     SettingError
-        For a name that is none of these, and for what is no knob with a choice.
+        For a name that is none of these.
     """
-    name, *given = text.split("+")
-    if given:
-        base, knobs = contestant(name, settings), dict(_pair(text, one) for one in given)
-        if base.engine is None:
-            raise SettingError(f"{text!r}: {name} pins no engine, and has no knobs of its own")
-        return replace(base, name=text, knobs={**base.knobs, **knobs}, required=tuple(knobs))
     if text in _NAMED:
         return _NAMED[text]
     kind, _, name = text.partition(":")
@@ -151,15 +117,3 @@ def contestant(text: str, settings: Settings) -> Contestant:
         known = ", ".join(_NAMED)
         raise SettingError(f"{error}; or one of {known}, policy:NAME") from None
     return Contestant(name=text, engine=text)
-
-
-def with_knobs(name: str, knobs: Mapping[str, str]) -> str:
-    """Return the name of a contestant with other choices of knobs."""
-    return "+".join([name, *(f"{knob}={choice}" for knob, choice in knobs.items())])
-
-
-def _pair(text: str, given: str) -> tuple[str, str]:
-    knob, sign, choice = given.partition("=")
-    if not (knob and sign and choice):
-        raise SettingError(f"{text!r}: wanted KNOB=CHOICE after each +, not {given!r}")
-    return knob, choice

@@ -61,11 +61,9 @@ from ..graph import Graph
 from ..graph_files import load
 from .expand import Entry, expanded
 from .graphs import METHODS, build, described_as, nearest, placed, problem, unknown_keys
-from .included import chosen
 from .schema import (
     DTYPE_SETS,
     CaseEntry,
-    IncludeEntry,
     ResultEntry,
     SharedEntry,
     SuiteEntry,
@@ -292,25 +290,19 @@ class _Reader:
         if self.problems:
             raise FormatError(f"{self.source} is no suite", _each_once(self.problems))
 
-    def include(self, given: str | list[Any]) -> None:
-        """Take cases of other files; names that are taken get the file's in front."""
-        for about in [given] if isinstance(given, str) else given:
-            entry: IncludeEntry
-            entry, _, _ = checked(
-                IncludeEntry, {"suites": about} if isinstance(about, str) else about
-            )
-            for pattern in entry.patterns:
-                paths = sorted(_matching(self.folder, pattern))
-                if not paths:
-                    known = [p.name for p in (self.folder / pattern).parent.glob("*.y*ml")]
-                    hint = nearest(Path(pattern).name, known)
-                    wanted = f"a file, or a pattern of files, in {self.folder}"
-                    wrong = problem("BENCH-06", "", "include", pattern, wanted, hint)
-                    self.problems.append(wrong)
-                for path in paths:
-                    self.include_file(path, entry)
+    def include(self, given: str | list[str]) -> None:
+        """Take the cases of other files; names that are taken get the file's in front."""
+        for pattern in [given] if isinstance(given, str) else given:
+            paths = sorted(_matching(self.folder, pattern))
+            if not paths:
+                known = [p.name for p in (self.folder / pattern).parent.glob("*.y*ml")]
+                hint = nearest(Path(pattern).name, known)
+                wanted = f"a file, or a pattern of files, in {self.folder}"
+                self.problems.append(problem("BENCH-06", "", "include", pattern, wanted, hint))
+            for path in paths:
+                self.include_file(path)
 
-    def include_file(self, path: Path, entry: IncludeEntry) -> None:
+    def include_file(self, path: Path) -> None:
         whole = path.resolve()
         if whole in self.outer or len(self.outer) > _MOST_LEVELS:
             wanted = "files that do not include each other"
@@ -324,7 +316,7 @@ class _Reader:
             outer=(*self.outer, whole),
         )
         try:
-            suite = inner.suite(path.read_bytes())
+            found = inner.suite(path.read_bytes())
         except FormatError as error:
             self.problems += [replace(p, hint=_joined(p.hint, str(path))) for p in error.problems]
             return
@@ -332,9 +324,7 @@ class _Reader:
             wrong = problem("BENCH-06", "", "include", str(path), f"a file ({error.strerror})")
             self.problems.append(wrong)
             return
-        found, problems = chosen(suite.cases, entry, self.seed)
-        self.problems += problems
-        for case in found:
+        for case in found.cases:
             name = f"{path.stem}.{case.name}" if case.name in self.cases else case.name
             self.cases[name] = replace(case, name=name)
 

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from hipdnn_iree import Graph
 from hipdnn_iree.provider.cli.app import app
+from json_output import checked
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,10 @@ class Outcome:
     err: str
 
     def json(self) -> Any:
-        """Return the one JSON object that stdout has to hold."""
+        """Return the one JSON object that stdout has to hold, less its version and command."""
         found = json.loads(self.out)
         assert isinstance(found, dict)
-        return found
+        return checked(found)
 
 
 @pytest.fixture

@@ -137,7 +137,7 @@ def test_targets_and_files_that_do_not_do(cli: Cli, graphs: Path, tmp_path: Path
     assert {p.name for p in tmp_path.iterdir()} == {"cpu.vmfb", "cpu-x86-64-v3.vmfb"}
     found = cli("compile", graph, "--target", "cpu", "-o", tmp_path / "no" / "a.vmfb")
     assert found.code == 2
-    assert "[FILE-01] got No such file or directory" in found.err
+    assert f"there is no folder {tmp_path}/no [FILE-01]" in found.err
     found = cli("compile", graph, "--target", "cpu", "--dump", tmp_path / "cpu.vmfb")
     assert found.code == 2
     assert "cannot write to" in found.err

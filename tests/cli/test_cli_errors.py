@@ -188,7 +188,7 @@ def test_permission_denied(cli: Cli, graphs: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Path, "read_bytes", refuse)
     found = cli("show", graphs / "add.json")
     assert found.code == 2
-    assert "[FILE-01] got Permission denied; wanted a file that can be read" in found.err
+    assert "permission denied [FILE-01]" in found.err
 
 
 def test_all_problems_of_a_graph_are_told(cli: Cli, graphs: Path, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_hit_and_miss(
     assert set(about) == set(explain_module.JSON)
     assert about["chosen"] == {
         "engine": "IREE_JIT_ENGINE",
-        "engine_id": engine_id("IREE_JIT_ENGINE"),
+        "engine_id": str(engine_id("IREE_JIT_ENGINE")),
         "knobs": {},
         "policy": "order",
     }
@@ -39,7 +39,7 @@ def test_hit_and_miss(
     assert iree == {
         "engine": "IREE_JIT_ENGINE",
         "alias": "iree",
-        "engine_id": engine_id("IREE_JIT_ENGINE"),
+        "engine_id": str(engine_id("IREE_JIT_ENGINE")),
         "served": True,
         "default": True,
         "last_resort": False,

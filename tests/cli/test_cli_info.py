@@ -32,7 +32,7 @@ def test_engines(cli: Cli) -> None:
         (reference, "REFERENCE_ENGINE", "reference"),
     ):
         assert (row["name"], row["alias"], row["version"]) == (name, alias, __version__)
-        assert row["id"] == engine_id(name)
+        assert row["id"] == str(engine_id(name))
         assert row["id_hex"] == f"0x{engine_id(name) % 2**64:016X}"
         assert Path(row["source"]).name == f"{alias}_engine.py"
         assert Path(row["source"]).is_file()

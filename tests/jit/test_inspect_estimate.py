@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Loops of a kernel, what its instructions cost, and the estimate of its time from them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Arrays for the tests of the runtime: random, at any address, or poisoned."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Memory that the runtime needs besides the caller's: workspaces and staging copies."""
 
 from __future__ import annotations

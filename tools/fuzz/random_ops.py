@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from ....graph_api.dtypes import DataType
-from ....graph_api.enums import ReductionMode
-from .maker import EXTENTS, Known, Maker
+from hipdnn_iree.graph_api.dtypes import DataType
+from hipdnn_iree.graph_api.enums import ReductionMode
+
+from tools.fuzz.random_graphs import EXTENTS, Known, Maker
 
 __all__ = ["growths"]
 
