@@ -162,6 +162,7 @@ INFO = OpInfo(
                 "errors relative to the largest value nearby, and infinities become NaN",
                 fits=_winograd,
                 why="3x3 filters without strides and dilation, and what 'row_im2col' fits",
+                by_rule=False,
             ),
             Strategy(
                 name="img2col",

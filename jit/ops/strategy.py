@@ -35,6 +35,8 @@ class Strategy:
         Compiler flags that it needs; they are for the whole graph.
     tried : bool
         Whether autotuning measures it: not those that exist for comparison only.
+    by_rule : bool
+        Whether a rule may choose it: not one whose errors are larger than the others'.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Strategy:
     why: str = "any node"
     flags: tuple[str, ...] = ()
     tried: bool = True
+    by_rule: bool = True
 
 
 class Strategies(NamedTuple):

@@ -66,6 +66,11 @@ _SHARE = 0.8  # of the machine's memory, for all processes together
 )
 @click.option("--perf/--no-perf", default=False, help="Whether what is right is timed as well.")
 @click.option(
+    "--strategies",
+    is_flag=True,
+    help="Also build each case with every strategy that fits it; `sweep regret` compares times.",
+)
+@click.option(
     "--seconds",
     type=click.FloatRange(min=0.0),
     default=0.2,
@@ -116,6 +121,7 @@ def command(
     check: bool,
     data: Data,
     perf: bool,
+    strategies: bool,
     seconds: float,
     emulation: bool,
     devices: str,
@@ -136,6 +142,7 @@ def command(
     """
     from ..sweep.case_task import SweepOptions
     from ..sweep.process_pool import Limits
+    from ..sweep.regret import ENGINE, with_strategies
     from ..sweep.run_file import RunFile
     from ..sweep.runner import header, sweep
     from .files import file_errors
@@ -151,7 +158,12 @@ def command(
         devices=_numbers(devices),
         settings=dict(state.knobs),
     )
-    tasks = list(_tasks(suites, _engines(engines), _targets(targets), pattern, options))
+    names = _engines(engines)
+    if strategies and ENGINE not in names:
+        raise SettingError(f"--strategies is for engine {ENGINE}; --engines is {engines!r}")
+    tasks = list(_tasks(suites, names, _targets(targets), pattern, options))
+    if strategies and not only_list:
+        tasks = [with_strategies(task) for task in tasks]
     if not tasks:
         why = f"none is for --targets {targets}"
         if pattern is not None:

@@ -11,6 +11,7 @@ import click
 
 from .options import Command, State, output_option
 from .output import emit, talk
+from .sweep_regret import command as regret
 
 __all__ = ["Sweep"]
 
@@ -62,10 +63,10 @@ def command(state: State, run: str, form: str | None, output: str | None) -> Non
 class Sweep(Command):
     """The command ``sweep``, of which a first word of ``INNER`` is another command.
 
-    A suite of that name is ``./export``.
+    A suite of such a name is ``./export``.
     """
 
-    INNER: ClassVar[dict[str, click.Command]] = {"export": command}
+    INNER: ClassVar[dict[str, click.Command]] = {"export": command, "regret": regret}
 
     def make_context(
         self,

@@ -30,6 +30,7 @@ from .contestants import Contestant, contestant
 from .kernel_facts import code_facts
 from .measuring import SEED, keep_memory, pytorch_threads, results_of, right, times_of
 from .process_worker import Tell, serve
+from .regret import default_strategies
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -135,7 +136,7 @@ class _Work:
         with self._threads(one):
             begin = time.perf_counter()
             plan = self._build(one, graph)
-            facts |= _compile_facts(plan, time.perf_counter() - begin)
+            facts |= _compile_facts(plan, graph, time.perf_counter() - begin)
             if self._runs(facts, work):
                 self._compare_where_it_runs(one, plan, graph, facts)
 
@@ -246,10 +247,11 @@ def _failure(error: Exception) -> dict[str, Any]:
     return facts
 
 
-def _compile_facts(plan: Plan, total_s: float) -> dict[str, Any]:
+def _compile_facts(plan: Plan, graph: FrozenGraph, total_s: float) -> dict[str, Any]:
     vmfb = getattr(getattr(plan, "compiled", None), "vmfb", None)
+    by_rule = {} if vmfb is None else default_strategies(graph, plan.target)
     return {
-        "knobs": dict(plan.knobs),
+        "knobs": {**by_rule, **plan.knobs},
         "detail": f"served with {plan.attempt}" if plan.attempt else "",
         "compile": {
             "seconds": {name: round(s, 4) for name, s in plan.seconds.items()},

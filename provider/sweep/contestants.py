@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ...graph_api.errors import SettingError
+from ...graph_api.errors import NotSupportedError, SettingError
 from ...graph_api.frozen import FrozenGraph
 from ...jit.settings_table import KNOBS, Settings, with_values
 from ...jit.target import Target
@@ -32,6 +32,8 @@ class Contestant:
         Selection policy, where no engine is pinned.
     knobs : mapping
         Choices by the name of the engine's knob, used where the graph has that knob.
+    strict : bool
+        Whether a graph that lacks one of these choices is not served.
     settings : mapping
         Settings under which it is built and run (`jit.settings`).
     native : bool
@@ -43,6 +45,7 @@ class Contestant:
     engine: str | None = None
     policy: str | None = None
     knobs: Mapping[str, str] = field(default_factory=dict)
+    strict: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
     native: bool = False
 
@@ -55,7 +58,15 @@ class Contestant:
         )
 
     def build(self, graph: FrozenGraph, target: Target, settings: Settings) -> Plan:
-        """Return the plan; errors as of `select.build`."""
+        """Return the plan.
+
+        Raises
+        ------
+        NotSupportedError
+            Also if the contestant is strict, and the graph has no such choice.
+        HipdnnIreeError
+            As of `select.build`.
+        """
         if self.engine is None:
             return build(graph, target, settings, policy=self.policy)
         knobs = self._knobs(engine(self.engine, settings), graph, target)
@@ -65,7 +76,14 @@ class Contestant:
         if not self.knobs:
             return None
         allowed = {knob.name: knob.choices for knob in one.knobs(graph, target)}
-        return {n: v for n, v in self.knobs.items() if v in allowed.get(n, ())} or None
+        found = {n: v for n, v in self.knobs.items() if v in allowed.get(n, ())}
+        for name in self.knobs if self.strict else ():
+            if name not in found:
+                there = " | ".join(allowed.get(name, ())) or f"knobs are {', '.join(allowed)}"
+                raise NotSupportedError(
+                    f"{self.name}: the graph has no {name}={self.knobs[name]} for {target}; {there}"
+                )
+        return found or None
 
     def call(self, plan: Plan, buffers: Buffers) -> Callable[[], object]:
         """Return what is timed."""
@@ -99,7 +117,10 @@ _NAMED: dict[str, Contestant] = {
 
 
 def contestant(text: str, settings: Settings) -> Contestant:
-    """Return who takes part by a name: one of ours, ``policy:NAME``, or any engine's alias.
+    """Return who takes part by a name.
+
+    That is one of ours, ``policy:NAME``, any engine's alias, or ``ENGINE:KNOB=CHOICE`` for an
+    engine with one choice of its own, such as ``iree:conv_fprop.strategy=direct``.
 
     Raises
     ------
@@ -111,9 +132,12 @@ def contestant(text: str, settings: Settings) -> Contestant:
     kind, _, name = text.partition(":")
     if kind == "policy" and name:
         return Contestant(name=text, policy=name)
+    knob, _, choice = name.partition("=")
+    chosen = {knob: choice} if knob and choice else {}
+    alias = kind if chosen else text
     try:
-        engine(text, settings)
+        engine(alias, settings)
     except SettingError as error:
         known = ", ".join(_NAMED)
-        raise SettingError(f"{error}; or one of {known}, policy:NAME") from None
-    return Contestant(name=text, engine=text)
+        raise SettingError(f"{error}; or one of {known}, policy:NAME, ENGINE:KNOB=CHOICE") from None
+    return Contestant(name=text, engine=alias, knobs=chosen, strict=bool(chosen))
