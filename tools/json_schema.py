@@ -20,6 +20,7 @@ from hipdnn_iree.provider.selection.winner_entry import Entry, MatchNote, Winner
 from hipdnn_iree.provider.sweep.schema import (
     CaseEntry,
     DrawEntry,
+    IncludeEntry,
     NodeEntry,
     RangeEntry,
     ResultEntry,
@@ -51,7 +52,14 @@ def suite() -> Schema:
     A case and a node take further keys: the ports and parameters of an op.
     """
     found = _described(
-        SuiteEntry, CaseEntry, NodeEntry, TensorEntry, ResultEntry, RangeEntry, DrawEntry
+        SuiteEntry,
+        CaseEntry,
+        NodeEntry,
+        TensorEntry,
+        ResultEntry,
+        RangeEntry,
+        DrawEntry,
+        IncludeEntry,
     )
     found["CaseEntry"]["properties"]["nodes"]["items"] = {"$ref": "#/$defs/NodeEntry"}
     for holder in (found["CaseEntry"], found["SuiteEntry"]):

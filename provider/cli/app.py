@@ -23,8 +23,9 @@ __all__ = ["COMMANDS", "app"]
 
 COMMANDS = {
     "run": "Build GRAPH, run it on this machine, and show the result.",
-    "bench": "Measure engines side by side on the cases of SUITE, a YAML file.",
+    "bench": "Measure engines side by side on the cases of SUITE, as `sweep` takes them.",
     "sweep": "Build, check and time every case of each SUITE, and append a row of each to RUN.",
+    "fuzz": "Draw valid graphs at random, build and check each, and append a row of each to RUN.",
     "compile": "Compile GRAPHS for one or more targets into the cache; no hardware is needed.",
     "artifact": "Make, show and check artifacts: one file with a graph and code for targets.",
     "inspect": "Compile GRAPH anew and show its dispatches: nodes, tiles, registers, least time.",

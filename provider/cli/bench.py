@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,9 +19,12 @@ from .device_here import must_have_device
 from .exits import CHECK_FAILED
 from .options import Command, State, case_option, knob_options, target_option
 from .output import emit, say, shown, table, versioned
+from .sweeping import limits_of
 
 if TYPE_CHECKING:
     from ...jit.target import Target
+    from ..sweep.case_task import CaseTask
+    from ..sweep.suite import Suite
 
 JSON: dict[str, str] = {
     "title, target": "of the suite; canonical spelling of the target",
@@ -32,14 +37,16 @@ JSON: dict[str, str] = {
     "cases": "`name`, `tags`, `digest`, `engines` (by name: `engine`, `knobs`, `median_us`, "
     "`best_us`, `spread` (half of the range of the middle half, relative to the median), `calls`, "
     "`rounds_us` (the fastest call of each round), `ok`, `max_rel_error`, `dispatches`, "
-    "`transient_bytes`; or `declined`, or `error`), `ratio` (median over the rounds of the first "
-    "engine's `rounds_us` by the baseline's in the same round) and `ratio_best` (of the fastest "
-    "calls)",
+    "`transient_bytes`; or `declined`, with `detail`; or `error`), `ratio` (median over the rounds "
+    "of the first engine's `rounds_us` by the baseline's in the same round) and `ratio_best` (of "
+    "the fastest calls)",
     "geomean, geomean_best": "geometric means of the ratios",
     "geomean_fused, geomean_fused_best": "the same over the cases with the tag `fused`",
     "worst": "`ratio` and `name` of the worst case",
     "ok": "whether all results were right and nothing failed",
 }
+
+_TIMEOUT_S = 300.0  # to build and check one engine in one case
 
 
 @click.command(cls=Command)
@@ -83,45 +90,55 @@ def command(
     target: Target,
     output: str | None,
 ) -> None:
-    """Measure engines side by side on the cases of SUITE, a YAML file.
+    """Measure engines side by side on the cases of SUITE, as `sweep` takes them.
 
-    Every engine's results are held against the float64 reference first.  Then the engines are
-    timed in turn within each round, so that a busy machine slows all of them alike.  The exit
-    code is 1 when a result is wrong or a build fails; declining is no failure.
+    Cases are built in processes, as in a sweep, and every engine's results are held against the
+    float64 reference.  Then the engines of a case whose results are right are timed in turn
+    within each round, so that a busy machine slows all of them alike.  The exit code is 1 when a
+    result is wrong or a build fails; declining is no failure.
     """
-    from ..sweep.bench_case import run
     from ..sweep.contestants import contestant
-    from ..sweep.suite import Suite, read
-    from .files import file_errors
+    from ..sweep.machine import machine, versions
+    from ..sweep.runner import sweep
+    from ..sweep.side_by_side import Rows, baseline_of, side_by_side, totals
+    from ..sweep.sources import read_all
+    from ..timing import undisturbed
     from .progress import Progress
 
-    path = Path(suite)
-    with file_errors(path):
-        text = path.read_bytes()
-    found = read(text, source=suite, folder=path.parent)
+    found = read_all([suite], check=True)
     names = [name.strip() for name in engines.split(",") if name.strip()]
     if not names or len(set(names)) < len(names):
         raise SettingError(f"--engines is {engines!r}; wanted names, each once")
     if baseline is not None and baseline not in names[1:]:
         raise SettingError(f"--baseline is {baseline!r}; wanted one of {', '.join(names[1:])}")
+    names = [contestant(name, settings()).name for name in names]
     must_have_device(target)
     if not target.is_cpu and emulated():
         raise SettingError(f"--target is {target}, which is emulated here: emulation has no times")
-    if pattern is not None:
-        found = Suite(title=found.title, threads=found.threads, cases=_chosen(found, pattern))
-    threads = int(state.knobs["runtime_threads"]) if "runtime_threads" in state.knobs else None
-    with Progress("bench", len(list(found.by_type(str(target))))) as progress:
-        data = run(
-            found,
-            [contestant(name, settings()) for name in names],
-            target,
-            settings(),
-            seconds=seconds,
-            threads=threads,
-            baseline=baseline,
-            realtime=realtime,
-            progress=lambda case: progress.step(line=_line(case)),
-        )
+    if realtime:
+        with undisturbed():  # whether this user may
+            pass
+    tasks = _tasks(_chosen(found, pattern), names, target, seconds, realtime, state)
+    against = baseline or baseline_of(names)
+    with Progress("bench", len(tasks)) as progress:
+        log = Rows(tasks, lambda rows: progress.step(line=_line(side_by_side(rows, against))))
+        if tasks:
+            jobs = len(os.sched_getaffinity(0))
+            sweep(tasks, log, jobs=jobs, limits=limits_of(_TIMEOUT_S, None, jobs))
+    cases = [side_by_side(rows, against) for rows in log]
+    data = {
+        "title": found.title,
+        "target": str(target),
+        "machine": machine(),
+        "versions": versions(),
+        "threads": tasks[0].threads if tasks else found.threads,
+        "seconds": seconds,
+        "realtime": realtime,
+        "engines": names,
+        "baseline": against,
+        "cases": cases,
+        **totals(cases),
+    }
     if output is not None:
         _write(output, data)
     if state.json:
@@ -132,12 +149,45 @@ def command(
         sys.exit(CHECK_FAILED)
 
 
-def _chosen(suite: Any, pattern: re.Pattern[str]) -> tuple[Any, ...]:
+def _chosen(suite: Suite, pattern: re.Pattern[str] | None) -> Suite:
+    if pattern is None:
+        return suite
     kept = tuple(case for case in suite.cases if case.matches(pattern))
     if not kept:
         known = ", ".join(case.name for case in suite.cases)
         raise SettingError(f"--case {pattern.pattern!r} matches none of {known}")
-    return kept
+    return replace(suite, cases=kept)
+
+
+def _tasks(
+    suite: Suite,
+    engines: Sequence[str],
+    target: Target,
+    seconds: float,
+    realtime: bool,
+    state: State,
+) -> list[CaseTask]:
+    from ..sweep.case_task import CaseTask, SweepOptions
+
+    now = settings()
+    options = SweepOptions(
+        perf=True,
+        seconds=seconds,
+        realtime=realtime,
+        devices=(now.runtime_device,),
+        settings=dict(state.knobs),
+    )
+    given = "runtime_threads" in state.knobs
+    return [
+        CaseTask(
+            case=case,
+            engines=tuple(engines),
+            target=str(target),
+            threads=now.runtime_threads if given else suite.threads,
+            options=options,
+        )
+        for case in suite.by_type(str(target))
+    ]
 
 
 def _line(case: dict[str, Any]) -> str:
@@ -151,9 +201,10 @@ def _time(row: dict[str, Any]) -> str:
     if "median_us" not in row:
         if "declined" in row:
             return "declined " + ", ".join(sorted({d["rule"] for d in row["declined"]}))
-        return "failed: " + shown(row.get("error", "").partition("\n")[0])
-    text = f"{row['median_us'] / 1000:.3f} ms ±{100 * row['spread']:.0f}%"
-    return text if row["ok"] else f"{text} WRONG (error {row['max_rel_error']})"
+        if "error" in row:
+            return "failed: " + shown(row["error"].partition("\n")[0])
+        return f"WRONG (error {row.get('max_rel_error')})"
+    return f"{row['median_us'] / 1000:.3f} ms ±{100 * row['spread']:.0f}%"
 
 
 def _show(data: dict[str, Any]) -> None:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``hipdnn-iree sweep regret``: how much slower default strategies are than the best ones."""
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Suites of problems as data, and engines side by side on them.
+"""Problems as data, and what becomes of them: right or wrong, fast or slow, a row for each.
 
-``suite`` reads a file, ``schema`` says what may stand in it, ``graphs`` makes the graphs,
-``samples`` are the sample problems of the ops.  ``bench_case`` measures a case: ``contestants``
-builds the plans, ``measure`` times them in turn, ``statistics`` says what the numbers mean.
+``sources`` finds cases: ``suite`` reads a file, ``schema`` says what may stand in it, ``drivers``
+and ``fuzz`` make others.  ``runner`` gives them to processes (``process_pool``), in which
+``case_worker`` builds, checks and times what ``contestants`` names.  ``row`` and ``run_file`` are
+the results; ``side_by_side`` and ``report`` tell them.
 """

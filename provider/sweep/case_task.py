@@ -29,8 +29,12 @@ class SweepOptions:
         Time what is right.
     seconds : float
         Of timing, for each engine of a case, about.
+    realtime : bool
+        Time in real-time priority (`timing.undisturbed`).
     emulate : bool
         Execute what is for gfx9 by emulation.
+    forms : bool
+        Write each graph and read it again, in every form, before it is built.
     devices : tuple of int
         GPUs of this machine that share the work.
     settings : mapping of str to str
@@ -41,7 +45,9 @@ class SweepOptions:
     data: Data = "normal"
     perf: bool = False
     seconds: float = 0.2
+    realtime: bool = False
     emulate: bool = False
+    forms: bool = False
     devices: tuple[int, ...] = (0,)
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -54,6 +60,7 @@ class SweepOptions:
             "seconds": self.seconds if self.perf else None,
             "emulate": self.emulate,
             "settings": dict(self.settings),
+            **{name: True for name in ("realtime", "forms") if getattr(self, name)},
         }
 
 

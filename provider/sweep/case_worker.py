@@ -27,6 +27,7 @@ from ...jit.target import Target
 from ...jit.work import Work, graph_work, node_work
 from .case_task import CaseTask
 from .contestants import Contestant, contestant
+from .gaps import red_zones
 from .kernel_facts import code_facts
 from .measuring import SEED, keep_memory, pytorch_threads, results_of, right, times_of
 from .process_worker import Tell, serve
@@ -97,7 +98,7 @@ class _Work:
 
     def timed(self) -> dict[str, Any]:
         """Return the times of all engines, by name."""
-        from ..timing import BENCHMARK, cold, measure, resident
+        from ..timing import BENCHMARK, cold, measure, resident, undisturbed
 
         graph, calls = self._task.case.freeze(), []
         count = len(self._task.engines)
@@ -112,6 +113,8 @@ class _Work:
                 calls.append(resident(one.call(plan, {**inputs, **_outputs(graph)})))
                 calls[-1]()
             self._tell("time")
+            if self._task.options.realtime:
+                stack.enter_context(undisturbed())
             found = measure(calls, BENCHMARK, budget_s=budget)
             times = [times_of(samples) for samples in found]
             if self._target.is_cpu:
@@ -131,6 +134,11 @@ class _Work:
         if self._task.known.get(name) == graph.digest:
             return
         facts["work"] = {"flops": work.flops, "bytes": work.nbytes}
+        if self._task.options.forms and name == self._task.engines[0]:
+            self._say(facts, "forms")
+            if wrong := _wrong_forms(graph):
+                facts |= {"status": "wrong", "detail": wrong[0], "log": "\n".join(wrong)}
+                return
         self._say(facts, "compile")
         one = contestant(name, self._settings)
         with self._threads(one):
@@ -170,12 +178,21 @@ class _Work:
         self._say(facts, "reference")
         judge = self._judge(graph)
         self._say(facts, "check")
-        outputs = _outputs(graph)
+        zones = red_zones(graph, SEED) if self._device == "cpu" and not one.native else {}
+        outputs = {**_outputs(graph), **{uid: zone.array for uid, zone in zones.items()}}
         call = one.call(plan, {**judge.inputs, **outputs})
-        found = judge.check(results_of(graph, call, outputs))
+        results = results_of(graph, call, outputs)
+        bad = [
+            f"{graph.tensors[uid].label}: {len(at)} bytes around its elements, from {at[0]}"
+            for uid, zone in zones.items()
+            if (at := list(zone.touched()))
+        ]
+        results |= {uid: zone.result for uid, zone in zones.items()}
+        found = judge.check(results)
         facts["check"] = found.row
         if not right(graph, found.report, one):
-            bad = [str(output) for output in found.report.outputs if not output.ok]
+            bad += [str(output) for output in found.report.outputs if not output.ok]
+        if bad:
             facts |= {"status": "wrong", "detail": bad[0], "log": "\n".join(bad)}
 
     def _build(self, one: Contestant, graph: FrozenGraph) -> Plan:
@@ -252,6 +269,7 @@ def _compile_facts(plan: Plan, graph: FrozenGraph, total_s: float) -> dict[str, 
     by_rule = {} if vmfb is None else default_strategies(graph, plan.target)
     return {
         "knobs": {**by_rule, **plan.knobs},
+        "served_by": plan.engine,
         "detail": f"served with {plan.attempt}" if plan.attempt else "",
         "compile": {
             "seconds": {name: round(s, 4) for name, s in plan.seconds.items()},
@@ -268,6 +286,13 @@ def _main_op(graph: FrozenGraph) -> str:
     works = [node_work(graph, node) for node in graph.nodes]
     k = max(range(len(works)), key=lambda k: (works[k].flops, works[k].nbytes))
     return str(graph.nodes[k].op.NAME)
+
+
+def _wrong_forms(graph: FrozenGraph) -> list[str]:
+    """Return the forms in which the graph is not the same one, a line each."""
+    from .fuzz.forms import other_forms
+
+    return [f"{form}: {wrong}" for form, wrong in other_forms(graph, SEED) if wrong]
 
 
 def _inputs(graph: FrozenGraph) -> dict[Any, Any]:

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ...graph_api.errors import NotSupportedError, SettingError
+from ...graph_api.errors import Decline, NotSupportedError, Problem, SettingError
 from ...graph_api.frozen import FrozenGraph
 from ...jit.settings_table import KNOBS, Settings, with_values
 from ...jit.target import Target
@@ -15,7 +15,11 @@ from ..plan import Buffers, Plan
 from ..registry import engine
 from ..selection.select import build
 
-__all__ = ["Contestant", "contestant"]
+__all__ = ["RULES", "Contestant", "contestant", "with_knobs"]
+
+RULES: dict[str, str] = {
+    "CONTESTANT-01": "a contestant with knobs takes part where the graph has these choices",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,8 +36,8 @@ class Contestant:
         Selection policy, where no engine is pinned.
     knobs : mapping
         Choices by the name of the engine's knob, used where the graph has that knob.
-    strict : bool
-        Whether a graph that lacks one of these choices is not served.
+    required : tuple of str
+        Knobs without which, or without whose choice, a graph is declined.
     settings : mapping
         Settings under which it is built and run (`jit.settings`).
     native : bool
@@ -45,9 +49,9 @@ class Contestant:
     engine: str | None = None
     policy: str | None = None
     knobs: Mapping[str, str] = field(default_factory=dict)
-    strict: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
     native: bool = False
+    required: tuple[str, ...] = ()
 
     def under(self, settings: Settings, threads: int) -> Settings:
         """Return the settings of its builds and runs."""
@@ -58,14 +62,12 @@ class Contestant:
         )
 
     def build(self, graph: FrozenGraph, target: Target, settings: Settings) -> Plan:
-        """Return the plan.
+        """Return the plan; errors as of `select.build`.
 
         Raises
         ------
         NotSupportedError
-            Also if the contestant is strict, and the graph has no such choice.
-        HipdnnIreeError
-            As of `select.build`.
+            Also for a graph that lacks a knob that was asked for (CONTESTANT-01).
         """
         if self.engine is None:
             return build(graph, target, settings, policy=self.policy)
@@ -75,15 +77,21 @@ class Contestant:
     def _knobs(self, one: Engine, graph: FrozenGraph, target: Target) -> dict[str, str] | None:
         if not self.knobs:
             return None
-        allowed = {knob.name: knob.choices for knob in one.knobs(graph, target)}
-        found = {n: v for n, v in self.knobs.items() if v in allowed.get(n, ())}
-        for name in self.knobs if self.strict else ():
-            if name not in found:
-                there = " | ".join(allowed.get(name, ())) or f"knobs are {', '.join(allowed)}"
-                raise NotSupportedError(
-                    f"{self.name}: the graph has no {name}={self.knobs[name]} for {target}; {there}"
-                )
-        return found or None
+        has = {knob.name: knob for knob in one.knobs(graph, target)}
+        mine = {
+            name: choice
+            for name, choice in self.knobs.items()
+            if name in has and (has[name].open or choice in has[name].choices)
+        }
+        if lacking := [name for name in self.required if name not in mine]:
+            lacks = ", ".join(f"{name}={self.knobs[name]}" for name in lacking)
+            known = ", ".join(f"{k.name}={'|'.join(k.choices)}" for k in has.values())
+            wrong = Problem(rule="CONTESTANT-01", got=lacks, wanted=known or "no knobs here")
+            raise NotSupportedError(
+                f"{self.name} has no such knob for this graph",
+                [Decline(engine=one.NAME, problem=wrong)],
+            )
+        return mine or None
 
     def call(self, plan: Plan, buffers: Buffers) -> Callable[[], object]:
         """Return what is timed."""
@@ -117,27 +125,41 @@ _NAMED: dict[str, Contestant] = {
 
 
 def contestant(text: str, settings: Settings) -> Contestant:
-    """Return who takes part by a name.
+    """Return who takes part by a name: one of ours, ``policy:NAME``, or any engine's alias.
 
-    That is one of ours, ``policy:NAME``, any engine's alias, or ``ENGINE:KNOB=CHOICE`` for an
-    engine with one choice of its own, such as ``iree:conv_fprop.strategy=direct``.
+    Knobs may follow, such as ``iree+matmul.strategy=plain``.
 
     Raises
     ------
     SettingError
-        For a name that is none of these.
+        For a name that is none of these, and for what is no knob with a choice.
     """
+    name, *given = text.split("+")
+    if given:
+        base, knobs = contestant(name, settings), dict(_pair(text, one) for one in given)
+        if base.engine is None:
+            raise SettingError(f"{text!r}: {name} pins no engine, and has no knobs of its own")
+        return replace(base, name=text, knobs={**base.knobs, **knobs}, required=tuple(knobs))
     if text in _NAMED:
         return _NAMED[text]
     kind, _, name = text.partition(":")
     if kind == "policy" and name:
         return Contestant(name=text, policy=name)
-    knob, _, choice = name.partition("=")
-    chosen = {knob: choice} if knob and choice else {}
-    alias = kind if chosen else text
     try:
-        engine(alias, settings)
+        engine(text, settings)
     except SettingError as error:
         known = ", ".join(_NAMED)
-        raise SettingError(f"{error}; or one of {known}, policy:NAME, ENGINE:KNOB=CHOICE") from None
-    return Contestant(name=text, engine=alias, knobs=chosen, strict=bool(chosen))
+        raise SettingError(f"{error}; or one of {known}, policy:NAME") from None
+    return Contestant(name=text, engine=text)
+
+
+def with_knobs(name: str, knobs: Mapping[str, str]) -> str:
+    """Return the name of a contestant with other choices of knobs."""
+    return "+".join([name, *(f"{knob}={choice}" for knob, choice in knobs.items())])
+
+
+def _pair(text: str, given: str) -> tuple[str, str]:
+    knob, sign, choice = given.partition("=")
+    if not (knob and sign and choice):
+        raise SettingError(f"{text!r}: wanted KNOB=CHOICE after each +, not {given!r}")
+    return knob, choice

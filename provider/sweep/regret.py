@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the choice of strategies by rule costs: time of the default one over the best that fits.
 
 `with_strategies` makes the IREE engine take part once more with each strategy that fits a case,
@@ -14,6 +15,7 @@ from ...jit.strategies import choices, tables
 from ...jit.target import Target
 from ..timing import geomean, paired_ratio
 from .case_task import CaseTask
+from .contestants import with_knobs
 from .row import Row
 
 __all__ = [
@@ -44,7 +46,7 @@ def with_strategies(task: CaseTask) -> CaseTask:
         return task
     found = choices(task.case.freeze(), Target.parse(task.target))
     more = (
-        f"{ENGINE}:{op}{_KNOB}={name}"
+        with_knobs(ENGINE, {f"{op}{_KNOB}": name})
         for op, choice in found.items()
         for name in choice.tried
         if name != choice.default
@@ -92,7 +94,7 @@ def regrets(rows: Sequence[Row]) -> list[Regret]:
     """
     groups: dict[tuple[str, str, str], dict[str, Row]] = {}
     for row in rows:
-        alias, _, knob = row.engine.partition(":")
+        alias, _, knob = row.engine.partition("+")
         if alias == ENGINE and row.status == "ok" and row.times is not None and _counts(knob):
             groups.setdefault((row.case, row.dtype, row.target), {})[knob] = row
     found = [

@@ -242,6 +242,8 @@ class Row(Struct, kw_only=True, omit_defaults=True):
         Of the graph; empty when there is none.
     engine, knobs
         As on the command line; the knobs that the engine used.
+    served_by
+        Name of the engine that built the plan; empty where none did.
     target, device
         Canonical name; ``cpu``, ``hip:0``, ``cuda:0``, ``emulated`` or ``none``.
     emulated
@@ -280,6 +282,7 @@ class Row(Struct, kw_only=True, omit_defaults=True):
     detail: str
     seconds: float
     at: str
+    served_by: str = ""
     log: str = ""
     compile: CompileFacts | None = None
     code: CodeFacts | None = None

@@ -13,22 +13,32 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from .case_task import CaseTask
 from .process_pool import Ended, Limits, ProcessPool, Result
 from .row import Header, Row, TimeFacts, row_key
-from .run_file import RunFile
 
-__all__ = ["header", "sweep"]
+__all__ = ["Log", "header", "sweep"]
 
 _WORKER = f"{__package__}.case_worker"
 _BATCH = 8  # cases for each process, when they are timed
 _LINE = re.compile(r":\d+$")
 # Rounds, pauses, warm-up and cold calls together take a few times what is asked for.
 _TIMING = 10.0
+
+
+class Log(Protocol):
+    """Where rows go, such as `run_file.RunFile`."""
+
+    @property
+    def known(self) -> Mapping[str, str]:
+        """Keys of rows that need not be made again, with the digests of their graphs."""
+
+    def append(self, *rows: Row) -> None:
+        """Take rows that belong together."""
 
 
 @dataclass(slots=True)
@@ -63,7 +73,7 @@ def header(argv: list[str], options: Mapping[str, Any]) -> Header:
 
 def sweep(
     tasks: Iterable[CaseTask],
-    run: RunFile,
+    run: Log,
     *,
     jobs: int,
     limits: Limits,
@@ -75,7 +85,7 @@ def sweep(
     ----------
     tasks : iterable of CaseTask
         Rows that the run has of the same graphs already are not made again.
-    run : RunFile
+    run : Log
         Rows are appended to it.
     jobs : int
         Processes that build and check at one time.
@@ -96,7 +106,7 @@ def sweep(
     return counts
 
 
-def _with_known(task: CaseTask, run: RunFile) -> CaseTask:
+def _with_known(task: CaseTask, run: Log) -> CaseTask:
     keys = {name: _key(task, name) for name in task.engines}
     return replace(task, known={n: run.known[key] for n, key in keys.items() if key in run.known})
 

@@ -19,6 +19,7 @@ __all__ = [
     "TYPE_WORDS",
     "CaseEntry",
     "DrawEntry",
+    "IncludeEntry",
     "NodeEntry",
     "RangeEntry",
     "ResultEntry",
@@ -177,6 +178,34 @@ class DrawEntry(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=
     seed: Count = 0
 
 
+class IncludeEntry(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """Other suites, and which of their problems are taken; a problem is a case in one type.
+
+    Attributes
+    ----------
+    suites
+        Files, or patterns of files, relative to this one.
+    random
+        How many problems are drawn of each file instead of taking all.
+    where
+        Expressions of `flops`, `bytes`, `op` and `dtype` that hold for the problems.
+    """
+
+    suites: Words
+    random: Annotated[int, Meta(ge=1, le=100_000)] | DrawEntry | UnsetType = UNSET
+    where: Words = []
+
+    @property
+    def patterns(self) -> list[str]:
+        """The files."""
+        return [self.suites] if isinstance(self.suites, str) else self.suites
+
+    @property
+    def conditions(self) -> list[str]:
+        """What holds for the problems."""
+        return [self.where] if isinstance(self.where, str) else self.where
+
+
 Axes = dict[str, str | list[Any] | RangeEntry]
 
 
@@ -289,7 +318,8 @@ class SuiteEntry(
     sets
         Values of axes by name.
     include
-        Further suites: files, or patterns of files, relative to this one.
+        Further suites: files, or patterns of files, relative to this one, of which all problems
+        or some are taken.
     cases
         Cases and groups of cases.
     """
@@ -299,7 +329,7 @@ class SuiteEntry(
     threads: Count = 0
     op: Name | UnsetType = UNSET
     sets: dict[str, list[Any] | RangeEntry] = {}
-    include: Words = []
+    include: str | list[str | IncludeEntry] = []
     cases: list[Any] = []
 
 

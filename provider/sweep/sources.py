@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Where cases come from: suites, folders, graph files, and lines of other drivers.
+"""Where cases come from: suites, folders, graph files, lines of other drivers, random graphs.
 
 ::
 
     read_all(["networks/resnet50", "my.yaml", "logged_graphs/", "lines.txt",
-              "conv -n 16 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1"])
+              "conv -n 16 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1",
+              "fuzz --seed 1 --count 200"])
 
 A name stands for a file or a folder that is there, or else for one of the suites that come with
 this project.  A folder stands for all its suites and graph files, those of inner folders too.
@@ -24,6 +25,7 @@ from ..graph_files import load
 from . import drivers
 from .driver_flags import is_line
 from .expand import Entry
+from .fuzz.cases import drawn_suite, is_drawn
 from .graphs import nearest, problem
 from .samples import SUITES
 from .suite import Case, Check, Suite, gathered, read
@@ -67,7 +69,7 @@ def read_all(given: Sequence[str], *, check: Check = "keep", seed: int | None = 
             name = case.name if counts[case.name] == 1 else f"{stem}.{case.name}"
             while name in cases:
                 name = f"{name} (again)"
-            cases[name] = replace(case, name=name)
+            cases[name] = replace(case, name=name, source=_shown(case.source))
     threads = {suite.threads for _, suite in parts}
     return Suite(
         title=", ".join(dict.fromkeys(suite.title for _, suite in parts if suite.title)),
@@ -78,6 +80,9 @@ def read_all(given: Sequence[str], *, check: Check = "keep", seed: int | None = 
 
 def _parts(text: str, check: Check, seed: int | None) -> Iterator[tuple[str, Suite]]:
     """Yield the suites that a text stands for, each with a word for it."""
+    if is_drawn(text):
+        yield "fuzz", drawn_suite(text)
+        return
     path = _found(text)
     if path is None:
         if not is_line(text):
@@ -124,7 +129,7 @@ def _wrong(rule: str, got: str, wanted: str, hint: str = "") -> Problem:
 def _file(path: Path, check: Check, seed: int | None) -> Suite:
     if path.suffix in _YAML:
         text = path.read_bytes()
-        return read(text, source=_shown(path), folder=path.parent, check=check, seed=seed)
+        return read(text, source=_shown(str(path)), folder=path.parent, check=check, seed=seed)
     if path.suffix in _GRAPHS:
         return _graphs(path.parent, [path], check)
     try:
@@ -133,7 +138,7 @@ def _file(path: Path, check: Check, seed: int | None) -> Suite:
         wanted = f"lines of a driver, or a file that ends with {', '.join((*_YAML, *_GRAPHS))}"
         problems = [_wrong("SOURCE-01", str(path), wanted)]
         raise FormatError(f"{path} is no suite", problems) from None
-    return _lines(lines, _shown(path), check)
+    return _lines(lines, _shown(str(path)), check)
 
 
 def _lines(text: str, source: str, check: Check) -> Suite:
@@ -144,10 +149,10 @@ def _lines(text: str, source: str, check: Check) -> Suite:
     return Suite(title="", threads=0, cases=gathered(found.values(), source=source, check=check))
 
 
-def _shown(path: Path) -> str:
+def _shown(source: str) -> str:
     """Return a file as rows name it: one of ours by its place among the shipped ones."""
-    whole = path.resolve()
-    return whole.relative_to(SUITES).as_posix() if whole.is_relative_to(SUITES) else str(path)
+    whole = Path(source).resolve()
+    return whole.relative_to(SUITES).as_posix() if whole.is_relative_to(SUITES) else source
 
 
 def _serves(path: Path) -> bool:
@@ -160,7 +165,9 @@ def _graphs(folder: Path, files: Sequence[Path], check: Check) -> Suite:
     for path in files:
         name = path.relative_to(folder).as_posix()
         about = {"name": name, "graph": name, "dtypes": [_type(path).json]}
-        cases += gathered([Entry(about=about)], source=_shown(path), folder=folder, check=check)
+        cases += gathered(
+            [Entry(about=about)], source=_shown(str(path)), folder=folder, check=check
+        )
     return Suite(title=folder.name, threads=0, cases=tuple(cases))
 
 

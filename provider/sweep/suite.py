@@ -61,9 +61,11 @@ from ..graph import Graph
 from ..graph_files import load
 from .expand import Entry, expanded
 from .graphs import METHODS, build, described_as, nearest, placed, problem, unknown_keys
+from .included import chosen
 from .schema import (
     DTYPE_SETS,
     CaseEntry,
+    IncludeEntry,
     ResultEntry,
     SharedEntry,
     SuiteEntry,
@@ -290,19 +292,25 @@ class _Reader:
         if self.problems:
             raise FormatError(f"{self.source} is no suite", _each_once(self.problems))
 
-    def include(self, given: str | list[str]) -> None:
-        """Take the cases of other files; names that are taken get the file's in front."""
-        for pattern in [given] if isinstance(given, str) else given:
-            paths = sorted(_matching(self.folder, pattern))
-            if not paths:
-                known = [p.name for p in (self.folder / pattern).parent.glob("*.y*ml")]
-                hint = nearest(Path(pattern).name, known)
-                wanted = f"a file, or a pattern of files, in {self.folder}"
-                self.problems.append(problem("BENCH-06", "", "include", pattern, wanted, hint))
-            for path in paths:
-                self.include_file(path)
+    def include(self, given: str | list[Any]) -> None:
+        """Take cases of other files; names that are taken get the file's in front."""
+        for about in [given] if isinstance(given, str) else given:
+            entry: IncludeEntry
+            entry, _, _ = checked(
+                IncludeEntry, {"suites": about} if isinstance(about, str) else about
+            )
+            for pattern in entry.patterns:
+                paths = sorted(_matching(self.folder, pattern))
+                if not paths:
+                    known = [p.name for p in (self.folder / pattern).parent.glob("*.y*ml")]
+                    hint = nearest(Path(pattern).name, known)
+                    wanted = f"a file, or a pattern of files, in {self.folder}"
+                    wrong = problem("BENCH-06", "", "include", pattern, wanted, hint)
+                    self.problems.append(wrong)
+                for path in paths:
+                    self.include_file(path, entry)
 
-    def include_file(self, path: Path) -> None:
+    def include_file(self, path: Path, entry: IncludeEntry) -> None:
         whole = path.resolve()
         if whole in self.outer or len(self.outer) > _MOST_LEVELS:
             wanted = "files that do not include each other"
@@ -316,7 +324,7 @@ class _Reader:
             outer=(*self.outer, whole),
         )
         try:
-            found = inner.suite(path.read_bytes())
+            suite = inner.suite(path.read_bytes())
         except FormatError as error:
             self.problems += [replace(p, hint=_joined(p.hint, str(path))) for p in error.problems]
             return
@@ -324,7 +332,9 @@ class _Reader:
             wrong = problem("BENCH-06", "", "include", str(path), f"a file ({error.strerror})")
             self.problems.append(wrong)
             return
-        for case in found.cases:
+        found, problems = chosen(suite.cases, entry, self.seed)
+        self.problems += problems
+        for case in found:
             name = f"{path.stem}.{case.name}" if case.name in self.cases else case.name
             self.cases[name] = replace(case, name=name)
 

@@ -24,10 +24,10 @@ from hipdnn_iree.jit.options import CompileOptions
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.stages import STAGES, Job, Stage
 from hipdnn_iree.provider.selection import select
+from hipdnn_iree.provider.sweep.fuzz.random_graphs import random_graph
 from under_settings import build, compile_source, store
 
 from tools.fuzz.graph_checks import run_and_compare
-from tools.fuzz.random_graphs import random_graph
 
 CPU, GFX942 = Target.parse("cpu"), Target.parse("gfx942")
 
@@ -138,7 +138,7 @@ def test_a_second_process_goes_straight_to_what_works(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "sys.path.insert(0, sys.argv[1])\n"
-        "from tools.fuzz.random_graphs import random_graph\n"
+        "from hipdnn_iree.provider.sweep.fuzz.random_graphs import random_graph\n"
         "from hipdnn_iree.jit.settings import settings\n"
         "from hipdnn_iree.provider.selection.select import build\n"
         "plan = build(random_graph(32).freeze(), 'cpu', settings(), engine='iree')\n"

@@ -24,11 +24,10 @@ from hipdnn_iree.jit.runtime.arrays import unpack
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import expect
+from hipdnn_iree.provider.sweep.gaps import RedZones, with_gaps
 from hipdnn_iree.provider.sweep.samples import sample_problems
 from hipdnn_iree.provider.sweep.suite import Case
 from together import together
-
-from tools.survey.gaps import RedZones, with_gaps
 
 CPU = Target.parse("cpu")
 PER_OP = 4

@@ -55,3 +55,14 @@ def test_how_much_there_is() -> None:
     assert len(ops) >= 28
     assert all(kinds[kind] >= 1000 for kind in ("float", "bfloat16"))
     assert len({case.name for case in typed}) == len(typed)
+
+
+def test_the_suite_of_every_night() -> None:
+    for target in ("cpu", "gfx942"):
+        typed = list(read_all(["nightly"], check=False).by_type(target))
+        ops = {op for case in typed for op in case.op.split("+")} & set(OPS)
+        kinds = Counter(case.dtypes[0].json for case in typed)
+        assert 1500 <= len(typed) <= 1700
+        assert len(ops) >= 28
+        assert sum(count >= 200 for count in kinds.values()) >= 3
+        assert {case.source.partition("/")[0] for case in typed} > {"ops", "networks"}

@@ -25,9 +25,8 @@ from hipdnn_iree.provider.engines.iree.iree_engine import IreeEngine
 from hipdnn_iree.provider.engines.iree.iree_plan import IreePlan
 from hipdnn_iree.provider.overrides import OverridePlans
 from hipdnn_iree.provider.plan import Plan
-
-from tools.fuzz.random_graphs import random_graph
-from tools.survey.gaps import RedZones, gapped_strides
+from hipdnn_iree.provider.sweep.fuzz.random_graphs import random_graph
+from hipdnn_iree.provider.sweep.gaps import RedZones, gapped_strides
 
 
 def frozen(g: Graph) -> FrozenGraph:

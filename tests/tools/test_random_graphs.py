@@ -19,9 +19,9 @@ from hipdnn_iree.graph_api.ops import OPS
 from hipdnn_iree.jit import support
 from hipdnn_iree.jit.lowering.module import lower_graph
 from hipdnn_iree.jit.target import Target
+from hipdnn_iree.provider.sweep.fuzz.random_graphs import STYLES, random_graph
 
 from tools.fuzz import graph_checks as fuzz
-from tools.fuzz.random_graphs import STYLES, random_graph
 
 CPU, MI300 = Target.parse("cpu"), Target.parse("gfx942")
 

@@ -19,11 +19,11 @@ from typing import Any, NoReturn
 
 from hipdnn_iree.graph_api.formats.json.json_form import dumps
 from hipdnn_iree.jit.settings import scope
+from hipdnn_iree.provider.sweep.fuzz.random_graphs import random_graph
 from hipdnn_iree.provider.sweep.process_pool import Ended, Limits, ProcessPool, Result
 from hipdnn_iree.provider.sweep.process_worker import Tell, serve
 
 from tools.fuzz.graph_checks import GOOD, Check, check_on_cpu
-from tools.fuzz.random_graphs import random_graph
 
 __all__ = ["CampaignResult", "run"]
 

@@ -21,18 +21,18 @@ from hipdnn_iree.graph_api.graph import Graph
 from hipdnn_iree.jit import support
 from hipdnn_iree.jit.inspect.isa import read_kernels
 from hipdnn_iree.jit.options import BuildOptions
-from hipdnn_iree.jit.pipeline import dump, signature_of
-from hipdnn_iree.jit.runtime.arrays import unpack
+from hipdnn_iree.jit.pipeline import dump
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.plan import Plan
 from hipdnn_iree.provider.registry import engine
 from hipdnn_iree.provider.selection.select import build
+from hipdnn_iree.provider.sweep.fuzz.forms import other_forms
+from hipdnn_iree.provider.sweep.gaps import red_zones
 from hipdnn_iree.provider.verify import Report, compare, expect, poisoned_outputs, random_inputs
 
 from tools.survey.emulation import Emulator, emulated_report, without_result
 from tools.survey.errors import brief
-from tools.survey.gaps import RedZones
 
 __all__ = ["GOOD", "Check", "check_formats", "check_on_cpu", "check_on_gfx9"]
 
@@ -109,62 +109,8 @@ def _verdict(what: str, report: Report) -> Check:
 
 def check_formats(graph: FrozenGraph, seed: int) -> Iterator[Check]:
     """Yield whether a graph is the same after it was written and read, and when it is renamed."""
-    from hipdnn_iree.graph_api.formats.flatbuffer import decode, encode
-    from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import Era
-
-    def same(what: str, again: Callable[[], FrozenGraph]) -> Check:
-        try:
-            found = again()
-        except FormatError as error:
-            # A format reports what it cannot hold.
-            rules = sorted({p.rule for p in error.problems})
-            known = set(rules) <= {"WIRE-13", "WIRE-14", "JSON-08"}
-            return Check(what=what, status="declined" if known else "error", note=", ".join(rules))
-        if found.digest == graph.digest:
-            return Check(what=what, status="ok")
-        return Check(what=what, status="differs", note="the digest is another one")
-
-    def wire(era: Era) -> FrozenGraph:
-        return decode.decode(encode.encode(graph, era), Graph).graph.freeze()
-
-    def shuffled() -> FrozenGraph:
-        return Graph.from_json(_in_other_words(dumps(graph), Random(seed))).freeze()
-
-    yield _checked("json", lambda: same("json", lambda: Graph.from_json(dumps(graph)).freeze()))
-    yield _checked("other words", lambda: same("other words", shuffled))
-    ops = {node.op.NAME for node in graph.nodes}
-    for era in Era:
-        if era is Era.N25 and "batchnorm_inference_variance_ext" in ops:
-            continue  # its epsilon, which that format does not hold, comes back as a double
-        what = f"wire {era.value}"
-        yield _checked(what, partial(same, what, partial(wire, era)))
-
-
-def _in_other_words(text: str, rng: Random) -> str:
-    """Return a graph file with other uids and names, and its nodes and tensors in another order."""
-    data = json.loads(text)
-    uids = [t["uid"] for t in data["tensors"]]
-    new = dict(zip(uids, rng.sample(range(1, 100_000), len(uids)), strict=True))
-    for tensor in data["tensors"]:
-        tensor["uid"] = new[tensor["uid"]]
-        tensor["name"] = f"t{rng.randrange(1000)}"
-    for node in data["nodes"]:
-        node["name"] = f"n{rng.randrange(1000)}"
-        _renumber(node, new)
-    rng.shuffle(data["nodes"])
-    rng.shuffle(data["tensors"])
-    return json.dumps(data)
-
-
-def _renumber(record: dict[str, Any], new: Mapping[int, int]) -> None:
-    """Replace the uids in a node, in place."""
-    for key, value in record.items():
-        if isinstance(value, dict):
-            _renumber(value, new)
-        elif key == "axis_tensor_uid" or not key.endswith(("_uid", "_uids")):
-            continue  # hipDNN keeps an axis under that name
-        elif value is not None:
-            record[key] = [new[v] for v in value] if isinstance(value, list) else new[value]
+    for form, wrong in other_forms(graph, seed):
+        yield Check(what=form, status="differs" if wrong else "ok", note=wrong)
 
 
 # ---------------------------------------------------------------------------- the CPU
@@ -180,15 +126,12 @@ def run_and_compare(plan: Plan, graph: FrozenGraph, seed: int) -> Report:
     """
     inputs = random_inputs(graph, seed)
     outputs = poisoned_outputs(graph)
-    zones: dict[int, RedZones] = {}
-    if any(graph.tensors[uid].layout.padded for uid in graph.outputs):
-        args = signature_of(graph).args[: len(graph.outputs)]
-        zones = {u: RedZones(spec, seed) for u, spec in zip(graph.outputs, args, strict=True)}
-        outputs = {uid: zone.array for uid, zone in zones.items()}
+    zones = red_zones(graph, seed)
+    outputs |= {uid: zone.array for uid, zone in zones.items()}
     buffers: dict[Any, Any] = {**inputs, **outputs}
     plan.execute(buffers)
     for uid, zone in zones.items():
-        outputs[uid] = unpack(zone.spec, zone.array)
+        outputs[uid] = zone.result
         at = list(zone.touched())
         assert not at, f"{graph.tensors[uid].label}: {len(at)} bytes around it, from {at[0]}"
     return compare(graph, outputs, expect(graph, inputs, plan.target))

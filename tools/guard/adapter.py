@@ -61,7 +61,9 @@ cache_key = _find("cache_key", "jit.pipeline")
 flags = _find("flags", "jit.pipeline")
 Target = _find("Target", "jit.target")
 sample_problems = _find("sample_problems", "provider.sweep.samples", "provider.reference")
-random_graph = _find("random_graph", "tools.fuzz.random_graphs", "provider.survey.random_graphs")
+random_graph = _find(
+    "random_graph", "provider.sweep.fuzz.random_graphs", "provider.survey.random_graphs"
+)
 
 # Baseline -> now.
 STRATEGY_NAMES: dict[str, dict[str, str]] = {

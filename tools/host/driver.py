@@ -31,9 +31,8 @@ from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.signature import ArgSpec
 from hipdnn_iree.provider.reference import expect
 from hipdnn_iree.provider.reference.inputs import random_inputs
+from hipdnn_iree.provider.sweep.gaps import outside
 from hipdnn_iree.provider.verify import compare
-
-from tools.survey.gaps import outside
 
 HERE = Path(__file__).parent
 ERAS = ("n25", "m26", "new")

@@ -18,8 +18,8 @@ from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.plan import Plan
 from hipdnn_iree.provider.reference.inputs import poisoned_outputs, random_inputs
 from hipdnn_iree.provider.selection.select import build
+from hipdnn_iree.provider.sweep.fuzz.random_graphs import random_graph
 
-from tools.fuzz.random_graphs import random_graph
 from tools.host.driver import Host
 from tools.soak.attack import Budget, Result, resident_mib, watch_memory
 

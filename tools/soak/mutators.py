@@ -24,9 +24,8 @@ from hipdnn_iree.graph_api.formats.json.json_form import dumps
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.layout import contiguous_strides
 from hipdnn_iree.provider.graph import Graph
+from hipdnn_iree.provider.sweep.fuzz.random_graphs import random_graph
 from hipdnn_iree.provider.sweep.samples import sample_problems
-
-from tools.fuzz.random_graphs import random_graph
 
 __all__ = ["damaged", "mutated", "recorded", "seeds_json", "seeds_record"]
 

@@ -25,12 +25,12 @@ from hipdnn_iree.graph_api.formats.flatbuffer.schema_types import Era
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.specialise import specialise
 from hipdnn_iree.hipdnn_plugin import messages
+from hipdnn_iree.provider.sweep.fuzz.random_graphs import random_graph
+from hipdnn_iree.provider.sweep.gaps import with_gaps
 
-from tools.fuzz.random_graphs import random_graph
 from tools.host.driver import Answering, EndedError, Host, Job, write_job, write_shapes
 from tools.soak.attack import BrokenError, Budget, Result, many
 from tools.soak.random_graphs import COMPILED_IN_NO_STRATEGY
-from tools.survey.gaps import with_gaps
 
 __all__ = ["ERAS", "Job", "Zones", "draw", "replay", "run"]
 

@@ -27,13 +27,13 @@ from hipdnn_iree.jit.signature import ArgSpec
 from hipdnn_iree.jit.stages import VMFB
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.reference.convert import Array
+from hipdnn_iree.provider.sweep.gaps import outside
 from hipdnn_iree.provider.verify import Report, compare, expect, random_inputs
 
 from tools.survey.coverage import code_of
 from tools.survey.emulated_run import Reached
 from tools.survey.emulated_run import run as emulated_run
 from tools.survey.errors import brief
-from tools.survey.gaps import outside
 from tools.survey.trials import Trial
 
 __all__ = [

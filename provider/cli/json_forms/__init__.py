@@ -18,6 +18,8 @@ FORMS: dict[str, tuple[type[Form], ...]] = {
     "bench": (runs.Bench,),
     "sweep": (runs.Sweep, runs.SweepList),
     "sweep export": (runs.SweepExport,),
+    "sweep regret": (runs.SweepRegret,),
+    "fuzz": (runs.Sweep,),
     "compile": (graphs.Compile,),
     "artifact create": (graphs.Artifact,),
     "artifact show": (graphs.Artifact,),

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET
 
-from .shared import Absent, Error, Fault, Form, GraphName, Part
+from .shared import Absent, Error, Form, GraphName, Part
 
 # ---------------------------------------------------------------------------- bench, tune
 
@@ -21,8 +21,12 @@ class Machine(Part, kw_only=True):
     load: float
 
 
+class RuleName(Part, kw_only=True):
+    rule: str
+
+
 class BenchRow(Part, kw_only=True):
-    engine: str | Absent = UNSET
+    engine: str | Absent | None = UNSET
     knobs: dict[str, str] | Absent = UNSET
     dispatches: int | Absent | None = UNSET
     transient_bytes: int | Absent | None = UNSET
@@ -33,7 +37,8 @@ class BenchRow(Part, kw_only=True):
     spread: float | Absent = UNSET
     calls: int | Absent = UNSET
     rounds_us: list[float] | Absent = UNSET
-    declined: list[Fault] | Absent = UNSET
+    declined: list[RuleName] | Absent = UNSET
+    detail: str | Absent = UNSET
     error: str | Absent = UNSET
 
 
@@ -112,12 +117,14 @@ class FailedRow(Part, kw_only=True):
     key: str
     status: str
     detail: str
+    reduced: str | Absent = UNSET
 
 
 class Sweep(Form, kw_only=True):
     run: str
     rows: int
     new: int
+    checked: int
     counts: dict[str, int]
     failed: list[FailedRow]
     seconds: float
@@ -141,6 +148,28 @@ class SweepExport(Form, kw_only=True):
     cut: str | None
     format: str
     file: str
+
+
+class RegretOfCase(Part, kw_only=True):
+    case: str
+    dtype: str
+    target: str
+    default: str
+    best: str
+    default_us: float
+    best_us: float
+    ratio: float
+
+
+class SweepRegret(
+    Form, kw_only=True, rename={"within_1_1": "within_1.1", "within_2_0": "within_2.0"}
+):
+    run: str
+    cut: str | None
+    cases: list[RegretOfCase]
+    within_1_1: float
+    within_2_0: float
+    geomean: float
 
 
 class PairOfEngines(Part, kw_only=True):

@@ -9,12 +9,13 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from hipdnn_iree.graph_api.frozen import FrozenGraph
-from hipdnn_iree.graph_api.layout import byte_runs, layout_of
-from hipdnn_iree.jit.runtime.arrays import occupied, view
-from hipdnn_iree.jit.signature import ArgSpec
 
-__all__ = ["RedZones", "gapped_strides", "outside", "with_gaps"]
+from ...graph_api.frozen import FrozenGraph
+from ...graph_api.layout import byte_runs, layout_of
+from ...jit.runtime.arrays import occupied, unpack, view
+from ...jit.signature import ArgSpec
+
+__all__ = ["RedZones", "gapped_strides", "outside", "red_zones", "with_gaps"]
 
 _ZONE = 256  # bytes before and behind
 
@@ -73,9 +74,25 @@ class RedZones:
         self.spec = spec
         self.array = view(self.bytes[self._first :][: spec.nbytes].data, spec)
 
+    @property
+    def result(self) -> np.ndarray[Any, np.dtype[Any]]:
+        """The elements, as a logical array."""
+        return unpack(self.spec, self.array)
+
     def touched(self) -> Iterator[int]:
         """Yield the bytes outside the elements that have changed, counted from the first one."""
         changed = self.bytes != self._before
         inside = slice(self._first, self._first + self.spec.nbytes)
         changed[inside] &= outside(self.spec)
         yield from (int(at) - self._first for at in np.flatnonzero(changed))
+
+
+def red_zones(graph: FrozenGraph, seed: int) -> dict[int, RedZones]:
+    """Return memory for each output that has gaps, by uid."""
+    args = [ArgSpec.of(graph.tensors[uid], output=True) for uid in graph.outputs]
+    gapped = (graph.tensors[uid].layout.padded for uid in graph.outputs)
+    return {
+        uid: RedZones(spec, seed)
+        for uid, spec, gap in zip(graph.outputs, args, gapped, strict=True)
+        if gap
+    }

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Random valid graphs, the same for the same seed: ops composed as nobody would write them.
+"""A random graph under construction: it grows node by node.
 
-A graph grows node by node.  Each op is tried on operands that are there or new; what the graph's
-own rules refuse is taken back, so that nothing here repeats a rule.  A graph is kept as a list of
-steps that are done again from the start, since nodes cannot be taken out of a ``Graph``.
+Each op is tried on operands that are there or new; what the graph's own rules refuse is taken
+back, so that nothing here repeats a rule.  A graph is kept as a list of steps that are done again
+from the start, since nodes cannot be taken out of a ``Graph``.
 """
 
 from __future__ import annotations
@@ -14,23 +14,20 @@ from math import prod
 from random import Random
 from typing import Any
 
-from hipdnn_iree.graph_api.dtypes import DataType
-from hipdnn_iree.graph_api.errors import GraphError
-from hipdnn_iree.graph_api.graph import Graph
-from hipdnn_iree.graph_api.layout import channels_last_strides, contiguous_strides, strides_in_order
-from hipdnn_iree.graph_api.tensor import Tensor
-from hipdnn_iree.graph_api.validate import resolve
+from ....graph_api.dtypes import DataType
+from ....graph_api.errors import GraphError
+from ....graph_api.graph import Graph
+from ....graph_api.layout import channels_last_strides, contiguous_strides, strides_in_order
+from ....graph_api.tensor import Tensor
+from ....graph_api.validate import resolve
 
-__all__ = ["STYLES", "Maker", "random_graph"]
-
-STYLES = ("any", "conv", "product", "rows", "moves", "integers")
-"""What most nodes of a graph are."""
+__all__ = ["EXTENTS", "FLOATS", "Known", "Maker"]
 
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 31, 32, 33)
 """Extents of dims: one, odd, prime, and around the tiles of matrix instructions."""
 
 _MOST_ELEMENTS = 20_000
-_FLOATS = (DataType.FLOAT, DataType.HALF, DataType.BFLOAT16)
+FLOATS = (DataType.FLOAT, DataType.HALF, DataType.BFLOAT16)
 
 Ints = tuple[int, ...]
 Step = Callable[[Graph, list[Tensor]], list[Tensor]]
@@ -199,7 +196,7 @@ class Maker:
         """Give some intermediate values a type of their own."""
         for i, known in enumerate(self.known):
             if known.computed and known.data_type.is_float and self.rng.random() < 0.1:
-                self.change(i, "set_data_type", self.rng.choice(_FLOATS))
+                self.change(i, "set_data_type", self.rng.choice(FLOATS))
 
     def set_outputs(self) -> None:
         """Make outputs of what nobody reads, and of some intermediates; with random strides."""
@@ -225,37 +222,3 @@ class Maker:
             return
         view, before = found.views[id(tensors[tensor])], self.known[tensor]
         self.known[tensor] = Known(before.dims, view.data_type, computed=before.computed)
-
-
-def random_graph(seed: int, *, style: str = "", nodes: int = 0) -> Graph:
-    """Return a graph that is ready to freeze.
-
-    Parameters
-    ----------
-    seed : int
-        Equal arguments give equal graphs.
-    style : str
-        One of ``STYLES``; by default one of them, by the seed.
-    nodes : int
-        About how many; by default 2 to 12.
-    """
-    from tools.fuzz.random_ops import growths
-
-    rng = Random(f"hipdnn-iree {seed} {style} {nodes}")
-    style = style or rng.choice(STYLES)
-    io = rng.choices((*_FLOATS, DataType.DOUBLE), (3, 4, 3, 0.4))[0]
-    wide = DataType.DOUBLE if io is DataType.DOUBLE else DataType.FLOAT
-    intermediate = rng.choice([DataType.UNSET, io, io, wide])
-    compute = rng.choices((wide, DataType.UNSET, io), (8, 1, 1))[0]
-    maker = Maker(rng, (io, intermediate, compute))
-    wanted, tries = nodes or rng.randint(2, 12), 0
-    table = growths(style)
-    while maker.nodes < wanted and tries < 12 * wanted:
-        tries += 1
-        grow = rng.choices([g for g, _ in table], [w for _, w in table])[0]
-        maker.attempt(grow)
-    maker.set_types()
-    maker.set_outputs()
-    graph, _ = maker.replay()
-    graph.name = f"random {seed} {style}"
-    return graph

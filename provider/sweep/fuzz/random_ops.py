@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from hipdnn_iree.graph_api.dtypes import DataType
-from hipdnn_iree.graph_api.enums import ReductionMode
-
-from tools.fuzz.random_graphs import EXTENTS, Known, Maker
+from ....graph_api.dtypes import DataType
+from ....graph_api.enums import ReductionMode
+from .maker import EXTENTS, Known, Maker
 
 __all__ = ["growths"]
 

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What `sweep` and `fuzz` have in common: doing tasks into a run, and telling what came of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ...graph_api.errors import SettingError
+from .exits import CHECK_FAILED
+from .options import State
+from .output import count, emit, say, shown, table, talk
+
+if TYPE_CHECKING:
+    from ..sweep.case_task import CaseTask
+    from ..sweep.process_pool import Limits
+    from ..sweep.row import Row
+
+__all__ = ["JSON", "Done", "conclude", "do", "limits_of", "process_options"]
+
+JSON: dict[str, str] = {
+    "run": "the file",
+    "rows": "rows that it has at the end, of each case, type, engine and target one",
+    "new": "rows that were added",
+    "checked": "rows of which results were held against the reference",
+    "counts": "of all rows, by status: `ok`, `wrong`, `declined`, `invalid`, `compile-error`, "
+    "`crash`, `timeout`, `out-of-memory`",
+    "failed": "`key`, `status` and `detail` of the rows that are `wrong` or could not be finished",
+    "seconds": "wall time",
+}
+
+_SHARE = 0.8  # of the machine's memory, for all processes together
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Done:
+    """What was done: the run, rows that were added, seconds that it took."""
+
+    path: Path
+    new: int
+    seconds: float
+
+
+def process_options(function: F) -> F:
+    """Add the options of what processes may take."""
+    for option in reversed(
+        (
+            click.option(
+                "--jobs",
+                type=click.IntRange(min=1),
+                help="Processes that build and check at one time; by default one for each CPU.",
+            ),
+            click.option(
+                "--timeout",
+                "timeout_s",
+                type=click.FloatRange(min=0.1),
+                default=300.0,
+                show_default=True,
+                help="Seconds for one engine in one case, after which its process is ended.",
+            ),
+            click.option(
+                "--memory",
+                metavar="BYTES",
+                help="Memory that a case may take, such as 8GiB, 0 for any; by default its share "
+                "of four fifths of the machine's.",
+            ),
+            click.option("--resume", is_flag=True, help="Go on with a run that is there."),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def limits_of(timeout_s: float, memory: str | None, jobs: int) -> Limits:
+    """Return what a part of a task may take."""
+    from ..sweep.process_pool import Limits
+
+    return Limits(timeout_s=timeout_s, memory=_memory(memory, jobs))
+
+
+def do(
+    tasks: Sequence[CaseTask],
+    path: Path,
+    *,
+    jobs: int | None,
+    timeout_s: float,
+    memory: str | None,
+    resume: bool,
+    what: str = "sweep",
+) -> Done:
+    """Do tasks, one at least, and append their rows to a run.
+
+    Parameters
+    ----------
+    tasks : sequence of CaseTask
+        All with the same options.
+    path : Path
+        The run.
+    jobs, timeout_s, memory, resume
+        The options of the command line.
+    what : str
+        Name of it all, for the progress.
+    """
+    from ..sweep.run_file import RunFile
+    from ..sweep.runner import header, sweep
+    from .files import file_errors
+    from .progress import Progress
+
+    begin = time.perf_counter()
+    jobs = jobs or len(os.sched_getaffinity(0))
+    # The default memory follows the number of jobs, which says nothing about a row.
+    conditions = {**tasks[0].options.as_dict(), "timeout_s": timeout_s, "memory": memory}
+    limits = limits_of(timeout_s, memory, jobs)
+    with file_errors(path, "write"):
+        run = RunFile(path, header(sys.argv[1:], conditions), resume=resume)
+    with run:
+        for line in run.said:
+            talk(line)
+        try:
+            with Progress(what, sum(len(task.engines) for task in tasks)) as progress:
+                found = sweep(
+                    tasks,
+                    run,
+                    jobs=jobs,
+                    limits=limits,
+                    told=lambda row: progress.step(_failure(row)),
+                )
+        except KeyboardInterrupt:
+            talk(f"{path} has what is known; --resume goes on")
+            raise
+    return Done(path=path, new=found.total(), seconds=time.perf_counter() - begin)
+
+
+def conclude(done: Done, state: State, more: Mapping[str, Mapping[str, str]] | None = None) -> None:
+    """Print what a run has come to, and end with status 1 if a row of it failed.
+
+    Parameters
+    ----------
+    done : Done
+    state : State
+    more : mapping of str to mapping, optional
+        What else is known of rows that failed, by key.
+    """
+    from ..sweep.row import FAILED, STATUSES, Row, RunReader
+
+    found: dict[str, tuple[str, str, str, bool]] = {}
+    for entry in RunReader(done.path):  # not kept as rows: a run may be long
+        if isinstance(entry, Row):
+            found[entry.key] = (entry.op or "-", entry.status, entry.detail, bool(entry.check))
+    counts = Counter(status for _, status, _, _ in found.values())
+    checked = sum(looked for _, _, _, looked in found.values())
+    failed = [
+        {"key": key, "status": status, "detail": detail, **(more or {}).get(key, {})}
+        for key, (_, status, detail, _) in found.items()
+        if status in FAILED
+    ]
+    if state.json:
+        emit(
+            {
+                "run": str(done.path),
+                "rows": len(found),
+                "new": done.new,
+                "checked": checked,
+                "counts": {status: counts[status] for status in STATUSES},
+                "failed": failed,
+                "seconds": round(done.seconds, 2),
+            }
+        )
+    else:
+        shown_statuses = [status for status in STATUSES if counts[status]]
+        by_op = Counter((op, status) for op, status, _, _ in found.values())
+        ops = sorted({op for op, _ in by_op})
+        table(
+            ["op", *shown_statuses], [[op, *(by_op[op, s] for s in shown_statuses)] for op in ops]
+        )
+        say()
+        for row in failed:
+            say(shown(f"{row['status']}: {row['key']}: {row['detail']}"))
+        rows = count(len(found), "row", "rows")
+        say(f"{done.path}: {rows}, {done.new:,} new, {checked:,} checked, {done.seconds:.1f} s")
+    if failed:
+        sys.exit(CHECK_FAILED)
+
+
+def _memory(text: str | None, jobs: int) -> int:
+    if text is None:
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return int(_SHARE * machine / jobs) >> 20 << 20
+    from ...jit.settings_kinds import nbytes_or_none
+
+    try:
+        return nbytes_or_none(text)
+    except ValueError:
+        raise SettingError(f"--memory is {text!r}; wanted bytes, such as 8GiB, or 0") from None
+
+
+def _failure(row: Row | None) -> str:
+    """Return the line of a row that failed, else nothing."""
+    from ..sweep.row import FAILED
+
+    if row is None or row.status not in FAILED:
+        return ""
+    return f"{row.status}: {row.key}: {row.detail}"
