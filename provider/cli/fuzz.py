@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -58,7 +59,7 @@ _SETTINGS = {"cache_mode": "off", "compiler_timeout_s": "60"}
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Other ways to build each graph: knobs, the split engine, PyTorch.",
+    help="Other ways to build each graph: knobs, the split engine, PyTorch, dynamic dims.",
 )
 @click.option(
     "--emulate",
@@ -125,24 +126,28 @@ def command(
 
 
 def _tasks(draw: Draw, target: Target, variants: int, options: SweepOptions) -> Iterator[CaseTask]:
-    """Yield a task for each graph, with the engines that build it."""
+    """Yield a task for each graph, with the engines that build it, and for its other forms."""
     from ..sweep.case_task import CaseTask
     from ..sweep.fuzz.cases import drawn_cases
     from ..sweep.fuzz.variants import other_ways
 
     with scope(**options.settings) as now:
-        for case in drawn_cases(draw):
-            engines = ["iree"]
+        for seed in range(draw.seed, draw.seed + draw.count):
+            one = replace(draw, seed=seed, count=1)
+            ways = {one: ["iree"]}
             if variants:
-                rng = Random(f"variants {case.name}")
-                engines += other_ways(case.freeze(), target, now, rng, variants)
-            yield CaseTask(
-                case=case,
-                engines=tuple(engines),
-                target=str(target),
-                threads=now.runtime_threads if "runtime_threads" in options.settings else 0,
-                options=options,
-            )
+                rng = Random(f"variants {one}")
+                for form, name in other_ways(one, target, now, rng, variants):
+                    ways.setdefault(form, []).append(name)
+            for form, engines in ways.items():
+                (case,) = drawn_cases(form)
+                yield CaseTask(
+                    case=case,
+                    engines=tuple(engines),
+                    target=str(target),
+                    threads=now.runtime_threads if "runtime_threads" in options.settings else 0,
+                    options=options,
+                )
 
 
 def _reduced(

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ...graph_api.dynamic import at_sizes
 from ...graph_api.errors import (
     CompileError,
     DeviceError,
@@ -101,16 +102,17 @@ class _Work:
         from ..timing import BENCHMARK, cold, measure, resident, undisturbed
 
         graph, calls = self._task.case.freeze(), []
+        at, sizes = _at_sizes(graph, self._task.case.sizes)
         count = len(self._task.engines)
         budget = self._task.options.seconds * count
         engines = [contestant(name, self._settings) for name in self._task.engines]
         with ExitStack() as stack:
             stack.enter_context(self._threads(*engines))
-            inputs = _inputs(graph)
+            inputs = _inputs(at)
             for one in engines:
                 self._tell(f"run {one.name}")
-                plan = self._build(one, graph)
-                calls.append(resident(one.call(plan, {**inputs, **_outputs(graph)})))
+                plan = _sized(self._build(one, graph), sizes)
+                calls.append(resident(one.call(plan, {**inputs, **_outputs(at)})))
                 calls[-1]()
             self._tell("time")
             if self._task.options.realtime:
@@ -129,7 +131,8 @@ class _Work:
         if self._task.case.broken:
             raise FormatError("the case cannot be built", self._task.case.broken)
         graph = self._frozen()
-        work = graph_work(graph)
+        at, sizes = _at_sizes(graph, self._task.case.sizes)
+        work = graph_work(at)
         facts |= {"digest": graph.digest, "op": _main_op(graph)}
         if self._task.known.get(name) == graph.digest:
             return
@@ -146,7 +149,7 @@ class _Work:
             plan = self._build(one, graph)
             facts |= _compile_facts(plan, graph, time.perf_counter() - begin)
             if self._runs(facts, work):
-                self._compare_where_it_runs(one, plan, graph, facts)
+                self._compare_where_it_runs(one, _sized(plan, sizes), at, facts)
 
     def _runs(self, facts: dict[str, Any], work: Work) -> bool:
         """Whether the results are looked at; say why not."""
@@ -286,6 +289,17 @@ def _main_op(graph: FrozenGraph) -> str:
     works = [node_work(graph, node) for node in graph.nodes]
     k = max(range(len(works)), key=lambda k: (works[k].flops, works[k].nbytes))
     return str(graph.nodes[k].op.NAME)
+
+
+def _at_sizes(graph: FrozenGraph, given: Mapping[str, int]) -> tuple[FrozenGraph, dict[str, int]]:
+    """Return the graph without dynamic dims, and the sizes that it has there."""
+    sizes = {dim.name: given.get(dim.name, dim.example) for dim in graph.symbols}
+    return (at_sizes(graph, sizes) if sizes else graph), sizes
+
+
+def _sized(plan: Plan, sizes: Mapping[str, int]) -> Plan:
+    """Return the plan for some sizes; the plan itself where nothing is dynamic."""
+    return plan.with_sizes(sizes) if sizes else plan
 
 
 def _wrong_forms(graph: FrozenGraph) -> list[str]:

@@ -88,6 +88,7 @@ class Judge:
             "data": self.data,
             "elements": sum(one.elements for one in report.outputs),
             "bad": sum(one.wrong for one in report.outputs),
+            "unbounded": sum(one.unbounded for one in report.outputs),
             "max_abs": _finite(report.max_abs_error),
             "max_rel": _finite(report.max_rel_error),
             "of_bound": _finite(max(map(_of_bound, report.outputs), default=0.0)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ...graph_api.errors import Decline, NotSupportedError, Problem, SettingError
 from ...graph_api.frozen import FrozenGraph
@@ -15,11 +16,16 @@ from ..plan import Buffers, Plan
 from ..registry import engine
 from ..selection.select import build
 
-__all__ = ["RULES", "Contestant", "contestant", "with_knobs"]
+__all__ = ["RULES", "SIZES", "Contestant", "contestant", "with_knobs"]
 
 RULES: dict[str, str] = {
     "CONTESTANT-01": "a contestant with knobs takes part where the graph has these choices",
 }
+
+SIZES: dict[str, dict[str, Any]] = {"exact": {"exact": True}, "powers": {"buckets": "powers"}}
+"""Ways to serve dynamic dims by code for single sizes: arguments of `select.build`."""
+
+_SIZES = "sizes"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +44,9 @@ class Contestant:
         Choices by the name of the engine's knob, used where the graph has that knob.
     required : tuple of str
         Knobs without which, or without whose choice, a graph is declined.
+    sizes : str
+        How dynamic dims are served, one of `SIZES`; empty: by one code for all sizes.  A graph
+        without dynamic dims is declined.
     settings : mapping
         Settings under which it is built and run (`jit.settings`).
     native : bool
@@ -52,6 +61,7 @@ class Contestant:
     settings: Mapping[str, str] = field(default_factory=dict)
     native: bool = False
     required: tuple[str, ...] = ()
+    sizes: str = ""
 
     def under(self, settings: Settings, threads: int) -> Settings:
         """Return the settings of its builds and runs."""
@@ -71,8 +81,13 @@ class Contestant:
         """
         if self.engine is None:
             return build(graph, target, settings, policy=self.policy)
-        knobs = self._knobs(engine(self.engine, settings), graph, target)
-        return build(graph, target, settings, engine=self.engine, knobs=knobs)
+        one = engine(self.engine, settings)
+        knobs = self._knobs(one, graph, target)
+        if self.sizes and not graph.symbols:
+            raise self._lacking(one, f"{_SIZES}={self.sizes}", "a graph with dynamic dims")
+        return build(
+            graph, target, settings, engine=self.engine, knobs=knobs, **SIZES.get(self.sizes, {})
+        )
 
     def _knobs(self, one: Engine, graph: FrozenGraph, target: Target) -> dict[str, str] | None:
         if not self.knobs:
@@ -86,12 +101,13 @@ class Contestant:
         if lacking := [name for name in self.required if name not in mine]:
             lacks = ", ".join(f"{name}={self.knobs[name]}" for name in lacking)
             known = ", ".join(f"{k.name}={'|'.join(k.choices)}" for k in has.values())
-            wrong = Problem(rule="CONTESTANT-01", got=lacks, wanted=known or "no knobs here")
-            raise NotSupportedError(
-                f"{self.name} has no such knob for this graph",
-                [Decline(engine=one.NAME, problem=wrong)],
-            )
+            raise self._lacking(one, lacks, known or "no knobs here")
         return mine or None
+
+    def _lacking(self, one: Engine, got: str, wanted: str) -> NotSupportedError:
+        wrong = Problem(rule="CONTESTANT-01", got=got, wanted=wanted)
+        decline = Decline(engine=one.NAME, problem=wrong)
+        return NotSupportedError(f"{self.name} has no such knob for this graph", [decline])
 
     def call(self, plan: Plan, buffers: Buffers) -> Callable[[], object]:
         """Return what is timed."""
@@ -127,7 +143,7 @@ _NAMED: dict[str, Contestant] = {
 def contestant(text: str, settings: Settings) -> Contestant:
     """Return who takes part by a name: one of ours, ``policy:NAME``, or any engine's alias.
 
-    Knobs may follow, such as ``iree+matmul.strategy=plain``.
+    Knobs may follow, such as ``iree+matmul.strategy=plain``, and ``sizes`` (`SIZES`).
 
     Raises
     ------
@@ -139,7 +155,12 @@ def contestant(text: str, settings: Settings) -> Contestant:
         base, knobs = contestant(name, settings), dict(_pair(text, one) for one in given)
         if base.engine is None:
             raise SettingError(f"{text!r}: {name} pins no engine, and has no knobs of its own")
-        return replace(base, name=text, knobs={**base.knobs, **knobs}, required=tuple(knobs))
+        sizes = knobs.pop(_SIZES, "")
+        if sizes and sizes not in SIZES:
+            raise SettingError(f"{text!r}: {_SIZES} is {sizes!r}; wanted {' or '.join(SIZES)}")
+        return replace(
+            base, name=text, knobs={**base.knobs, **knobs}, required=tuple(knobs), sizes=sizes
+        )
     if text in _NAMED:
         return _NAMED[text]
     kind, _, name = text.partition(":")

@@ -162,8 +162,9 @@ class CheckFacts(Struct, kw_only=True):
         whose error is bounded, and a sample of elements with float64.
     data
         Kind of inputs.
-    elements, bad
-        How many elements were compared, and how many are not as a correct result may be.
+    elements, bad, unbounded
+        How many elements were compared, how many are not as a correct result may be, and about how
+        many the reference says nothing, as any value may come of them.
     max_abs, max_rel
         Largest error, absolute and relative (`verify.OutputReport`).
     of_bound
@@ -180,6 +181,7 @@ class CheckFacts(Struct, kw_only=True):
     max_rel: float | None
     of_bound: float | None
     seconds: float
+    unbounded: int = 0
 
 
 class TimeFacts(Struct, kw_only=True):

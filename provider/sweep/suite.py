@@ -122,6 +122,8 @@ class Case:
         What is wrong with it; empty for a case that can be built in all of its types.
     typed_broken : mapping of DataType to tuple of Problem
         What is wrong in single types.
+    sizes : mapping of str to int
+        At which a graph with dynamic dims is checked and timed; its examples for those left out.
     """
 
     name: str
@@ -134,6 +136,7 @@ class Case:
     source: str = ""
     broken: tuple[Problem, ...] = ()
     typed_broken: Mapping[DataType, tuple[Problem, ...]] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def matches(self, pattern: re.Pattern[str]) -> bool:
         """Whether a pattern is found in its name or in a tag."""

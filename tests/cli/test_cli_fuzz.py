@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
+from math import prod
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from graph_rows import row_of
 from here_and_now import contestant
+from hipdnn_iree.graph_api.dynamic import at_sizes
 from hipdnn_iree.graph_api.errors import FormatError, NotSupportedError, SettingError
 from hipdnn_iree.graph_api.formats.json.json_form import loads
 from hipdnn_iree.jit.settings import settings
@@ -17,8 +21,6 @@ from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.cli import fuzz as fuzz_module
 from hipdnn_iree.provider.engines import reference_engine as reference
 from hipdnn_iree.provider.graph import Graph
-from hipdnn_iree.provider.sweep import case_worker
-from hipdnn_iree.provider.sweep.case_task import CaseTask, SweepOptions
 from hipdnn_iree.provider.sweep.fuzz import cases, forms
 from hipdnn_iree.provider.sweep.fuzz.random_graphs import random_graph
 from hipdnn_iree.provider.sweep.fuzz.variants import other_ways
@@ -89,6 +91,8 @@ def test_lines_of_graphs_are_suites() -> None:
         ("fuzz --seed x", "FUZZ-02", "an integer from 0"),
         ("fuzz --count 0", "FUZZ-02", "an integer from 1 to 100000"),
         ("fuzz --nodes 101", "FUZZ-02", "to 100"),
+        ("fuzz --size 65", "FUZZ-02", "to 64"),
+        ("fuzz --extent 8", "FUZZ-02", "--extent and --size, both"),
         ("fuzz --style convs", "FUZZ-02", "did you mean conv"),
     ],
 )
@@ -115,15 +119,29 @@ def _product() -> Any:
 
 
 def test_other_ways_to_build_are_contestants() -> None:
-    graph = _product()
-    ways = other_ways(graph, CPU, settings(), Random(1), 100)
+    draw = cases.Draw(seed=8, nodes=4)
+    ways = other_ways(draw, CPU, settings(), Random(1), 100)
     assert len(set(ways)) == len(ways) > 3
-    assert "iree+opt_level=O0" in ways
-    strategies = [way for way in ways if way.startswith("iree+matmul.strategy=")]
-    assert strategies
-    plan = contestant(strategies[0]).build(graph, CPU, settings())
-    assert plan.knobs["matmul.strategy"] == strategies[0].partition("=")[2]
-    assert len(other_ways(graph, CPU, settings(), Random(1), 2)) == 2
+    assert (draw, "iree+opt_level=O0") in ways
+    opened = {way for way, _ in ways if way.extent}
+    assert all(name.startswith("iree") for way, name in ways if way in opened)
+    assert len(other_ways(draw, CPU, settings(), Random(1), 2)) == 2
+    for _, name in ways:
+        assert contestant(name).engine
+
+
+@pytest.mark.parametrize("engine", ["reference", "iree", "iree+sizes=exact", "iree+sizes=powers"])
+def test_an_extent_is_made_dynamic_and_checked_at_another_size(engine: str) -> None:
+    line = "fuzz --seed 12 --style product --nodes 1 --extent 9 --size 5"  # a matmul
+    (case,) = read_all([line]).cases
+    graph = case.freeze()
+    assert [(dim.name, dim.example) for dim in graph.symbols] == [("n", 9)]
+    row = row_of(line, engine)
+    at = at_sizes(graph, {"n": 5})
+    assert (row["status"], row["digest"]) == ("ok", graph.digest)
+    assert row["check"]["elements"] == sum(prod(at.tensors[uid].dims) for uid in at.outputs)
+    plain = random_graph(12, style="product", nodes=1).freeze()
+    assert row["check"]["elements"] < sum(prod(plain.tensors[u].dims) for u in plain.outputs)
 
 
 def test_a_knob_that_a_graph_lacks_declines_it() -> None:
@@ -131,6 +149,8 @@ def test_a_knob_that_a_graph_lacks_declines_it() -> None:
         with pytest.raises(NotSupportedError) as caught:
             contestant(name).build(_product(), CPU, settings())
         assert caught.value.declines[0].problem.rule == "CONTESTANT-01"
+    with pytest.raises(NotSupportedError, match="CONTESTANT-01"):
+        contestant("iree+sizes=exact").build(_product(), CPU, settings())
     # What a contestant has by itself is no demand.
     assert contestant("torch+torch.threads=1").required == ("torch.threads",)
 
@@ -141,6 +161,7 @@ def test_a_knob_that_a_graph_lacks_declines_it() -> None:
         ("iree+", "wanted KNOB=CHOICE"),
         ("iree+matmul.strategy", "wanted KNOB=CHOICE"),
         ("auto+a=b", "pins no engine"),
+        ("iree+sizes=all", "wanted exact or powers"),
         ("nobody+a=b", "unknown engine 'nobody'"),
     ],
 )
@@ -152,28 +173,20 @@ def test_names_with_mistakes(name: str, text: str) -> None:
 # ------------------------------------------------------------------------ what is found wrong
 
 
-def _row(line: str, **options: Any) -> dict[str, Any]:
-    (case,) = read_all([line]).cases
-    task = CaseTask(
-        case=case, engines=("reference",), target="cpu", threads=1, options=SweepOptions(**options)
-    )
-    return case_worker._Work(task, lambda step, **facts: None).checked("reference")
-
-
 def test_a_form_that_changes_a_graph_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _row("fuzz --seed 5 --nodes 3", forms=True)["status"] == "ok"
+    assert row_of("fuzz --seed 5 --nodes 3", "reference", forms=True)["status"] == "ok"
     another = random_graph(6).freeze()
     monkeypatch.setattr(forms, "_through_bytes", lambda graph, era: another)
-    found = _row("fuzz --seed 5 --nodes 3", forms=True)
+    found = row_of("fuzz --seed 5 --nodes 3", "reference", forms=True)
     assert found["status"] == "wrong"
     assert found["detail"].endswith("the digest is another one")
     assert "check" not in found
-    assert _row("fuzz --seed 5 --nodes 3")["status"] == "ok"
+    assert row_of("fuzz --seed 5 --nodes 3", "reference")["status"] == "ok"
 
 
 def test_a_write_beside_the_elements_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     line = "fuzz --seed 3 --gaps --nodes 2"
-    assert _row(line)["status"] == "ok"
+    assert row_of(line, "reference")["status"] == "ok"
     bind = reference.ReferencePlan._bind
 
     def wide(self: Any, buffers: Any, workspace: Any, copy: bool) -> Callable[[], None]:
@@ -182,15 +195,20 @@ def test_a_write_beside_the_elements_is_told(monkeypatch: pytest.MonkeyPatch) ->
         def and_more() -> None:
             call()
             for uid in self.graph.outputs:
-                memory = buffers[uid]
-                while memory.base is not None and hasattr(memory.base, "dtype"):
-                    memory = memory.base
-                memory.reshape(-1).view("uint8")[0] ^= 1
+                before = ctypes.c_uint8.from_address(buffers[uid].ctypes.data - 1)
+                before.value ^= 1
 
         return and_more
 
     monkeypatch.setattr(reference.ReferencePlan, "_bind", wide)
-    found = _row(line)
+    found = row_of(line, "reference")
     assert found["status"] == "wrong"
     assert "bytes around its elements" in found["detail"]
     assert found["check"]["bad"] == 0
+
+
+def test_an_output_that_is_never_written_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference.ReferencePlan, "_bind", lambda *_: lambda: None)
+    found = row_of("fuzz --seed 12 --style product --nodes 1", "reference")
+    assert found["status"] == "wrong"
+    assert "never written" in found["log"]

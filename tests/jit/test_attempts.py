@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from graph_rows import run_and_compare
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import CompileError, SettingError, TriedAttempt
 from hipdnn_iree.graph_api.frozen import FrozenGraph
@@ -26,8 +27,6 @@ from hipdnn_iree.jit.stages import STAGES, Job, Stage
 from hipdnn_iree.provider.selection import select
 from hipdnn_iree.provider.sweep.fuzz.random_graphs import random_graph
 from under_settings import build, compile_source, store
-
-from tools.fuzz.graph_checks import run_and_compare
 
 CPU, GFX942 = Target.parse("cpu"), Target.parse("gfx942")
 

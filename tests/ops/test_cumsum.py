@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_rows import row_of_graph
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import FormatError, GraphError
 from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
-from hipdnn_iree.jit.target import Target
-
-from tools.fuzz.graph_checks import check_on_gfx9
-from tools.survey.emulated_run import run as emulated_run
 
 
 def graph(dims: tuple[int, ...] = (3, 5), **given: Any) -> Graph:
@@ -72,15 +69,9 @@ def test_numbers_on_gfx9() -> None:
         for exclusive in (False, True):
             for reverse in (False, True):
                 g.cumsum(x, axis=axis, exclusive=exclusive, reverse=reverse).set_output()
-    found = check_on_gfx9(
-        g.freeze(),
-        Target.parse("gfx942"),
-        1,
-        run=emulated_run,
-        compile_timeout_s=300,
-        timeout_s=300,
-    )
-    assert (found.status, found.note) == ("ok", "")
+    found = row_of_graph(g.freeze(), target="gfx942", emulate=True)
+    assert (found["status"], found["device"]) == ("ok", "emulated"), found
+    assert found["check"]["bad"] == 0
 
 
 def test_it_is_read_back_from_json_and_has_no_place_in_hipdnns_binary_graphs() -> None:

@@ -1,27 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Ops composed at random: what must not change a result does not (``scripts/fuzz_graphs``)."""
+"""Ops composed at random: what must not change a result does not (``hipdnn-iree fuzz``)."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from random import Random
 
 import pytest
-from hipdnn_iree import Graph
-from hipdnn_iree.graph_api.errors import CompileError
+from graph_rows import row_of
 from hipdnn_iree.graph_api.formats.json.json_form import dumps
-from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.ops import OPS
 from hipdnn_iree.jit import support
 from hipdnn_iree.jit.lowering.module import lower_graph
+from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.target import Target
+from hipdnn_iree.provider.sweep.fuzz.cases import Draw
+from hipdnn_iree.provider.sweep.fuzz.forms import other_forms
 from hipdnn_iree.provider.sweep.fuzz.random_graphs import STYLES, random_graph
-
-from tools.fuzz import graph_checks as fuzz
+from hipdnn_iree.provider.sweep.fuzz.variants import other_ways
 
 CPU, MI300 = Target.parse("cpu"), Target.parse("gfx942")
 
@@ -37,8 +36,8 @@ def test_graphs_are_valid_and_the_same_in_every_form() -> None:
     for seed in range(40):
         graph = random_graph(seed, style=STYLES[seed % len(STYLES)]).freeze()
         seen |= {node.op.NAME for node in graph.nodes}
-        for found in fuzz.check_formats(graph, seed):
-            assert found.good, (seed, found)
+        for form, wrong in other_forms(graph, seed):
+            assert not wrong, (seed, form, wrong)
         for target in (CPU, MI300):
             if not list(support.problems(graph, target)):
                 assert lower_graph(graph, target)
@@ -48,15 +47,17 @@ def test_graphs_are_valid_and_the_same_in_every_form() -> None:
 
 @pytest.mark.parametrize("seed", [8, 42, 69])
 def test_graphs_run_right_in_several_ways(seed: int) -> None:
-    style = STYLES[seed % len(STYLES)]
-    graph = random_graph(seed, style=style, nodes=6).freeze()
-    for found in fuzz.check_on_cpu(graph, seed, variants=1):
-        assert found.good, found
-        assert found.unbounded < 0.5
+    draw = Draw(seed=seed, style=STYLES[seed % len(STYLES)], nodes=6)
+    ways = [(draw, "iree"), *other_ways(draw, CPU, settings(), Random(seed), 1)]
+    for form, engine in ways:
+        found = row_of(str(form), engine)
+        assert found["status"] in ("ok", "declined"), (form, engine, found)
+        if form == draw and engine == "iree":
+            assert found["check"]["unbounded"] < found["check"]["elements"] / 2
 
 
 def test_small_graphs_are_right_on_an_emulated_gpu(tmp_path: Path) -> None:
-    """Twelve that are served, in one process; `scripts/fuzz_graphs --emulate` takes more."""
+    """Twelve that are served, in one process; `hipdnn-iree fuzz --emulate` takes more."""
     files: list[Path] = []
     for seed in range(9000, 9100):
         graph = random_graph(seed, style=STYLES[seed % len(STYLES)], nodes=3).freeze()
@@ -72,35 +73,3 @@ def test_small_graphs_are_right_on_an_emulated_gpu(tmp_path: Path) -> None:
     assert not wrong, (wrong, done.stderr)
     assert found["summary"]["pairs"] == 12
     assert done.returncode == 0
-
-
-def _small() -> FrozenGraph:
-    g = Graph(io_data_type="float")
-    x = g.tensor(dims=(4, 4))
-    y = g.tanh(g.matmul(g.relu(x), g.tensor(dims=(4, 3))))
-    g.add(y, 1.0).set_output()
-    return g.freeze()
-
-
-def test_wrong_numbers_and_errors_are_findings(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = _small()
-
-    class Broken:
-        attempt = ""
-        seconds: ClassVar[dict[str, float]] = {}
-        target = Target.parse("cpu")
-
-        def execute(self, buffers: object) -> None:
-            """Write nothing."""
-
-    def refused(*_: object, **__: object) -> object:
-        raise CompileError("no", stage="compile")
-
-    monkeypatch.setattr(fuzz, "build", lambda *_, **__: Broken())
-    (found,) = fuzz.check_on_cpu(graph, 1, variants=0)
-    assert found.status == "wrong"
-    assert "never written" in found.note
-    monkeypatch.setattr(fuzz, "build", refused)
-    (found,) = fuzz.check_on_cpu(graph, 1, variants=0)
-    assert found.status == "compile-error"
-    assert not replace(found, status="differs").good

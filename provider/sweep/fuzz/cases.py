@@ -12,6 +12,7 @@ random graphs as any other problem.
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from typing import Any
 from ....graph_api.dtypes import DataType
 from ....graph_api.errors import FormatError, Problem
 from ....graph_api.formats.json.json_form import dumps
+from ....graph_api.frozen import FrozenGraph
 from ...graph import Graph
 from ..graphs import nearest, problem
 from ..suite import Case, Suite
@@ -29,13 +31,21 @@ from .random_graphs import STYLES, random_graph
 __all__ = ["RULES", "Draw", "drawn_cases", "drawn_suite", "is_drawn"]
 
 RULES: dict[str, str] = {
-    "FUZZ-01": "random graphs are drawn by --seed, --count, --style, --nodes and --gaps",
-    "FUZZ-02": "seed, count and nodes are integers within limits, a style is one that is known",
+    "FUZZ-01": "random graphs are drawn by a seed, a count and what a graph is to be like",
+    "FUZZ-02": "numbers are integers within limits, extent and size are two, styles are known",
 }
 
 _WORD = "fuzz"
 MOST_GRAPHS, MOST_NODES = 100_000, 100
-_LIMITS = {"seed": (0, 2**63), "count": (1, MOST_GRAPHS), "nodes": (0, MOST_NODES)}
+_SIZES = (1, 64)  # of a dynamic dim
+_LIMITS = {
+    "seed": (0, 2**63),
+    "count": (1, MOST_GRAPHS),
+    "nodes": (0, MOST_NODES),
+    "extent": (2, 100_000),
+    "size": _SIZES,
+}
+_DIM = "n"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,6 +63,10 @@ class Draw:
         About how many; 0: 2 to 12.
     gaps : bool
         Whether outputs are parts of larger buffers.
+    extent : int
+        Dims of inputs that have this extent are made one dynamic dim; 0: none.
+    size : int
+        At which that is checked.
     """
 
     seed: int = 1
@@ -60,12 +74,14 @@ class Draw:
     style: str = ""
     nodes: int = 0
     gaps: bool = False
+    extent: int = 0
+    size: int = 0
 
     @property
     def how(self) -> str:
         """What is not as it is by default, but for seed and count."""
-        found = [f"--style {self.style}"] if self.style else []
-        found += [f"--nodes {self.nodes}"] if self.nodes else []
+        given = {n: getattr(self, n) for n in ("style", "nodes", "extent", "size")}
+        found = [f"--{name} {value}" for name, value in given.items() if value]
         return " ".join([*found, *(["--gaps"] if self.gaps else [])])
 
     def __str__(self) -> str:
@@ -105,6 +121,7 @@ def drawn_cases(draw: Draw) -> Iterator[Case]:
             build=partial(_graph, one),
             op=_WORD,
             source=str(one),
+            sizes={_DIM: one.size} if one.extent else {},
         )
 
 
@@ -116,7 +133,19 @@ def _graph(draw: Draw, data_type: DataType) -> Graph:
 
         graph = with_gaps(graph, draw.seed)
     # The order of nodes depends on strides, so it is found anew.
-    return Graph.from_json(dumps(graph))
+    return Graph.from_json(_opened(graph, draw.extent) if draw.extent else dumps(graph))
+
+
+def _opened(graph: FrozenGraph, extent: int) -> str:
+    """Return the JSON of a graph with an extent of its inputs made dynamic; the rest follows."""
+    data = json.loads(dumps(graph))
+    low, high = _SIZES
+    data["dynamic_dims"] = {_DIM: {"range": [low, max(high, extent)], "example": extent}}
+    for tensor in data["tensors"]:
+        marks = {str(axis): _DIM for axis, d in enumerate(tensor["dims"]) if d == extent}
+        if marks and tensor["uid"] in graph.inputs:
+            tensor["dynamic_dims"] = marks
+    return json.dumps(data)
 
 
 def _read(text: str) -> tuple[Draw, list[Problem]]:
@@ -144,10 +173,12 @@ def _read(text: str) -> tuple[Draw, list[Problem]]:
     if draw.style and draw.style not in STYLES:
         hint = nearest(draw.style, STYLES)
         wrong.append(problem("FUZZ-02", "", "--style", draw.style, ", ".join(STYLES), hint))
+    if not wrong and bool(draw.extent) != bool(draw.size):
+        wrong.append(problem("FUZZ-02", "", "--size", draw.size, "--extent and --size, both"))
     return draw, wrong
 
 
-_FLAGS = ("--seed", "--count", "--style", "--nodes", "--gaps")
+_FLAGS = ("--seed", "--count", "--style", "--nodes", "--gaps", "--extent", "--size")
 
 
 def _with_number(draw: Draw, name: str, value: str) -> tuple[Draw, list[Problem]]:
