@@ -25,8 +25,9 @@ def perform(source: bytes, options: Mapping[str, Any]) -> tuple[Mapping[str, Any
     """Return the dispatches of a module's function in order, as JSON-ready records.
 
     ``options["flags"]`` are the flags of the whole compilation.  Each record has ``name`` (of
-    the entry point), ``nodes`` (labels such as ``"n0"``, in order), ``reads`` and ``writes``
-    (types of the tensors) and ``at_load`` (it runs once, when the module is loaded).
+    the entry point), ``nodes`` (labels such as ``"n0"``, in order) of the kernel, which several
+    launches may share (`attribution`), ``root`` (the label of this launch, or nothing), ``reads``
+    and ``writes`` (types of the tensors) and ``at_load`` (it runs once, when the module is loaded).
 
     Raises
     ------
@@ -115,6 +116,7 @@ def _calls(op: Any) -> Iterator[dict[str, Any]]:
             entry = str(inner.attributes["entry_points"])
             yield {
                 "name": re.split(r"::@", entry)[-1].strip('"[] '),
+                "root": next(iter(_NODE.findall(str(inner.location))), ""),
                 "reads": [t for v in inner.operands if (t := _tensor(v))],
                 "writes": [t for v in inner.results if (t := _tensor(v))],
             }

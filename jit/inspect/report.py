@@ -14,6 +14,7 @@ from ...graph_api.frozen import FrozenGraph
 from ..options import BuildOptions
 from ..target import Target
 from ..work import Work, graph_work, node_work
+from .attribution import attributed
 from .config import Config, read_configs
 from .estimate import Estimate, HotLoop, estimate, hot_loop
 from .isa import Kernel, read_kernels
@@ -38,6 +39,8 @@ class Dispatch:
         Entry point; identical kernels are compiled once and launched several times.
     nodes : tuple of str
         Labels of the graph nodes that it computes (parts of).
+    places : tuple of int
+        Places of these nodes in the graph.
     reads, writes : tuple of str
         Tensors, as ``"2x64x28x28xf16"``.
     at_load : bool
@@ -65,6 +68,7 @@ class Dispatch:
     at_load: bool
     work: Work
     config: Config
+    places: tuple[int, ...] = ()
     kernel: Kernel | None = None
     occupancy: Occupancy | None = None
     roofline: Roofline | None = None
@@ -211,16 +215,18 @@ def _dispatches(
     configs: Mapping[str, Config],
 ) -> tuple[Dispatch, ...]:
     limits, sheet = limits_of(target), sheet_of(target)
-    shares = _shares(graph, calls, kernels)
+    served = attributed(graph, calls)
+    shares = _shares(graph, calls, served, kernels)
     found = []
-    for call, (matrix, other) in zip(calls, shares, strict=True):
+    for call, places, (matrix, other) in zip(calls, served, shares, strict=True):
         kernel = kernels.get(call["name"])
         sizes = [_nbytes(t) for t in (*call["reads"], *call["writes"])]
         work = Work(matrix, other, sum(sizes) if all(sizes) else 0)
         found.append(
             Dispatch(
                 name=call["name"],
-                nodes=tuple(graph.nodes[int(label[1:])].label for label in call["nodes"]),
+                nodes=tuple(graph.nodes[place].label for place in places),
+                places=places,
                 reads=tuple(call["reads"]),
                 writes=tuple(call["writes"]),
                 at_load=call["at_load"],
@@ -241,12 +247,15 @@ def _dispatches(
 
 
 def _shares(
-    graph: FrozenGraph, calls: Sequence[Mapping[str, Any]], kernels: Mapping[str, Kernel]
+    graph: FrozenGraph,
+    calls: Sequence[Mapping[str, Any]],
+    served: Sequence[tuple[int, ...]],
+    kernels: Mapping[str, Kernel],
 ) -> list[tuple[int, int]]:
     """Return the arithmetic of each dispatch: every node's counts once."""
     shares = [[0, 0] for _ in calls]
     for k, node in enumerate(graph.nodes):
-        serving = [i for i, call in enumerate(calls) if f"n{k}" in call["nodes"]]
+        serving = [i for i, nodes in enumerate(served) if k in nodes]
         with_mfma = [i for i in serving if (at := kernels.get(calls[i]["name"])) and at.mfma]
         if serving:
             work = node_work(graph, node)

@@ -218,3 +218,17 @@ def test_a_compiled_graph_is_told_by_dispatch(tmp_path: Path) -> None:
         main.roofline.seconds + (turned.roofline.seconds if turned.roofline else 0)
     )
     assert found.moved_bytes == main.work.nbytes + turned.work.nbytes > found.work.nbytes
+
+
+def test_a_kernel_that_is_launched_twice_serves_nodes_of_its_own_each_time(tmp_path: Path) -> None:
+    """Equal kernels are one, with the locations of the first launch."""
+    g = Graph(io_data_type="float")
+    x = g.tensor(dims=(16, 16), name="x")
+    for i in range(2):
+        product = g.matmul(x, g.tensor(dims=(16, 16)), name=f"matmul{i}")
+        x = g.relu(product, name=f"relu{i}").set_output()
+    found = inspect_graph(g.freeze(), Target.parse("cpu"), tmp_path)
+    assert len({d.name for d in found.dispatches}) == 1
+    assert [d.nodes for d in found.dispatches] == [("matmul0", "relu0"), ("matmul1", "relu1")]
+    assert [d.places for d in found.dispatches] == [(0, 1), (2, 3)]
+    assert [d.work.matrix_flops for d in found.dispatches] == [2 * 16**3] * 2
