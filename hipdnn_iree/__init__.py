@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from .graph_api.frozen import FrozenGraph as FrozenGraph
     from .graph_api.tensor import Tensor as Tensor
     from .jit.target import Target as Target
+    from .jit.trace import trace as trace
     from .provider.artifacts.artifact import load_artifact as load_artifact
     from .provider.artifacts.save import save_artifact as save_artifact
     from .provider.graph import Graph as Graph
@@ -102,6 +103,7 @@ _EXPORTS = {
     "load_artifact": "provider.artifacts.artifact",
     "precompile": "provider.precompile",
     "save_artifact": "provider.artifacts.save",
+    "trace": "jit.trace",
 }
 __all__ = [
     "ArtifactError",
@@ -141,6 +143,7 @@ __all__ = [
     "load_artifact",
     "precompile",
     "save_artifact",
+    "trace",
 ]
 
 

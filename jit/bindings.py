@@ -21,6 +21,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from .exit_guard import native
+from .trace import span
 
 __all__ = ["load", "lower_graph", "shielded"]
 
@@ -32,7 +33,7 @@ _sizing = threading.Lock()
 def load(name: str) -> ModuleType:
     """Import a module with all that it imports; Ctrl-C comes afterwards."""
     if name not in _ready:
-        with native, shielded():
+        with native, shielded(), span(f"import {name}"):
             _roomy(partial(import_module, name))
             _ready.add(name)
     return sys.modules[name]
@@ -74,7 +75,7 @@ def _roomy(work: Callable[[], object]) -> object:
 def _lower_graph(*arguments: Any) -> str:
     name = f"{__package__}.lowering.module"
     if name not in _ready:
-        with shielded():
+        with shielded(), span("import torch-mlir"):
             from torch_mlir import ir
             from torch_mlir.dialects import torch
 

@@ -38,6 +38,7 @@ from .outcomes import Outcome, is_outcome, read, recall, remember
 from .signature import ArgSpec, Signature
 from .stages import STAGES, VMFB, Job, Source, Stage, flags, plan_of, run
 from .target import Target, cpu_features
+from .trace import span
 from .tuning import FLAG
 
 if TYPE_CHECKING:
@@ -194,7 +195,9 @@ def compile_source(
         In mode ``verify``, if compiling again gives other bytes than those stored.
     """
     begin = time.perf_counter()
-    found, allowed = find(source, target, options), not options.cache.require_precompiled
+    with span("look up"):
+        found = find(source, target, options)
+    allowed = not options.cache.require_precompiled
     if allowed and options.cache.mode == "verify":
         served = _verified(found, stages)
     elif found.entry is not None:

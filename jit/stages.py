@@ -23,6 +23,7 @@ from .compiler.flags import target_flags
 from .mlir_source import MlirSource
 from .options import BuildOptions, CompileOptions
 from .target import Target
+from .trace import span
 from .tuning import spec_for
 
 if TYPE_CHECKING:
@@ -125,7 +126,8 @@ def run(job: Job, stages: Mapping[str, Stage]) -> None:
         entry = "plan"
     for name in names[names.index(entry) + 1 :]:
         begin = time.perf_counter()
-        job.made[name] = stages[name].make(job)
+        with span(stages[name].verb, attempt=job.attempt):
+            job.made[name] = stages[name].make(job)
         job.seconds[stages[name].verb] = time.perf_counter() - begin
 
 

@@ -25,6 +25,7 @@ from ..jit.target import Target
 from .engine_ids import engine_id
 
 if TYPE_CHECKING:
+    from ..jit.inspect.fused import Fused
     from ..jit.settings_table import Settings
     from .plan import Plan
 
@@ -132,6 +133,22 @@ class Engine(ABC):
     def knobs(self, graph: FrozenGraph, target: Target) -> tuple[EngineKnob, ...]:
         """Return the ways in which a graph that it serves can be built differently."""
         return ()
+
+    def dispatches(
+        self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
+    ) -> tuple[Fused, ...]:
+        """Return the kernels that an execution of a graph that it serves launches, if it knows.
+
+        Nothing is run; that of IREE asks the compiler, in its worker, and raises `CompileError`
+        if that fails.
+        """
+        return ()
+
+    def engines(
+        self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
+    ) -> tuple[str, ...]:
+        """Return the name of the engine that computes each node: its own, unless it splits."""
+        return (self.NAME,) * len(graph.nodes)
 
     @abstractmethod
     def build(

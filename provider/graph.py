@@ -145,6 +145,12 @@ class Graph(ModelGraph):
 
         return candidates(self.freeze(), target, settings())
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the graph as it is now, and the rules that it breaks."""
+        from .pages.shown import graph_fragment
+
+        return graph_fragment(self)
+
     def aten(
         self, op: object, *args: Any, name: str = "", **kwargs: Any
     ) -> Tensor | tuple[Tensor, ...]:

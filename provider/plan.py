@@ -6,16 +6,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..graph_api.arguments import nearest
 from ..graph_api.dynamic import at_sizes
-from ..graph_api.errors import BindError, DeviceError, Problem
+from ..graph_api.errors import BindError, DeviceError, NotSupportedError, Problem
 from ..graph_api.frozen import FrozenGraph
 from ..graph_api.specialise import Shape, ShapeLike, as_shapes, specialise, unnamed
 from ..graph_api.tensor import Tensor
 from ..jit.lru import LruCache
 from ..jit.target import Target
+from ..jit.trace import TracedCall, executing, span
 from .engine import build_pinned
 from .libraries import as_given
 from .results import Results
@@ -23,6 +24,8 @@ from .results import Results
 if TYPE_CHECKING:
     import numpy as np
 
+    from ..jit.inspect.fused import Fused
+    from ..jit.inspect.profile import DispatchRun
     from ..jit.runtime.pending import Pending
     from .engine import Engine
     from .verify import Report
@@ -32,6 +35,8 @@ __all__ = ["RULES", "Buffers", "Plan", "Shapes", "TensorKey"]
 RULES: dict[str, str] = {
     "PLAN-01": "buffers come by tensor, uid, or a name of exactly one input or output",
 }
+
+T = TypeVar("T")
 
 TensorKey = Tensor | int | str
 # A mapping's key type is invariant: a dict[Tensor, ndarray] is no Mapping[TensorKey, Any].
@@ -126,6 +131,57 @@ class Plan(ABC):
         """
         return ()
 
+    def dispatches(self) -> tuple[Fused, ...]:
+        """Return the kernels that one execution launches, with the nodes that each computes.
+
+        The compiler is asked, in its worker; nothing is run.  Empty for an engine that does not
+        say.
+
+        Raises
+        ------
+        CompileError
+            If the compiler fails.
+        """
+        return self.maker.dispatches(self.graph, self.target, self.knobs)
+
+    def profile(self, inputs: Buffers | None = None, *, runs: int = 3) -> tuple[DispatchRun, ...]:
+        """Return how long each dispatch took, launch by launch: measured by IREE's own tools.
+
+        Its runtime tells that only to them, and only of code for the CPU, so that they execute
+        the code anew, in a process of theirs.  Within `trace` the launches are part of it.
+
+        Parameters
+        ----------
+        inputs : mapping, optional
+            Host arrays as for `run`; those of `random_inputs` when not given.
+        runs : int
+            Executions; the first of them meets cold caches.
+
+        Raises
+        ------
+        NotSupportedError
+            For other engines and targets, and for graphs with dynamic dims, runtime scalars or
+            constants.
+        BindError
+            The inputs do not fit.
+        DeviceError
+            If the tool fails.
+        """
+        raise NotSupportedError(
+            f"{self.engine} does not say how long the dispatches of {self.graph.name!r} take on "
+            f"{self.target}; that is known of the IREE engine's code for fixed sizes on the CPU"
+        )
+
+    def engines(self) -> tuple[str, ...]:
+        """Return the name of the engine that computes each node of the graph."""
+        return self.maker.engines(self.graph, self.target, self.knobs)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the graph by engine and dispatch, and what is known."""
+        from .pages.shown import plan_fragment
+
+        return plan_fragment(self)
+
     def with_shapes(self, shapes: Shapes) -> Plan:
         """Return the plan of the same engine for other dims and strides of some tensors.
 
@@ -216,7 +272,10 @@ class Plan(ABC):
         DeviceError
             If the device fails, or there is a stream and the plan takes none.
         """
-        self._at_stream(stream)._execute(self._by_uid(buffers), workspace)
+        execute = self._at_stream(stream)._execute
+        if executing():
+            execute = self._traced(execute, "execute")
+        execute(self._by_uid(buffers), workspace)
 
     def execute_async(
         self,
@@ -241,7 +300,10 @@ class Plan(ABC):
         >>> plan.execute_async(two, after=[first]).wait()  # doctest: +SKIP
         True
         """
-        return self._at_stream(stream)._submit(self._by_uid(buffers), workspace, after)
+        submit = self._at_stream(stream)._submit
+        if executing():
+            submit = self._traced(submit, "submit")
+        return submit(self._by_uid(buffers), workspace, after)
 
     def execute_many(
         self,
@@ -255,7 +317,10 @@ class Plan(ABC):
         All sets are checked before the first one is run; the host waits once, at the end.
         A later set sees what earlier ones have written.
         """
-        self._at_stream(stream)._many([self._by_uid(buffers) for buffers in sets], workspace)
+        many = self._at_stream(stream)._many
+        if executing():
+            many = self._traced(many, "execute many")
+        many([self._by_uid(buffers) for buffers in sets], workspace)
 
     def on_stream(self, stream: Any) -> Plan:
         """Return this plan for a stream of a GPU; the last few are kept (`forget_stream`).
@@ -307,8 +372,9 @@ class Plan(ABC):
         give results of PyTorch, those of another library that follows the Python array API give
         its own arrays; everything else gives NumPy arrays, with types of ml_dtypes.
         """
+        run = self._traced(self._run, "run") if executing() else self._run
         given = self._by_uid(inputs)
-        return Results(as_given(self._run(given, copy), given.values(), self.graph), self.graph)
+        return Results(as_given(run(given, copy), given.values(), self.graph), self.graph)
 
     def __call__(self, inputs: Buffers | None = None, /, **named: Any) -> Results:
         """Run on the inputs, as `run` does; they may be given by name: ``plan(x=a, w=b)``."""
@@ -372,7 +438,16 @@ class Plan(ABC):
 
         With ``copy`` buffers in other strides are copied in and out at each call.
         """
-        return self._bind(self._by_uid(buffers), workspace, copy)
+        if not executing():
+            return self._bind(self._by_uid(buffers), workspace, copy)
+        with span("bind", "execute", graph=self.graph.name):
+            call = self._bind(self._by_uid(buffers), workspace, copy)
+        return self._traced(call, "execute")
+
+    def _traced(self, call: Callable[..., T], name: str) -> Callable[..., T]:
+        """Return a call whose executions are events of a trace."""
+        about = {"graph": self.graph.name, "engine": self.engine, "target": str(self.target)}
+        return TracedCall(call, name, about)
 
     @abstractmethod
     def _execute(self, buffers: Mapping[int, Any], workspace: Any) -> None: ...

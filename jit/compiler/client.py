@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from ..options import WorkerOptions
+from ..trace import span, tell_spans
 from . import failure
 from .pool import WorkerPool, closed_error
 from .process import Answer, WorkerEnded, WorkerTimeout
@@ -113,7 +114,9 @@ class Compiler:
         limit_s, job = self.options.timeout_s, {**job, "memory": self.options.memory}
         with self.pool.lend(self.options) as worker:
             try:
-                answer = worker.ask(job, source, limit_s)
+                with span("ask the worker", worker=worker.pid):
+                    answer = worker.ask(job, source, limit_s)
+                tell_spans(answer.done.get("spans", ()), pid=worker.pid, process="compiler worker")
             except WorkerTimeout as event:
                 answer = failure.of_timeout(event, limit_s)
             except WorkerEnded as event:

@@ -12,6 +12,7 @@ from ctypes import CFUNCTYPE, c_int, c_size_t, c_void_p, string_at
 from functools import lru_cache
 from typing import Any
 
+from ..trace import span
 from .wire import BUFFER_NAME
 
 __all__ = ["Refused", "compile_in_process", "workspace_bytes"]
@@ -67,7 +68,8 @@ def compile_in_process(source: bytes, flags: Sequence[str], report: Report) -> b
     Refused
         With stage ``"flags"``, ``"parse"`` or ``"compile"``.
     """
-    from iree.compiler.api import Output, Session, Source
+    with span("load the compiler", "compiler"):
+        from iree.compiler.api import Output, Session, Source
 
     @_Callback  # type: ignore[untyped-decorator]
     def on_diagnostic(severity: int, text: int, size: int, _: int) -> None:
@@ -84,11 +86,13 @@ def compile_in_process(source: bytes, flags: Sequence[str], report: Report) -> b
         try:
             _enable_callback()(invocation._inv_p, 0, on_diagnostic, None)
             text = Source.wrap_buffer(session, source + b"\0", buffer_name=BUFFER_NAME)
-            if not invocation.parse_source(text):
-                raise Refused("parse")
-            if not invocation.execute():
-                raise Refused("compile")
-            with Output.open_membuffer() as output:
+            with span("parse", "compiler"):
+                if not invocation.parse_source(text):
+                    raise Refused("parse")
+            with span("run the passes", "compiler"):
+                if not invocation.execute():
+                    raise Refused("compile")
+            with span("write the module", "compiler"), Output.open_membuffer() as output:
                 try:
                     invocation.output_vm_bytecode(output)
                 except ValueError as error:

@@ -14,6 +14,7 @@ from weakref import WeakSet
 from ...graph_api.errors import CompileError
 from ..child_process import interpreter
 from ..options import WorkerOptions
+from ..trace import span
 from .process import WorkerProcess
 
 __all__ = ["WorkerPool", "closed_error"]
@@ -135,7 +136,8 @@ def closed_error() -> CompileError:
 def _start(options: WorkerOptions) -> WorkerProcess:
     python = interpreter(options.python)
     try:
-        return WorkerProcess(python, warm=options.mode == "worker", idle_s=options.idle_s)
+        with span("start a worker"):
+            return WorkerProcess(python, warm=options.mode == "worker", idle_s=options.idle_s)
     except OSError as error:
         raise CompileError(
             f"cannot start the compiler worker with {python}: {error}",

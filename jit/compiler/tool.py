@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from ..trace import span
 from .inprocess import Refused, Report
 from .wire import BUFFER_NAME, UNKNOWN_CPU
 
@@ -58,9 +59,10 @@ def compile_with_tool(source: bytes, flags: Sequence[str], report: Report) -> by
     with tempfile.TemporaryDirectory(prefix="hipdnn-iree-") as folder:
         output = os.path.join(folder, "out.vmfb")
         # The text comes by stdin, so that no folder name gets into the module.
-        done = subprocess.run(
-            [tool, "-", *flags, "-o", output], input=source, capture_output=True, check=False
-        )
+        with span("iree-compile", "compiler"):
+            done = subprocess.run(
+                [tool, "-", *flags, "-o", output], input=source, capture_output=True, check=False
+            )
         log = (done.stdout + done.stderr).decode("utf-8", "replace")
         found = list(diagnostics_of(log))
         for severity, text in found:

@@ -26,6 +26,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NoReturn
 
 from .. import scratch as folders
+from ..trace import span, spans_as_data, trace
 from .flags import merge_flags
 from .inprocess import Refused, compile_in_process, workspace_bytes
 from .tasks import perform
@@ -176,11 +177,14 @@ def _serve(job: dict[str, Any], source: bytes, answers: _Answers) -> None:
     limit = job["memory"] if hard == resource.RLIM_INFINITY else min(job["memory"], hard)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
     try:
-        if "task" in job:
-            done["facts"], vmfb = perform(job["task"], source, job["options"])
-        else:
-            vmfb, facts = _compile(job, source, answers)
-            done |= facts
+        with trace() as found:
+            if "task" in job:
+                with span(job["task"], "compiler"):
+                    done["facts"], vmfb = perform(job["task"], source, job["options"])
+            else:
+                vmfb, facts = _compile(job, source, answers)
+                done |= facts
+        done["spans"] = spans_as_data(found.events)
     except Refused as refused:
         done |= {
             "stage": refused.stage,
@@ -210,9 +214,11 @@ def _compile(job: dict[str, Any], source: bytes, answers: _Answers) -> tuple[byt
             wanted = ("format=json", f"file={statistics}")
             flags = merge_flags(flags, [f"--iree-scheduling-dump-statistics-{w}" for w in wanted])
         vmfb, backend = _either_way(job["mode"], source, flags, answers)
+        with span("read the workspace's size", "compiler"):
+            size = workspace_bytes(vmfb, dynamic=job["dynamic"])
         return vmfb, {
             "backend": backend,
-            "workspace_bytes": workspace_bytes(vmfb, dynamic=job["dynamic"]),
+            "workspace_bytes": size,
             "statistics": json.loads(statistics.read_text()) if statistics else None,
         }
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which nodes each launch serves, where several launches share a kernel.
 
 Equal kernels become one before they can be told apart, and it keeps the locations of the graph

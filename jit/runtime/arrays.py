@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ __all__ = [
     "aligned_bytes",
     "empty",
     "gapped",
+    "memory_of",
     "occupied",
     "pack",
     "result",
@@ -138,6 +140,17 @@ def pack(spec: ArgSpec, values: npt.ArrayLike) -> npt.NDArray[Any]:
     fields = np.unpackbits(codes[:, None], axis=1, bitorder="little")
     memory[:] = np.packbits(fields[:, : spec.data_type.bits].reshape(-1), bitorder="little")
     return memory
+
+
+def memory_of(spec: ArgSpec, values: npt.ArrayLike) -> bytes:
+    """Return the ``spec.nbytes`` bytes that `pack` makes of values; packed ones may be given."""
+    import numpy as np
+
+    array = np.asarray(values)
+    if is_packed(spec.data_type) and array.shape == (spec.nbytes,) and array.dtype == np.uint8:
+        return array.tobytes()
+    packed = pack(spec, array)  # whose first element lies at the start of its memory
+    return ctypes.string_at(packed.ctypes.data, spec.nbytes)
 
 
 def stored(array: npt.NDArray[Any], spec: ArgSpec) -> npt.NDArray[Any]:

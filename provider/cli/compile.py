@@ -30,6 +30,7 @@ from .options import (
     must_need_no_graph,
     output_option,
     target_option,
+    trace_option,
 )
 from .output import complain, emit, say, shown, table, talk, working
 
@@ -94,6 +95,7 @@ JSON: dict[str, str] = {
     help="What GRAPHS are: graph, or an MLIR module in the Torch dialect (torch) or of linalg on "
     "tensors (linalg). By default that is read from each file.",
 )
+@trace_option()
 @knob_options("--jobs", *COMPILING)
 @click.pass_obj
 def command(

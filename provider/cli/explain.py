@@ -19,6 +19,7 @@ from .options import (
     engine_knob_option,
     engine_option,
     graph_argument,
+    html_option,
     knob_options,
     target_option,
 )
@@ -63,6 +64,7 @@ _MEASURED = ["engine", "engine_id", "knobs", "median_us", "low_us", "high_us", "
 @engine_option
 @choice_options
 @engine_knob_option
+@html_option
 @knob_options("--cache", "--cache-dir", "--opt-level", "--extra-flags")
 @click.pass_obj
 def command(
@@ -73,11 +75,12 @@ def command(
     prefer: tuple[str, ...],
     policy: str | None,
     chosen_knobs: dict[str, str],
+    page: str | None,
 ) -> None:
     """Say which engines serve GRAPH, why the others decline, and who chooses which one.
 
-    Nothing is compiled, unless the policy is autotune.  The exit code is 3 when no engine would
-    run the graph.
+    Nothing is compiled, unless the policy is autotune; for --html the compiler is asked what it
+    fuses.  The exit code is 3 when no engine would run the graph.
     """
     from ...jit.options import BuildOptions
     from ...jit.pipeline import find
@@ -118,12 +121,31 @@ def command(
         "cache": _cache(way) if way else None,
         "plan": way.job.plan.as_dict(frozen) if way else None,
     }
+    lines = [*way.lines(), *way.job.plan.lines(frozen)] if way else []
+    if page is not None:
+        _write_page(page, about, frozen, chosen, lines)
     if state.json:
         emit(about)
     else:
-        _print(about, [*way.lines(), *way.job.plan.lines(frozen)] if way else ())
+        _print(about, lines)
     if chosen is None:
         raise click.exceptions.Exit(NOT_SUPPORTED)
+
+
+def _write_page(
+    path: str,
+    about: dict[str, Any],
+    frozen: FrozenGraph,
+    chosen: Candidate | None,
+    lines: Sequence[str],
+) -> None:
+    from ..pages.explain_page import explain_page
+    from ..pages.shown import by_candidate, uncoloured
+    from .files import write_page
+
+    with working("asking the compiler what it fuses"):
+        found = by_candidate(chosen) if chosen is not None else uncoloured(frozen)
+    write_page(path, explain_page(about, found, lines))
 
 
 def _chosen(candidate: Candidate) -> dict[str, Any]:

@@ -41,6 +41,7 @@ __all__ = [
     "write",
     "write_arrays",
     "write_outputs",
+    "write_page",
 ]
 
 NO_FILE = "FILE-01"
@@ -214,6 +215,20 @@ def write(path: str | Path, data: bytes) -> None:
     """
     with file_errors(path, "write"):
         write_file(path, data)
+
+
+def write_page(path: str | Path, page: str) -> None:
+    """Write a page or a picture, and say so.
+
+    Raises
+    ------
+    FormatError
+        If it cannot be written.
+    """
+    from .output import talk
+
+    write(path, page.encode("utf-8", "replace"))
+    talk(f"wrote {path}")
 
 
 # ---------------------------------------------------------------------------- arrays

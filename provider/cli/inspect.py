@@ -13,11 +13,13 @@ import click
 
 from ...jit import scratch
 from ...jit.settings import settings
+from ..units import si, time_text
 from .options import (
     COMPILING,
     Command,
     State,
     graph_argument,
+    html_option,
     knob_options,
     target_option,
 )
@@ -58,10 +60,11 @@ _BAR = 40
 @click.command(cls=Command)
 @graph_argument
 @target_option(default="gfx942", help="Target to compile for.")
+@html_option
 @click.option("--dump", metavar="DIR", help="Write every stage there, as `compile --dump` does.")
 @knob_options(*COMPILING)
 @click.pass_obj
-def command(state: State, graph: str, target: Target, dump: str | None) -> None:
+def command(state: State, graph: str, target: Target, page: str | None, dump: str | None) -> None:
     """Compile GRAPH anew and show its dispatches: nodes, tiles, registers, least time.
 
     No hardware is needed, and nothing is run: occupancy and least times are bounds from data
@@ -79,6 +82,11 @@ def command(state: State, graph: str, target: Target, dump: str | None) -> None:
         folder = Path(stack.enter_context(scratch.folder()) if dump is None else dump)
         with working(f"compiling for {target}"), file_errors(folder, "write to"):
             found = inspect_graph(frozen, target, folder, BuildOptions.of(settings()))
+    if page is not None:
+        from ..pages.inspect_page import inspect_page
+        from .files import write_page
+
+        write_page(page, inspect_page(found, frozen))
     if state.json:
         about = {"name": frozen.name, "digest": frozen.digest}
         emit({"graph": about, **found.as_dict(), "dump": dump})
@@ -98,15 +106,15 @@ def render(found: Inspection, name: str) -> Iterator[str]:
         f"{count(s['dispatches'], 'dispatch', 'dispatches')}, {count(s['fills'], 'fill', 'fills')}"
         f", {count(s['copies'], 'copy', 'copies')}, {_n(s['transient_bytes'])} transient bytes"
     )
-    moved = "" if found.moved_bytes is None else f"{_si(found.moved_bytes)}B moved, "
+    moved = "" if found.moved_bytes is None else f"{si(found.moved_bytes)}B moved, "
     yield (
-        f"{_si(found.work.flops)}FLOP; {moved}at least {_si(found.work.nbytes)}B if all was one "
+        f"{si(found.work.flops)}FLOP; {moved}at least {si(found.work.nbytes)}B if all was one "
         "kernel"
     )
     if found.seconds is not None and found.least is not None:
-        guess = "" if found.estimate_s is None else f"; estimate {_time(found.estimate_s)}"
-        least = f"{_time(found.least.seconds)} if all was one kernel"
-        yield f"at least {_time(found.seconds)}, {least}{guess}"
+        guess = "" if found.estimate_s is None else f"; estimate {time_text(found.estimate_s)}"
+        least = f"{time_text(found.least.seconds)} if all was one kernel"
+        yield f"at least {time_text(found.seconds)}, {least}{guess}"
     longest = max((d.roofline.seconds for d in found.dispatches if d.roofline), default=0.0)
     for i, dispatch in enumerate(found.dispatches):
         yield ""
@@ -155,9 +163,7 @@ def _dispatch(i: int, d: Dispatch, longest: float) -> Iterator[str]:
 
 def _estimate(e: Estimate) -> str:
     parts = sorted(e.times.items(), key=lambda one: -one[1])
-    text = (
-        f"{_time(e.seconds)} by {e.bound} ({', '.join(f'{u} {_time(t)}' for u, t in parts[1:4])})"
-    )
+    text = f"{time_text(e.seconds)} by {e.bound} ({', '.join(f'{u} {time_text(t)}' for u, t in parts[1:4])})"
     text += f"; {count(e.waves, 'wave', 'waves')} of {_n(e.wave_clocks)} clocks"
     if e.arithmetic > 1.05:
         text += f", {e.arithmetic:.2g} times the arithmetic asked for"
@@ -186,14 +192,14 @@ def _widths(by: Mapping[int, int]) -> str:
 def _roofline(d: Dispatch, r: Roofline, longest: float) -> Iterator[str]:
     yield from _fact(
         "work",
-        f"{_si(d.work.flops)}FLOP, {_si(d.work.nbytes)}B, {r.intensity:.3g} FLOP/B "
+        f"{si(d.work.flops)}FLOP, {si(d.work.nbytes)}B, {r.intensity:.3g} FLOP/B "
         f"(ridge at {r.ridge:.3g}); bound by {r.bound}",
     )
     times = {"memory": r.memory_s, "matrix": r.matrix_s, "vector": r.vector_s}
     for name, seconds in times.items():
         if seconds:
             filled = round(_BAR * seconds / longest) if longest else 0
-            yield f"  {name:>9}  {'█' * filled}{'·' * (_BAR - filled)} {_time(seconds)}"
+            yield f"  {name:>9}  {'█' * filled}{'·' * (_BAR - filled)} {time_text(seconds)}"
 
 
 def _notice(notice: Notice) -> Iterator[str]:
@@ -217,18 +223,3 @@ def _cut(text: str) -> str:
 
 def _n(value: int | None) -> str:
     return "unknown" if value is None else number(value)
-
-
-def _si(value: float) -> str:
-    """Return three digits and a prefix: ``3.71 G``."""
-    for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:.3g} {prefix}"
-    return f"{value:.3g} "
-
-
-def _time(seconds: float) -> str:
-    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"

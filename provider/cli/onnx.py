@@ -10,7 +10,7 @@ import click
 
 from ...jit.settings import settings
 from .exits import CHECK_FAILED
-from .files import file_errors
+from .files import file_errors, write_page
 from .options import Group, State
 from .output import complain, count, emit, facts, say, shown, table, working
 
@@ -84,8 +84,7 @@ def model(
     if report is not None:
         from ..onnx.picture import html
 
-        with file_errors(report, "write"):
-            report.write_text(html(found, reports), encoding="utf-8")
+        write_page(report, html(found, reports))
     if state.json:
         emit(found)
     else:

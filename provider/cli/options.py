@@ -32,9 +32,11 @@ __all__ = [
     "engine_knob_option",
     "engine_option",
     "graph_argument",
+    "html_option",
     "knob_options",
     "output_option",
     "target_option",
+    "trace_option",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -145,8 +147,30 @@ class Command(click.Command):
             quiet(state.quiet),
             knobs.scope(**state.knobs) if state.knobs else _no_settings(),
             _logging(state),
+            _recording(ctx),
         ):
             return super().invoke(ctx)
+
+
+@contextmanager
+def _recording(ctx: click.Context) -> Iterator[None]:
+    """Record what the command does, if ``--trace`` was given."""
+    wanted = ctx.params.pop("trace", None)
+    if wanted is None:
+        yield
+        return
+    from ...jit.trace import span, trace
+    from .files import file_errors
+
+    path, executions = wanted
+    with trace(executions=executions) as found:
+        try:
+            with span(ctx.command_path, "command"):
+                yield
+        finally:
+            with file_errors(path, "write"):
+                found.write(path)
+            talk(f"wrote {path}")
 
 
 def _name(ctx: click.Context) -> str:
@@ -435,6 +459,30 @@ def case_option(function: F) -> F:
         callback=parse,
         help="Only cases whose name or tag matches.",
     )(function)
+
+
+def html_option(function: F) -> F:
+    """Add ``--html``; what it gives is the file to write the page to, or None."""
+    return click.option(
+        "--html",
+        "page",
+        metavar="FILE",
+        help="Write it as a page too (HTML, one file, needs no network).",
+    )(function)
+
+
+def trace_option(*, executions: bool = True) -> Callable[[F], F]:
+    """Return a decorator that adds ``--trace``, which `Command` sees to."""
+
+    def given(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
+        return None if value is None else (value, executions)
+
+    return click.option(
+        "--trace",
+        metavar="FILE",
+        callback=given,
+        help="Write what happened when, in JSON for https://ui.perfetto.dev.",
+    )
 
 
 def output_option(help: str) -> Callable[[F], F]:

@@ -118,7 +118,10 @@ def command(
     report = Report(found, comparison, path=run)
     failed = report.failed_on(kinds)
     if output is not None:
-        _write(output, report)
+        from ..sweep.report_html import page
+        from .files import write_page
+
+        write_page(output, page(report))
     if state.json:
         emit({**report.as_dict(), "failed_on": failed, "page": output})
     else:
@@ -139,14 +142,6 @@ def _read(path: str) -> Run:
     if found.cut is not None:
         talk(f"warning: read up to {found.cut}")
     return found
-
-
-def _write(path: str, report: Report) -> None:
-    from ..sweep.report_html import page
-    from .files import write
-
-    write(path, page(report).encode("utf-8", "replace"))
-    talk(f"wrote {path}")
 
 
 def _show(report: Report) -> None:

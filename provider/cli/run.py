@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...graph_api.buckets import in_words
+from ...graph_api.errors import NotSupportedError
 from ...jit.settings import settings
+from ...jit.trace import span, traced
 from .device_here import must_fit, must_have_device
 from .exits import CHECK_FAILED
 from .options import (
@@ -28,6 +30,7 @@ from .options import (
     knob_options,
     must_need_no_graph,
     target_option,
+    trace_option,
 )
 from .output import complain, count, emit, facts, number, say, table, talk, working
 
@@ -121,6 +124,7 @@ JSON: dict[str, str] = {
     help="Compile for the sizes of dynamic dims as given, not once for all sizes.",
 )
 @buckets_option("Round sizes of dynamic dims up")
+@trace_option()
 @knob_options(*COMPILING, "--require-precompiled", *RUNNING)
 @click.pass_obj
 def command(
@@ -166,6 +170,7 @@ def command(
     frozen = plan.graph
     arrays = clock("inputs", lambda: _inputs(frozen, inputs, seed, read_inputs))
     results, times = _execute(plan, arrays, repeat, clock)
+    _trace_dispatches(plan, arrays)
     report = None
     if verify:
         with working("computing the reference"):
@@ -195,7 +200,8 @@ class _Clock:
 
     def __call__(self, stage: str, work: Callable[[], Any]) -> Any:
         begin = time.perf_counter()
-        result = work()
+        with span(stage, "run"):
+            result = work()
         self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - begin
         return result
 
@@ -306,6 +312,15 @@ def _execute(
     # Loading the code happens on first use and is told apart.
     clock.seconds["bind"] -= plan.seconds.get("load", 0.0) - loaded
     return results, times
+
+
+def _trace_dispatches(plan: Plan, arrays: Mapping[int, Any]) -> None:
+    """Add to a trace what IREE tells of dispatches, or why it does not."""
+    for one in traced():
+        try:
+            plan.profile(arrays, runs=1)
+        except NotSupportedError as error:
+            one.notes["dispatches"] = error.message
 
 
 def _compare(plan: Plan, arrays: Mapping[int, Any], results: Mapping[int, Any]) -> Report:

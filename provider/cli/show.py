@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...graph_api.errors import GraphError
+from ...graph_api.errors import GraphError, NotSupportedError
 from ...jit.emit.dialects import DIALECTS
 from ...jit.settings import settings
 from .options import Command, State, graph_argument, output_option, target_option
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ...jit.mlir_source import MlirSource
     from ...jit.target import Target
     from ..graph import Graph
+    from ..pages.shown import Coloured
 
 JSON: dict[str, str] = {
     "tensors, ...": "with `nodes`: the graph in hipDNN's graph JSON, with everything inferred",
@@ -36,8 +37,12 @@ JSON: dict[str, str] = {
     "name, from, digest": "of an MLIR module: its name, form and digest",
     "arguments": "of an MLIR module: by name `data_type` and `dims`",
 }
-FORMATS = ("text", "json", "bin", "dot", "mermaid", "plan", "torch", *DIALECTS, "digest")
-DRAWN = ("text", "json", "dot", "mermaid")  # of a graph that breaks rules too
+PICTURES = ("svg", "html")
+FORMATS = (
+    *("text", "json", "bin", "dot", "mermaid", *PICTURES),
+    *("plan", "torch", *DIALECTS, "digest"),
+)
+DRAWN = ("text", "json", "dot", "mermaid", *PICTURES)  # of a graph that breaks rules too
 ERAS = ("node", "n25")
 _MOST = 100  # remarks
 
@@ -49,8 +54,10 @@ _MOST = 100  # remarks
     "kind",
     type=click.Choice(FORMATS),
     help="text (the default), json (hipDNN's graph JSON, the newest form), bin (the FlatBuffer "
-    "that hipDNN hands to plugins), dot (Graphviz), mermaid, plan (what is decided about the code: "
-    "strategies, copies, compiler flags, compiler defects that are avoided), torch (the MLIR that "
+    "that hipDNN hands to plugins), dot (Graphviz), mermaid, svg (a picture, coloured by engine "
+    "and by what is fused for the target), html (the same as a page, with the dispatches), plan "
+    "(what is decided about the code: strategies, copies, compiler flags, compiler defects that "
+    "are avoided), torch (the MLIR that "
     "is compiled), linalg, tosa or stablehlo (the same, converted by torch-mlir; outputs are "
     "results there), digest (of what the graph computes).",
 )
@@ -72,8 +79,9 @@ def command(
 ) -> None:
     """Print or convert GRAPH, with everything inferred that the file leaves open.
 
-    A graph that breaks rules is shown as text, json, dot or mermaid, with the rules as remarks on
-    stderr; its other forms need a sound one.  ``--json`` is the same as ``--format json``.
+    A graph that breaks rules is shown as text, json, dot, mermaid, svg or html, with the rules as
+    remarks on stderr; its other forms need a sound one.  ``--json`` is the same as
+    ``--format json``.
 
     Of an MLIR module there are text and json (what its function takes and returns), torch (as it
     is compiled), linalg, tosa, stablehlo and digest.
@@ -158,8 +166,39 @@ def _unsound(graph: Graph, kind: str, problems: Sequence[Problem]) -> str:
         complain(f"remark: and {len(problems) - _MOST} more")
     if kind == "text":
         return repr(graph)
+    if kind in PICTURES:
+        from ..pages.graph_diagram import draw_unfrozen
+        from ..pages.markup import Markup
+        from ..pages.shown import Coloured
+
+        return _drawn(graph, Coloured(draw_unfrozen(graph), Markup(), ""), kind)
     write = {"json": dumps, "dot": to_dot, "mermaid": to_mermaid}
     return write[kind](sketch(graph))
+
+
+def _served(graph: FrozenGraph, target: Target) -> Coloured:
+    """Return a graph by the engine that would serve it, and by what that fuses."""
+    from ..pages.shown import by_candidate, uncoloured
+    from ..selection.select import choose
+
+    try:
+        chosen = choose(graph, target, settings())
+    except NotSupportedError as error:
+        return uncoloured(graph, f"No engine serves it for {target}: {error.message}")
+    with working("asking the compiler what it fuses"):
+        return by_candidate(chosen)
+
+
+def _drawn(graph: Graph, found: Coloured, kind: str) -> str:
+    """Return a picture, or the page around it."""
+    from ..pages.page import alone
+    from ..pages.shown import graph_page
+
+    if kind == "html":
+        return graph_page(graph, found)
+    if found.drawn.diagram is None:
+        raise NotSupportedError(f"{found.drawn.nodes} nodes are too many for a picture")
+    return alone(found.drawn.diagram)
 
 
 def _plan(graph: FrozenGraph, target: Target, *, as_json: bool) -> str:
@@ -187,6 +226,8 @@ def _text(graph: Graph, kind: str, target: Target) -> str:
         return graph.to_dot()
     if kind == "mermaid":
         return graph.to_mermaid()
+    if kind in PICTURES:
+        return _drawn(graph, _served(frozen, target), kind)
     if kind == "digest":
         return frozen.digest
     if kind == "torch":

@@ -18,6 +18,7 @@ from .options import (
     State,
     emulate_option,
     engine_knob_option,
+    html_option,
     knob_options,
     target_option,
 )
@@ -70,6 +71,7 @@ JSON: dict[str, str] = {
     help="Of --export: for --import elsewhere, or rules for hipDNN's HIPDNN_HEUR_CONFIG_PATH.",
 )
 @click.option("--import", "source", metavar="FILE", help="Read an exported file first.")
+@html_option
 @knob_options(*COMPILING, *RUNNING)
 @click.pass_obj
 def command(
@@ -83,6 +85,7 @@ def command(
     out: str | None,
     form: str,
     source: str | None,
+    page: str | None,
 ) -> None:
     """Measure each GRAPH on every engine, built in every way, and remember the times.
 
@@ -128,6 +131,11 @@ def command(
         "exported": exported,
         **({"error": _error(failures[0][1])} if failures else {}),
     }
+    if page is not None and rows:
+        from ..pages.tune_page import tune_page
+        from .files import write_page
+
+        write_page(page, tune_page(about))
     if state.json:
         emit(about)
     for path, failure in failures:

@@ -17,7 +17,7 @@ from ..engine import Engine, EngineKnob, build_pinned
 if TYPE_CHECKING:
     from ..plan import Plan
 
-__all__ = ["Asked", "Candidate", "with_choice"]
+__all__ = ["Asked", "Candidate", "Candidates", "with_choice"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +96,12 @@ class Candidate:
         given = self.choice if knobs is None else knobs
         return build_pinned(self.engine, self.graph, self.target, given)
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: whether it serves the graph, its knobs or its reasons."""
+        from ..pages.shown import candidates_fragment
+
+        return candidates_fragment([self])
+
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         return {
@@ -110,6 +116,15 @@ class Candidate:
             "estimated_us": self.estimated_us,
             "measured_us": self.measured_us,
         }
+
+
+class Candidates(list[Candidate]):
+    """Candidates, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        from ..pages.shown import candidates_fragment
+
+        return candidates_fragment(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,11 +31,12 @@ from ...graph_api.frozen import FrozenGraph
 from ...jit.lru import LruCache
 from ...jit.settings_table import Settings
 from ...jit.target import Target
+from ...jit.trace import span
 from .. import registry
 from ..engine import Engine, checked_knobs, must_serve
 from ..plan import Plan
 from ..registry import engine, engines
-from .candidate import Asked, Candidate
+from .candidate import Asked, Candidate, Candidates
 from .files import stamp
 from .order import id_of, in_order
 from .policies import policy_names, rank
@@ -58,7 +59,7 @@ def candidates(
     settings: Settings,
     *,
     engine_name: str | None = None,
-) -> list[Candidate]:
+) -> Candidates:
     """Return every engine (or the one asked for) with its reasons to decline, or what it offers.
 
     That is its knobs, an estimated time, and the lowest time measured here earlier.
@@ -72,7 +73,7 @@ def candidates(
     known = winners(settings.engine_winners)
     for entry, candidate in known.usable(graph, where, [c for c in found if c.served], settings):
         times[candidate.name] = min(entry.median_us, times.get(candidate.name, entry.median_us))
-    return [
+    return Candidates(
         replace(
             c,
             estimated_us=estimate(graph, where, c.engine).us,
@@ -81,7 +82,7 @@ def candidates(
         if c.served
         else c
         for c in found
-    ]
+    )
 
 
 def choose(
@@ -329,11 +330,13 @@ def build(
         settings = replace(settings, cache_require_precompiled=True)
     if device_id is not None:
         settings = replace(settings, runtime_device=device_id)
-    ranked = ranking(
-        asked, where, settings, engine_name=engine, prefer=prefer, policy=policy, knobs=knobs
-    )
+    with span("choose an engine", graph=graph.name):
+        ranked = ranking(
+            asked, where, settings, engine_name=engine, prefer=prefer, policy=policy, knobs=knobs
+        )
     if not each:
-        return _first_that_builds(ranked)
+        with span("build", graph=graph.name, target=str(where)):
+            return _first_that_builds(ranked)
     rounded = as_buckets(graph.symbols, buckets) if buckets is not None else None
     return _for_each_size(ranked[0], graph, rounded)
 
@@ -371,6 +374,7 @@ def _first_that_builds(ranked: Sequence[Candidate]) -> Plan:
 
 
 def _built(chosen: Candidate) -> Plan:
-    plan = chosen.engine.build(chosen.graph, chosen.target, chosen.choice or None)
+    with span(f"build by {chosen.name}", knobs=dict(chosen.choice)):
+        plan = chosen.engine.build(chosen.graph, chosen.target, chosen.choice or None)
     plan.policy = chosen.policy
     return plan

@@ -3,20 +3,16 @@
 
 Summaries, changes and the worst rows are plain HTML and can be read without a script.  The rows
 are embedded as JSON; ``report_page/report.js`` makes the table and the charts of them.  Names in a
-run are text of others: here they are escaped, there they only become text nodes; the page's policy
-forbids every other script.
+run are text of others: here they are escaped, there they only become text nodes.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Iterable
 from importlib.resources import files
-from typing import Any, NamedTuple
 
+from ..pages.markup import Markup, element, join
+from ..pages.page import code, document, section, table
 from .report import SUMMARISED, Report
 from .report_columns import embedded
 from .row import STATUSES, Row
@@ -28,25 +24,13 @@ _MOST_CHANGES = 500  # in the list of what has changed; the table has all
 
 def page(report: Report) -> str:
     """Return the page of a report."""
-    style, script = (_text(f"report.{kind}") for kind in ("css", "js"))
-    policy = f"default-src 'none'; style-src {_allowed(style)}; script-src {_allowed(script)}"
-    title = f"Sweep {report.path or report.run.headers[0].created}"
-    # A JSON string may hold what ends a script or begins a comment.
-    data = json.dumps(embedded(report), separators=(",", ":"), allow_nan=False)
-    return "\n".join(
-        [
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title><style>{style}</style></head><body>",
-            f"<header><h1>{escape(title)}</h1>{_conditions(report)}</header><main>",
-            *_sections(report),
-            _text("body.html"),
-            "</main>",
-            f'<script type="application/json" id="data">{data.replace("<", chr(92) + "u003c")}'
-            "</script>",
-            f"<script>{script}</script></body></html>\n",
-        ]
+    return document(
+        f"Sweep {report.path or report.run.headers[0].created}",
+        *_sections(report),
+        Markup(_text("body.html")),
+        header=_conditions(report),
+        script=_text("report.js"),
+        data=embedded(report),
     )
 
 
@@ -54,12 +38,7 @@ def _text(name: str) -> str:
     return files(__package__).joinpath("report_page", name).read_text(encoding="utf-8")
 
 
-def _allowed(text: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return f"'sha256-{digest}'"
-
-
-def _conditions(report: Report) -> str:
+def _conditions(report: Report) -> Markup:
     """Return when and where the run was made."""
     lines = []
     for header in report.run.headers:
@@ -70,28 +49,30 @@ def _conditions(report: Report) -> str:
         lines += [f"{header.created}: {' '.join(header.argv)}", f"machine: {machine}"]
         lines += [f"versions: {versions}"]
     count = f"{len(report.run.rows):,} rows"
-    cut = f'<p class="bad" role="alert">{escape(report.run.cut)}</p>' if report.run.cut else ""
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return f"<p>{count}</p>{cut}<details><summary>Conditions</summary><ul>{items}</ul></details>"
+    cut = element("p", report.run.cut, class_="bad", role="alert") if report.run.cut else None
+    items = element("ul", *(element("li", line) for line in lines))
+    return join(
+        [
+            element("p", count),
+            cut,
+            element("details", element("summary", "Conditions"), items),
+        ]
+    )
 
 
-def _sections(report: Report) -> Iterable[str]:
+def _sections(report: Report) -> Iterable[Markup]:
     """Yield what can be read without a script."""
-    yield _section("Summary", _pairs(report), *(_by(report, name) for name in SUMMARISED))
+    yield section("Summary", _pairs(report), *(_by(report, name) for name in SUMMARISED))
     if report.comparison is not None:
-        yield _section("Since the baseline", *_changes(report))
-    yield _section("Worst rows", *_worst(report))
+        yield section("Since the baseline", *_changes(report))
+    yield section("Worst rows", *_worst(report))
 
 
-def _section(title: str, *parts: str) -> str:
-    return f"<section><h2>{escape(title)}</h2>{''.join(filter(None, parts))}</section>"
-
-
-def _by(report: Report, name: str) -> str:
+def _by(report: Report, name: str) -> Markup:
     statuses = [status for status in STATUSES if status in report.counts]
     rows = [
         [
-            _Filter(name, one.name),
+            _filter(name, one.name),
             one.rows,
             *(one.counts.get(status) for status in statuses),
             one.geomean,
@@ -100,31 +81,31 @@ def _by(report: Report, name: str) -> str:
         for one in report.by(SUMMARISED[name])
     ]
     headers = [name, "rows", *statuses, "geomean of ratios", "with ratio"]
-    return _table(f"by {name}", headers, rows, fold=len(rows) > 40)
+    return table(f"by {name}", headers, rows, fold=len(rows) > 40)
 
 
-def _pairs(report: Report) -> str:
+def _pairs(report: Report) -> Markup:
     rows = []
     for pair in report.pairs:
         about = pair.as_dict()
         numbers = (about[key] for key in ("rows", "geomean", "faster", "above_1_5", "above_3"))
         rows.append([f"{pair.engine} / {pair.against}", *numbers, about["worst"]])
     headers = ["time of", "rows", "geomean", "faster", "above 1.5", "above 3", "worst"]
-    return _table("engines against each other", headers, rows)
+    return table("engines against each other", headers, rows)
 
 
-def _changes(report: Report) -> Iterable[str]:
+def _changes(report: Report) -> Iterable[Markup]:
     found = report.comparison
     assert found is not None
     counts = ", ".join(f"{count:,} {verdict}" for verdict, count in found.counts().items())
     how = "times and ratios" if found.alike else "ratios only, the machines differ"
-    yield f"<p>{escape(counts)}. Compared by {how}.</p>"
+    yield element("p", f"{counts}. Compared by {how}.")
     headers = ["engine, target", "rows", "median now / before", "scatter, %", "told from"]
     scatters = [
         [group.replace("|", ", "), one.rows, one.shift, 100 * one.scatter, one.threshold]
         for group, one in found.scatters.items()
     ]
-    yield _table("how times of all rows lie", headers, scatters, fold=True)
+    yield table("how times of all rows lie", headers, scatters, fold=True)
     bad = report.regressions()
     rows = []
     for change in bad[:_MOST_CHANGES]:
@@ -139,25 +120,25 @@ def _changes(report: Report) -> Iterable[str]:
                 f"{told.low:.3f} to {told.high:.3f}" if told and told.low and told.high else "",
                 change.against,
                 row and row.detail,
-                _Code(report.command(row)) if row else "",
+                code(report.command(row)) if row else "",
             ]
         )
     headers = ["row", "change", "before, µs", "now, µs", "now / before", "95 % interval"]
-    yield _table("what got worse", [*headers, "by time of", "detail", "again"], rows)
+    yield table("what got worse", [*headers, "by time of", "detail", "again"], rows)
     if len(bad) > len(rows):
-        yield f"<p>{len(bad) - len(rows):,} more are in the table below.</p>"
+        yield element("p", f"{len(bad) - len(rows):,} more are in the table below.")
 
 
-def _worst(report: Report) -> Iterable[str]:
+def _worst(report: Report) -> Iterable[Markup]:
     broken = report.broken()
-    yield _table(
+    yield table(
         "broken",
         ["row", "status", "detail", "again"],
         [[_link(report, row), row.status, row.detail, _again(report, row)] for row in broken[:50]],
     )
     if len(broken) > 50:
-        yield f"<p>{len(broken) - 50:,} more are in the table below.</p>"
-    yield _table(
+        yield element("p", f"{len(broken) - 50:,} more are in the table below.")
+    yield table(
         "largest errors",
         ["row", "error / bound", "largest relative error", "wrong elements", "again"],
         [
@@ -167,7 +148,7 @@ def _worst(report: Report) -> Iterable[str]:
         ],
         fold=True,
     )
-    yield _table(
+    yield table(
         "slowest against the yardstick",
         ["row", "ratio", "by time of", "time, µs", "again"],
         [
@@ -179,71 +160,15 @@ def _worst(report: Report) -> Iterable[str]:
     )
 
 
-class _Code(NamedTuple):
-    """Text set as code."""
-
-    text: str
-
-
-class _Link(NamedTuple):
-    """A row's key, and its place in the run."""
-
-    key: str
-    at: int
+def _link(report: Report, row: Row) -> Markup:
+    """Return a row's key, which opens it."""
+    return element("a", row.key, href=f"#row-{report.places[row.key]}")
 
 
-class _Filter(NamedTuple):
-    """A column and a value that the table can be filtered by."""
-
-    column: str
-    value: str
+def _filter(column: str, value: str) -> Markup:
+    """Return a value, which the table is filtered by."""
+    return element("a", value or "none", href="#rows", data_filter=column, data_value=value)
 
 
-def _link(report: Report, row: Row) -> _Link:
-    return _Link(row.key, report.places[row.key])
-
-
-def _again(report: Report, row: Row) -> _Code:
-    return _Code(report.command(row))
-
-
-def _table(title: str, headers: Sequence[str], rows: Sequence[Sequence[Any]], *,
-           fold: bool = False) -> str:  # fmt: skip
-    """Return a table; nothing without rows."""
-    if not rows:
-        return ""
-    right = [any(isinstance(row[i], int | float) for row in rows) for i in range(len(headers))]
-    head = "".join(
-        f'<th scope="col"{_class(number)}>{escape(text)}</th>'
-        for text, number in zip(headers, right, strict=True)
-    )
-    body = "".join(
-        f"<tr>{''.join(f'<td{_class(n)}>{_cell(c)}</td>' for c, n in zip(row, right, strict=True))}"
-        "</tr>"
-        for row in rows
-    )
-    caption = f"{escape(title)} ({len(rows)})"
-    table = (
-        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(title)}"><table>'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
-    return f"<details{'' if fold else ' open'}><summary>{caption}</summary>{table}</details>"
-
-
-def _class(number: bool) -> str:
-    return ' class="n"' if number else ""
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, _Link):
-        return f'<a href="#row-{value.at}">{escape(value.key)}</a>'
-    if isinstance(value, _Filter):
-        name, text = map(escape, value)
-        return f'<a href="#rows" data-filter="{name}" data-value="{text}">{text or "none"}</a>'
-    if isinstance(value, _Code):
-        return f"<code>{escape(value.text)}</code>"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.4g}" if isinstance(value, float) else escape(str(value))
+def _again(report: Report, row: Row) -> Markup:
+    return code(report.command(row))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....graph_api.errors import Decline
 from ....graph_api.frozen import FrozenGraph
@@ -19,6 +19,9 @@ from ...engine import Engine, EngineKnob, checked_knobs
 from ...plan import Plan
 from .iree_dynamic_plan import DynamicIreePlan
 from .iree_plan import IreePlan, driver_for
+
+if TYPE_CHECKING:
+    from ....jit.inspect.fused import Fused
 
 __all__ = ["IreeEngine", "settings_with"]
 
@@ -61,6 +64,14 @@ class IreeEngine(Engine):
                 EngineKnob(name=name, choices=choices, default=default, help=knob.help, tried=tried)
             )
         return tuple(found)
+
+    def dispatches(
+        self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
+    ) -> tuple[Fused, ...]:
+        from ....jit.inspect.fused import fused
+
+        chosen = checked_knobs(self, graph, target, knobs)
+        return fused(graph, target, BuildOptions.of(settings_with(self.settings, chosen)))
 
     def build(
         self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None

@@ -22,6 +22,7 @@ from ....jit.runtime.streams import device_of
 from ....jit.settings_table import Settings
 from ....jit.signature import ArgSpec
 from ....jit.target import Target
+from ....jit.trace import span, traced
 from ....jit.work import cpu_us
 from ...emulated import start as start_emulation
 from ...plan import Plan
@@ -29,7 +30,9 @@ from ...plan import Plan
 if TYPE_CHECKING:
     import numpy as np
 
+    from ....jit.inspect.profile import DispatchRun
     from ....jit.runtime.pending import Pending
+    from ...plan import Buffers
 
 __all__ = ["IreePlan", "driver_for", "load", "open_device"]
 
@@ -68,14 +71,15 @@ def load(
     device.check()
     module = _loaded.get(key) if parameters is None else None
     if module is None:
-        module = LoadedModule.load(
-            device,
-            compiled.vmfb,
-            sha256=compiled.sha256,
-            target=str(target),
-            dynamic=dynamic,
-            parameters=parameters,
-        )
+        with span("load", "execute", device=device.driver):
+            module = LoadedModule.load(
+                device,
+                compiled.vmfb,
+                sha256=compiled.sha256,
+                target=str(target),
+                dynamic=dynamic,
+                parameters=parameters,
+            )
         if parameters is None:
             _loaded[key] = module
     seconds["load"] = time.perf_counter() - begin
@@ -173,6 +177,38 @@ class IreePlan(Plan):
             of it may change as long as the plan is used.
         """
         return replace(self, held={uid: buffers[uid] for uid in self.graph.constants})
+
+    def profile(self, inputs: Buffers | None = None, *, runs: int = 3) -> tuple[DispatchRun, ...]:
+        """Return how long each dispatch took; see `Plan.profile`."""
+        if not self.target.is_cpu or self.graph.constants:
+            return super().profile(inputs, runs=runs)
+        from ....jit.inspect.profile import profile, tell_runs
+        from ....jit.runtime.arrays import memory_of
+        from ..host_memory import host_memory
+
+        given = self.random_inputs() if inputs is None else self._by_uid(inputs)
+        specs = [spec for spec in self.compiled.signature.args if not spec.output]
+        arguments = dict(zip(self.graph.arguments, specs, strict=True))
+        found = host_memory(self.graph, arguments, given, copy=True)
+        if found.readers:  # scalars that are given at execution
+            return super().profile(inputs, runs=runs)
+        with span("profile", "execute"):
+            launches = profile(
+                self.compiled.vmfb,
+                self.compiled.signature,
+                [memory_of(spec, found.arrays[uid]) for uid, spec in arguments.items()],
+                driver=self.driver,
+                threads=self.threads,
+                runs=runs,
+            )
+        if traced():
+            nodes: dict[str, list[str]] = {}
+            for one in self.dispatches():
+                labels = [self.graph.nodes[number].label for number in one.nodes]
+                if not one.at_load:
+                    nodes.setdefault(one.name, []).append(", ".join(labels))
+            tell_runs(launches, nodes)
+        return launches
 
     def _ready(self, buffers: Mapping[int, Any]) -> tuple[Executable, Mapping[int, Any]]:
         """Return what executes, and the buffers for it.

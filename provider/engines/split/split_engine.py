@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ....graph_api.errors import Decline, Problem
 from ....graph_api.frozen import FrozenGraph
@@ -16,9 +17,12 @@ from ...registry import engine, engines
 from ...selection.cost import Estimate, estimate, joined
 from ...selection.order import id_of
 from ...selection.select import build
-from .search import find_splits, misfits, parse
-from .split_plan import PartitionedPlan
+from .search import Part, find_splits, misfits, parse
+from .split_plan import PartitionedPlan, moved
 from .subgraph import between, subgraph
+
+if TYPE_CHECKING:
+    from ....jit.inspect.fused import Fused
 
 __all__ = ["RULES", "SplitEngine"]
 
@@ -81,6 +85,31 @@ class SplitEngine(Engine):
                 for p in parts
             ],
         )
+
+    def dispatches(
+        self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
+    ) -> tuple[Fused, ...]:
+        found: list[Fused] = []
+        for part, one in self._parts(graph, target, knobs):
+            inner = one.dispatches(subgraph(graph, part.first, part.last), target)
+            found += moved(inner, part.first)
+        return tuple(found)
+
+    def engines(
+        self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None
+    ) -> tuple[str, ...]:
+        return tuple(
+            one.NAME
+            for part, one in self._parts(graph, target, knobs)
+            for _ in range(part.first, part.last + 1)
+        )
+
+    def _parts(
+        self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None
+    ) -> list[tuple[Part, Engine]]:
+        chosen = checked_knobs(self, graph, target, knobs)
+        text = chosen.get("parts") or self._look(graph, target)[1][0]
+        return [(part, engine(part.engine, self.settings)) for part in parse(text)]
 
     def build(
         self, graph: FrozenGraph, target: Target, knobs: Mapping[str, str] | None = None

@@ -4,16 +4,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from ....graph_api.tensor import TensorSpec
 from ...binding import BindingPlan
 from ...plan import Plan
 from ..host_memory import arguments_of, host_memory
 
-__all__ = ["PartitionedPlan"]
+if TYPE_CHECKING:
+    from ....jit.inspect.fused import Fused
+
+__all__ = ["PartitionedPlan", "moved"]
+
+
+def moved(dispatches: Iterable[Fused], first: int) -> Iterator[Fused]:
+    """Yield dispatches of a part with the places that its nodes have in the whole graph."""
+    for one in dispatches:
+        yield replace(one, nodes=tuple(node + first for node in one.nodes))
 
 
 @dataclass(kw_only=True, repr=False)
@@ -39,6 +48,19 @@ class PartitionedPlan(BindingPlan):
         """What the parts have; empty when one of them does not say."""
         found = [part.fingerprint for part in self.parts]
         return " ".join(found) if all(found) else ""
+
+    def dispatches(self) -> tuple[Fused, ...]:
+        """Return the kernels of all parts, with the nodes that each computes."""
+        found: list[Fused] = []
+        first = 0
+        for part in self.parts:
+            found += moved(part.dispatches(), first)
+            first += len(part.graph.nodes)
+        return tuple(found)
+
+    def engines(self) -> tuple[str, ...]:
+        """Return the name of the engine that computes each node."""
+        return tuple(name for part in self.parts for name in part.engines())
 
     def _bind(self, buffers: Mapping[int, Any], workspace: Any, copy: bool) -> Callable[[], None]:
         from ....jit.runtime.arrays import empty
