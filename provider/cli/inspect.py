@@ -163,7 +163,8 @@ def _dispatch(i: int, d: Dispatch, longest: float) -> Iterator[str]:
 
 def _estimate(e: Estimate) -> str:
     parts = sorted(e.times.items(), key=lambda one: -one[1])
-    text = f"{time_text(e.seconds)} by {e.bound} ({', '.join(f'{u} {time_text(t)}' for u, t in parts[1:4])})"
+    others = ", ".join(f"{unit} {time_text(seconds)}" for unit, seconds in parts[1:4])
+    text = f"{time_text(e.seconds)} by {e.bound} ({others})"
     text += f"; {count(e.waves, 'wave', 'waves')} of {_n(e.wave_clocks)} clocks"
     if e.arithmetic > 1.05:
         text += f", {e.arithmetic:.2g} times the arithmetic asked for"

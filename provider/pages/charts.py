@@ -18,6 +18,7 @@ _ROW, _BAR = 20.0, 12.0
 _TOP, _BOTTOM = 8.0, 24.0
 _FONT = 11.0
 _WIDEST_LABEL = 300.0
+_TALL = 24  # rows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,26 +124,31 @@ def bars(
     def at(value: float) -> float:
         return left + scale.share(value) * width
 
-    height = _TOP + _ROW * len(rows) + _BOTTOM
+    tall = len(rows) > _TALL  # the axis stands above too
+    top = _BOTTOM if tall else _TOP
+    height = top + _ROW * len(rows) + _BOTTOM
     bottom = height - _BOTTOM
     parts: list[Markup] = []
     for tick in scale.ticks:
         x = at(tick)
         parts += [
-            element("path", d=f"M{x:.1f} {_TOP:g}V{bottom:.1f}", class_="grid"),
-            element("text", _tick(tick), x=x, y=bottom + 13, text_anchor="middle"),
+            element("path", d=f"M{x:.1f} {top:g}V{bottom:.1f}", class_="grid"),
+            *(
+                element("text", _tick(tick), x=x, y=y, text_anchor="middle")
+                for y in ((top - 6, bottom + 13) if tall else (bottom + 13,))
+            ),
         ]
     end = left + width
     parts.append(element("text", unit, x=end + 6, y=bottom + 13))
     for number, row in enumerate(rows):
-        parts.append(_bar(row, _TOP + number * _ROW, left, end, at, start))
+        parts.append(_bar(row, top + number * _ROW, left, end, at, start))
     if baseline is not None:
         x = at(baseline)
         parts.append(
             element(
                 "path",
                 element("title", name) if name else None,
-                d=f"M{x:.1f} {_TOP:g}V{bottom:.1f}",
+                d=f"M{x:.1f} {top:g}V{bottom:.1f}",
                 class_="guide",
                 stroke="#5b626b",
             )

@@ -38,7 +38,10 @@ def inspect_page(found: Inspection, graph: FrozenGraph) -> str:
 
 
 _COLOURS = "Nodes of one fill are fused into one dispatch; numbers are those of the table below."
-_NOT_RUN = "Compiled, not run: times are lower bounds from data sheets, nothing was measured."
+_NOT_RUN = (
+    "Compiled, not run: least times are bounds from data sheets, estimates those of a model; "
+    "nothing was measured."
+)
 
 
 def _facts(found: Inspection) -> Iterator[tuple[str, object]]:
@@ -55,6 +58,8 @@ def _facts(found: Inspection) -> Iterator[tuple[str, object]]:
     if found.seconds is not None and found.least is not None:
         one = f"{time_text(found.least.seconds)} if all was one kernel"
         yield "least time", f"{time_text(found.seconds)}; {one}"
+    if found.estimate_s is not None:
+        yield "estimate", time_text(found.estimate_s)
 
 
 def _times(found: Inspection) -> Markup:
@@ -62,7 +67,7 @@ def _times(found: Inspection) -> Markup:
         Bar(
             label=f"#{i} {_short(d)}",
             value=1e6 * d.roofline.seconds,
-            text=f"{time_text(d.roofline.seconds)}, {d.roofline.bound}",
+            text=f"{time_text(d.roofline.seconds)}, {d.roofline.bound}{_guess(d)}",
             about="\n".join(_parts(d)),
             series=_BOUND[d.roofline.bound],
         )
@@ -70,6 +75,12 @@ def _times(found: Inspection) -> Markup:
         if d.roofline is not None
     ]
     return bars("least time of each dispatch", rows, unit="µs, at least")
+
+
+def _guess(dispatch: Dispatch) -> str:
+    if dispatch.estimate is None:
+        return ""
+    return f"; estimate {time_text(dispatch.estimate.seconds)}, {dispatch.estimate.bound}"
 
 
 def _short(dispatch: Dispatch) -> str:

@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
-    "page", ["python-api", "dynamic-shapes", "runtime", "artifacts", "custom-ops", "offload"]
+    "page",
+    ["python-api", "dynamic-shapes", "runtime", "artifacts", "custom-ops", "offload", "seeing"],
 )
 def test_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if page == "custom-ops":
