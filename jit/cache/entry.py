@@ -30,6 +30,7 @@ __all__ = [
     "DamagedEntryError",
     "Entry",
     "bytes_of",
+    "entry_of",
     "glance",
     "make_entry",
     "read_entry",
@@ -142,6 +143,18 @@ def bytes_of(entry: Entry) -> bytes:
         "manifest": entry._manifest,
     }
     return pack(body, entry._files)
+
+
+def entry_of(data: bytes) -> Entry:
+    """Return the entry that the bytes of a file hold, checked, which is not stored here.
+
+    Raises
+    ------
+    DamagedError
+        If anything is cut off or changed.
+    """
+    name = Path(str(Container(data).body.get("digest")))
+    return replace(_checked(name, data, None), path=None)
 
 
 def read_entry(

@@ -22,9 +22,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..container import MANIFEST
+from ..container import MANIFEST, DamagedError
 from ..trust import UnsafeError, make_private, opened
-from .entry import DamagedEntryError, Entry, bytes_of, make_entry, stored_at
+from .entry import DamagedEntryError, Entry, bytes_of, entry_of, make_entry, stored_at
 from .key import CacheKey
 from .layout import Layout
 from .locks import run_in_forked_child
@@ -85,6 +85,11 @@ class CacheStore:
     problem_of : callable, optional
         Takes a whole entry and returns why its caller cannot use it; such a one is damaged, too.
 
+    Attributes
+    ----------
+    made : list of str
+        Digests of the entries that this process has stored.
+
     Notes
     -----
     There is no ``in``: between the question and the use an entry may come or go.  ``get``.
@@ -113,6 +118,7 @@ class CacheStore:
         """Begin with fresh counters and a free lock, as is right for a forked child too."""
         self._lock = threading.Lock()
         self._counts = {"hits": 0, "misses": 0, "stored": 0, "damaged": 0}
+        self.made: list[str] = []
         self._warned: set[str] = set()
 
     @property
@@ -249,6 +255,27 @@ class CacheStore:
         self._count("hits")
         return entry, True
 
+    def export(self, digest: str) -> bytes | None:
+        """Return the file of a sound entry, for `adopt` of another cache; None without one."""
+        try:
+            return bytes_of(self._layout.read(self._layout.entry(digest))[0])
+        except (DamagedEntryError, OSError):
+            return None
+
+    def adopt(self, data: bytes) -> bool:
+        """Store the file of an entry of another cache; return whether it is sound.
+
+        Its owner must be trusted as far as whoever may write this folder: the code is executed.
+        """
+        try:
+            entry = entry_of(data)
+        except DamagedError as damage:
+            self._warn_once("adopt", f"an entry of another cache is damaged: {damage}")
+            return False
+        key = CacheKey.restored(entry.digest, entry.ingredients)
+        self.put(key, {name: entry.read(name) for name in entry.names}, entry.manifest)
+        return True
+
     def discard(self, key: CacheKey) -> bool:
         """Remove the entry of a key; return whether there was one."""
         path = self._layout.entry(key.digest)
@@ -264,6 +291,7 @@ class CacheStore:
                 return theirs
             self._layout.publish(scratch, name, path)
             self._count("stored")
+            self.made.append(entry.digest)
             return stored_at(entry, path)
 
     def _after_put(self, entry: Entry) -> None:

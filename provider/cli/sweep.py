@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from ...graph_api.errors import SettingError
 from ...jit.settings import settings
@@ -80,6 +81,11 @@ JSON: dict[str, str] = {
 @click.option(
     "--devices", metavar="LIST", default="0", show_default=True, help="GPUs, such as 0-3,6."
 )
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Of dask.distributed, such as tcp://head:8786: its workers do the work (extra cluster).",
+)
 @process_options
 @click.option("--list", "only_list", is_flag=True, help="Print what there is to do, and end.")
 @click.option(
@@ -101,6 +107,7 @@ def command(
     seconds: float,
     emulation: bool,
     devices: str,
+    scheduler: str | None,
     jobs: int | None,
     timeout_s: float,
     memory: str | None,
@@ -126,7 +133,7 @@ def command(
         perf=perf,
         seconds=seconds,
         emulate=emulation,
-        devices=_numbers(devices),
+        devices=() if scheduler else _numbers(devices),
         settings=dict(state.knobs),
     )
     names = _engines(engines)
@@ -144,8 +151,29 @@ def command(
     if only_list:
         _list(tasks, state)
         return
-    done = do(tasks, Path(output), jobs=jobs, timeout_s=timeout_s, memory=memory, resume=resume)
+    if scheduler:
+        _of_this_machine("devices", "jobs")
+    done = do(
+        tasks,
+        Path(output),
+        jobs=jobs,
+        timeout_s=timeout_s,
+        memory=memory,
+        resume=resume,
+        scheduler=scheduler,
+    )
     conclude(done, state)
+
+
+def _of_this_machine(*names: str) -> None:
+    """Refuse options that say nothing about a cluster."""
+    context = click.get_current_context()
+    for name in names:
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise SettingError(
+                f"--{name} is for this machine; with --scheduler each worker has its own: "
+                "threads for processes, the resource GPU for GPUs"
+            )
 
 
 def _tasks(

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ...graph_api.errors import SettingError
+from ...jit.options import CacheOptions
+from ...jit.settings import settings
 from .exits import CHECK_FAILED
 from .options import State
 from .output import count, emit, say, shown, table, talk
@@ -96,6 +99,7 @@ def do(
     timeout_s: float,
     memory: str | None,
     resume: bool,
+    scheduler: str | None = None,
     what: str = "sweep",
 ) -> Done:
     """Do tasks, one at least, and append their rows to a run.
@@ -106,7 +110,7 @@ def do(
         All with the same options.
     path : Path
         The run.
-    jobs, timeout_s, memory, resume
+    jobs, timeout_s, memory, resume, scheduler
         The options of the command line.
     what : str
         Name of it all, for the progress.
@@ -121,9 +125,17 @@ def do(
     # The default memory follows the number of jobs, which says nothing about a row.
     conditions = {**tasks[0].options.as_dict(), "timeout_s": timeout_s, "memory": memory}
     limits = limits_of(timeout_s, memory, jobs)
-    with file_errors(path, "write"):
-        run = RunFile(path, header(sys.argv[1:], conditions), resume=resume)
-    with run:
+    with ExitStack() as stack:
+        cluster = None
+        if scheduler is not None:
+            from ..sweep.cluster import ClusterPool
+
+            cache = CacheOptions.of(settings())
+            cluster = ClusterPool(scheduler, limits, cache, share_memory=memory is None)
+            stack.enter_context(cluster)
+        with file_errors(path, "write"):
+            run = RunFile(path, header(sys.argv[1:], conditions, cluster), resume=resume)
+        stack.enter_context(run)
         for line in run.said:
             talk(line)
         try:
@@ -133,6 +145,7 @@ def do(
                     run,
                     jobs=jobs,
                     limits=limits,
+                    cluster=cluster,
                     told=lambda row: progress.step(_failure(row)),
                 )
         except KeyboardInterrupt:

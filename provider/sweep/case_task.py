@@ -36,7 +36,8 @@ class SweepOptions:
     forms : bool
         Write each graph and read it again, in every form, before it is built.
     devices : tuple of int
-        GPUs of this machine that share the work.
+        GPUs of this machine that share the work; empty in a cluster, where each worker's
+        settings say which one it has.
     settings : mapping of str to str
         Settings given on the command line (`jit.settings.scope`).
     """

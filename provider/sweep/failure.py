@@ -11,11 +11,10 @@ from types import TracebackType
 from ...graph_api.dtypes import DataType
 from ...graph_api.formats.json.json_form import dumps
 from ...graph_api.frozen import FrozenGraph
-from ..graph import Graph
 from .case_task import CaseTask, SweepOptions
 from .process_pool import Ended, Limits, ProcessPool
 from .row import FAILED
-from .suite import Case
+from .suite import Case, given
 
 __all__ = ["Failure", "Judge"]
 
@@ -86,7 +85,7 @@ class Judge:
         self.asked += 1
         types = (DataType.FLOAT,)  # which says nothing about a graph that is there
         task = CaseTask(
-            case=Case(name="graph", dtypes=types, build=partial(_graph, dumps(graph))),
+            case=Case(name="graph", dtypes=types, build=partial(given, dumps(graph))),
             engines=(self._engine,),
             target=self._target,
             threads=0,
@@ -97,10 +96,6 @@ class Judge:
         if isinstance(answer, Ended):
             return Failure(status=answer.reason, detail=answer.detail)
         return Failure(status=str(answer["status"]), detail=str(answer.get("detail", "")))
-
-
-def _graph(text: str, data_type: DataType) -> Graph:
-    return Graph.from_json(text)
 
 
 def _kind(detail: str) -> str:

@@ -28,7 +28,7 @@ import msgspec
 
 from ...jit.child_process import ChildProcess, interpreter, search_path
 
-__all__ = ["Ended", "Limits", "ProcessPool", "Result", "Task"]
+__all__ = ["Ended", "Limits", "ProcessPool", "Result", "Task", "Timed"]
 
 _START_S = 60.0  # for Python and its libraries, on a machine that is busy
 _LOOK_S = 0.05  # between two looks at time and memory
@@ -63,6 +63,10 @@ class Limits:
 
     timeout_s: float = 300.0
     memory: int = 0
+
+
+Timed = deque[tuple[Work, Limits]]
+"""Tasks with limits of their own, which have a GPU to themselves, or the machine."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,12 +115,16 @@ class ProcessPool:
     jobs : int
         Processes at one time.
     limits : Limits
+    gpus : int
+        GPUs; there is one more process for each, which only takes what is timed.
     """
 
-    def __init__(self, module: str, jobs: int, limits: Limits) -> None:
+    def __init__(self, module: str, jobs: int, limits: Limits, *, gpus: int = 1) -> None:
         self.limits = limits
+        self.jobs = jobs
+        self._gpus = gpus
         self._module = module
-        self._processes: list[_Process | None] = [None] * jobs
+        self._processes: list[_Process | None] = [None] * (jobs + gpus)
 
     def __enter__(self) -> ProcessPool:
         return self
@@ -137,7 +145,7 @@ class ProcessPool:
                 self._processes[slot] = None
 
     def results(
-        self, tasks: Iterable[Work], *, at_once: int | None = None, limits: Limits | None = None
+        self, tasks: Iterable[Work] = (), *, timed: Timed[Work] | None = None, alone: bool = False
     ) -> Iterator[Result[Work]]:
         """Yield what comes of every part of every task, as soon as it is known.
 
@@ -147,20 +155,26 @@ class ProcessPool:
         Parameters
         ----------
         tasks : iterable of Task
-        at_once : int, optional
-            Fewer processes than there are: those of the first slots.
-        limits : Limits, optional
-            Other limits for these tasks.
+        timed : deque of (task, Limits), optional
+            More tasks, for the processes that have a GPU each.  The caller may add to it while it
+            goes through the results.
+        alone : bool
+            Whether each task has the whole machine to itself.
         """
         source, again = iter(tasks), deque[tuple[Work, int]]()
-        allowed = limits or self.limits
+        first = deque() if timed is None else timed
         busy: dict[int, _Served[Work]] = {}
-        slots = range(len(self._processes))[:at_once]
+        slots = range(1 if alone else self.jobs)
+        timing = slots if alone else range(self.jobs, self.jobs + self._gpus)
         try:
             while True:
+                for slot in timing:
+                    if first and slot not in busy:
+                        task, limits = first.popleft()
+                        busy[slot] = _Served(self._free(slot), task, 0, limits)
                 for slot in slots:
                     if slot not in busy and (given := _next(source, again)) is not None:
-                        busy[slot] = _Served(self._free(slot), *given, allowed)
+                        busy[slot] = _Served(self._free(slot), *given, self.limits)
                 if not busy:
                     return
                 wait([served.process.connection for served in busy.values()], _LOOK_S)

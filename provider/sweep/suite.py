@@ -56,6 +56,7 @@ from typing import Any, Literal, NoReturn
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import FormatError, GraphError, Problem
+from ...graph_api.formats.json.json_form import dumps
 from ...graph_api.frozen import FrozenGraph
 from ..graph import Graph
 from ..graph_files import load
@@ -76,7 +77,7 @@ from .schema import (
 )
 from .targets import narrowed, unknown_target, within
 
-__all__ = ["RULES", "Case", "Check", "Suite", "gathered", "read"]
+__all__ = ["RULES", "Case", "Check", "Suite", "gathered", "given", "read"]
 
 RULES: dict[str, str] = {
     "BENCH-01": "the file is YAML: a mapping with a list of cases, and keys that are known",
@@ -160,6 +161,19 @@ class Case:
             return self.graph(data_type or self.dtypes[0]).freeze()
         except GraphError as error:
             raise FormatError(f"case {self.name!r}: {error.message}", error.problems) from None
+
+    def portable(self) -> Case:
+        """Return the same case without need of a file of this machine.
+
+        Raises
+        ------
+        FormatError, OSError
+            If its graph file cannot be read.
+        """
+        if not isinstance(self.build, partial) or self.build.func is not _loaded:
+            return self
+        text = dumps(self.build(self.dtypes[0]).freeze())
+        return replace(self, build=partial(given, text))
 
     def serves(self, target: str) -> bool:
         """Whether the case makes sense on a target, in one of its types at least."""
@@ -454,6 +468,11 @@ def _refuse(name: str, problems: tuple[Problem, ...], data_type: DataType) -> No
 
 def _loaded(path: Path, data_type: DataType) -> Graph:
     return load(path)
+
+
+def given(text: str, data_type: DataType) -> Graph:
+    """Be the `Case.build` of a graph that is there: its JSON, whatever the type."""
+    return Graph.from_json(text)
 
 
 def _op_of(about: Mapping[str, Any]) -> str:

@@ -27,7 +27,10 @@ CORE = {"numpy", "ml_dtypes", "iree", "torch_mlir", "hip"}
 THIRD_PARTY = {
     "graph_api": set(),
     "jit": CORE,
-    "provider": {*CORE, "click", "msgspec", "onnx", "onnxruntime", "rich", "torch", "yaml"},
+    "provider": {
+        *CORE,
+        *("click", "distributed", "msgspec", "onnx", "onnxruntime", "rich", "torch", "yaml"),
+    },
     "hipdnn_plugin": CORE,
     "emulation": {"numpy", "ml_dtypes"},
 }
@@ -140,6 +143,7 @@ READERS = (
     "provider.onnx.registration",
     "provider.precompile",
     "provider.sweep.case_worker",  # a program of its own
+    "provider.sweep.cluster_worker",  # what a worker of a cluster calls
     "hipdnn_plugin",
 )
 

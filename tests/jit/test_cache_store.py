@@ -182,3 +182,19 @@ def test_explain_miss_passes_over_damaged_entries(store) -> None:
     store.put(key(0, target="cpu"), files(), MANIFEST)
     file_of(store, key(0, target="cpu")).write_bytes(b"")
     assert explain_miss(store, key(0)).reason == "empty"
+
+
+def test_an_entry_goes_to_another_cache(store, tmp_path, caplog) -> None:
+    assert store.export(key().digest) is None
+    made = store.put(key(), files(), MANIFEST)
+    assert store.made == [key().digest]
+    data = store.export(key().digest)
+    other = CacheStore(tmp_path / "other")
+    assert other.adopt(data)
+    assert other.made == [key().digest]
+    got = other.get(key())
+    assert got is not None
+    assert got.changed_files(files()) == ()
+    assert (got.manifest, got.ingredients) == (made.manifest, made.ingredients)
+    assert not CacheStore(tmp_path / "third").adopt(data[:-7])
+    assert "damaged" in warnings(caplog)[0]
