@@ -15,10 +15,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from math import exp, inf, log
+from functools import partial
+from math import ceil, exp, inf, log
 from statistics import median, quantiles
 
 from ..graph_api.errors import SettingError
+from ..jit.runtime.repeated import Repeated
 
 __all__ = [
     "BENCHMARK",
@@ -27,8 +29,10 @@ __all__ = [
     "Samples",
     "Times",
     "cold",
+    "cold_repeated",
     "geomean",
     "measure",
+    "measure_repeated",
     "paired_ratio",
     "resident",
     "undisturbed",
@@ -39,6 +43,10 @@ _HOPELESS = 4.0  # this many times the fastest needs no further samples
 _SETTLED = 0.02
 # On a busy machine the first ten or so parallel calls of PyTorch wait up to 30 ms for a thread.
 _WARM_CALLS, _WARM_S = 20, 0.3
+# Of a GPU: executions between two waits take so long together that the wait does not count; and
+# not so many that the driver's queue is full, for which a host waits in the middle.
+_BETWEEN_S, _MOST_BETWEEN = 2e-3, 200
+_COLD_BETWEEN = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -233,6 +241,69 @@ def cold(
         flush()
         found.append(1e6 * _run(call, 1, clock))
     return median(found)
+
+
+def measure_repeated(
+    calls: Sequence[Repeated],
+    effort: Effort,
+    *,
+    budget_s: float,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[Samples]:
+    """Time calls of a GPU in turns, as `measure` does, many between two waits of the host.
+
+    Parameters
+    ----------
+    calls : sequence of Repeated
+    effort, budget_s, clock
+        As of `measure`; a sample is the mean over the executions between two waits.
+    """
+    counts = [_between(call, clock) for call in calls]
+    runs = [partial(call.run, count) for call, count in zip(calls, counts, strict=True)]
+    return [
+        Samples(
+            calls_us=[us / count for us in samples.calls_us],
+            rounds_us=[us / count for us in samples.rounds_us],
+        )
+        for samples, count in zip(
+            measure(runs, effort, budget_s=budget_s, clock=clock), counts, strict=True
+        )
+    ]
+
+
+def cold_repeated(
+    call: Repeated, *, rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> float | None:
+    """Return the time of executions on a GPU whose data is in no cache, in microseconds.
+
+    Parameters
+    ----------
+    call : Repeated
+    rounds : int
+        The result is the median over them: of the time of executions with writes of other
+        memory between them, less that of the writes alone.  None: no difference is seen.
+    clock : callable
+        Seconds that have passed, for tests.
+    """
+    found = []
+    for flushed in (call.cold, call.flush):
+        flushed(1)
+    for _ in range(rounds):
+        both = _run(partial(call.cold, _COLD_BETWEEN), 1, clock)
+        alone = _run(partial(call.flush, _COLD_BETWEEN), 1, clock)
+        found.append(1e6 * (both - alone) / _COLD_BETWEEN)
+    return us if (us := median(found)) > 0 else None
+
+
+def _between(call: Repeated, clock: Callable[[], float]) -> int:
+    """Return how many executions lie between two waits; warms up as well."""
+    call.run(1)
+    some = 2
+    while True:
+        seconds = _run(partial(call.run, some), 1, clock)
+        if seconds >= _BETWEEN_S / 2 or some >= _MOST_BETWEEN:
+            return max(1, min(_MOST_BETWEEN, ceil(some * _BETWEEN_S / max(seconds, 1e-9))))
+        some = min(2 * some, _MOST_BETWEEN)
 
 
 def _warm_up(call: Callable[[], object], clock: Callable[[], float]) -> float:

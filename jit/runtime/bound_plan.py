@@ -21,6 +21,7 @@ from .device_memory import Step, end_of_queue
 from .iree_native import iree
 from .loaded_module import LoadedModule
 from .pending import Pending, Point, collect, reached, waits
+from .repeated import Repeated, flush_of
 from .scalars import ArgumentList, Reader, built
 from .workspaces import External, Lease, Workspace
 
@@ -324,6 +325,18 @@ class BoundPlan:
         """Whether a submitted execution has not ended."""
         return self._parts is not None and self._parts.in_flight.last() is not None
 
+    @property
+    def repeated(self) -> Repeated | None:
+        """Executions on a GPU's copies as they are, many between two waits; None on the host."""
+        parts = self._parts
+        if parts is None or parts.device.on_host or parts.device.asynchronous:
+            return None
+        return Repeated(
+            run=lambda count: _repeat(parts, count),
+            cold=lambda count: _repeat(parts, count, flush=True),
+            flush=lambda count: _repeat(parts, count, flush=True, run=False),
+        )
+
     def close(self) -> None:
         """Release the buffers; later calls raise `BindError`.
 
@@ -403,6 +416,33 @@ def _run_chain(device: Device, runs: Iterable[tuple[BoundPlan, Values]]) -> None
         finally:
             for source, workspace in workspaces.values():
                 source.release(workspace)
+
+
+def _repeat(parts: Parts, count: int, *, flush: bool = False, run: bool = True) -> None:
+    """Enqueue flushes of the caches, executions, or both in turns, and wait once."""
+    device = parts.device
+    device.check()
+    values = tuple([read() for read in parts.readers])
+    flushing = flush_of(device) if flush else None
+    with waits, parts.in_flight.lock:
+        done, at = device.hal.create_semaphore(0), 0
+        workspace = parts.source.acquire()
+        try:
+            for _ in range(count):
+                if flushing is not None:
+                    flushing.enqueue([(done, at)] if at else [], (done, at + 1))
+                    at += 1
+                if run:
+                    before = [(done, at)] if at else []
+                    parts.enqueue(workspace, before, (done, at + 1), values)
+                    at += 1
+        finally:
+            try:
+                done.wait(at)  # even after an error: memory must outlive the execution
+            except Exception as error:
+                raise failure(error, device) from error
+            finally:
+                parts.source.release(workspace)
 
 
 def _ended(parts: Parts) -> None:

@@ -197,6 +197,20 @@ class Device:
         return cls(driver, device_id, None, None, None)
 
     @property
+    def name(self) -> str:
+        """What the driver calls the device, such as ``"NVIDIA H200"``."""
+        return str(self._told()["name"])
+
+    @property
+    def identity(self) -> str:
+        """What tells the device from all others of the machine, whoever numbers them."""
+        return str(self._told().get("path") or f"{self.driver}:{self.device_id}")
+
+    def _told(self) -> dict[str, Any]:
+        found = iree().get_cached_hal_driver(self.driver).query_available_devices()
+        return dict(found[self.device_id])
+
+    @property
     def on_host(self) -> bool:
         """Whether the device uses host memory."""
         return self._traits.on_host

@@ -8,7 +8,7 @@ so that it stands in the row even if the kernel ends the process.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -22,6 +22,8 @@ from ...graph_api.errors import (
     NotSupportedError,
 )
 from ...graph_api.frozen import FrozenGraph
+from ...jit.options import CacheOptions
+from ...jit.pipeline import store
 from ...jit.settings import scope, settings
 from ...jit.settings_table import Settings
 from ...jit.target import Target
@@ -29,12 +31,15 @@ from ...jit.work import Work, graph_work, node_work
 from .case_task import CaseTask
 from .contestants import Contestant, contestant
 from .gaps import red_zones
+from .gpu_lock import gpu_lock
 from .kernel_facts import code_facts
 from .measuring import SEED, keep_memory, pytorch_threads, results_of, right, times_of
 from .process_worker import Tell, serve
 from .regret import default_strategies
 
 if TYPE_CHECKING:
+    from ...jit.inspect.roofline import MachinePeaks
+    from ...jit.runtime.device import Device
     from ..plan import Plan
     from .checking import Judge
 
@@ -57,14 +62,19 @@ def main(descriptor: str, host: str, memory: str, slot: str) -> NoReturn:
 
     def handle(task: CaseTask, part: int, tell: Tell) -> Iterator[dict[str, Any]]:
         devices = task.options.devices
-        here = {"compiler_jobs": "1", "runtime_device": str(devices[number % len(devices)])}
+        here = {"compiler_jobs": "1"}
+        if devices:
+            here["runtime_device"] = str(devices[number % len(devices)])
         with scope(**{**here, **task.options.settings}):
             work = _Work(task, tell)
             if task.timed:
                 yield work.timed()
                 return
+            made = store(CacheOptions.of(settings())).made
             for name in task.engines[part:]:
-                yield work.checked(name)
+                answer = work.checked(name)
+                yield {**answer, "made": list(made)}
+                made.clear()
 
     serve(descriptor, host, memory, handle)
 
@@ -98,8 +108,8 @@ class _Work:
         return facts
 
     def timed(self) -> dict[str, Any]:
-        """Return the times of all engines, by name."""
-        from ..timing import BENCHMARK, cold, measure, resident, undisturbed
+        """Return the times of all engines by name, and the least time that is possible."""
+        from ..timing import undisturbed
 
         graph, calls = self._task.case.freeze(), []
         at, sizes = _at_sizes(graph, self._task.case.sizes)
@@ -112,19 +122,29 @@ class _Work:
             for one in engines:
                 self._tell(f"run {one.name}")
                 plan = _sized(self._build(one, graph), sizes)
-                calls.append(resident(one.call(plan, {**inputs, **_outputs(at)})))
+                calls.append(one.call(plan, {**inputs, **_outputs(at)}))
                 calls[-1]()
             self._tell("time")
+            stack.enter_context(self._gpu())
             if self._task.options.realtime:
                 stack.enter_context(undisturbed())
-            found = measure(calls, BENCHMARK, budget_s=budget)
-            times = [times_of(samples) for samples in found]
-            if self._target.is_cpu:
-                for call, about in zip(calls, times, strict=True):
-                    about["cold_us"] = round(
-                        cold(call, _flush(), most=_COLD_CALLS, budget_s=_COLD_S), 3
-                    )
-        return {"times": dict(zip(self._task.engines, times, strict=True))}
+            times = _times(calls, budget)
+        return {
+            "times": dict(zip(self._task.engines, times, strict=True)),
+            "least_us": self._least_us(at),
+        }
+
+    def _least_us(self, graph: FrozenGraph) -> float | None:
+        """Return the time that the machine's limits allow, None where they are not known."""
+        from ...jit.inspect.peaks import cpu_peaks, gpu_peaks
+        from ...jit.inspect.roofline import least_seconds
+
+        peaks: MachinePeaks | None
+        if self._target.is_cpu:
+            peaks = cpu_peaks(self._task.threads).of(graph_work(graph).nbytes)
+        else:
+            peaks = gpu_peaks(self._target, self._opened().name)
+        return None if peaks is None else 1e6 * least_seconds(graph, peaks)
 
     def _check(self, name: str, facts: dict[str, Any]) -> None:
         self._say(facts, "graph")
@@ -183,8 +203,9 @@ class _Work:
         self._say(facts, "check")
         zones = red_zones(graph, SEED) if self._device == "cpu" and not one.native else {}
         outputs = {**_outputs(graph), **{uid: zone.array for uid, zone in zones.items()}}
-        call = one.call(plan, {**judge.inputs, **outputs})
-        results = results_of(graph, call, outputs)
+        with self._gpu():
+            call = one.call(plan, {**judge.inputs, **outputs})
+            results = results_of(graph, call, outputs)
         bad = [
             f"{graph.tensors[uid].label}: {len(at)} bytes around its elements, from {at[0]}"
             for uid, zone in zones.items()
@@ -216,6 +237,17 @@ class _Work:
 
     def _threads(self, *engines: Contestant) -> AbstractContextManager[None]:
         return pytorch_threads(engines, self._task.threads, self._settings)
+
+    def _gpu(self) -> AbstractContextManager[None]:
+        """Return what keeps other processes of a sweep from the GPU."""
+        if self._device in ("cpu", "none", "emulated"):
+            return nullcontext()
+        return gpu_lock(self._opened().identity)
+
+    def _opened(self) -> Device:
+        from ...jit.runtime.device import Device
+
+        return Device.open(self._target.drivers[0], device_id=self._settings.runtime_device)
 
     def _emulated(self) -> AbstractContextManager[object]:
         if self._device != "emulated":
@@ -319,6 +351,25 @@ def _outputs(graph: FrozenGraph) -> dict[Any, Any]:
     from ..verify import poisoned_outputs
 
     return dict(poisoned_outputs(graph))
+
+
+def _times(calls: Sequence[Callable[[], object]], budget_s: float) -> list[dict[str, Any]]:
+    """Return the times of calls that were made once: `row.TimeFacts` of each."""
+    from ..timing import BENCHMARK, cold, cold_repeated, measure, measure_repeated, resident
+
+    on_gpu = [found for call in calls if (found := getattr(call, "repeated", None)) is not None]
+    if len(on_gpu) == len(calls):
+        samples = measure_repeated(on_gpu, BENCHMARK, budget_s=budget_s)
+        colds: list[float | None]
+        colds = [cold_repeated(call, rounds=_COLD_CALLS) for call in on_gpu]
+    else:
+        here = [resident(call) for call in calls]
+        samples = measure(here, BENCHMARK, budget_s=budget_s)
+        colds = [cold(call, _flush(), most=_COLD_CALLS, budget_s=_COLD_S) for call in here]
+    return [
+        {**times_of(found), "cold_us": us and round(us, 3)}
+        for found, us in zip(samples, colds, strict=True)
+    ]
 
 
 @cache

@@ -85,6 +85,10 @@ class Contestant:
         knobs = self._knobs(one, graph, target)
         if self.sizes and not graph.symbols:
             raise self._lacking(one, f"{_SIZES}={self.sizes}", "a graph with dynamic dims")
+        if self.native and not target.is_cpu:
+            from ..engines.torch.gpu_yardstick import gpu_yardstick
+
+            return gpu_yardstick(graph, target, one, knobs)
         return build(
             graph, target, settings, engine=self.engine, knobs=knobs, **SIZES.get(self.sizes, {})
         )

@@ -101,7 +101,7 @@ COLUMNS: tuple[Column, ...] = (
     _part("check", "of_bound", "error / bound", "largest error in units of the allowed one"),
     _part("work", "tflops", "TFLOP/s"),
     _part("work", "gbytes_per_s", "GB/s"),
-    _part("work", "roofline", "roofline, %", "share of the machine's limit", scale=100),
+    _part("work", "roofline", "roofline, %", "least possible time by the median", scale=100),
     _part("compile", "total_s", "build, s", "from the graph to a plan"),
     _part("code", "dispatches", "dispatches", "kernels that one execution starts"),
     _part("code", "spills", "spills", "registers of gfx9 kernels that did not fit"),

@@ -190,7 +190,7 @@ class TimeFacts(Struct, kw_only=True):
     Attributes
     ----------
     median_us, best_us
-        Of all calls.
+        Of all calls; on a GPU of means over the calls between two waits of the host.
     spread
         Half the distance of the quartiles, relative to the median.
     rounds_us
@@ -198,7 +198,7 @@ class TimeFacts(Struct, kw_only=True):
     calls
         How many calls there were.
     cold_us
-        Median with caches flushed before each call; None where that was not measured.
+        With caches flushed before each call; None where that was not measured.
     """
 
     median_us: float
@@ -219,7 +219,8 @@ class WorkFacts(Struct, kw_only=True):
     tflops, gbytes_per_s
         10^12 operations and 10^9 bytes a second; None without times.
     roofline
-        Share of the machine's limit; None without a data sheet.
+        Least time that the machine's limits allow (`jit.inspect.peaks`), by the median time; None
+        without times, and for a GPU whose limits are not known.
     """
 
     flops: int

@@ -2,24 +2,30 @@
 """A sweep: every case in processes of their own, and a row in the run as soon as it is known.
 
 Building and checking go on in several processes at once.  With times, cases are taken in batches:
-what is right of a batch is timed afterwards, one case at a time and with nothing beside it.
+what is right of a batch on the CPU is timed afterwards, one case at a time and with nothing beside
+it.  On a GPU a case is timed as soon as it is right, while other processes build: each GPU is for
+one case at a time, whether it is timed or checked (`gpu_lock`).
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from .case_task import CaseTask
-from .process_pool import Ended, Limits, ProcessPool, Result
+from .process_pool import Ended, Limits, ProcessPool, Result, Timed
 from .row import Header, Row, TimeFacts, row_key
+
+if TYPE_CHECKING:
+    from .cluster import ClusterPool
 
 __all__ = ["Log", "header", "sweep"]
 
@@ -58,14 +64,16 @@ class _Right:
         return replace(self.task, engines=tuple(self.rows), timed=True)
 
 
-def header(argv: list[str], options: Mapping[str, Any]) -> Header:
-    """Return the header of a sweep that begins now on this machine."""
+def header(
+    argv: list[str], options: Mapping[str, Any], cluster: ClusterPool | None = None
+) -> Header:
+    """Return the header of a sweep that begins now, on this machine or those of a cluster."""
     from .machine import machine, versions
 
     return Header(
         created=_now(),
         argv=argv,
-        machine=machine(),
+        machine=machine() if cluster is None else cluster.machine,
         versions=versions(),
         options=dict(options),
     )
@@ -77,6 +85,7 @@ def sweep(
     *,
     jobs: int,
     limits: Limits,
+    cluster: ClusterPool | None = None,
     told: Callable[[Row | None], None] = lambda row: None,
 ) -> Counter[str]:
     """Do all tasks and return how many new rows have each status.
@@ -91,12 +100,19 @@ def sweep(
         Processes that build and check at one time.
     limits : Limits
         Of each engine in each case.
+    cluster : ClusterPool, optional
+        Does the work instead of processes of this machine; jobs and limits are its own.
     told : callable
         Called with each row when it is written, and with None for one that was there already.
     """
     counts: Counter[str] = Counter()
-    with ProcessPool(_WORKER, jobs, limits) as pool:
-        for rows in _rows((_with_known(task, run) for task in tasks), pool, jobs):
+    ahead = iter(tasks)
+    first = next(ahead, None)
+    if first is None:
+        return counts
+    gpus = len(first.options.devices)
+    with nullcontext(cluster) if cluster else ProcessPool(_WORKER, jobs, limits, gpus=gpus) as pool:
+        for rows in _rows((_with_known(task, run) for task in chain([first], ahead)), pool):
             run.append(*rows)
             counts.update(row.status for row in rows)
             for row in rows:
@@ -111,53 +127,69 @@ def _with_known(task: CaseTask, run: Log) -> CaseTask:
     return replace(task, known={n: run.known[key] for n, key in keys.items() if key in run.known})
 
 
-def _rows(tasks: Iterator[CaseTask], pool: ProcessPool, jobs: int) -> Iterator[list[Row]]:
+def _rows(tasks: Iterator[CaseTask], pool: ProcessPool | ClusterPool) -> Iterator[list[Row]]:
     """Yield rows that are written together; nothing for one that is known."""
     for first in tasks:
         # Without times one batch is all.
-        rest = islice(tasks, _BATCH * jobs - 1) if first.options.perf else tasks
+        rest = islice(tasks, _BATCH * pool.jobs - 1) if first.options.perf else tasks
         waiting: dict[int, _Right] = {}
-        for result in pool.results(chain([first], rest)):
+        timing = _Timing(pool.limits)
+        for result in pool.results(chain([first], rest), timed=timing.queue):
+            task = result.task
+            if task.timed:
+                yield from timing.rows(result)
+                continue
             row = _checked_row(result)
             if row is None:
                 yield []
-            elif result.task.options.perf and row.status == "ok" and _runs(row):
-                found = waiting.setdefault(id(result.task), _Right(result.task))
-                found.rows[row.engine] = row
+            elif task.options.perf and row.status == "ok" and _runs(row):
+                waiting.setdefault(id(task), _Right(task)).rows[row.engine] = row
             else:
                 yield [row]
-        yield from _timed_rows(list(waiting.values()), pool)
+            last = result.part + 1 == task.parts
+            if last and (found := waiting.get(id(task))) is not None and found.on_gpu:
+                timing.add(waiting.pop(id(task)))
+        # What runs on the CPU needs all of it.
+        for one in waiting.values():
+            timing.add(one)
+        for result in pool.results(timed=timing.queue, alone=True):
+            yield from timing.rows(result)
 
 
 def _runs(row: Row) -> bool:
     return row.device not in ("none", "emulated")
 
 
-def _timed_rows(todo: list[_Right], pool: ProcessPool) -> Iterator[list[Row]]:
-    """Yield the rows of each task together, with their times."""
-    for on_gpu in (False, True):
-        mine = [one for one in todo if one.on_gpu == on_gpu]
-        while mine:
-            tasks = [one.to_time() for one in mine]
-            of = {id(task): one for task, one in zip(tasks, mine, strict=True)}
-            mine = []
-            at_once = len(tasks[0].options.devices) if on_gpu else 1
-            limits = _timing_limits(tasks, pool.limits)
-            for result in pool.results(tasks, at_once=at_once, limits=limits):
-                rows = of[id(result.task)].rows
-                if not isinstance(result.answer, Ended):
-                    times = result.answer["times"]
-                    yield [_with_times(row, times[name]) for name, row in rows.items()]
-                elif len(rows) == 1:
-                    yield [_ended(row, result.answer) for row in rows.values()]
-                else:  # which of them it was shows when each is alone
-                    mine += [_Right(result.task, {name: row}) for name, row in rows.items()]
+class _Timing:
+    """What is to be timed, and what is being timed."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.queue: Timed[CaseTask] = deque()
+        self._limits = limits
+        self._of: dict[int, tuple[CaseTask, _Right]] = {}
+
+    def add(self, one: _Right) -> None:
+        """Put the engines of a case into the queue."""
+        task = one.to_time()
+        self._of[id(task)] = task, one
+        self.queue.append((task, _timing_limits(task, self._limits)))
+
+    def rows(self, result: Result[CaseTask]) -> Iterator[list[Row]]:
+        """Yield the rows of a case together, with their times."""
+        _, one = self._of.pop(id(result.task))
+        if not isinstance(result.answer, Ended):
+            times, least = result.answer["times"], result.answer["least_us"]
+            yield [_with_times(row, times[name], least) for name, row in one.rows.items()]
+        elif len(one.rows) == 1:
+            yield [_ended(row, result.answer) for row in one.rows.values()]
+        else:  # which of them it was shows when each is alone
+            for name, row in one.rows.items():
+                self.add(_Right(one.task, {name: row}))
 
 
-def _timing_limits(tasks: list[CaseTask], limits: Limits) -> Limits:
-    count = max(len(task.engines) for task in tasks)
-    seconds = limits.timeout_s + _TIMING * tasks[0].options.seconds
-    return replace(limits, timeout_s=count * seconds)
+def _timing_limits(task: CaseTask, limits: Limits) -> Limits:
+    seconds = limits.timeout_s + _TIMING * task.options.seconds
+    return replace(limits, timeout_s=len(task.engines) * seconds)
 
 
 def _checked_row(result: Result[CaseTask]) -> Row | None:
@@ -195,7 +227,7 @@ def _checked_row(result: Result[CaseTask]) -> Row | None:
     return msgspec.convert({**about, **facts}, Row)
 
 
-def _with_times(row: Row, times: Mapping[str, Any]) -> Row:
+def _with_times(row: Row, times: Mapping[str, Any], least_us: float | None) -> Row:
     found = msgspec.convert(times, TimeFacts)
     work = row.work
     if work is not None:
@@ -204,6 +236,7 @@ def _with_times(row: Row, times: Mapping[str, Any]) -> Row:
             work,
             tflops=float(f"{work.flops / seconds / 1e12:.4g}"),
             gbytes_per_s=float(f"{work.bytes / seconds / 1e9:.4g}"),
+            roofline=None if least_us is None else float(f"{least_us / found.median_us:.4g}"),
         )
     return msgspec.structs.replace(row, times=found, work=work, at=_now())
 

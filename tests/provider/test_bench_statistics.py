@@ -12,12 +12,15 @@ from typing import Any
 
 import pytest
 from hipdnn_iree.graph_api.errors import SettingError
+from hipdnn_iree.jit.runtime.repeated import Repeated
 from hipdnn_iree.provider.sweep.compare_times import compare
 from hipdnn_iree.provider.timing import (
     BENCHMARK,
     Times,
+    cold_repeated,
     geomean,
     measure,
+    measure_repeated,
     paired_ratio,
     undisturbed,
 )
@@ -116,3 +119,45 @@ def test_real_time_is_for_the_measurement_only(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(os, "sched_setscheduler", refuse)
     with pytest.raises(SettingError, match="Operation not permitted"), undisturbed():
         pass
+
+
+class Gpu:
+    """A GPU with a clock of its own: waits, executions and writes of memory take their time."""
+
+    def __init__(self, *, run_s: float) -> None:
+        self.now = 0.0
+        self.runs: list[int] = []
+        self.repeated = Repeated(
+            run=lambda count: self._work(count, run_s),
+            cold=lambda count: self._work(count, 3 * run_s + 1e-4),
+            flush=lambda count: self._work(count, 1e-4),
+        )
+
+    def _work(self, count: int, each_s: float) -> None:
+        self.runs.append(count)
+        self.now += 5e-5 + count * each_s
+
+
+def test_a_wait_does_not_count_on_a_gpu() -> None:
+    gpu = Gpu(run_s=2e-6)
+    (found,) = measure_repeated(
+        [gpu.repeated], replace(BENCHMARK, pause_s=0.0), budget_s=0.0, clock=lambda: gpu.now
+    )
+    assert max(gpu.runs) == 200
+    assert len(found.rounds_us) == 5
+    assert found.rounds_us[0] == pytest.approx(2.25)
+    # One that takes long is waited for each time.
+    slow = Gpu(run_s=5e-3)
+    (found,) = measure_repeated(
+        [slow.repeated], replace(BENCHMARK, pause_s=0.0), budget_s=0.0, clock=lambda: slow.now
+    )
+    assert set(slow.runs[2:]) == {1}
+    assert found.rounds_us[0] == pytest.approx(5050)
+
+
+def test_writes_between_executions_do_not_count() -> None:
+    gpu = Gpu(run_s=1e-5)
+    found = cold_repeated(gpu.repeated, rounds=3, clock=lambda: gpu.now)
+    assert found == pytest.approx(30)
+    nothing = Repeated(run=lambda _: None, cold=lambda _: None, flush=lambda _: None)
+    assert cold_repeated(nothing, rounds=3, clock=lambda: 0.0) is None

@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import misbehaving
@@ -16,7 +20,8 @@ from hipdnn_iree.emulation.hip import executor
 from hipdnn_iree.graph_api.errors import CompileError, FormatError, NotSupportedError, Problem
 from hipdnn_iree.provider.sweep import case_worker
 from hipdnn_iree.provider.sweep.case_task import CaseTask, SweepOptions
-from hipdnn_iree.provider.sweep.process_pool import Limits
+from hipdnn_iree.provider.sweep.gpu_lock import gpu_lock
+from hipdnn_iree.provider.sweep.process_pool import Limits, ProcessPool, Timed
 from hipdnn_iree.provider.sweep.row import Row, read_run
 from hipdnn_iree.provider.sweep.run_file import RunFile
 from hipdnn_iree.provider.sweep.runner import header, sweep
@@ -164,6 +169,7 @@ def test_times_of_engines_come_in_turns_and_stand_in_one_write(tmp_path: Path) -
     swept(path, tasks(*todo, engines=engines, perf=True, seconds=0.0), jobs=1)
     rows = {row.key.replace("|float", "").replace("|cpu", ""): row for row in read_run(path).rows}
     assert len(rows) == 6
+    leasts: list[float] = []
     for name in "ab":
         ours, theirs = (rows[f"{name}|{engine}"] for engine in engines)
         for row in (ours, theirs):
@@ -174,10 +180,49 @@ def test_times_of_engines_come_in_turns_and_stand_in_one_write(tmp_path: Path) -
             assert row.work.tflops is not None
             expected = row.work.bytes / row.times.median_us / 1e3
             assert row.work.gbytes_per_s == pytest.approx(expected, rel=1e-3)
+            assert row.work.roofline is not None
+            least = row.work.roofline * row.times.median_us
+            assert 0 < row.work.roofline < 1
+            leasts.append(least)
         assert ours.times is not None
         assert theirs.times is not None
         assert len(ours.times.rounds_us) == len(theirs.times.rounds_us) >= 5
+    assert leasts[0] == pytest.approx(leasts[1], rel=1e-2)  # of one graph, whoever computes it
     assert rows["dies|iree"].times is None
+
+
+def test_what_is_timed_has_a_process_of_its_own_for_each_gpu() -> None:
+    build, again = tasks(case("a"), case("b"))
+    timed: Timed[CaseTask] = deque()
+    found = []
+    worker = "hipdnn_iree.provider.sweep.case_worker"
+    with ProcessPool(worker, 1, LIMITS, gpus=2) as pool:
+        for result in pool.results([build, again], timed=timed):
+            found.append(result.task)
+            if not result.task.timed:  # as soon as it is known to be right
+                timed.append((replace(result.task, timed=True), LIMITS))
+        slots = [process is not None for process in pool._processes]
+    assert [task.timed for task in found].count(True) == 2
+    assert {task.case.name for task in found} == {"a", "b"}
+    assert slots[:2] == [True, True]
+
+
+def test_a_gpu_is_for_one_process_at_a_time(until: Callable[[Callable[[], object]], None]) -> None:
+    name = f"GPU-{os.getpid()}/test"
+    entered = Event()
+
+    def other() -> None:
+        with gpu_lock(name):
+            entered.set()
+
+    with gpu_lock(name), gpu_lock(f"{name}2"):  # another GPU does not matter
+        thread = Thread(target=other)
+        thread.start()
+        assert not entered.wait(0.05)
+    until(entered.is_set)
+    thread.join()
+    for path in Path(tempfile.gettempdir()).glob(f"hipdnn-iree-*-GPU-{os.getpid()}_test*.lock"):
+        path.unlink()
 
 
 def test_a_target_that_is_not_here_is_compiled_only(tmp_path: Path) -> None:

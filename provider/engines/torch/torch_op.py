@@ -64,6 +64,8 @@ class NodeContext:
     inputs, outputs : mapping of port to TensorSpec
     knobs : mapping
         Choices of the engine's knobs.
+    on_gpu : bool
+        Whether it is computed on a GPU, as a yardstick (`gpu_yardstick`).
     """
 
     op: Any
@@ -72,11 +74,23 @@ class NodeContext:
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
     knobs: Mapping[str, str] = field(default_factory=dict)
+    on_gpu: bool = False
 
     @property
     def internal(self) -> DataType:
-        """The type in which it is computed: FLOAT for 16 bits, which PyTorch sums in."""
+        """The type in which it is computed: FLOAT for 16 bits, which PyTorch sums in.
+
+        A GPU's functions take operands of 16 bits as they are, and sum in FLOAT themselves.
+        """
+        if self.on_gpu and (narrow := self._stored() & {*NARROW}) and len(narrow) == 1:
+            return narrow.pop()
         return DataType.FLOAT if self.compute in NARROW else self.compute
+
+    def _stored(self) -> set[DataType]:
+        """Return the type of what lies in memory, if it is one; else nothing."""
+        specs = (*self.inputs.values(), *self.outputs.values())
+        found = {s.data_type for s in specs if not s.virtual and s.value is None}
+        return found if len(found) == 1 else set()
 
     def shared(self) -> DataType | None:
         """Return the one type of all operands and results, if there is one."""

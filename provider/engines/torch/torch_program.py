@@ -14,7 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -117,18 +117,26 @@ class TorchProgram:
         Threads of PyTorch; 0: as it is set.
     forms : mapping, optional
         Choices of the engine's knobs.
+    device : str, optional
+        PyTorch's name of a GPU; the caller sees to it that inputs are there (`run`).
     """
 
     def __init__(
-        self, graph: FrozenGraph, threads: int = 0, forms: Mapping[str, str] | None = None
+        self,
+        graph: FrozenGraph,
+        threads: int = 0,
+        forms: Mapping[str, str] | None = None,
+        *,
+        device: str = "",
     ) -> None:
         import torch
 
         self.graph = graph
         self._threads = threads
-        with torch.inference_mode():
+        self._on_gpu = bool(device)
+        with torch.inference_mode(), torch.device(device or "cpu"):
             self._constants = {
-                uid: _constant(spec)
+                uid: _constant(spec).to(device or "cpu")
                 for uid, spec in graph.tensors.items()
                 if spec.value is not None
             }
@@ -165,17 +173,28 @@ class TorchProgram:
         That is what the engine costs in a program of PyTorch, without the copy into the caller's
         memory that functions without ``out=`` need; the outputs in ``memory`` are not touched.
         """
-        import torch
-
         graph, specs = self.graph, self.graph.tensors
         given, _ = _tensors(memory, specs)
         inputs = {u: given[u].expand(specs[u].dims) for u in graph.inputs if u in given}
 
         def call(keep: HostMemory = memory) -> list[Any]:
-            found = self._run({**inputs, **self._scalars(keep)}, {})
-            return [found[u].to(dtype(torch, specs[u].data_type)) for u in graph.outputs]
+            return self.run({**inputs, **self._scalars(keep)})
 
         return call
+
+    def operands(self, memory: HostMemory) -> Registers:
+        """Return all inputs as tensors over the memory, the host's scalars as they are now."""
+        specs = self.graph.tensors
+        given, _ = _tensors(memory, specs)
+        inputs = {u: given[u] for u in self.graph.inputs if u in given}
+        return {**inputs, **self._scalars(memory)}
+
+    def run(self, inputs: Registers) -> list[Any]:
+        """Return the results for inputs of the graph's dims, in memory that PyTorch allocates."""
+        import torch
+
+        found, specs = self._run(inputs, {}), self.graph.tensors
+        return [found[u].to(dtype(torch, specs[u].data_type)) for u in self.graph.outputs]
 
     def _scalars(self, memory: HostMemory) -> Registers:
         specs = self.graph.tensors
@@ -200,7 +219,7 @@ class TorchProgram:
         fresh: set[int] = set()
         calls = []
         for i, piece in enumerate(found):
-            kernel = piece.served.kernel(piece.around, torch)
+            kernel = piece.served.kernel(replace(piece.around, on_gpu=self._on_gpu), torch)
             inputs = tuple(map(self._held, piece.inputs, kernel.loads))
             done = {u for u in piece.inputs if last[u] == i and specs[u].virtual and u in fresh}
             reuses = piece.served.elementwise and len(piece.outputs) == 1
