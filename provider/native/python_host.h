@@ -54,6 +54,9 @@
 #define MULTIARCH "."
 #endif
 
+/* gettid is a function of glibc from 2.30 on. */
+static pid_t this_thread(void) { return (pid_t)syscall(SYS_gettid); }
+
 enum severity { INFO, WARN, ERROR, FATAL, OFF };
 
 /* ------------------------------------------------------------------ error text of each thread */
@@ -225,7 +228,7 @@ static void log_error(const char* text) {
   clock_gettime(CLOCK_REALTIME, &now);
   if (localtime_r(&now.tv_sec, &local)) strftime(stamp, sizeof stamp, "%Y-%m-%d %H:%M:%S", &local);
   snprintf(line, sizeof line, "%s.%03ld thread %d ERROR " LOGGER ": %s", stamp,
-           now.tv_nsec / 1000000, (int)gettid(), text);
+           now.tv_nsec / 1000000, (int)this_thread(), text);
   emit(ERROR, line);
 }
 
@@ -509,7 +512,7 @@ static void at_exit(void) {
  * other thread is in here.  What the host has registered may still call, on the thread of its end. */
 static void leave(void) {
   if (atomic_load(&state) >= LEAVING || (!host->owner && !atomic_load(&inflight))) return;
-  atomic_store(&leaver, gettid());
+  atomic_store(&leaver, this_thread());
   end(LEAVING);
   if (atomic_load(&inflight)) shut_down();
 }
@@ -527,7 +530,7 @@ extern void* __dso_handle __attribute__((visibility("hidden")));
 
 static __attribute__((constructor)) void watch_main(void) {
   static atomic_int watched;
-  if (getpid() == gettid() && !atomic_exchange(&watched, 1)) __cxa_thread_atexit_impl(main_ends, NULL, &__dso_handle);
+  if (getpid() == this_thread() && !atomic_exchange(&watched, 1)) __cxa_thread_atexit_impl(main_ends, NULL, &__dso_handle);
 }
 
 static int additions(struct dl_phdr_info* info, size_t size, void* out) {
@@ -572,7 +575,7 @@ static int raise_interrupt(void* of) {
 /* What is no Exception is meant for the host's program: where that is in Python, it gets it as soon
  * as the call has returned.  Takes over both references. */
 static void hand_on(object* kind, object* value) {
-  struct interrupt* it = getpid() == gettid() ? malloc(sizeof *it) : NULL;
+  struct interrupt* it = getpid() == this_thread() ? malloc(sizeof *it) : NULL;
   if (it) { /* the main thread: with the value, such as an exit status */
     *it = (struct interrupt){kind, value};
     if (!py.AddPendingCall(raise_interrupt, it)) return;
@@ -742,7 +745,7 @@ static void log_once(const char* text) {
 
 static __attribute__((noinline)) int start(void) {
   int status = SUCCESS, now;
-  if (atomic_load(&state) == LEAVING && host->started && atomic_load(&leaver) == gettid()) return SUCCESS;
+  if (atomic_load(&state) == LEAVING && host->started && atomic_load(&leaver) == this_thread()) return SUCCESS;
   pthread_mutex_lock(&starting); /* nothing in here waits for the GIL */
   now = atomic_load(&state);
   if (now == COLD) status = awaken();

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 import zipfile
 from pathlib import Path
@@ -23,6 +24,7 @@ from tools.release import (
 )
 
 ROOT = release.ROOT
+PACKAGED = ("hipdnn_plugin", "provider", "emulation")
 BASE = "https://host/o/n/blob/v1.0.0"
 
 
@@ -115,3 +117,22 @@ def test_what_fails_is_said_in_a_line(
     monkeypatch.setattr(release, "_call", lambda *words, **more: " M file\n")
     assert release.main(["tag"]) == 1
     assert capsys.readouterr().err.startswith("error: the checkout has changes that are in no")
+
+
+# Functions that glibc has had for less long than `release.GLIBC`, by the version that brought them.
+NEWER = {
+    **dict.fromkeys(("getcpu", "posix_spawn_file_actions_addchdir_np"), "2.29"),
+    **dict.fromkeys(("gettid", "tgkill", "pthread_cond_clockwait", "sem_clockwait"), "2.30"),
+    **dict.fromkeys(("pthread_clockjoin_np", "pthread_tryjoin_np64"), "2.31"),
+    **dict.fromkeys(("close_range", "closefrom", "timespec_getres"), "2.34"),
+    **dict.fromkeys(("arc4random", "pidfd_open", "process_madvise"), "2.36"),
+    **dict.fromkeys(("strlcpy", "strlcat", "wcslcpy"), "2.38"),
+}
+
+
+@pytest.mark.parametrize("name", ["plugin.c", "host.c", "ep.c", "hip.c", "python_host.h"])
+def test_the_libraries_need_no_newer_glibc(name: str) -> None:
+    """Else they do not load where IREE's own do; zig's compiler would refuse them at a release."""
+    (path,) = (p for folder in PACKAGED for p in (ROOT / folder).rglob(f"native/{name}"))
+    called = set(re.findall(r"\b(\w+)\s*\(", path.read_text(encoding="utf-8")))
+    assert {f: NEWER[f] for f in called & set(NEWER)} == {}
