@@ -133,7 +133,8 @@ def _call(*words: object, **more: object) -> str:
         list(map(str, words)), stdout=subprocess.PIPE, text=True, check=False, **more
     )
     if done.returncode:
-        raise ReleaseError(f"{' '.join(map(str, words))} ended with {done.returncode}")
+        said = "\n".join(str(done.stdout).splitlines()[-20:])
+        raise ReleaseError(f"{' '.join(map(str, words))} ended with {done.returncode}\n{said}")
     return str(done.stdout)
 
 
@@ -284,7 +285,7 @@ def main(words: Sequence[str] | None = None) -> int:
             for python in pythons(asked.python):
                 print(check(asked.wheel.resolve(), python), flush=True)
         else:
-            print(f"{tag()}; to publish it: git push origin {version()}")
+            print(f"{tag()}; to publish it: git push origin v{version()}")
     except ReleaseError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -119,6 +119,8 @@ def test_wheel_metadata(built: Built) -> None:
     assert facts["Version"] == VERSION
     assert facts["License-Expression"] == "Apache-2.0 WITH LLVM-exception"
     assert facts["Requires-Python"] == ">=3.11"
+    urls = dict(line.split(", ") for line in facts.get_all("Project-URL", []))
+    assert {"Source", "Documentation", "Changelog", "Issues"} <= set(urls)
     assert set(facts.get_all("Provides-Extra", [])) == {"torch", "dev", "onnx"}
     needs = [line for line in facts.get_all("Requires-Dist", []) if "extra ==" not in line]
     assert all("<" in line for line in needs), "a dependency without an upper bound"
