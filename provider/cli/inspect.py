@@ -100,7 +100,7 @@ def command(state: State, graph: str, target: Target, page: str | None, dump: st
 def render(found: Inspection, name: str) -> Iterator[str]:
     """Yield the lines of a report, none wider than 100 columns."""
     figures = f", with figures of the {found.sheet.sku.upper()}" if found.sheet else ""
-    yield bold(_cut(f"{shown(name) or 'graph'} for {found.target}{figures}; compiled, not run"))
+    yield from _heading(f"{shown(name) or 'graph'} for {found.target}{figures}; compiled, not run")
     s = found.statistics
     yield (
         f"{count(s['dispatches'], 'dispatch', 'dispatches')}, {count(s['fills'], 'fill', 'fills')}"
@@ -127,7 +127,7 @@ def render(found: Inspection, name: str) -> Iterator[str]:
 
 
 def _dispatch(i: int, d: Dispatch, longest: float) -> Iterator[str]:
-    yield bold(_cut(f"#{i} {shown(d.name.removeprefix('main$async_'))}"))
+    yield from _heading(f"#{i} {shown(d.name.removeprefix('main$async_'))}")
     if d.at_load:
         yield from _fact("runs", "once, when the module is loaded")
     yield from _fact("nodes", ", ".join(map(shown, d.nodes)) or "(none: moves data)")
@@ -218,8 +218,9 @@ def _fact(label: str, text: str) -> Iterator[str]:
         yield f"  {label if not i else '':>9}  {line}"
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+def _heading(text: str) -> Iterator[str]:
+    """Yield a heading; names are broken, and not cut off."""
+    yield from map(bold, textwrap.wrap(text, WIDTH, break_on_hyphens=False))
 
 
 def _n(value: int | None) -> str:

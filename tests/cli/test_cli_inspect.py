@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 from hipdnn_iree.provider.cli import inspect as inspect_module
 
 Cli = Callable[..., Any]
@@ -43,3 +44,11 @@ def test_a_cpu_has_dispatches_but_no_kernels(cli: Cli, graphs: Path) -> None:
     text = cli("inspect", graphs / "add.json", "--target", "cpu").out
     assert "VGPR" not in text
     assert "at least" in text
+
+
+def test_long_names_are_told_whole() -> None:
+    """The end of a name is what tells dispatches apart; it was cut off."""
+    name = "main_dispatch_" + "7x" * 120
+    lines = [click.unstyle(line) for line in inspect_module._heading(f"#0 {name}")]
+    assert max(map(len, lines)) <= inspect_module.WIDTH
+    assert "".join(lines).replace(" ", "") == f"#0{name}"
