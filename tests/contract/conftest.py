@@ -29,6 +29,8 @@ def modules(checkout: Path) -> dict[str, Path]:
         for path in sorted((checkout / folder).rglob("*.py")):
             parts = path.relative_to(checkout).with_suffix("").parts
             found[".".join(("hipdnn_iree", *parts)).removesuffix(".__init__")] = path
+    for path in sorted((checkout / "hipdnn_iree" / "compat").glob("*.py")):
+        found[f"hipdnn_iree.compat.{path.stem}".removesuffix(".__init__")] = path
     return found
 
 

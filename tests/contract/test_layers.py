@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "provider.sweep.kernel_facts": ("emulation",),  # reads code objects
     "hipdnn_plugin": (*FOLDERS, ""),
     "emulation": ("emulation",),  # an AMD GPU knows nothing of what runs on it
+    "compat": ("graph_api", "jit", "provider", "compat"),
 }
 CORE = {"numpy", "ml_dtypes", "iree", "torch_mlir", "hip"}
 THIRD_PARTY = {
@@ -33,6 +34,7 @@ THIRD_PARTY = {
     },
     "hipdnn_plugin": CORE,
     "emulation": {"numpy", "ml_dtypes"},
+    "compat": {"numpy"},
 }
 
 
