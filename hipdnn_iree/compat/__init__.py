@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Scripts of other graph frontends, run by changing their import.
 
 ``hipdnn_iree.compat.cudnn`` has the Python names of NVIDIA's ``cudnn`` (nvidia-cudnn-frontend),

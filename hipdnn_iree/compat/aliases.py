@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Methods and enums of another frontend, as rows that say what they are called here."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """NVIDIA's ``cudnn`` (nvidia-cudnn-frontend) over our graphs.
 
 Write ``import hipdnn_iree.compat.cudnn as cudnn``.  Source of the names: the bindings of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """AMD's ``hipdnn_frontend`` over our graphs, without hipDNN and without a GPU.
 
 Write ``import hipdnn_iree.compat.hipdnn_frontend as hipdnn``.  Source of the names: hipDNN's Python

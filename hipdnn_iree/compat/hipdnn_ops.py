@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The methods of ``hipdnn_frontend.Graph`` that take attributes, as rows of a table."""
 
 from __future__ import annotations

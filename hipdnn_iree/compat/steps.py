@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """From a graph to its execution, in the steps that both frontends have."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The tensors of other frontends: setters and getters around ours."""
 
 from __future__ import annotations

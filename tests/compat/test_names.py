@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The tables of aliases fit our methods; what is not there says what to use."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Scripts of the two other frontends, run with their import changed and nothing else."""
 
 from __future__ import annotations

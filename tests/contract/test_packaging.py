@@ -121,7 +121,7 @@ def test_wheel_metadata(built: Built) -> None:
     assert facts["Requires-Python"] == ">=3.11"
     urls = dict(line.split(", ") for line in facts.get_all("Project-URL", []))
     assert {"Source", "Documentation", "Changelog", "Issues"} <= set(urls)
-    assert set(facts.get_all("Provides-Extra", [])) == {"torch", "dev", "onnx"}
+    assert set(facts.get_all("Provides-Extra", [])) == {"cluster", "torch", "dev", "docs", "onnx"}
     needs = [line for line in facts.get_all("Requires-Dist", []) if "extra ==" not in line]
     assert all("<" in line for line in needs), "a dependency without an upper bound"
 

@@ -16,7 +16,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "docs/python-api.md", "docs/runtime.md")
+PAGES = (
+    *("README.md", "docs/python-api.md", "docs/runtime.md", "docs/first-graph.md"),
+    *("docs/concepts.md", "docs/migration.md"),
+    *(
+        f"docs/cookbook/{recipe}.md"
+        for recipe in (
+            *("custom-op", "dynamic-batch", "engine-selection", "hipdnn-plugin", "int8"),
+            *("parts-in-place", "resnet-block", "sweep", "training-step", "transformer-block"),
+        )
+    ),
+)
 
 # What the tests of the pages have ready for them.
 GIVEN = """
