@@ -188,7 +188,7 @@ def traced() -> tuple[Trace, ...]:
 
 def executing() -> bool:
     """Whether somebody records executions."""
-    return any(one.executions for one in _active)
+    return bool(_active) and any(one.executions for one in _active)
 
 
 _NOTHING = nullcontext()

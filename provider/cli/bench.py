@@ -17,7 +17,7 @@ from ...jit.runtime.hip import emulated
 from ...jit.settings import settings
 from .device_here import must_have_device
 from .exits import CHECK_FAILED
-from .options import Command, State, case_option, knob_options, target_option
+from .options import Command, State, case_option, html_option, knob_options, target_option
 from .output import emit, say, shown, table, versioned
 from .sweeping import limits_of
 
@@ -76,6 +76,7 @@ _TIMEOUT_S = 300.0  # to build and check one engine in one case
     help="Time in real-time priority, before all other programs; for root on a busy machine.",
 )
 @target_option(help="Machine to measure on.")
+@html_option
 @knob_options("--threads", "--device", "--cache-dir")
 @click.option("-o", "--output", metavar="FILE", help="Write the JSON object to a file as well.")
 @click.pass_obj
@@ -88,6 +89,7 @@ def command(
     seconds: float,
     realtime: bool,
     target: Target,
+    page: str | None,
     output: str | None,
 ) -> None:
     """Measure engines side by side on the cases of SUITE, as `sweep` takes them.
@@ -141,6 +143,11 @@ def command(
     }
     if output is not None:
         _write(output, data)
+    if page is not None:
+        from ..pages.bench_page import bench_page
+        from .files import write_page
+
+        write_page(page, bench_page(data))
     if state.json:
         emit(data)
     else:

@@ -77,7 +77,7 @@ def _bars(case: Mapping[str, Any], names: Sequence[str], base: str) -> Iterator[
             low=median * max(1 - spread, 0.01),
             high=median * (1 + spread),
             text=f"{time_text(row['median_us'] / 1e6)} ±{100 * spread:.0f} %"
-            + ("" if row["ok"] else ", WRONG"),
+            + ("" if row.get("ok", True) else ", WRONG"),
             about=f"{case['name']}, {name}\nfastest call {time_text(row['best_us'] / 1e6)}, "
             f"{row['calls']} calls",
             series=series,
@@ -87,7 +87,9 @@ def _bars(case: Mapping[str, Any], names: Sequence[str], base: str) -> Iterator[
 def _why_not(row: Mapping[str, Any]) -> str:
     if "declined" in row:
         return "declined " + ", ".join(sorted({d["rule"] for d in row["declined"]}))
-    return "failed: " + str(row.get("error", "")).partition("\n")[0]
+    if "error" in row:
+        return "failed: " + str(row["error"]).partition("\n")[0]
+    return f"WRONG (error {row.get('max_rel_error')})"
 
 
 def _cases(data: Mapping[str, Any]) -> Markup:
@@ -114,7 +116,8 @@ def _cases(data: Mapping[str, Any]) -> Markup:
 def _cell(row: Mapping[str, Any]) -> object:
     if "median_us" not in row:
         return long_text(status(_why_not(row), as_="declined" if "declined" in row else "failed"))
-    return row["median_us"] if row["ok"] else status(f"{row['median_us']:.4g} WRONG", as_="wrong")
+    right = row.get("ok", True)
+    return row["median_us"] if right else status(f"{row['median_us']:.4g} WRONG", as_="wrong")
 
 
 def _conditions(data: Mapping[str, Any]) -> Markup:

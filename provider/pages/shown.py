@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...graph_api.dtypes import DataType
 from ...graph_api.errors import HipdnnIreeError, Problem
 from ..units import bytes_text, number_text, time_text
 from .graph_diagram import Drawn, Served, draw_frozen, draw_unfrozen
@@ -85,17 +86,20 @@ def dispatch_table(graph: FrozenGraph, dispatches: Sequence[Fused]) -> Markup:
 def graph_fragment(graph: GraphBuilder) -> str:
     """Return what a notebook shows of a graph, finished or not."""
     drawn = draw_unfrozen(graph)
-    head = f"Graph {graph.name!r}: {len(graph.nodes)} nodes, {_types(graph)}"
+    head = f"Graph {graph.name!r}: {_nodes(graph)}"
     return fragment(element("p", head), drawn_picture(drawn), problem_list(drawn.problems))
 
 
-def _types(graph: GraphBuilder | FrozenGraph) -> str:
+def _nodes(graph: GraphBuilder) -> str:
+    """Return how many nodes there are, and the types that are set."""
+    count = len(graph.nodes)
     kinds = (
         ("io", graph.io_data_type),
         ("intermediate", graph.intermediate_data_type),
         ("compute", graph.compute_data_type),
     )
-    return ", ".join(f"{name} {kind.json}" for name, kind in kinds)
+    known = [f"{name} {kind.json}" for name, kind in kinds if kind is not DataType.UNSET]
+    return ", ".join([f"{number_text(count)} {'node' if count == 1 else 'nodes'}", *known])
 
 
 class Coloured(NamedTuple):
@@ -230,7 +234,7 @@ def graph_page(graph: GraphBuilder, found: Coloured) -> str:
         section("Dispatches", found.dispatches),
         header=element(
             "div",
-            element("p", f"{number_text(len(graph.nodes))} nodes; {_types(graph)}"),
+            element("p", _nodes(graph)),
             element("p", found.remark, class_="hint") if found.remark else None,
         ),
     )

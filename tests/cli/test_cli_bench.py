@@ -14,6 +14,7 @@ from hipdnn_iree.graph_api.errors import SettingError
 from hipdnn_iree.provider.cli import bench as bench_module
 from hipdnn_iree.provider.sweep.contestants import Contestant
 from json_output import checked
+from page_parts import Parsed, needs_nothing
 
 Cli = Callable[..., Any]
 
@@ -41,11 +42,15 @@ def suite(tmp_path: Path) -> Path:
 
 
 def test_a_real_case(cli: Cli, suite: Path, tmp_path: Path) -> None:
-    output = tmp_path / "results.json"
+    output, page = tmp_path / "results.json", tmp_path / "results.html"
     words = ["bench", suite, "--engines", "iree,reference,torch", "--seconds", "0.01"]
-    found = cli(*words, "--baseline", "reference", "--json", "-o", output)
+    found = cli(*words, "--baseline", "reference", "--json", "-o", output, "--html", page)
     data = found.json()
     assert checked(json.loads(output.read_text(encoding="utf-8"))) == data
+    needs_nothing(page.read_text(encoding="utf-8"))
+    drawn = Parsed(page.read_text(encoding="utf-8"))
+    assert len(drawn.of("g", "heading")) == 2
+    assert len(drawn.of("g", "bar")) == 6
     described = {key for keys in bench_module.JSON for key in keys.split(", ")}
     assert set(data) == described
     assert (found.code, data["ok"], data["threads"]) == (0, True, 1)

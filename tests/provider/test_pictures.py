@@ -196,6 +196,7 @@ def test_a_graph_in_the_making_is_shown() -> None:
     g.relu(g.tensor(name="open"), name="first")
     page = g._repr_html_()
     assert "GRAPH-02" in page
+    assert "Graph &#x27;half done&#x27;: 1 node, io float<" in page
     assert "float ?" in page
     Parsed(page)
 
