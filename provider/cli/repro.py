@@ -46,6 +46,7 @@ def command(state: State, run: str, case: str, output: str, suite: str | None) -
     changed since gives another digest.  DIR/run.sh repeats the row; stages has the IR of every
     stage, and compiler what repeats a failed compilation without this project.
     """
+    from ...graph_api.dynamic import at_sizes
     from ..sweep.contestants import contestant
     from ..sweep.repro import about_row, find_row, graph_of, script
     from ..sweep.row import read_run
@@ -53,15 +54,16 @@ def command(state: State, run: str, case: str, output: str, suite: str | None) -
 
     with file_errors(run):
         row, header = find_row(read_run(Path(run)), case)
-    graph = graph_of(row, suite or row.suite)
+    graph, sizes = graph_of(row, suite or row.suite)
     who = contestant(row.engine, settings())
     folder = Path(output)
     with file_errors(folder, "write to"):
         folder.mkdir(parents=True)  # nothing that is there is mixed with it
     write(folder / "graph.json", f"{_json(graph)}\n".encode())
-    write_outputs(str(folder / "inputs.npz"), graph, _inputs(graph, row))
+    at = at_sizes(graph, sizes) if sizes else graph
+    write_outputs(str(folder / "inputs.npz"), at, _inputs(at, row))
     write(folder / "row.json", about_row(row, header).encode())
-    write(folder / "run.sh", script(row, header, who).encode())
+    write(folder / "run.sh", script(row, header, who, sizes).encode())
     (folder / "run.sh").chmod(0o755)
     with working("compiling"):
         ir, said = _stages(graph, row, header, who, folder)

@@ -34,6 +34,9 @@ RULES: dict[str, str] = {
     "REPRO-02": "the suite of the row still has its case, with the same graph",
 }
 
+_SIZES = {"exact": ["--exact"], "powers": ["--buckets", "powers"]}
+"""Options of `run` for `contestants.SIZES`."""
+
 
 def find_row(run: Run, name: str) -> tuple[Row, Header]:
     """Return the row that a key or the name of a case stands for, and its header.
@@ -60,7 +63,9 @@ def find_row(run: Run, name: str) -> tuple[Row, Header]:
     return run.rows[at], run.headers[run.header_of[at]]
 
 
-def script(row: Row, header: Header, contestant: Contestant) -> str:
+def script(
+    row: Row, header: Header, contestant: Contestant, sizes: Mapping[str, int] | None = None
+) -> str:
     """Return a shell script that runs a graph as a row has it, in the folder of the script.
 
     Parameters
@@ -70,6 +75,8 @@ def script(row: Row, header: Header, contestant: Contestant) -> str:
         Of the row; settings given to the sweep are exported.
     contestant : Contestant
         Who the row's engine is.
+    sizes : mapping of str to int, optional
+        Of dynamic dims.
     """
     settings: dict[str, str] = {**header.options.get("settings", {}), **contestant.settings}
     exports = "".join(
@@ -82,6 +89,9 @@ def script(row: Row, header: Header, contestant: Contestant) -> str:
     command += ["--policy", contestant.policy] if contestant.policy else []
     for name, value in row.knobs.items():
         command += ["--knob", f"{name}={value}"]
+    for name, size in (sizes or {}).items():
+        command += ["--shape", f"{name}={size}"]
+    command += _SIZES.get(contestant.sizes, [])
     command += ["--inputs", "inputs.npz", "--verify"]
     if row.device == "none":  # it was compiled, and run nowhere
         knobs = [word for pair in row.knobs.items() for word in ("--knob", "=".join(pair))]
@@ -101,8 +111,8 @@ def about_row(row: Row, header: Header) -> str:
     return json.dumps(found, indent=2) + "\n"
 
 
-def graph_of(row: Row, suite: str) -> FrozenGraph:
-    """Return the graph of a row, made again from its suite.
+def graph_of(row: Row, suite: str) -> tuple[FrozenGraph, dict[str, int]]:
+    """Return the graph of a row, made again from its suite, and the sizes of its dynamic dims.
 
     Raises
     ------
@@ -112,11 +122,12 @@ def graph_of(row: Row, suite: str) -> FrozenGraph:
     named = [case for case in read_all([suite], check=False).by_type() if _is_case(case, row)]
     if not named:
         raise _changed(row, suite, "no such case")
-    graphs = [case.freeze() for case in named]
-    found = next((graph for graph in graphs if graph.digest == row.digest), None)
-    if found is None and row.digest:
-        raise _changed(row, suite, f"one with digest {graphs[0].digest[:16]}")
-    return found or graphs[0]
+    graphs = [(case.freeze(), case) for case in named]
+    same = [pair for pair in graphs if pair[0].digest == row.digest]
+    if not same and row.digest:
+        raise _changed(row, suite, f"one with digest {graphs[0][0].digest[:16]}")
+    graph, case = (same or graphs)[0]
+    return graph, {dim.name: case.sizes.get(dim.name, dim.example) for dim in graph.symbols}
 
 
 def _is_case(case: Case, row: Row) -> bool:

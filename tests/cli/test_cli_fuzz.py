@@ -49,7 +49,7 @@ def test_graphs_in_a_run(cli: Cli, tmp_path: Path) -> None:
     assert rows[0].digest == random_graph(8, nodes=2).freeze().digest
     # A row says how to draw its graph.
     assert rows[0].suite == "fuzz --seed 8 --nodes 2"
-    assert graph_of(rows[0], rows[0].suite).digest == rows[0].digest
+    assert graph_of(rows[0], rows[0].suite)[0].digest == rows[0].digest
     again = cli(*words, "--variants", "1", "--resume", "--json").json()
     assert (again["rows"], again["new"]) == (data["rows"], 0)
 

@@ -18,6 +18,7 @@ from hipdnn_iree.provider.cli import reduce as reduce_module
 from hipdnn_iree.provider.cli import repro as repro_module
 from hipdnn_iree.provider.graph_files import load
 from hipdnn_iree.provider.sweep.row import Header, Row, encode
+from hipdnn_iree.provider.sweep.sources import read_all
 from hipdnn_iree.provider.sweep.suite import read
 from sweep_runs import header, row
 
@@ -76,17 +77,34 @@ def test_a_row_by_itself(cli: Cli, tmp_path: Path) -> None:
     assert about["run"]["versions"] == {"hipdnn-iree": "0.1.0"}
     assert "torch." in (folder / "stages" / "module.torch.mlir").read_text(encoding="utf-8")
     # The script does what it says, with the command line of this installation.
-    command = tmp_path / "hipdnn-iree"
+    assert run_again(folder)["verified"] is True
+    # Nothing that is there is mixed with it.
+    assert cli("repro", run, "chain half", "-o", folder).code == 2
+
+
+def run_again(folder: Path) -> Any:
+    """Return what the script of a folder prints."""
+    command = folder / "hipdnn-iree"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m hipdnn_iree "$@"\n')
     command.chmod(0o755)
-    place = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": os.getcwd()}
+    place = {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": os.getcwd()}
     done = subprocess.run(
         [folder / "run.sh", "--json"], env={**os.environ, **place}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["verified"] is True
-    # Nothing that is there is mixed with it.
-    assert cli("repro", run, "chain half", "-o", folder).code == 2
+    return json.loads(done.stdout)
+
+
+def test_a_row_of_a_graph_with_dynamic_dims(cli: Cli, tmp_path: Path) -> None:
+    line = "fuzz --seed 12 --style product --nodes 1 --extent 9 --size 5"
+    (case,) = read_all([line]).cases
+    entry = row(case.name, engine="iree+sizes=exact", suite=line, digest=case.freeze().digest)
+    run = run_file(tmp_path / "run.jsonl", [entry])
+    folder = tmp_path / "folder"
+    assert cli("repro", run, case.name, "-o", folder).code == 0
+    assert "--shape n=5 --exact" in (folder / "run.sh").read_text(encoding="utf-8")
+    assert any(5 in array.shape for array in np.load(folder / "inputs.npz").values())
+    assert run_again(folder)["verified"] is True
 
 
 def test_the_inputs_are_those_of_the_check(cli: Cli, tmp_path: Path) -> None:
