@@ -16,6 +16,8 @@ from typing import NamedTuple
 from ..graph_api.errors import CompileError, TriedAttempt
 from ..graph_api.frozen import FrozenGraph
 from .mlir_source import MlirSource
+from .ops import info
+from .ops.strategy import NO_TILES
 from .options import COPIES, BuildOptions, CompileOptions, WorkerOptions
 from .outcomes import Outcome, tried
 from .strategies import AUTO, PLAIN, choices, merged, pinned
@@ -55,12 +57,21 @@ Change = Callable[[_Case, CompileOptions], Iterator[Attempt]]
 
 
 def _strategies(case: _Case, options: CompileOptions) -> Iterator[Attempt]:
-    """Yield the other strategies of the op that is blamed."""
+    """Yield the other strategies of the op that is blamed; `_untiled` does without tiles."""
     for name in _allowed(case, case.op):
+        if _without_tiles(case.op, name):
+            continue
         text = f"{case.op}={name}"
         yield Attempt(
             text, replace(options, strategies=merged(options.strategies, {case.op: name}))
         )
+
+
+def _without_tiles(op: str, strategy: str) -> bool:
+    known = info(op).strategies
+    return known is not None and any(
+        NO_TILES in one.flags for one in known.table if one.name == strategy
+    )
 
 
 def _untiled(case: _Case, options: CompileOptions) -> Iterator[Attempt]:

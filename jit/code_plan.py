@@ -47,6 +47,9 @@ class NodePlan:
         The defects that are avoided here, by number.
     layouts : mapping of port to Layout
         How the results are laid out, as far as that is known.
+    costs : mapping of str to float
+        Estimates in microseconds by which the rule chose among strategies; they say nothing about
+        the code, and are not in `CodePlan.text`.
     """
 
     strategy: str = ""
@@ -56,6 +59,7 @@ class NodePlan:
     settled_outputs: tuple[str, ...] = ()
     workarounds: tuple[str, ...] = ()
     layouts: Mapping[str, Layout] = field(default_factory=dict)
+    costs: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def explicit_padding(self) -> bool:
@@ -139,6 +143,7 @@ class CodePlan:
                     "op": op,
                     "strategy": node.strategy or None,
                     "help": _help(op, node.strategy),
+                    "estimates_us": {name: round(us, 1) for name, us in node.costs.items()},
                     "materialised": list(node.materialised),
                     "results_materialised": node.copied_results,
                     "outputs_copied": [*node.copied_outputs, *node.settled_outputs],
@@ -161,6 +166,9 @@ class CodePlan:
             for name, text in node.facts():
                 about = _help(op, text) if name == "strategy" else ""
                 yield f"  {name}: {text}{f' ({about})' if about else ''}"
+            if node.costs:
+                told = ", ".join(f"{name} {us:,.1f} us" for name, us in node.costs.items())
+                yield f"  estimates for one core: {told}"
         yield from (f"flag {p.flag} (for {p.reason})" for p in self.flag_plans)
         for one in map(workaround, self.workarounds):
             yield f"{one.id}: {one.title}; {one.instead}"
@@ -230,6 +238,7 @@ def _plan_node(context: NodeContext, more: str) -> tuple[NodeContext, NodePlan]:
         found.update([rule.id] if ports else [])
         return ports
 
+    known = info(node.op.NAME).strategies
     copied = tuple(port for rule in rules for port in struck(rule, rule.copied_outputs))
     settled = tuple(port for rule in rules for port in struck(rule, rule.outputs))
     results = {rule.id for rule in rules if rule.results and rule.results(context)}
@@ -246,6 +255,7 @@ def _plan_node(context: NodeContext, more: str) -> tuple[NodeContext, NodePlan]:
             port: _result_layout(context, port, copied=bool(results or apart) or port in copied)
             for port in node.outputs
         },
+        costs=known.costs(context) if known else {},
     )
     return context, plan
 

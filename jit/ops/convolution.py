@@ -14,6 +14,7 @@ from ..emit.dims import Dim
 from ..node_context import NodeContext
 from ..target import Target
 from ..workarounds import strikes
+from .gemm_cost import TILED, raggedness
 from .op_info import Dims, DynamicAxes, Marks, dynamic_axes, problem
 from .strategy import Strategy
 
@@ -33,6 +34,7 @@ __all__ = [
     "group_count",
     "is_planar",
     "needs_groups",
+    "samples_side_by_side",
     "strided",
     "work",
 ]
@@ -52,6 +54,9 @@ MOST_POSITIONS = 49
 # Multiply-adds below which a convolution op is quick enough (20 µs), and compiles in a third of
 # the time that a gemm strategy takes.
 SMALL = 1 << 21
+# Nanoseconds on one core: a multiply-add of a batch of matmuls that are not packed, and of a
+# convolution of one position; copying and packing an element of what goes in and comes out.
+_BATCHED, _DIRECT, _COPIED = 0.05, 0.15, 2.4
 # Operations a microsecond on one core of a CPU.
 RATE = 55e3
 
@@ -92,12 +97,37 @@ def forward_strategy(
         return "per_group" if few or alone else "direct"
     heavy = x[0] * prod(op.output_extents(x[2:], w[2:])) * w[0] * w[1] * positions >= SMALL
     # Of one position linalg's convolution is a matmul, but not where rows of NCHW have gaps: there
-    # it takes a hundred times as long.
+    # it takes a hundred times as long; nor of several samples of NCHW, which are a matmul with two
+    # dims of columns, for which there are no tiles.
     one = positions == 1 and (last or not strided(op))
+    if one and not last and not dynamic and x[0] > 1:
+        *others, direct = _costs_of_samples(target, w[0], w[1])
+        one = direct <= min(others)
     many = one or positions > MOST_POSITIONS
     if compute is not DataType.FLOAT or dynamic or not heavy or many:
         return "direct"
-    return "im2col_gemm" if strided(op) or w[2:].count(1) else "row_im2col"
+    return "im2col_gemm" if strided(op) or 1 in w[2:] else "row_im2col"
+
+
+def samples_side_by_side(target: Target, filters: int, channels: int) -> bool:
+    """Return whether samples are copied side by side for one matmul of filters of one position.
+
+    Otherwise they are a batch of matmuls that are not packed.
+    """
+    packed, batched, _ = _costs_of_samples(target, filters, channels)
+    return packed < batched
+
+
+def _costs_of_samples(target: Target, filters: int, channels: int) -> tuple[float, float, float]:
+    """Return what several samples cost with filters of one position, channels-first.
+
+    In nanoseconds for each position of the result, on one core: side by side,
+    with copying and packing what goes in and comes out; as a batch of matmuls; as a convolution.
+    """
+    pairs = filters * channels
+    side_by_side = pairs * TILED + _COPIED * (filters + channels)
+    batch = pairs * _BATCHED * raggedness(target, filters, channels)
+    return side_by_side, batch, pairs * _DIRECT
 
 
 def needs_groups(target: Target, x: Ints, w: Ints, compute: DataType) -> bool:

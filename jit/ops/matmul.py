@@ -5,10 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
+from typing import NamedTuple
 
+from ...graph_api.dtypes import DataType
+from ..cpu_machine import cpu_machine
 from ..node_context import NodeContext
+from . import info
+from .gemm_cost import TILED, raggedness
 from .op_info import Dims, Marks, OpInfo, Refusal
-from .strategy import Strategies, Strategy
+from .strategy import NO_TILES, Strategies, Strategy
 
 __all__ = ["INFO"]
 
@@ -33,6 +38,106 @@ def _dynamic_gfx9(context: NodeContext, marks: Marks) -> Iterator[Refusal]:
         yield "b", f"dims {list(b.dims)}", f"multiples of {TILE}"
 
 
+# ---------------------------------------------------------------------------- strategies
+
+GEMM, UNTILED = "gemm", "untiled"
+
+# Nanoseconds on one core of an Intel Xeon with AVX-512 (docs/design/0007-strategies.md): packing an
+# element of an operand into tiles.
+_PACK = {"near": 0.4, "far": 1.25}
+# Packed, a larger operand than this does not stay in the caches until it is used.
+_NEAR = 2  # times L2
+
+# Of one row of a, where the columns of b lie in one piece and do not end with half a vector.
+_RAGGED_ROW = 2.5
+
+
+class _Read(NamedTuple):
+    """What the larger operand costs without tiles.
+
+    Attributes
+    ----------
+    row, rows : float
+        An element for one row of the smaller operand, and for several at least.
+    multiply_add : float
+        Of several rows.
+    """
+
+    row: float
+    rows: float
+    multiply_add: float
+
+
+# By whether its elements along k are neighbours, and whether it is larger than the cache.
+_UNTILED = {
+    (True, "near"): _Read(0.38, 0.15, 0.036),
+    (True, "far"): _Read(0.38, 0.2, 0.045),
+    (False, "near"): _Read(0.15, 0.3, 0.06),
+    (False, "far"): _Read(0.75, 1.0, 0.16),
+}
+
+
+def _costs(context: NodeContext) -> dict[str, float]:
+    """Return estimates in microseconds.
+
+    Tiles cost reading and writing both operands once more, which a constant is spared.  Without
+    tiles the larger operand is read in place, in each pass over a few rows of the smaller one.
+    """
+    if not _untileable(context):
+        return {}
+    a, b = context.spec("a"), context.spec("b")
+    batch, (m, k), n = prod(context.dims("c")[:-2]), a.dims[-2:], b.dims[-1]
+    machine = cpu_machine(context.target)
+    rows, along = (m, b.strides[-2]) if m <= n else (n, a.strides[-1])
+    length = max(m, n)
+    elements, lanes = length * k, machine.lanes
+    where = "far" if 4 * elements > _NEAR * machine.l2_bytes else "near"
+    packed = sum(prod(spec.dims[-2:]) for spec in (a, b) if not spec.constant)
+    tiles = 1 << (rows - 1).bit_length() if rows < lanes else -(-rows // lanes) * lanes
+    tiled = packed * _PACK[where] + tiles * elements * TILED
+    read = _UNTILED[along == 1, where]
+    several = max(read.rows, rows * read.multiply_add) * raggedness(context.target, length, k)
+    single = read.row
+    if m == 1 and along == 1 and k % (lanes // 2):
+        single *= _RAGGED_ROW
+    untiled = elements * (single if rows == 1 else several)
+    return {GEMM: batch * tiled / 1e3, UNTILED: batch * untiled / 1e3}
+
+
+def _untileable(context: NodeContext) -> bool:
+    """Whether the graph can do without tiles: the flag holds for all of it.
+
+    Its products are matmuls of floats only.
+    """
+
+    def find() -> bool:
+        nodes = [NodeContext(context.around, node) for node in context.graph.nodes]
+        return all(n.named("matmul") and _in_float(n) for n in nodes if _multiplies(n))
+
+    return context.target.is_cpu and not context.dynamic and context.around.once(_untileable, find)
+
+
+def _multiplies(context: NodeContext) -> bool:
+    """Whether a node is a matmul, a convolution or made of such."""
+    dims = {port: context.dims(port) for port in (*context.node.inputs, *context.node.outputs)}
+    return info(context.op.NAME).work(context.op, dims)[0] > 0
+
+
+def _in_float(context: NodeContext) -> bool:
+    return {context.compute, *map(context.kind, context.node.inputs)} == {DataType.FLOAT}
+
+
+def _rule(context: NodeContext) -> str:
+    """Return the default strategy: the cheaper one for all matmuls of the graph together."""
+
+    def find() -> str:
+        nodes = [NodeContext(context.around, node) for node in context.graph.nodes]
+        costs = [_costs(n) for n in nodes if n.named("matmul")]
+        return min((GEMM, UNTILED), key=lambda name: sum(cost[name] for cost in costs))
+
+    return context.around.once(_rule, find) if _untileable(context) else GEMM
+
+
 INFO = OpInfo(
     work=_work,
     dynamic=lambda node, marks: (),
@@ -40,8 +145,16 @@ INFO = OpInfo(
     strategies=Strategies(
         (
             Strategy(
-                name="gemm",
+                name=GEMM,
                 help="one matmul, or a batch of them, in the operands' common type",
+            ),
+            Strategy(
+                name=UNTILED,
+                help="the same, with operands read as they lie in memory, not packed into tiles",
+                fits=_untileable,
+                why="float operands and compute, fixed dims, on the CPU, in graphs with no "
+                "convolution, attention or other product than such matmuls",
+                flags=(NO_TILES,),
             ),
             Strategy(
                 name="plain",
@@ -52,6 +165,7 @@ INFO = OpInfo(
                 tried=False,
             ),
         ),
-        lambda context: "gemm",
+        _rule,
+        _costs,
     ),
 )

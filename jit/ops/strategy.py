@@ -3,18 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..node_context import NodeContext
 
-__all__ = ["Strategies", "Strategy", "always"]
+__all__ = ["NO_TILES", "Strategies", "Strategy", "always"]
+
+NO_TILES = "--iree-dispatch-creation-data-tiling=false"
+"""Operands of the graph's matmuls are not packed into tiles."""
 
 
 def always(context: NodeContext) -> bool:
     """Fit any node."""
     return True
+
+
+def _no_costs(context: NodeContext) -> Mapping[str, float]:
+    return {}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,10 +63,14 @@ class Strategies(NamedTuple):
     table : tuple of Strategy
     rule : callable
         Returns the name of the strategy that a node gets by default; it fits.
+    costs : callable
+        Returns an estimate in microseconds, on one core, of the strategies that the rule chooses
+        among by cost; empty where it goes by other facts.
     """
 
     table: tuple[Strategy, ...]
     rule: Callable[[NodeContext], str]
+    costs: Callable[[NodeContext], Mapping[str, float]] = _no_costs
 
     def named(self, name: str) -> Strategy:
         """Return the strategy of a name."""

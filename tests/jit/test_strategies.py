@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Strategies: what fits, what is chosen by rule or by name, and that the cache knows it."""
 
 from __future__ import annotations
@@ -8,9 +7,13 @@ from typing import Any
 import pytest
 from here_and_now import engine
 from hipdnn_iree import Graph, Target
+from hipdnn_iree.graph_api.constants import hold
 from hipdnn_iree.graph_api.errors import SettingError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
+from hipdnn_iree.graph_api.layout import channels_last_strides
+from hipdnn_iree.jit.code_plan import plan_code
 from hipdnn_iree.jit.node_context import GraphContext, NodeContext
+from hipdnn_iree.jit.ops.convolution import samples_side_by_side
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.strategies import choices, choose, merged, tables
 from under_settings import cache_key, flags, target_flags
@@ -19,10 +22,18 @@ CPU, GPU = Target.parse("cpu"), Target.parse("gfx942")
 
 
 def conv(
-    c: int = 32, k: int = 32, size: int = 32, taps: int = 3, groups: int = 1, **more: Any
+    c: int = 32,
+    k: int = 32,
+    size: int = 32,
+    taps: int = 3,
+    groups: int = 1,
+    n: int = 1,
+    last: bool = False,
+    **more: Any,
 ) -> FrozenGraph:
     graph = Graph("conv", io_data_type="float")
-    x = graph.tensor(dims=(1, c, size, size), name="x")
+    dims = (n, c, size, size)
+    x = graph.tensor(dims=dims, strides=channels_last_strides(dims) if last else None, name="x")
     w = graph.tensor(dims=(k, c // groups, taps, taps), name="w")
     graph.conv_fprop(x, w, padding=taps // 2, **more).set_output()
     return graph.freeze()
@@ -37,6 +48,9 @@ def conv(
         (conv(c=16, k=64, size=64, taps=7, stride=2), "im2col_gemm"),
         (conv(c=15, k=1024, taps=1, stride=2), "im2col_gemm"),
         (conv(taps=1), "direct"),
+        (conv(taps=1, n=2), "im2col_gemm"),
+        (conv(taps=1, n=2, last=True), "direct"),
+        (conv(c=157, k=11, taps=1, n=4), "direct"),
         (conv(c=64, k=128, taps=1, stride=2), "im2col_gemm"),
         (conv(size=4), "direct"),
         (conv(groups=32), "shifted_sum"),
@@ -48,6 +62,108 @@ def test_rules_for_the_cpu(graph: FrozenGraph, strategy: str) -> None:
     assert choose(graph, CPU) == (strategy,)
     assert choose(graph, GPU) == ("direct",)
     assert choices(graph, CPU)["conv_fprop"].default == strategy
+
+
+XEON, ZEN2 = Target.parse("cpu:sapphirerapids"), Target.parse("cpu:znver2")
+
+
+def matmul(m: int, n: int, k: int, *, columns: bool = False, kind: str = "float") -> Graph:
+    """c = a · b; with ``columns`` the columns of b lie in one piece each, as a layer's weights."""
+    graph = Graph("matmul", io_data_type=kind, compute_data_type="float")
+    a = graph.tensor(dims=(m, k), name="a")
+    b = graph.tensor(dims=(k, n), strides=(1, k) if columns else (n, 1), name="b")
+    graph.matmul(a, b).set_output()
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "columns", "strategy"),
+    [
+        (1, 4096, 4096, True, "untiled"),
+        (1, 4096, 4096, False, "untiled"),
+        (4096, 1, 4096, False, "untiled"),
+        (4, 4096, 1024, True, "untiled"),
+        (8, 1024, 1024, False, "untiled"),
+        (16, 2048, 2048, True, "untiled"),
+        (1, 2255, 226, False, "untiled"),
+        (1, 1858, 494, True, "gemm"),
+        (1900, 1, 879, False, "untiled"),
+        (4, 851, 543, False, "gemm"),  # 0.20 ms; 1.59 without tiles
+        (5, 569, 453, True, "gemm"),
+        (16, 2048, 2048, False, "gemm"),
+        (16, 1000, 512, True, "gemm"),
+        (64, 768, 768, False, "gemm"),
+        (49, 512, 4608, False, "gemm"),
+        (1024, 1024, 1024, True, "gemm"),
+        (1024, 1024, 1024, False, "gemm"),
+    ],
+)
+def test_a_matmul_is_packed_where_that_pays(
+    m: int, n: int, k: int, columns: bool, strategy: str
+) -> None:
+    graph = matmul(m, n, k, columns=columns).freeze()
+    assert choose(graph, XEON) == (strategy,)
+    assert choose(graph, GPU) == ("gemm",)
+    (node,) = plan_code(graph, XEON).nodes
+    assert strategy == min(node.costs, key=lambda name: node.costs[name])
+    off = "--iree-dispatch-creation-data-tiling=false"
+    assert (off in plan_code(graph, XEON).flags) == (strategy == "untiled")
+
+
+def test_estimates_are_told_but_are_not_in_the_key() -> None:
+    graph = matmul(1, 4096, 4096, columns=True).freeze()
+    plan = plan_code(graph, XEON)
+    (told,) = plan.as_dict(graph)["nodes"]
+    assert told["estimates_us"].keys() == {"gemm", "untiled"}
+    assert "  estimates for one core: gemm 21,446.4 us, untiled 6,375.3 us" in plan.lines(graph)
+    assert "estimate" not in plan.text
+    assert plan_code(conv(), XEON).as_dict(conv())["nodes"][0]["estimates_us"] == {}
+
+
+def test_a_constant_is_packed_once() -> None:
+    graph = matmul(4, 1024, 1024, columns=True).freeze()
+    assert choose(graph, XEON) == ("untiled",)
+    assert choose(hold(graph, [graph.nodes[0].inputs["b"]]), XEON) == ("gemm",)
+
+
+@pytest.mark.parametrize(
+    ("filters", "channels", "packed"),
+    [(512, 2048, True), (256, 1024, True), (256, 64, False), (128, 512, False), (323, 328, True)],
+)
+def test_samples_are_packed_where_that_pays(filters: int, channels: int, packed: bool) -> None:
+    assert samples_side_by_side(XEON, filters, channels) == packed
+
+
+def test_the_estimate_knows_the_machine() -> None:
+    # 6 MiB: more than the second cache of the one, far more than that of the other.
+    graph = matmul(16, 1024, 1536, columns=True).freeze()
+    here, there = (plan_code(graph, target).nodes[0].costs["gemm"] for target in (XEON, ZEN2))
+    assert here == there
+    small = matmul(16, 512, 1024, columns=True).freeze()
+    here, there = (plan_code(small, target).nodes[0].costs["gemm"] for target in (XEON, ZEN2))
+    assert here < there
+
+
+def test_tiles_are_left_out_for_the_whole_graph_only() -> None:
+    # Together with a large matmul, with halves, or with a convolution, everything is tiled.
+    large = matmul(1, 2048, 2048)
+    large.matmul(
+        large.tensor(dims=(512, 512), name="d"), large.tensor(dims=(512, 512), name="e")
+    ).set_output()
+    assert choose(large.freeze(), XEON) == ("gemm", "gemm")
+    both = matmul(1, 2048, 2048)
+    both.matmul(
+        both.tensor(dims=(2, 64), name="d"), both.tensor(dims=(64, 9), name="e")
+    ).set_output()
+    assert choose(both.freeze(), XEON) == ("untiled", "untiled")
+    mixed = matmul(1, 2048, 2048)
+    w = mixed.tensor(dims=(8, 8, 3, 3), name="w")
+    mixed.conv_fprop(mixed.tensor(dims=(1, 8, 9, 9), name="x"), w).set_output()
+    for graph in (mixed.freeze(), matmul(1, 2048, 2048, kind="half").freeze()):
+        assert "untiled" not in choose(graph, XEON)
+        assert "untiled" not in choices(graph, XEON)["matmul"].names
+        with pytest.raises(SettingError, match=r"matmul=|'untiled' of matmul"):
+            choose(graph, XEON, ["matmul=untiled"])
 
 
 def test_every_rule_chooses_what_fits() -> None:
@@ -133,7 +249,14 @@ def test_engine_knobs_are_the_strategies_that_fit() -> None:
     graph = conv()
     knob = {k.name: k for k in engine("iree").knobs(graph, CPU)}["conv_fprop.strategy"]
     assert knob.default == "row_im2col"
-    assert knob.choices == ("direct", "row_im2col", "im2col_gemm", "winograd", "img2col", "plain")
+    assert knob.choices == (
+        "direct",
+        "row_im2col",
+        "im2col_gemm",
+        "winograd",
+        "img2col",
+        "plain",
+    )
     assert "plain" not in knob.tried
     with scope(compiler_strategies="plain"):
         knob = {k.name: k for k in engine("iree").knobs(graph, CPU)}["conv_fprop.strategy"]

@@ -10,6 +10,7 @@ import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.layout import channels_last_strides
+from hipdnn_iree.jit.ops.convolution import samples_side_by_side
 from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.strategies import tables
 from hipdnn_iree.jit.target import Target
@@ -66,6 +67,21 @@ def matmul() -> FrozenGraph:
     return graph.freeze()
 
 
+def product(*dims: int, first: str = "rows", second: str = "rows") -> FrozenGraph:
+    """A matmul of batch, m, n and k with bias and ReLU; operands by rows, or by columns."""
+    batch, m, n, k = dims
+    graph = Graph("product", io_data_type="float")
+    a, b = (batch, m, k), (batch, k, n)
+    strides = {
+        "rows": lambda d: (d[1] * d[2], d[2], 1),
+        "columns": lambda d: (d[1] * d[2], 1, d[1]),
+    }
+    x = graph.tensor(dims=a, strides=strides[first](a), name="a")
+    y = graph.tensor(dims=b, strides=strides[second](b), name="b")
+    graph.relu(graph.add(graph.matmul(x, y), graph.tensor(dims=(1, 1, n), name="c"))).set_output()
+    return graph.freeze()
+
+
 def attention(*, heads: int = 1) -> FrozenGraph:
     """Causal with half as many key heads, or plain."""
     graph = Graph("attention", io_data_type="float")
@@ -105,6 +121,7 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
         conv("half", padding=1, stride=(2, 3), dilation=(1, 2), conv_mode="convolution"),
         conv(last=True, stride=2),
         conv("half", taps=(1, 1), stride=(2, 3), pre_padding=(1, 0), post_padding=(0, 2)),
+        conv(taps=(1, 1), padding=(1, 0), last=True),  # samples side by side
     ],
     ("conv_fprop", "winograd"): [
         conv(taps=(3, 3), padding=1),
@@ -131,6 +148,13 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
     ("conv_wgrad", "correlated"): [wgrad("bfloat16")],
     ("conv_wgrad", "plain"): [wgrad()],
     ("matmul", "gemm"): [matmul()],
+    ("matmul", "untiled"): [
+        product(1, 1, 37, 29, second="columns"),
+        product(1, 1, 300, 77),
+        product(1, 35, 1, 83, first="columns"),
+        product(3, 2, 19, 33, second="columns"),
+        product(2, 17, 5, 7, first="columns"),
+    ],
     ("matmul", "plain"): [matmul()],
     ("moe_grouped_matmul", "plain"): [experts(), experts("scatter")],
     ("moe_grouped_matmul", "blocks"): [experts("scatter"), experts("gather")],
@@ -168,6 +192,19 @@ def test_norms_between_products_compile(check: Check) -> None:
     y = graph.layernorm(graph.matmul(x, w), scale, bias).y
     graph.matmul(y, graph.tensor(dims=(512, 64), name="v")).set_output()
     check(graph.freeze())
+
+
+def test_samples_are_side_by_side_in_one_matmul(check: Check) -> None:
+    """Odd channels, filters of one position, what follows and a sum along the channels."""
+    graph = Graph("side by side", io_data_type="float")
+    x, w = graph.tensor(dims=(3, 37, 5, 9), name="x"), graph.tensor(dims=(21, 37, 1, 1), name="w")
+    y = graph.conv_fprop(x, w, stride=(1, 2), padding=(0, 1))
+    y = graph.relu(graph.add(y, graph.tensor(dims=(1, 21, 1, 1), name="b")))
+    y.set_output()
+    graph.reduction(y, mode="add", axes=[1]).set_output()
+    with scope(compiler_strategies="conv_fprop=im2col_gemm"):
+        assert samples_side_by_side(CPU, 21, 37)
+        check(graph.freeze())
 
 
 @pytest.mark.full

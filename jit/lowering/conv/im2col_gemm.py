@@ -15,6 +15,7 @@ from math import prod
 from ....graph_api.dtypes import DataType
 from ....graph_api.ops.conv_fprop import ConvOp
 from ...emit.builder import Builder, T, Value
+from ...ops.convolution import samples_side_by_side
 from ..batched_matmul import batched_matmul
 
 __all__ = ["GEMM", "im2col_gemm", "row_im2col", "seen", "winograd"]
@@ -73,6 +74,8 @@ def im2col_gemm(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType
         x = b.pad(x, op.pre_padding, op.post_padding)
         for i, extent in enumerate(extents):
             x = seen(b, x, 2 + i, 0, extent, op.stride[i], 1)
+        if n > 1 and samples_side_by_side(b.target, filters, x.shape[1]):
+            return _of_all_samples(b, x, w, accumulate)
         columns = b.reshape(x, (n, x.shape[1], prod(extents)))
         weights = b.expand(b.reshape(w, (1, filters, x.shape[1])), (n, filters, x.shape[1]))
         y = batched_matmul(b, weights, columns, accumulate)
@@ -84,6 +87,19 @@ def im2col_gemm(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType
     rows = b.reshape(patches, (n * prod(extents), depth))
     y = _matmul(b, rows, weights, accumulate)
     return _channels_second(b, y, (n, *extents, filters))
+
+
+def _of_all_samples(b: Builder, x: Value, w: Value, accumulate: DataType) -> Value:
+    """Return the convolution of filters of one position as one matmul whose operands are packed.
+
+    Both changes of layout are copies by themselves: folded into the matmul, they give it two dims
+    of columns, for which the compiler has no tiles.
+    """
+    (n, channels), filters, extents = x.shape[:2], w.shape[0], x.shape[2:]
+    columns = b.materialise(b.permute(x, (1, 0, *range(2, x.rank))))
+    columns = b.reshape(columns, (channels, n * prod(extents)))
+    y = b.materialise(_matmul(b, b.reshape(w, (filters, channels)), columns, accumulate))
+    return b.permute(b.reshape(y, (filters, n, *extents)), (1, 0, *range(2, x.rank)))
 
 
 def _concatenated(b: Builder, x: Value, w: Value, op: ConvOp, dims: Sequence[int]) -> Value:

@@ -1,0 +1,86 @@
+"""What is known of a target's CPU: the widths and sizes that the speed of its code depends on."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from .target import Target, cpuinfo
+
+__all__ = ["CpuMachine", "cpu_machine"]
+
+
+class CpuMachine(NamedTuple):
+    """One core of a CPU.
+
+    Attributes
+    ----------
+    vector_bytes : int
+        Of the widest registers that the compiler uses.
+    l1_bytes, l2_bytes : int
+        Caches of its data, of one core.
+    """
+
+    vector_bytes: int
+    l1_bytes: int
+    l2_bytes: int
+
+    @property
+    def lanes(self) -> int:
+        """Elements of 32 bits in a vector."""
+        return self.vector_bytes // 4
+
+
+# LLVM's names by what they begin with; the first that fits.  A name that is not here has SSE2,
+# which every x86-64 has.
+_NAMED: tuple[tuple[str, CpuMachine], ...] = (
+    (
+        r"x86-64-v4|skylake-avx512|cascadelake|cooperlake|cannonlake|rocketlake|tigerlake|knl|knm",
+        CpuMachine(64, 32 << 10, 1 << 20),
+    ),
+    (
+        r"icelake|sapphirerapids|emeraldrapids|graniterapids|diamondrapids",
+        CpuMachine(64, 48 << 10, 2 << 20),
+    ),
+    (r"znver[45]", CpuMachine(64, 32 << 10, 1 << 20)),
+    (r"x86-64-v3|haswell|broadwell|skylake|znver[123]", CpuMachine(32, 32 << 10, 512 << 10)),
+    (
+        r"alderlake|raptorlake|meteorlake|arrowlake|lunarlake|sierraforest|grandridge",
+        CpuMachine(32, 32 << 10, 1 << 20),
+    ),
+)
+_LEAST = CpuMachine(16, 32 << 10, 256 << 10)
+_FLAGS = (("avx512f", 64), ("avx2", 32))
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_SIZE = re.compile(r"(\d+)([KM]?)")
+
+
+@lru_cache(maxsize=8)
+def cpu_machine(target: Target) -> CpuMachine:
+    """Return what is known of a target's CPU; of the host, what Linux says."""
+    if target.is_host:
+        return _host()
+    named = (machine for names, machine in _NAMED if re.match(names, target.arch))
+    return next(named, _LEAST)
+
+
+def _host() -> CpuMachine:
+    flags = cpuinfo().get("flags", "").split()
+    width = next((size for flag, size in _FLAGS if flag in flags), _LEAST.vector_bytes)
+    l1, l2 = _cache(1) or _LEAST.l1_bytes, _cache(2) or _LEAST.l2_bytes
+    return CpuMachine(width, l1, l2)
+
+
+def _cache(level: int) -> int:
+    """Return the bytes of a core's data cache, 0 where Linux does not say."""
+    for folder in sorted(_CACHES.glob("index*")):
+        try:
+            facts = [(folder / name).read_text().strip() for name in ("level", "type", "size")]
+        except OSError:
+            continue
+        found = _SIZE.fullmatch(facts[2])
+        if facts[0] == str(level) and facts[1] in ("Data", "Unified") and found:
+            return int(found[1]) << {"": 0, "K": 10, "M": 20}[found[2]]
+    return 0

@@ -1,0 +1,59 @@
+"""What is known of CPUs: by LLVM's names, and of the one that runs this."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hipdnn_iree import Target
+from hipdnn_iree.jit import cpu_machine as module
+from hipdnn_iree.jit.cpu_machine import CpuMachine, cpu_machine
+
+
+@pytest.mark.parametrize(
+    ("name", "vector_bytes", "l2_kib"),
+    [
+        ("sapphirerapids", 64, 2048),
+        ("skylake-avx512", 64, 1024),
+        ("skylake", 32, 512),
+        ("znver5", 64, 1024),
+        ("znver3", 32, 512),
+        ("x86-64-v4", 64, 1024),
+        ("x86-64-v3", 32, 512),
+        ("x86-64", 16, 256),
+        ("nobody-knows", 16, 256),
+    ],
+)
+def test_names(name: str, vector_bytes: int, l2_kib: int) -> None:
+    found = cpu_machine(Target.parse(f"cpu:{name}"))
+    assert (found.vector_bytes, found.l2_bytes) == (vector_bytes, l2_kib << 10)
+    assert found.lanes == vector_bytes // 4
+
+
+def described(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: str, *caches: str
+) -> CpuMachine:
+    """Return the host as Linux would describe it: caches as "level type size"."""
+    for i, text in enumerate(caches):
+        folder = tmp_path / f"index{i}"
+        folder.mkdir()
+        for name, value in zip(("level", "type", "size"), text.split(), strict=True):
+            (folder / name).write_text(f"{value}\n")
+    monkeypatch.setattr(module, "_CACHES", tmp_path)
+    monkeypatch.setattr(module, "cpuinfo", lambda: {"flags": flags})
+    cpu_machine.cache_clear()
+    try:
+        return cpu_machine(Target.parse("cpu"))
+    finally:
+        cpu_machine.cache_clear()
+
+
+def test_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    caches = ("1 Instruction 32K", "1 Data 48K", "2 Unified 2M", "3 Unified 260M")
+    found = described(tmp_path, monkeypatch, "sse2 avx2 avx512f", *caches)
+    assert found == CpuMachine(64, 48 << 10, 2 << 20)
+
+
+def test_a_host_that_says_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = described(tmp_path, monkeypatch, "sse2 avx2", "1 Data many")
+    assert found == CpuMachine(32, 32 << 10, 256 << 10)
