@@ -73,6 +73,17 @@ def test_rows_and_counts(
     assert "RUN-03" in refused.err
 
 
+@pytest.mark.parametrize("words", [("--jobs", "2"), ("--devices", "0,1")])
+def test_what_is_of_this_machine_says_nothing_of_a_cluster(
+    cli: Cli, suite: Path, tmp_path: Path, words: tuple[str, str]
+) -> None:
+    path = tmp_path / "run.jsonl"
+    found = cli("sweep", suite, "--scheduler", "tcp://127.0.0.1:1", *words, "-o", path)
+    assert found.code == 2
+    assert f"{words[0]} is for this machine" in found.err
+    assert not path.exists()
+
+
 def test_a_failure_is_told_and_ends_with_1(cli: Cli, suite: Path, tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     words = ["sweep", suite, "--case", "add", "-o", path, "--timeout", "0.1", "--jobs", "1"]

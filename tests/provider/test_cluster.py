@@ -34,8 +34,8 @@ cases:
 """
 
 
-def pool_of(address: str, limits: Limits = LIMITS) -> ClusterPool:
-    return ClusterPool(address, limits, CacheOptions.of(settings()))
+def pool_of(address: str) -> ClusterPool:
+    return ClusterPool(address, LIMITS, CacheOptions.of(settings()))
 
 
 def test_the_extra_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,11 +68,9 @@ def case(name: str, build: Callable[[DataType], Any] = misbehaving.fine) -> Case
     return Case(name=name, dtypes=(DataType.FLOAT,), build=build)
 
 
-def swept(
-    path: Path, todo: Iterator[CaseTask], address: str = "", limits: Limits = LIMITS
-) -> dict[str, Row]:
+def swept(path: Path, todo: Iterator[CaseTask], address: str = "") -> dict[str, Row]:
     """Do the tasks here, or in a cluster, and return all rows by their case."""
-    pool = pool_of(address, limits) if address else None
+    pool = pool_of(address) if address else None
     try:
         with RunFile(path, header([], {}, pool)) as run:
             sweep(todo, run, jobs=2, limits=LIMITS, cluster=pool)
@@ -88,6 +86,28 @@ def without_times(row: Row) -> dict[str, Any]:
     }
     names = ("key", "suite", "op", "digest", "device", "status", "rules", "detail", "work")
     return {"check": check, **{name: getattr(row, name) for name in names}}
+
+
+# First: all four workers are there, and have not started the processes that see the variable.
+def test_nothing_is_compiled_twice(local: Any, tmp_path: Path) -> None:
+    """Each worker has a cache of its own, and three cases have one graph."""
+    client = local.get_client()
+    try:
+        for number, address in enumerate(client.scheduler_info(n_workers=-1)["workers"]):
+            place = str(tmp_path / f"cache{number}")
+            change = f"import os; os.environ['HIPDNN_IREE_CACHE_DIR'] = {place!r}"
+            client.run(exec, change, workers=[address])
+        cases = [case("a"), case("b"), case("other", misbehaving.other), case("c")]
+        todo = tasks(*cases, engine="iree", check=False)
+        rows = swept(tmp_path / "run.jsonl", todo, local.scheduler_address)
+    finally:
+        client.close()
+    states = {name: row.compile.cache for name, row in rows.items() if row.compile is not None}
+    assert sorted(states[name] for name in "abc") == ["hit", "hit", "miss"]
+    assert states["other"] == "miss"
+    # Those that have it are more than the one that has compiled it.
+    holders = {path.parents[2].name for path in tmp_path.glob("cache*/v*/*/*") if path.is_file()}
+    assert len(holders) > 2
 
 
 def test_the_same_rows_though_a_worker_is_lost(local: Any, tmp_path: Path) -> None:
@@ -118,30 +138,6 @@ def test_a_case_that_loses_two_workers_is_a_crash(local: Any, tmp_path: Path) ->
         "b": "ok",
     }
     assert rows["unlucky"].detail.startswith("two workers were lost with it")
-
-
-def test_nothing_is_compiled_twice(local: Any, tmp_path: Path) -> None:
-    """Each worker has a cache of its own, and three cases have one graph."""
-    client = local.get_client()
-    try:
-        client.wait_for_workers(4)  # a lost one is replaced after a while
-        for number, address in enumerate(client.scheduler_info(n_workers=-1)["workers"]):
-            place = str(tmp_path / f"cache{number}")
-            change = f"import os; os.environ['HIPDNN_IREE_CACHE_DIR'] = {place!r}"
-            client.run(exec, change, workers=[address])
-        cases = [case("a"), case("b"), case("other", misbehaving.other), case("c")]
-        todo = tasks(*cases, engine="iree", check=False)
-        # Other limits, so that cases have new processes, which see the variable.
-        limits = Limits(timeout_s=60, memory=8 << 30)
-        rows = swept(tmp_path / "run.jsonl", todo, local.scheduler_address, limits)
-    finally:
-        client.close()
-    states = {name: row.compile.cache for name, row in rows.items() if row.compile is not None}
-    assert sorted(states[name] for name in "abc") == ["hit", "hit", "miss"]
-    assert states["other"] == "miss"
-    # Those that have it are more than the one that has compiled it.
-    holders = {path.parents[2].name for path in tmp_path.glob("cache*/v*/*/*") if path.is_file()}
-    assert len(holders) > 2
 
 
 def test_times_are_taken_with_the_machine_alone(local: Any, tmp_path: Path) -> None:
