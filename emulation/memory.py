@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Device memory: allocations of this process, read and written at 64 lanes' addresses at a time.
 
-Device addresses are addresses of this process, so that the caller may read a buffer with any means
-that it has for its own memory.  Every access of a kernel is checked against the allocations; bytes
-next to one belong to none.
+Each allocation has an address for kernels and a place in this process, which are the same unless
+the caller says otherwise.  Every access of a kernel is checked against the allocations; bytes next
+to one belong to none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .errors import EmulationError
 
-__all__ = ["POISON", "Allocation", "Memory", "Region"]
+__all__ = ["POISON", "Allocation", "Memory", "Region", "aligned"]
 
 POISON = 0xFF  # NaN in every floating-point format that has one under it
 FIRST = 4096  # NumPy takes a null pointer for "none", and nothing lies in the first page
@@ -116,6 +116,8 @@ class Allocation:
         Kernels may not write it (arguments, code).
     data : numpy.ndarray of uint8 or None
         What keeps the bytes alive; None for memory that the caller owns.
+    at : int
+        Where the bytes lie in this process.
     """
 
     address: int
@@ -123,6 +125,14 @@ class Allocation:
     name: str
     read_only: bool
     data: NDArray[np.uint8] | None
+    at: int
+
+
+def aligned(size: int, guard: int = 0) -> NDArray[np.uint8]:
+    """Return so many bytes, of which the first is 256-byte aligned, between others."""
+    data = np.empty(size + ALIGN + 2 * guard, np.uint8)
+    start = (-int(data.ctypes.data) - guard) % ALIGN + guard
+    return data[start : start + size]
 
 
 class Memory:
@@ -132,15 +142,19 @@ class Memory:
     ----------
     limit : int
         Bytes that may be allocated at the same time.
+    own : int, optional
+        The address that the first of its own allocations has for kernels, the next ones after
+        it; by default each has the one that it has in this process.
 
     Notes
     -----
     Calls from several threads are safe; a buffer freed while a kernel uses it is not.
     """
 
-    def __init__(self, limit: int = 8 << 30) -> None:
+    def __init__(self, limit: int = 8 << 30, *, own: int | None = None) -> None:
         self.limit = limit
         self.used = 0
+        self._next = own
         self._table: dict[int, Allocation] = {}
         self._starts: list[int] = []
         self._lock = RLock()
@@ -160,23 +174,34 @@ class Memory:
                     f"device memory: {size} bytes wanted, {self.used} in use,"
                     f" the limit is {self.limit}"
                 )
-            data = np.empty(size + ALIGN + 2 * GUARD, np.uint8)
-            start = int(data.ctypes.data) + GUARD
-            address = -(-start // ALIGN) * ALIGN
-            at = address - int(data.ctypes.data)
-            data[at : at + size] = POISON
-            self._add(
-                Allocation(address, size, name or f"allocation {address:#x}", read_only, data)
-            )
+            data = aligned(size, GUARD)
+            data[:] = POISON
+            address = at = int(data.ctypes.data)
+            if self._next is not None:
+                address = self._next
+                self._next += (size + GUARD + ALIGN) // ALIGN * ALIGN
+            name = name or f"allocation {address:#x}"
+            self._add(Allocation(address, size, name, read_only, data, at))
             self.used += size
             return address
 
-    def register(self, address: int, size: int, name: str = "", *, read_only: bool = False) -> None:
-        """Let kernels use memory of the caller, who keeps it alive until `free`."""
+    def register(
+        self,
+        address: int,
+        size: int,
+        name: str = "",
+        *,
+        read_only: bool = False,
+        at: int | None = None,
+    ) -> None:
+        """Let kernels use memory of the caller, who keeps it alive until `free`.
+
+        It lies at ``at`` in this process (by default at its address), which is aligned likewise.
+        """
+        name = name or f"host memory {address:#x}"
+        at = address if at is None else at
         with self._lock:
-            self._add(
-                Allocation(address, size, name or f"host memory {address:#x}", read_only, None)
-            )
+            self._add(Allocation(address, size, name, read_only, None, at))
 
     def protect(self, address: int) -> None:
         """Make the allocation that begins there read-only for kernels."""
@@ -221,7 +246,8 @@ class Memory:
             raise EmulationError(
                 f"device memory: {size} bytes at {address:#x} are in no allocation"
             )
-        return self.space.u8[address - FIRST : address - FIRST + size]
+        start = address - FIRST + (found.at - found.address if found else 0)
+        return self.space.u8[start : start + size]
 
     def _add(self, new: Allocation) -> None:
         at = bisect_right(self._starts, new.address)
@@ -254,13 +280,12 @@ class Memory:
         low, high = int(address.min()), int(address.max())
         found = self.find(low)
         if found is None or high + size > found.address + found.size:
-            self._check_each(address, size, write)
-            return address - FIRST
+            return self._check_each(address, size, write)
         if write and found.read_only:
             raise EmulationError(f"store into {found.name} at {low:#x}, which is read-only")
-        return address - FIRST
+        return address + (found.at - found.address - FIRST)
 
-    def _check_each(self, address: Offsets, size: int, write: bool) -> None:
+    def _check_each(self, address: Offsets, size: int, write: bool) -> Offsets:
         with self._lock:
             starts = np.array([0, *self._starts], np.int64)
             items = [self._table[x] for x in self._starts]
@@ -277,6 +302,7 @@ class Memory:
                     f"store into {items[int(at[fixed].flat[0]) - 1].name} at {where:#x},"
                     " which is read-only"
                 )
+        return address + np.array([0, *(x.at - x.address - FIRST for x in items)], np.int64)[at]
 
     def _explain(self, address: int, size: int, write: bool) -> str:
         kind = "store" if write else "load"

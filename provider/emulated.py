@@ -4,10 +4,12 @@
 With them the commands, plans and plugins run as on a machine with such GPUs: IREE's own driver
 and hip-python load the stand-in for ROCm's library.  It is C, as threads that know nothing of
 Python call it; a wheel contains it, and a checkout builds it at the first use, as the plugin.
+Kernels are executed by a process of their own, so that whoever waits for one may hold any lock.
 """
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import emulation
-from ..graph_api.errors import DeviceError, SettingError
+from ..graph_api.errors import CompileError, DeviceError, SettingError
+from ..jit.child_process import ChildProcess, interpreter, search_path
 from ..jit.exit_guard import at_end
 from ..jit.runtime.device import forget
 from ..jit.runtime.hip import emulated as archs_here
@@ -38,6 +41,8 @@ LIBRARY = NativeLibrary(
     cache="emulated-hip",
     link=("-Wl,-soname,libamdhip64.so",),
 )
+
+_WORKER = "hipdnn_iree.emulation.hip.worker"
 
 _lock = threading.Lock()
 _loaded: list[Library] = []  # at most one, for the life of the process
@@ -69,7 +74,7 @@ def emulated(
     Raises
     ------
     DeviceError
-        If ROCm's own library is in this process already.
+        If ROCm's own library is in this process already, or no process can be started.
     NotSupportedError
         If the library has to be built and there is no C compiler.
     SettingError
@@ -97,13 +102,22 @@ def start(settings: Settings) -> None:
 
     Errors are those of `emulated`.
     """
-    if settings.runtime_emulate and not (_loaded and archs_here()):
+    if settings.runtime_emulate and not (_loaded and archs_here() and _loaded[0].running):
         _have(settings.runtime_emulate, settings, 0)
 
 
 def _have(names: Sequence[str], settings: Settings, memory: int) -> Library:
-    from ..emulation.hip.executor import Emulator
     from ..emulation.hip.library import Library
+
+    def spawn(arguments: Sequence[str], descriptors: Sequence[int]) -> ChildProcess:
+        return ChildProcess(
+            interpreter(settings.compiler_python),
+            _WORKER,
+            arguments,
+            search_path(),
+            stdin=subprocess.DEVNULL,
+            pass_fds=descriptors,
+        )
 
     found = []
     for name in names:
@@ -114,11 +128,12 @@ def _have(names: Sequence[str], settings: Settings, memory: int) -> Library:
     with _lock:
         try:
             if not _loaded:
-                _loaded.append(Library(LIBRARY.find(settings), Emulator()))
+                _loaded.append(Library(LIBRARY.find(settings), spawn))
                 at_end(_stop)
             forget("hip")
             _loaded[0].devices(found, memory)
-        except OSError as error:
+            _loaded[0].start()
+        except (CompileError, OSError) as error:  # no interpreter is the compiler's error
             raise DeviceError(f"no GPU can be emulated here: {error}") from error
         return _loaded[0]
 

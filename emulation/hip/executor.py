@@ -3,23 +3,26 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from ..elf import CodeObject, Kernel, read_code_object
 from ..errors import EmulationError, UnsupportedError
-from ..machine import Statistics, launch
-from ..memory import Memory
+from ..machine import launch
+from ..memory import Memory, aligned
 from ..program import Limits, Program, read_program
-from .library import HipError
+from .service import Block, HipError
 
 __all__ = ["Emulator", "Loaded"]
 
 # hipErrorNoBinaryForGpu, hipErrorLaunchFailure, hipErrorNotSupported
 _NO_BINARY, _LAUNCH_FAILURE, _NOT_SUPPORTED = 209, 719, 801
+
+# Addresses of what hosts have no part in, as kernels see them: no memory of a process is there.
+_CODE, _OWN = 1 << 47, 3 << 46
+_APART = 1 << 20  # a multiple of this between modules
 
 
 class Loaded:
@@ -28,12 +31,13 @@ class Loaded:
     Parameters
     ----------
     code : CodeObject
+    base : int
+        Where it lies for kernels.
     """
 
-    def __init__(self, code: CodeObject) -> None:
-        self.code = code
+    def __init__(self, code: CodeObject, base: int) -> None:
+        self.code, self.base = code, base
         self._ready: dict[str, Program] = {}
-        self._lock = threading.Lock()
 
     @property
     def kernels(self) -> Mapping[str, Kernel]:
@@ -42,12 +46,12 @@ class Loaded:
 
     @cached_property
     def image(self) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-        """The loaded segments, at the address that pointers in them count from."""
-        made = np.frombuffer(bytearray(self.code.image), np.uint8)
-        start = made.ctypes.data
+        """The loaded segments, in which pointers count from `base`."""
+        made = aligned(len(self.code.image))
+        made[:] = np.frombuffer(self.code.image, np.uint8)
         for place, addend in self.code.relocations:
             made[place : place + 8] = np.frombuffer(
-                (start + addend & (1 << 64) - 1).to_bytes(8, "little"), np.uint8
+                (self.base + addend & (1 << 64) - 1).to_bytes(8, "little"), np.uint8
             )
         return made
 
@@ -59,10 +63,9 @@ class Loaded:
         EmulationError
             If its instructions cannot be decoded.
         """
-        with self._lock:
-            if name not in self._ready:
-                self._ready[name] = read_program(self.code, name, base=self.image.ctypes.data)
-            return self._ready[name]
+        if name not in self._ready:
+            self._ready[name] = read_program(self.code, name, base=self.base)
+        return self._ready[name]
 
 
 class Emulator:
@@ -77,20 +80,23 @@ class Emulator:
 
     Attributes
     ----------
-    on_launch : callable or None
-        Called with each kernel that was executed to its end, and what the launch did.
+    executed : dict of str to set of int
+        Addresses of the instructions that were executed, by the kernel's name.
     """
 
     def __init__(self, limits: Limits | None = None, *, checks: bool = True) -> None:
         self.limits, self.checks = limits or Limits(), checks
-        self.on_launch: Callable[[Program, Statistics], None] | None = None
+        self.executed: dict[str, set[int]] = {}
+        self._next = _CODE
 
     def load(self, code: bytes, arch: str) -> Loaded:
         """Return the code of a GPU."""
         found = read_code_object(code)
         if found.arch != arch.partition(":")[0]:
             raise HipError(_NO_BINARY, f"code for {found.arch}, and the device is {arch}")
-        return Loaded(found)
+        base = self._next
+        self._next += (len(found.image) // _APART + 1) * _APART
+        return Loaded(found, base)
 
     def launch(
         self,
@@ -99,16 +105,17 @@ class Emulator:
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         arguments: bytes,
-        memory: Sequence[tuple[int, int]],
+        memory: Sequence[Block],
         *,
         shared_bytes: int,
     ) -> None:
         """Execute a kernel."""
-        space = Memory()
-        for begin, size in memory:
-            space.register(begin, size, f"the allocation of {size} bytes at {begin:#x}")
+        space = Memory(own=_OWN)
+        for begin, size, at in memory:
+            space.register(begin, size, f"the allocation of {size} bytes at {begin:#x}", at=at)
         image = module.image
-        space.register(image.ctypes.data, image.size, "the code", read_only=True)
+        at = image.ctypes.data
+        space.register(module.base, image.size, "the code", read_only=True, at=at)
         try:
             program = module.ready(name)
             done = launch(
@@ -125,5 +132,4 @@ class Emulator:
             raise HipError(_NOT_SUPPORTED, str(error)) from error
         except EmulationError as error:
             raise HipError(_LAUNCH_FAILURE, str(error)) from error
-        if self.on_launch is not None:
-            self.on_launch(program, done)
+        self.executed.setdefault(name, set()).update(done.executed)

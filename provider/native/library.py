@@ -97,7 +97,9 @@ class NativeLibrary:
             runs what is there.
         """
         note = record(settings)
-        sources = [path.read_bytes() for path in (self.source, *_HEADERS, self.exports) if path]
+        own = sorted(self.source.parent.glob("*.h"))
+        files = (self.source, *own, *_HEADERS, self.exports)
+        sources = [path.read_bytes() for path in files if path]
         facts = (*sources, note.encode(), " ".join(FLAGS).encode(), __version__.encode())
         name = sha256(b"\0".join(facts)).hexdigest()[:16]
         wanted = folder / name / self.name

@@ -162,6 +162,24 @@ def test_memory_of_nobody_is_an_error_and_the_process_goes_on(library: Any) -> N
     check(graph().build("gfx942", device_id=1).run(INPUTS)["y"])
 
 
+def test_a_module_may_launch_kernels_while_it_is_loaded(library: Any) -> None:
+    """A range that several kernels read is made once; IREE waits for it with Python's lock."""
+    g = Graph("ranges", io_data_type="float")
+    x = g.tensor(dims=(33, 40), name="x", uid=1)
+    index = g.gen_index(x, axis=1)
+    turned = g.transpose(g.mul(x, index), (1, 0))
+    g.matmul(g.add(x, index), turned).set_output().set_uid(2)
+    graph, plan = g.freeze(), g.build("gfx942")
+    inputs = verify.random_inputs(graph, 1)
+    before = library.launches
+    found = plan.run(inputs)
+    first = library.launches - before
+    report = verify.compare(graph, {2: next(iter(found.values()))}, verify.expect(graph, inputs))
+    assert report.ok, report.outputs
+    plan.run(inputs)
+    assert library.launches - before < 2 * first  # else nothing was launched by loading
+
+
 def test_started_runs(plan: Any) -> None:
     first, second = on_device(), on_device()
     one = plan.execute_async(first)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -10,16 +11,20 @@ from fresh_python import printed
 from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.provider.emulated import LIBRARY
 
-# The library with an executor that knows one kernel, which stores what it is launched with.
+# The library with an executor that knows one kernel, which stores what it is launched with; it is
+# a thread in the place of the process that executes kernels.
 START = """
-import ctypes, struct, sys
+import ctypes, os, socket, struct, sys, threading
 from pathlib import Path
 from types import SimpleNamespace
-from hipdnn_iree.emulation.hip.library import HipError, Library
+from hipdnn_iree.emulation.hip.library import Library
+from hipdnn_iree.emulation.hip.service import HipError, Window, serve
 
 launched = []
 
 class Executor:
+    executed = {"store": {8, 4}}
+
     def load(self, code, arch):
         if not arch.startswith("gfx942"):
             raise HipError(209, f"code for gfx942, and the device is {arch}")
@@ -32,11 +37,20 @@ class Executor:
     def launch(self, module, name, grid, block, arguments, memory, *, shared_bytes):
         launched.append((name, grid, block, arguments, shared_bytes))
         address, value = struct.unpack_from("<Qi", arguments)
-        if not any(begin <= address < begin + size for begin, size in memory):
-            raise ValueError(f"a store to {address:#x} in no allocation")
-        ctypes.c_int32.from_address(address).value = value
+        for begin, size, at in memory:
+            if begin <= address < begin + size:
+                ctypes.c_int32.from_address(at + address - begin).value = value
+                return
+        raise ValueError(f"a store to {address:#x} in no allocation")
 
-library = Library(Path(sys.argv[1]), Executor())
+def spawn(arguments, descriptors):
+    here = int(arguments[2])
+    work = [socket.socket(fileno=os.dup(descriptors[0])), Executor(), Window(here, here)]
+    threading.Thread(target=serve, args=work, daemon=True).start()
+    return SimpleNamespace(pid=os.getpid(), running=True, end=int)
+
+library = Library(Path(sys.argv[1]), spawn)
+library.start()
 library.devices(["gfx942:sramecc+:xnack-", "gfx942:sramecc+:xnack-", "gfx90a"], 1 << 20)
 native = ctypes.CDLL("libamdhip64.so")  # by the name that everybody uses
 native.hipGetErrorString.restype = ctypes.c_char_p
@@ -107,6 +121,7 @@ def launch(address, value, grid=(3, 1, 1), stream=None):
     return native.hipModuleLaunchKernel(store, *grid, 64, 2, 1, 16, stream, array, None)
 assert launch(mine.value, 42) == 0
 assert ctypes.c_int.from_address(mine.value).value == 42
+assert library.launches == 1 and library.executed() == {"store": {4, 8}}
 packed = struct.pack("<Qi4xIH2x", mine.value, 42, 3, 2)
 assert launched == [("store", (3, 1, 1), (64, 2, 1), packed, 16)], launched
 assert launch(mine.value, 1, grid=(0, 1, 1)) == 1
@@ -123,19 +138,53 @@ size = size_t(12)
 extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(buffer), 2, ctypes.addressof(size), 3)
 assert native.hipModuleLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, None, None, extra) == 0
 assert ctypes.c_int.from_address(mine.value).value == 44
-registered = ctypes.create_string_buffer(4)
-assert launch(ctypes.addressof(registered), 1) == 719
-assert native.hipHostRegister(registered, size_t(4), 0) == 0
-assert launch(ctypes.addressof(registered), 0x41414141) == 0 and registered.raw == b"AAAA"
+registered = ctypes.create_string_buffer(b"abcdefghi", 9)
+second = ctypes.addressof(registered) + 4
+assert launch(second, 1) == 719
+assert native.hipHostRegister(registered, size_t(9), 0) == 0
+assert launch(second, 0x41414141) == 0 and registered.raw == b"abcdAAAAi", registered.raw
 assert native.hipHostUnregister(registered) == 0 and native.hipHostUnregister(registered) == 713
+import mmap
+gone = mmap.mmap(-1, 8192)
+lost = ctypes.addressof(ctypes.c_char.from_buffer(gone))
+assert native.hipHostRegister(ctypes.c_void_p(lost), size_t(8192), 0) == 0
+assert launch(lost + 4096, 5) == 0 and gone[4096] == 5
+protect = ctypes.CDLL(None).mprotect
+protect.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+assert protect(lost, 8192, mmap.PROT_READ) == 0
+assert launch(lost, 6) == 700
+fails(700, "cannot be written any more")
+assert protect(lost, 4096, 0) == 0  # as if it were unmapped
+assert launch(lost, 6) == 719 and launch(mine.value, 44) == 0
+assert native.hipHostUnregister(ctypes.c_void_p(lost)) == 0
+large = ctypes.create_string_buffer(28)
+size.value = 25
+extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(large), 2, ctypes.addressof(size), 3)
+assert native.hipModuleLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, None, None, extra) == 1
+fails(1, "store takes 24 bytes of arguments, got 25")
+assert native.hipModuleLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, None, None, None) == 1
+fails(1, "store takes 2 arguments, got none")
 assert native.hipSetDevice(2) == 0
 assert pointer("hipModuleLoadData", image)[0] == 209
 fails(209, "gfx90a")
 native.hipSetDevice(0)
 assert pointer("hipModuleLoadData", ctypes.create_string_buffer(b"nothing", 64))[0] == 200
+huge = struct.pack("<4sB35xQ10xHH2x", b"\\x7fELF", 2, 1 << 40, 64, 1)
+assert pointer("hipModuleLoadData", ctypes.create_string_buffer(huge, 64))[0] == 200
+fails(200, "speaks of more than 1073741824 bytes")
 assert native.hipModuleUnload(module) == 0 and launch(mine.value, 1) == 719
 library.stop()
 assert pointer("hipModuleLoadData", image)[0] == 600
+""",
+    "forks": """
+mine, number = new(4), ctypes.c_int()
+child = os.fork()
+if not child:
+    found = native.hipGetDeviceCount(ctypes.byref(number)), pointer("hipModuleLoadData", image)[0]
+    os._exit(not (found == (100, 600) and native.hipFree(mine) == 1))
+assert os.waitpid(child, 0)[1] == 0
+assert ctypes.string_at(mine, 4) == b"\\xff" * 4
+assert pointer("hipModuleLoadData", image)[0] == 0
 """,
     "devices": """
 number, text = ctypes.c_int(), ctypes.create_string_buffer(64)
@@ -227,14 +276,71 @@ def test_where_addresses_are_limited(tmp_path: Path) -> None:
     program = """
 import ctypes, os, resource, sys
 os.putenv("HIPDNN_IREE_EMULATE", "gfx942")
-resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 native, found = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p()
 held = []
-while not (status := native.hipMalloc(ctypes.byref(found), ctypes.c_size_t(600 << 20))):
+while not (status := native.hipMalloc(ctypes.byref(found), ctypes.c_size_t(150 << 20))):
     held.append(found.value)
 assert status == 2 and len(held) > 1, (status, held)
 for address in held:
     assert native.hipFree(ctypes.c_void_p(address)) == 0
-assert native.hipMalloc(ctypes.byref(found), ctypes.c_size_t(600 << 20)) == 0
+assert native.hipMalloc(ctypes.byref(found), ctypes.c_size_t(150 << 20)) == 0
 """
     printed(program, str(LIBRARY.find(settings())), home=tmp_path)
+
+
+def test_the_process_that_executes_kernels_ends() -> None:
+    """By a signal, as of a system without memory: an error, and the next one serves again."""
+    program = """
+import ctypes, os, signal, struct
+from hipdnn_iree.provider.emulated import emulated
+
+image = ctypes.create_string_buffer(struct.pack("<4sB35xQ10xHH2x", b"\\x7fELF", 2, 64, 0, 0), 64)
+found = ctypes.c_void_p()
+def load():
+    return native.hipModuleLoadData(ctypes.byref(found), image)
+with emulated("gfx942") as library:
+    native = library.native
+    native.hipGetErrorString.restype = ctypes.c_char_p
+    assert load() == 200, native.hipGetErrorString(load())  # it is no code for a GPU
+    first = library._worker.pid
+    os.kill(first, signal.SIGKILL)
+    for _ in range(2):
+        assert load() == 719
+        assert b"has ended by signal 9" in native.hipGetErrorString(719)
+with emulated("gfx942") as library:
+    assert library._worker.pid != first
+    assert load() == 200
+"""
+    printed(program, home=cache())
+
+
+def test_it_ends_with_its_host() -> None:
+    """Also where the host leaves without a word."""
+    program = """
+import os
+from hipdnn_iree.provider.emulated import emulated
+
+with emulated("gfx942") as library:
+    print(library._worker.pid, flush=True)
+    os._exit(0)
+"""
+    worker = int(printed(program, home=cache()))
+    end = time.monotonic() + 30
+    while runs(worker) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not runs(worker)
+
+
+def cache() -> Path:
+    """The folder with the library, which a program without ``PATH`` cannot build."""
+    LIBRARY.find(settings())
+    return settings().cache_dir
+
+
+def runs(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"  # which nobody has taken notice of yet

@@ -16,15 +16,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ml_dtypes  # noqa: F401 (its types are known to NumPy by name)
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    from hipdnn_iree.emulation.machine import Statistics
-    from hipdnn_iree.emulation.program import Program
 
 __all__ = ["Reached", "RunError", "run"]
 
@@ -130,19 +126,11 @@ def _execute(job: dict[str, Any]) -> tuple[list[Array], Reached]:
     """Run the job in this process; return the outputs, and what was executed."""
     import iree.runtime as rt
     from hipdnn_iree.emulation.elf import code_objects, read_code_object
-    from hipdnn_iree.emulation.hip.executor import Emulator
     from hipdnn_iree.provider.emulated import emulated
 
     vmfb = Path(job["vmfb"]).read_bytes()
     arch = next((read_code_object(code).arch for code in code_objects(vmfb)), "gfx942")
-    reached: Reached = {}
-
-    def note(kernel: Program, done: Statistics) -> None:
-        reached.setdefault(kernel.name, set()).update(done.executed)
-
     with emulated(arch) as library:
-        assert isinstance(library.executor, Emulator)
-        library.executor.on_launch = note
         device = rt.get_driver("hip").create_default_device()
         instance = rt.VmInstance()
         module = rt.VmModule.copy_buffer(instance, vmfb)
@@ -170,7 +158,8 @@ def _execute(job: dict[str, Any]) -> tuple[list[Array], Reached]:
             shown = [results.get_as_object(i, rt.HalBufferView) for i in range(len(results))]
             targets = [view.get_buffer() for view in shown]
         pairs = zip(targets, job["outputs"], strict=True)
-        return [_get(rt, device, buffer, *described) for buffer, described in pairs], reached
+        found = [_get(rt, device, buffer, *described) for buffer, described in pairs]
+        return found, library.executed()
 
 
 def _is_number(x: Any) -> bool:

@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /* A library in the place of ROCm's libamdhip64.so, whose GPUs are emulated.
  *
- * Memory, streams, events and contexts are here; kernels are executed by whoever calls
- * `emulated_start` (Python: ../library.py).  It is C so that threads of a host that know nothing
- * of Python, or that Python waits for, can call everything but modules and launches.
+ * Memory, streams, events and contexts are here; kernels are executed by another process, which
+ * ../library.py starts (worker.h).  It is C, and needs no Python after that, as threads of IREE and
+ * of hosts call it that know nothing of Python, or that a thread with Python's lock waits for.
  *
- * Work on a stream is done when it is enqueued.  Device memory is memory of this process, in one
- * range of addresses of which none is given out twice in a row: accesses of copies and fills to
+ * Work on a stream is done when it is enqueued.  Device memory is shared with the other process, in
+ * one range of addresses of which none is given out twice in a row: accesses of copies and fills to
  * what is not allocated, or is another GPU's, are errors.  New memory is full of 0xFF (NaN).
+ *
+ * A forked child has no emulated GPU, and none of the memory.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
 
 #define API __attribute__((visibility("default")))
 
@@ -63,15 +69,6 @@ static const struct { int code; const char *name, *text; } ERRORS[] = {
 
 /* ---------------------------------------------------------------- the process */
 
-/* What executes kernels; a status, and the text of an error by `emulated_fail`. */
-struct executor {
-  int (*load)(const void *image, int device, uint64_t *module);
-  int (*find)(uint64_t module, const char *name, uint64_t *function, uint64_t *shared_bytes);
-  int (*launch)(uint64_t function, int device, const uint32_t *geometry, void **arguments,
-                void **extra);
-  void (*unload)(uint64_t module);
-};
-
 struct allocation {
   uintptr_t begin;
   size_t size;
@@ -86,21 +83,16 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char archs[DEVICES][ARCH];
 static int devices;
 static size_t limit = (size_t)8 << 30, used[DEVICES];
-static struct executor executor;
 static struct allocation *allocations; /* by address */
 static size_t count, room;
 static uintptr_t range, cursor; /* addresses of device memory, which nothing is behind at first */
 static size_t span;
+static int backing = -1; /* the file of the range, which the worker maps too */
 static struct object *objects;
 
 static __thread int stack[DEPTH], depth, current, last;
 static __thread char message[MESSAGE];
 static __thread int explained; /* the error that the message is about */
-
-API void emulated_fail(int status, const char *text) {
-  explained = status;
-  snprintf(message, MESSAGE, "%s", text);
-}
 
 static int fail(int status, const char *format, ...) {
   va_list values;
@@ -129,24 +121,6 @@ API int emulated_devices(const char *names, size_t bytes_each) {
   return left ? INVALID_VALUE : SUCCESS;
 }
 
-API void emulated_start(const struct executor *given) {
-  if (given) executor = *given;
-  else memset(&executor, 0, sizeof executor);
-}
-
-/* The memory that kernels of a device may access: pairs (begin, size); returns how many. */
-API size_t emulated_memory(int device, uint64_t *pairs, size_t most) {
-  size_t found = 0;
-  pthread_mutex_lock(&lock);
-  for (size_t i = 0; i < count; i++) {
-    if (allocations[i].device >= 0 && allocations[i].device != device) continue;
-    if (found < most) pairs[2 * found] = allocations[i].begin, pairs[2 * found + 1] = allocations[i].size;
-    found++;
-  }
-  pthread_mutex_unlock(&lock);
-  return found;
-}
-
 /* The devices, joined by commas; empty for none.  Its presence tells this library from ROCm's. */
 API const char *emulated_archs(void) {
   static __thread char text[DEVICES * (ARCH + 1)];
@@ -158,7 +132,19 @@ API const char *emulated_archs(void) {
   return text;
 }
 
+#include "worker.h"
+
+static void in_child(void) {
+  pthread_mutex_init(&lock, NULL), pthread_mutex_init(&talking, NULL);
+  if (channel >= 0) close(channel);
+  if (backing >= 0) close(backing);
+  channel = backing = -1, started = 0, devices = 0;
+  count = 0, objects = NULL, range = cursor = span = 0;
+  memset(used, 0, sizeof used);
+}
+
 __attribute__((constructor)) static void begin(void) {
+  pthread_atfork(NULL, NULL, in_child);
   /* For hosts that call HIP before there is Python. */
   if (emulated_devices(getenv("HIPDNN_IREE_EMULATE"), 0))
     fprintf(stderr, "HIPDNN_IREE_EMULATE: at most %d names of at most %d bytes\n", DEVICES, ARCH - 1);
@@ -212,16 +198,35 @@ static int check(const void *pointer, size_t size, const char *what) {
   return status;
 }
 
+/* Reserve the range, unless it is; the caller holds the lock. */
+static int reserve(void) {
+  struct rlimit largest;
+  if (range) return 1;
+  if (backing < 0 && (backing = memfd_create("emulated-gpus", MFD_CLOEXEC)) < 0) return 0;
+  getrlimit(RLIMIT_FSIZE, &largest);
+  for (size_t size = (size_t)1 << 40; size >= (size_t)1 << 29; size /= 2) { /* as by ulimit -v or -f */
+    if (largest.rlim_cur < size || ftruncate(backing, (off_t)size)) continue;
+    void *made = mmap(NULL, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE, backing, 0);
+    if (made == MAP_FAILED) continue;
+    madvise(made, size, MADV_DONTFORK);
+    range = cursor = (uintptr_t)made, span = size;
+    return 1;
+  }
+  return 0;
+}
+
+/* The file of device memory and the addresses that it has in this process; -1 if there is no room. */
+API int emulated_range(uint64_t *first, uint64_t *size) {
+  pthread_mutex_lock(&lock);
+  int file = reserve() ? backing : -1;
+  *first = range, *size = span;
+  pthread_mutex_unlock(&lock);
+  return file;
+}
+
 /* Addresses for so many bytes and a page that stays closed; the caller holds the lock. */
 static uintptr_t addresses(size_t size) {
-  if (!range) {
-    void *made = MAP_FAILED;
-    for (span = (size_t)1 << 40; made == MAP_FAILED && span >= (size_t)1 << 30; span /= 2)
-      made = mmap(NULL, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (made == MAP_FAILED) return 0; /* addresses are limited, as by ulimit -v */
-    span *= 2;                        /* the loop has halved it once more */
-    range = cursor = (uintptr_t)made;
-  }
+  if (!reserve()) return 0;
   if (size >= span) return 0;
   for (int rounds = 0; rounds < 2; rounds++) {
     while (cursor + size + PAGE <= range + span) {
@@ -273,8 +278,10 @@ static int release(void *pointer, int ours) {
     struct allocation it = allocations[place];
     size_t whole = (it.size + PAGE - 1) & -PAGE;
     memmove(allocations + place, allocations + place + 1, (--count - place) * sizeof it);
-    if (ours) /* nothing is behind the addresses any more */
-      mmap((void *)it.begin, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    if (ours) { /* nothing is behind the addresses any more */
+      mprotect((void *)it.begin, whole, PROT_NONE);
+      fallocate(backing, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(it.begin - range), (off_t)whole);
+    }
     if (ours && it.device >= 0) used[it.device] -= whole;
   }
   pthread_mutex_unlock(&lock);
@@ -615,34 +622,55 @@ API int hipMemsetD32Async(void *to, int value, size_t n, void *stream) { return 
 
 /* ---------------------------------------------------------------- code */
 
-struct function { uint64_t handle, shared_bytes; };
+static atomic_ullong launches;
 
 static int ready(void) {
-  if (executor.launch) return known(current);
-  return fail(NOT_READY, "nothing in this process executes kernels: Python has not started the emulator");
+  if (started) return known(current);
+  return fail(NOT_READY, "nothing executes kernels for this process: Python has not started the emulator");
 }
 API int hipModuleLoadDataEx(void **out, const void *image, unsigned number, void *options, void **values) {
   (void)number, (void)options, (void)values;
-  uint64_t module = 0;
+  struct answer answer;
+  char *found;
+  size_t size = 0;
   int status = ready();
   if (status) return status;
-  if (!image) return fail(INVALID_VALUE, "no image");
-  if ((status = executor.load(image, current, &module))) return last = status;
-  *out = (void *)(uintptr_t)module;
+  if (!image || !out) return fail(INVALID_VALUE, "no image, or no place for the module");
+  if ((status = elf_bytes(image, &size))) return status;
+  struct part parts[] = {{archs[current], ARCH}, {image, size}};
+  if ((status = ask((struct request){.kind = LOAD, .device = (uint32_t)current}, parts, 2, &answer, &found))) return status;
+  free(found);
+  *out = (void *)(uintptr_t)answer.handle;
   return SUCCESS;
 }
 API int hipModuleLoadData(void **out, const void *image) { return hipModuleLoadDataEx(out, image, 0, NULL, NULL); }
 API int hipModuleUnload(void *module) {
-  if (executor.unload) executor.unload((uint64_t)(uintptr_t)module);
+  struct answer answer;
+  char *found;
+  if (started && !ask((struct request){.kind = UNLOAD, .handle = (uintptr_t)module}, NULL, 0, &answer, &found)) free(found);
   return SUCCESS;
 }
 API int hipModuleGetFunction(void **out, void *module, const char *name) {
+  struct answer answer;
+  char *found;
   int status = ready();
   if (status) return status;
-  struct function *made = calloc(1, sizeof *made); /* lives as long as the process, as few are made */
-  if (!made) return fail(OUT_OF_MEMORY, "no memory for a function");
-  status = executor.find((uint64_t)(uintptr_t)module, name, &made->handle, &made->shared_bytes);
-  if (status) return free(made), last = status;
+  if (!out || !name) return fail(INVALID_VALUE, "no name, or no place for the function");
+  struct part part = {name, strlen(name)};
+  if ((status = ask((struct request){.kind = FIND, .handle = (uintptr_t)module}, &part, 1, &answer, &found))) return status;
+  /* Lives as long as the process, as few are made. */
+  struct function *made = calloc(1, sizeof *made + answer.bytes);
+  char *copy = strdup(name);
+  if (!made || !copy) return free(found), free(made), free(copy), fail(OUT_OF_MEMORY, "no memory for a function");
+  made->handle = answer.handle, made->shared_bytes = answer.value, made->name = copy;
+  memcpy(&made->bytes, found, 4);
+  made->number = (uint32_t)((answer.bytes - 4) / sizeof *made->arguments);
+  memcpy(made->arguments, found + 4, made->number * sizeof *made->arguments);
+  free(found);
+  for (uint32_t i = 0; !status && i < made->number; i++)
+    if ((uint64_t)made->arguments[i].offset + made->arguments[i].size > made->bytes)
+      status = fail(INVALID_IMAGE, "%s: argument %u ends after its %u bytes of arguments", name, i, made->bytes);
+  if (status) return free(made), free(copy), status;
   *out = made;
   return SUCCESS;
 }
@@ -658,18 +686,99 @@ API int hipFuncGetAttribute(int *out, int attribute, void *function) {
 API int hipFuncSetAttribute(void *function, int attribute, int value) {
   return (void)function, (void)attribute, (void)value, SUCCESS;
 }
-API int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+/* The memory that kernels of a device may access, and what is in that of the host, of which the worker has a copy. */
+struct memory {
+  struct block { uint64_t begin, size, registered; } *blocks;
+  size_t number, bytes;
+  char *contents;
+};
+
+/* Copy from or to memory of the host, which may have unmapped it without a word; whether all is there. */
+static int host_copy(void *mine, uint64_t theirs, size_t size, int out) {
+  struct iovec here = {mine, size}, there = {(void *)theirs, size};
+  ssize_t done = out ? process_vm_writev(getpid(), &here, 1, &there, 1, 0) : process_vm_readv(getpid(), &here, 1, &there, 1, 0);
+  if (done < 0 && (errno == EPERM || errno == ENOSYS)) /* a sandbox */
+    memcpy(out ? (void *)theirs : mine, out ? mine : (void *)theirs, size), done = (ssize_t)size;
+  return done == (ssize_t)size;
+}
+
+static int gather(int device, struct memory *out) {
+  size_t at = 0;
+  memset(out, 0, sizeof *out);
+  pthread_mutex_lock(&lock);
+  for (size_t i = 0; i < count; i++)
+    if (!allocations[i].ours) out->bytes += allocations[i].size;
+  out->blocks = malloc((count + 1) * sizeof *out->blocks);
+  out->contents = malloc(out->bytes + 1);
+  for (size_t i = 0; out->blocks && out->contents && i < count; i++) {
+    struct allocation *it = allocations + i;
+    if (it->device >= 0 && it->device != device) continue;
+    if (!it->ours) {
+      if (!host_copy(out->contents + at, it->begin, it->size, 0)) continue;
+      at += it->size;
+    }
+    out->blocks[out->number++] = (struct block){it->begin, it->size, !it->ours};
+  }
+  out->bytes = at;
+  pthread_mutex_unlock(&lock);
+  return out->blocks && out->contents ? SUCCESS : fail(OUT_OF_MEMORY, "no memory for a launch");
+}
+
+/* Take over what a kernel has written into registered memory: address, size and bytes of each part. */
+static int scatter(char *found, size_t size) {
+  int status = SUCCESS;
+  for (char *end = found + size; !status && end - found >= 16;) {
+    uint64_t part[2];
+    memcpy(part, found, 16);
+    found += 16;
+    pthread_mutex_lock(&lock);
+    size_t place = at(part[0]);
+    int there = place < count && !allocations[place].ours && part[0] + part[1] <= allocations[place].begin + allocations[place].size;
+    if (!there || !host_copy(found, part[0], part[1], 1))
+      status = fail(ILLEGAL_ADDRESS, "a kernel has written to registered memory at %#lx, which cannot be written any more", (unsigned long)part[0]);
+    pthread_mutex_unlock(&lock);
+    found += part[1];
+  }
+  return status;
+}
+
+API int hipModuleLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                               unsigned by, unsigned bz, unsigned shared, void *stream,
                               void **arguments, void **extra) {
+  struct function *function = handle;
+  struct answer answer;
+  struct memory memory = {0};
+  char *found = NULL;
   int status = ready();
   if (!status) status = alive(stream, STREAM);
   if (status) return status;
   if (!function) return fail(INVALID_HANDLE, "no function");
-  uint32_t geometry[] = {gx, gy, gz, bx, by, bz, shared};
-  status = executor.launch(((struct function *)function)->handle, device_of(stream, STREAM), geometry,
-                           arguments, extra);
-  return status ? (last = status) : SUCCESS;
+  int device = device_of(stream, STREAM);
+  char *packed = calloc(1, function->bytes + 1);
+  status = packed ? pack(function, arguments, extra, packed) : fail(OUT_OF_MEMORY, "no memory for a launch");
+  if (!status) status = gather(device, &memory);
+  if (!status) {
+    struct request request = {LAUNCH, (uint32_t)device, function->handle, {gx, gy, gz, bx, by, bz, shared},
+                              function->bytes, memory.number, 0};
+    struct part parts[] = {{packed, function->bytes}, {memory.blocks, memory.number * sizeof *memory.blocks},
+                           {memory.contents, memory.bytes}};
+    status = ask(request, parts, 3, &answer, &found);
+  }
+  if (!status && !(status = scatter(found, answer.bytes))) launches++;
+  free(packed), free(memory.blocks), free(memory.contents), free(found);
+  return status;
 }
+
+/* Kernels that were executed to their end, by all devices. */
+API uint64_t emulated_launches(void) { return launches; }
+
+/* The addresses of all instructions that were executed, by kernel, as JSON; null if that cannot be asked. */
+API char *emulated_executed(void) {
+  struct answer answer;
+  char *found = NULL;
+  return started && !ask((struct request){.kind = EXECUTED}, NULL, 0, &answer, &found) ? found : NULL;
+}
+API void emulated_free(void *text) { free(text); }
 
 /* IREE's driver looks these up and can do without them. */
 #define MISSING(name) \
