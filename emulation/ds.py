@@ -226,7 +226,7 @@ BUILDERS: dict[str, Builder] = {
     **{
         f"ds_read_{k}": _read
         for k in LOADS
-        if not k.startswith(("dword", "ubyte", "sbyte", "ushort", "s"))
+        if not k.startswith(("dword", "ubyte", "sbyte", "ushort", "s", "i16_"))
     },
     **{f"ds_write_{k}": _write for k in STORES if k[0] == "b" and not k.startswith("byte")},
     **{

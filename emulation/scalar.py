@@ -121,7 +121,7 @@ _BINARY: dict[str, tuple[tuple[str, str], Callable[[Array, Array], Array], _Scc 
 for _k in (1, 2, 3, 4):
     _BINARY[f"s_lshl{_k}_add_u32"] = (("u32", "u32"), *_shift_add(_k))
 for _name, _fn in _LOGIC.items():
-    for _bits in (32, 64):
+    for _bits in (32, 64) if "n1" not in _name else ():  # those are of saveexec alone
         _BINARY[f"s_{_name}_b{_bits}"] = ((f"u{_bits}", f"u{_bits}"), _fn, _nonzero)
 
 # name: type of the source, result, whether scc tells if it is not 0.
@@ -381,14 +381,11 @@ _IGNORED = [
     "s_nop",
     "s_sleep",
     "s_setprio",
-    "s_inst_prefetch",
     "s_icache_inv",
     "s_dcache_wb",
     "s_dcache_inv",
     "s_dcache_wb_vol",
     "s_dcache_inv_vol",
-    "s_sched_barrier",
-    "s_code_end",
     "s_ttracedata",
     "buffer_wbl2",
     "buffer_invl2",

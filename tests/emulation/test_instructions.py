@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compares, masks, lanes and scalars."""
+"""Compares, masks and lanes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from gfx9_kernels import (
     random_bits,
     s,
     single,
-    twos,
     v,
 )
 
@@ -155,112 +154,3 @@ def test_any_function_of_three_bits(table):
     for bit in range(32):
         p, q, r = ((value >> bit) & 1 for value in values)
         assert ((got >> bit) & 1 == (table >> (4 * p + 2 * q + r)) & 1).all()
-
-
-# ---- scalars -------------------------------------------------------------------------------------
-
-B32, B64 = 2**32, 2**64
-SCALARS = {  # sources' width, result of Python integers, scc (None: unchanged)
-    "s_add_u32": (32, lambda x, y: x + y, lambda x, y, r: x + y >= B32),
-    "s_sub_u32": (32, lambda x, y: x - y, lambda x, y, r: x < y),
-    "s_add_i32": (-32, lambda x, y: x + y, lambda x, y, r: not -(2**31) <= x + y < 2**31),
-    "s_sub_i32": (-32, lambda x, y: x - y, lambda x, y, r: not -(2**31) <= x - y < 2**31),
-    "s_absdiff_i32": (-32, lambda x, y: abs(x - y), lambda x, y, r: r != 0),
-    "s_mul_i32": (32, lambda x, y: x * y, None),
-    "s_mul_hi_u32": (32, lambda x, y: x * y >> 32, None),
-    "s_mul_hi_i32": (-32, lambda x, y: x * y >> 32, None),
-    "s_min_i32": (-32, min, lambda x, y, r: x < y),
-    "s_max_u32": (32, max, lambda x, y, r: x > y),
-    "s_lshl_b32": (32, lambda x, y: x << (y & 31), lambda x, y, r: r != 0),
-    "s_ashr_i32": (-32, lambda x, y: x >> (y & 31), lambda x, y, r: r != 0),
-    "s_lshl2_add_u32": (32, lambda x, y: (x << 2) + y, lambda x, y, r: (x << 2) + y >= B32),
-    "s_bfm_b32": (32, lambda x, y: ((1 << (x & 31)) - 1) << (y & 31), None),
-    "s_bfe_u32": (
-        32,
-        lambda x, y: (x >> (y & 31)) & ((1 << min(y >> 16 & 127, 32)) - 1),
-        lambda x, y, r: r != 0,
-    ),
-    "s_pack_ll_b32_b16": (32, lambda x, y: x & 65535 | (y & 65535) << 16, None),
-    "s_pack_lh_b32_b16": (32, lambda x, y: x & 65535 | y & 0xFFFF0000, None),
-    "s_pack_hh_b32_b16": (32, lambda x, y: x >> 16 | y & 0xFFFF0000, None),
-    "s_and_b64": (64, lambda x, y: x & y, lambda x, y, r: r != 0),
-    "s_andn2_b64": (64, lambda x, y: x & ~y, lambda x, y, r: r != 0),
-    "s_orn2_b64": (64, lambda x, y: x | ~y, lambda x, y, r: r != 0),
-    "s_xnor_b64": (64, lambda x, y: ~(x ^ y), lambda x, y, r: r != 0),
-    "s_nand_b32": (32, lambda x, y: ~(x & y), lambda x, y, r: r != 0),
-}
-CASES = [
-    (0, 0),
-    (1, 2),
-    (2**31, 2**31),
-    (2**32 - 1, 1),
-    (5, 2**32 - 1),
-    (0x12345678, 0x80004),
-    (7, 2**31 - 1),
-]
-
-
-@pytest.mark.parametrize("name", SCALARS)
-def test_scalar_arithmetic(name):
-    width, fn, flag = SCALARS[name]
-    bits = abs(width)
-    wide = [(x << 32 | y, y << 16 | x) for x, y in CASES]
-    for x, y in wide if bits == 64 else CASES:
-        m = single()
-        for first, value in ((10, x), (12, y)):
-            m.s[first], m.s[first + 1] = value % B32, value >> 32
-        m.scc[:] = True
-        count = bits // 32
-        execute(m, op(name, s(14, count), s(10, count), s(12, count), encoding="sop2"))
-        p, q = (twos(x, 32), twos(y, 32)) if width < 0 else (x, y)
-        want = fn(p, q) % 2**bits
-        got = int(m.s[14][0]) | (int(m.s[15][0]) << 32 if count == 2 else 0)
-        assert got == want, (x, y)
-        assert bool(m.scc[1]) == (True if flag is None else flag(p, q, want)), (x, y)
-
-
-def test_scalar_bits():
-    m = single()
-    m.s[10], m.s[11] = 0x00F00000, 0x80000000
-    for name, width, want in (
-        ("s_ff1_i32_b32", 1, 20),
-        ("s_flbit_i32_b32", 1, 8),
-        ("s_bcnt1_i32_b64", 2, 5),
-        ("s_not_b32", 1, 0xFF0FFFFF),
-        ("s_ff1_i32_b64", 2, 20),
-        ("s_brev_b32", 1, 0x00000F00),
-        ("s_flbit_i32_i64", 2, 1),
-        ("s_sext_i32_i16", 1, 0),
-    ):
-        execute(m, op(name, s(14), s(10, width), encoding="sop1"))
-        assert m.s[14][0] == want, name
-    execute(m, op("s_bitset1_b32", s(10), integer(33), encoding="sop1"))
-    assert m.s[10][0] == 0x00F00002
-    execute(m, op("s_bitset0_b64", s(10, 2), literal(63), encoding="sop1"))
-    assert m.s[11][0] == 0
-    execute(m, op("s_bitcmp1_b32", s(10), integer(1), encoding="sopc"))
-    assert m.scc.all()
-    execute(m, op("s_cselect_b32", s(14), integer(5), integer(6), encoding="sop2"))
-    assert m.s[14][0] == 5
-    execute(m, op("s_cmp_lt_i32", integer(-1), integer(0), encoding="sopc"))
-    assert m.scc.all()
-    execute(m, op("s_cmp_lt_u32", integer(-1), integer(0), encoding="sopc"))
-    assert not m.scc.any()
-    execute(m, op("s_cmovk_i32", s(14), integer(9), encoding="sopk"))
-    assert m.s[14][0] == 5
-    m.s[14] = 0x7FFFFFFF
-    execute(m, op("s_addk_i32", s(14), integer(1), encoding="sopk"))
-    assert m.s[14][0] == 0x80000000
-    assert m.scc.all()
-
-
-def test_saveexec_masks_lanes():
-    m = single()
-    m.s[10:12] = 0x0000FFFF
-    execute(m, op("s_and_saveexec_b64", s(12, 2), s(10, 2), encoding="sop1"))
-    assert _mask(m, 12)[0] == B64 - 1
-    assert m.mask is not None
-    assert m.mask.sum() == 64
-    put(m, 1, np.zeros((2, 64), U32))
-    execute(m, op("v_mov_b32", v(1), integer(3)))
-    assert (get(m, 1, U32)[0] == np.where(np.arange(64) % 32 < 16, 3, 0)).all()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Instructions of the LDS and of device memory."""
+"""Instructions of device memory, and the mode register."""
 
 from __future__ import annotations
 
@@ -8,149 +8,20 @@ import pytest
 from gfx9_kernels import (
     END,
     OFF,
-    execute,
-    get,
     integer,
     kernel,
     literal,
     loads,
     op,
-    put,
     random_bits,
     run,
     s,
-    single,
-    twos,
     v,
     wait,
 )
 from hipdnn_iree.emulation.errors import EmulationError
 
 F32, U32, U16, F16 = np.float32, np.uint32, np.uint16, np.float16
-
-
-# ---- LDS -----------------------------------------------------------------------------------------
-
-
-def _lds(target="gfx942"):
-    m = single(target, waves=1, lds=8192)
-    content = random_bits(9, 8192, bits=8)
-    m.lds.u8[:8192] = content
-    return m, content
-
-
-@pytest.mark.parametrize(
-    ("kind", "dtype"),
-    [("u8", np.uint8), ("i8", np.int8), ("u16", np.uint16), ("i16", np.int16), ("b32", np.uint32)],
-)
-def test_lds_loads_extend(kind, dtype):
-    m, content = _lds()
-    size = np.dtype(dtype).itemsize
-    address = np.random.default_rng(1).permutation(64).astype(U32)[None] * size
-    put(m, 1, address)
-    execute(m, op(f"ds_read_{kind}", v(2), v(1), encoding="ds", offset=24))
-    want = content.view(dtype)[24 // size + address[0] // size]
-    assert (
-        get(m, 2, U32)[0].view(np.int32) == want.astype(np.int64).astype(np.int32)
-    ).all() or size == 4
-    assert (get(m, 2, U32)[0] == want.astype(U32)).all()
-
-
-@pytest.mark.parametrize("words", [1, 2, 3, 4])
-@pytest.mark.parametrize("shift", [0, 4, 1])
-def test_lds_moves_several_words_at_any_alignment(words, shift):
-    m, content = _lds()
-    address = (np.arange(64, dtype=U32) * 20 + shift)[None]
-    put(m, 1, address)
-    execute(m, op(f"ds_read_b{32 * words}", v(4, words), v(1), encoding="ds"))
-    for k in range(words):
-        want = [
-            int.from_bytes(content[x + 4 * k : x + 4 * k + 4].tobytes(), "little")
-            for x in address[0]
-        ]
-        assert get(m, 4 + k, U32)[0].tolist() == want
-    fresh = random_bits(11, words, 1, 64)
-    for k in range(words):
-        put(m, 10 + k, fresh[k])
-    execute(m, op(f"ds_write_b{32 * words}", v(1), v(10, words), encoding="ds", offset=4))
-    for lane in (0, 13, 63):
-        at = int(address[0, lane]) + 4
-        assert m.lds.u8[at : at + 4 * words].tobytes() == fresh[:, 0, lane].tobytes()
-
-
-def test_lds_pairs_and_halves():
-    m, content = _lds()
-    put(m, 1, (np.arange(64, dtype=U32) * 8)[None])
-    execute(m, op("ds_read2_b32", v(2, 2), v(1), encoding="ds", offset0=1, offset1=3))
-    words = content.view(U32)
-    assert (get(m, 2, U32)[0] == words[1 + 2 * np.arange(64)]).all()
-    assert (get(m, 3, U32)[0] == words[3 + 2 * np.arange(64)]).all()
-    execute(m, op("ds_read2st64_b32", v(2, 2), v(1), encoding="ds", offset0=0, offset1=2))
-    assert (get(m, 3, U32)[0] == words[128 + 2 * np.arange(64)]).all()
-    put(m, 5, np.full((1, 64), 0xAAAABBBB, U32))
-    execute(m, op("ds_read_u16_d16_hi", v(5), v(1), encoding="ds"))
-    low = content.view(U16)[4 * np.arange(64)].astype(U32)
-    assert (get(m, 5, U32)[0] == (low << 16 | 0xBBBB)).all()
-    execute(m, op("ds_write_b16_d16_hi", v(1), v(5), encoding="ds", offset=2))
-    assert (m.lds.u8[:512].view(U16)[1::4] == low).all()
-
-
-def test_exchanges_between_lanes():
-    m = single(waves=1)
-    x = random_bits(1, 1, 64)
-    put(m, 1, x)
-    execute(m, op("ds_swizzle_b32", v(2), v(1), encoding="ds", offset=0x041F))
-    assert (get(m, 2, U32)[0] == x[0][np.arange(64) ^ 1]).all()
-    execute(m, op("ds_swizzle_b32", v(2), v(1), encoding="ds", offset=0x8000 | 0b00011011))
-    assert (get(m, 2, U32)[0] == x[0][np.arange(64) ^ 3]).all()
-    lanes = np.random.default_rng(2).permutation(64)
-    put(m, 3, (lanes * 4).astype(U32)[None])
-    execute(m, op("ds_bpermute_b32", v(2), v(3), v(1), encoding="ds"))
-    assert (get(m, 2, U32)[0] == x[0][lanes]).all()
-    execute(m, op("ds_permute_b32", v(2), v(3), v(1), encoding="ds"))
-    assert (get(m, 2, U32)[0][lanes] == x[0]).all()
-
-
-def test_transposing_loads():
-    m, content = _lds("gfx950")
-    put(m, 1, (np.arange(64, dtype=U32) * 8)[None])
-    execute(m, op("ds_read_b64_tr_b16", v(2, 2), v(1), encoding="ds"))
-    halves = content.view(U16)[:256].reshape(4, 16, 4)  # groups of lanes, lanes, values
-    got = np.stack([get(m, 2, U32)[0], get(m, 3, U32)[0]], -1).view(U16).reshape(4, 16, 4)
-    for lane in range(16):
-        for k in range(4):
-            source = halves[:, 4 * k + lane // 4, lane % 4]
-            assert (got[:, lane, k] == source).all()
-
-
-LDS_ATOMICS = {
-    "ds_add_rtn_u32": lambda x, y: x + y,
-    "ds_sub_rtn_u32": lambda x, y: x - y,
-    "ds_max_rtn_i32": lambda x, y: max(twos(x, 32), twos(y, 32)),
-    "ds_min_rtn_u32": min,
-    "ds_or_rtn_b32": lambda x, y: x | y,
-    "ds_wrxchg_rtn_b32": lambda x, y: y,
-    "ds_inc_rtn_u32": lambda x, y: 0 if x >= y else x + 1,
-    "ds_dec_rtn_u32": lambda x, y: y if x == 0 or x > y else x - 1,
-}
-
-
-@pytest.mark.parametrize("name", LDS_ATOMICS)
-def test_lds_atomics_update_lane_after_lane(name):
-    m, content = _lds()
-    address = np.random.default_rng(3).integers(0, 9, 64).astype(U32)[None] * 4
-    data = random_bits(4, 1, 64)
-    data[0, ::5] = 3
-    put(m, 1, address)
-    put(m, 2, data)
-    execute(m, op(name, v(3), v(1), v(2), encoding="ds"))
-    cells = {k: int(content.view(U32)[k]) for k in range(9)}
-    old = []
-    for at, value in zip(address[0] // 4, data[0], strict=True):
-        old.append(cells[int(at)])
-        cells[int(at)] = LDS_ATOMICS[name](cells[int(at)], int(value)) % 2**32
-    assert get(m, 3, U32)[0].tolist() == old
-    assert m.lds.u32[:9].tolist() == list(cells.values())
 
 
 # ---- device memory -------------------------------------------------------------------------------
