@@ -17,8 +17,8 @@ COLOURS = 8
 TINTS = ("#cfe3ff", "#ffe3b3", "#cdeccb", "#f3d0ea", "#fff0a8", "#c8edf0", "#dcd6ff", "#e2e5ea")
 """Fills that dark text is read on, in turn for what is fused."""
 
-MOST_BOXES = 1500
-"""Of one picture: more take seconds to place and are not looked at."""
+MOST_BOXES = 1000
+"""Nodes of one picture: more are not looked at, and pages would be larger than 2 MB."""
 
 _STROKES = ("#0067b0", "#c25100", "#00795b", "#a53f7d", "#7a6000", "#2b7fa8", "#5b4bb5", "#5b626b")
 _FONT, _LINE, _PAD = 11.0, 14.0, 7.0
