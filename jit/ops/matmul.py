@@ -48,9 +48,6 @@ _PACK = {"near": 0.4, "far": 1.25}
 # Packed, a larger operand than this does not stay in the caches until it is used.
 _NEAR = 2  # times L2
 
-# Of one row of a, where the columns of b lie in one piece and do not end with half a vector.
-_RAGGED_ROW = 2.5
-
 
 class _Read(NamedTuple):
     """What the larger operand costs without tiles.
@@ -96,10 +93,10 @@ def _costs(context: NodeContext) -> dict[str, float]:
     tiles = 1 << (rows - 1).bit_length() if rows < lanes else -(-rows // lanes) * lanes
     tiled = packed * _PACK[where] + tiles * elements * TILED
     read = _UNTILED[along == 1, where]
-    several = max(read.rows, rows * read.multiply_add) * raggedness(context.target, length, k)
-    single = read.row
-    if m == 1 and along == 1 and k % (lanes // 2):
-        single *= _RAGGED_ROW
+    ragged = raggedness(context.target, length, k)
+    several = max(read.rows, rows * read.multiply_add) * ragged
+    # A matrix times a vector is as quick without full vectors; the other way round some are not.
+    single = read.row * ragged if m == 1 else read.row
     untiled = elements * (single if rows == 1 else several)
     return {GEMM: batch * tiled / 1e3, UNTILED: batch * untiled / 1e3}
 
