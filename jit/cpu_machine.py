@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What is known of a target's CPU: the widths and sizes that the speed of its code depends on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What multiply-adds of matmuls cost on CPUs, in nanoseconds on one core.
 
 Measured on an Intel Xeon with AVX-512, in float32: ``docs/design/0007-strategies.md``.

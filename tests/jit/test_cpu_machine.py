@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What is known of CPUs: by LLVM's names, and of the one that runs this."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Strategies: what fits, what is chosen by rule or by name, and that the cache knows it."""
 
 from __future__ import annotations
