@@ -526,12 +526,9 @@ def test_barriers_and_waits():
     assert (found == 1).all()
     for missing, why in ((6, "race on LDS"), (5, "race on LDS|missing s_waitcnt")):
         fewer = [x for at, x in enumerate(program) if at != missing]
+        made = kernel(*fewer, workitem_ids=0, lds_size=8)
         with pytest.raises(EmulationError, match=why):
-            run(
-                kernel(*fewer, workitem_ids=0, lds_size=8),
-                [np.zeros(128, U32)],
-                block=(128, 1, 1),
-            )
+            run(made, [np.zeros(128, U32)], block=(128, 1, 1))
 
 
 # ---- scalar memory -------------------------------------------------------------------------------
