@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 JSON: dict[str, str] = {
     "tensors, ...": "with `nodes`: the graph in hipDNN's graph JSON, with everything inferred",
     "nodes": "of the graph; with `--format plan` of each `node`, `op`, `strategy`, `help`, "
-    "`materialised`, `results_materialised`, `outputs_copied`, `explicit_padding`, `workarounds`",
+    "`estimates_us` (by name, where the strategy was chosen by them), `materialised`, "
+    "`results_materialised`, `outputs_copied`, `explicit_padding`, `workarounds`",
     "flags": "with `--format plan`: of each `flag`, `reason`",
     "workarounds": "with `--format plan`: of each `id`, `title`, `instead`",
     "attempt": "with `--format plan`: which way serves where the planned one is known not to "

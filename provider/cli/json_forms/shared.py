@@ -123,6 +123,7 @@ class PlannedNode(Part, kw_only=True):
     op: str
     strategy: str | None
     help: str
+    estimates_us: dict[str, float]
     materialised: list[str]
     results_materialised: Any
     outputs_copied: list[Any]
