@@ -95,8 +95,8 @@ def _costs(context: NodeContext) -> dict[str, float]:
     read = _UNTILED[along == 1, where]
     ragged = raggedness(context.target, length, k)
     several = max(read.rows, rows * read.multiply_add) * ragged
-    # A matrix times a vector is as quick without full vectors; the other way round some are not.
-    single = read.row * ragged if m == 1 else read.row
+    # A matrix by rows times a vector is as quick without full vectors; others are not.
+    single = read.row if n == 1 and along == 1 else read.row * ragged
     untiled = elements * (single if rows == 1 else several)
     return {GEMM: batch * tiled / 1e3, UNTILED: batch * untiled / 1e3}
 
