@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from .building import GraphBuilder
 from .errors import GraphError, Problem
+from .tensor import take_over
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,7 +75,7 @@ class Graph(GraphBuilder):
             for tensor in self.tensors:
                 spec = frozen.tensors.get(tensor.uid)
                 if spec is not None:
-                    tensor.show(spec)
+                    take_over(tensor, spec)
             self._frozen = frozen
         return self._frozen
 

@@ -18,7 +18,7 @@ from .values import Scalar
 if TYPE_CHECKING:
     from .building import GraphBuilder
 
-__all__ = ["Scalar", "Tensor", "TensorSpec"]
+__all__ = ["Scalar", "Tensor", "TensorSpec", "take_over"]
 
 Ints = tuple[int, ...]
 
@@ -131,13 +131,6 @@ class Tensor:
             if graph.inference is not None:
                 graph.inference.forget(self)
         _set(self, name, value)
-
-    def show(self, spec: TensorSpec) -> None:
-        """Take over what was inferred, unchecked: for ``Graph.freeze``."""
-        _set(self, "given_dims", spec.dims)
-        _set(self, "given_strides", spec.strides)
-        _set(self, "given_type", spec.data_type)
-        _set(self, "dynamic", spec.dynamic)
 
     def __repr__(self) -> str:
         from .draw import operand
@@ -300,3 +293,11 @@ _CHECKS: dict[str, Any] = {
     "runtime_scalar": arguments.flag,
     "ragged_offset_uid": arguments.integer,
 }
+
+
+def take_over(tensor: Tensor, spec: TensorSpec) -> None:
+    """Give a handle what was inferred, unchecked: for ``Graph.freeze``."""
+    _set(tensor, "given_dims", spec.dims)
+    _set(tensor, "given_strides", spec.strides)
+    _set(tensor, "given_type", spec.data_type)
+    _set(tensor, "dynamic", spec.dynamic)

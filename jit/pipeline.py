@@ -114,13 +114,16 @@ def store(options: CacheOptions) -> CacheStore:
     return _store(options.dir, options.max_bytes, options.mode != "off")
 
 
+_MODULES = ("code_plan", "cpu_machine", "node_context", "strategies")
+
+
 def lowering_sources() -> Iterator[str]:
     """Yield the modules that decide what IR a graph becomes; options and target are in the key."""
     here = os.path.dirname(os.path.realpath(__file__))
     for folder in ("lowering", "emit", "ops", "workarounds", "../graph_api"):
         for at, _, names in os.walk(f"{here}/{folder}"):  # not as paths: that took twice the time
             yield from (f"{at}/{name}" for name in names if name.endswith(".py"))
-    yield from (f"{here}/{name}.py" for name in ("code_plan", "node_context", "strategies"))
+    yield from (f"{here}/{name}.py" for name in _MODULES)
 
 
 @lru_cache(maxsize=1)
