@@ -33,7 +33,7 @@ def _flags(context: NodeContext) -> Iterator[str]:
     """Keep padding an expression where it is concatenated."""
     op = conv_op(context)
     padding = (*op.pre_padding, *op.post_padding)
-    if strikes("W-093", context.target, context.dims("x")[2:], padding):
+    if strikes("W-093", context.target, context.dims("x")[1:], padding):
         yield KEEP_EXPRESSIONS
 
 

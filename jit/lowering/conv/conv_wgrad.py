@@ -158,7 +158,7 @@ def _correlated(b: Builder, x: Value, dy: Value, op: ConvWgrad, accumulate: Data
         stride=op.dilation,
         dilation=op.stride,
     )
-    if b.strikes("W-093", x.shape[2:], (*op.pre_padding, *op.post_padding)):
+    if b.strikes("W-093", x.shape[1:], (*op.pre_padding, *op.post_padding)):
         activation, forward = padded(b, activation, forward)
     dw = convolve(b, activation, turned, forward, accumulate)
     return b.permute(dw, (1, 0, *range(2, 2 + rank)))
