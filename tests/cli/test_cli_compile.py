@@ -176,7 +176,7 @@ def test_many_graphs(cli: Cli, graphs: Path, tmp_path: Path, own_cache: Path) ->
     }
     made = {p.name for p in tmp_path.glob("*.vmfb")}
     assert made == {"add-cpu.vmfb", "add-cpu-x86-64-v3.vmfb"}
-    assert "[6/6]" in found.err
+    assert "[4/4]" in found.err  # two of the six have no graph, and nothing to do
 
     again = cli("compile", files[0], files[2], "--target", "cpu")
     assert again.code == 3

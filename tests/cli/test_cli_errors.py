@@ -76,7 +76,6 @@ def test_interrupted_in_json(cli: Cli, graphs: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     "words",
     [
-        ["bench", "{}"],
         ["tune", "--export", "{}/file/y"],
         ["tune", "--import", "{}"],
         ["artifact", "show", "{}"],
@@ -97,7 +96,10 @@ def test_a_suite_that_is_no_text(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "suite").write_bytes(b"\xce\x00")
     found = cli("bench", tmp_path / "suite")
     assert found.code == 2
-    assert "[BENCH-01]" in found.err
+    assert "[SOURCE-01]" in found.err
+    (tmp_path / "folder").mkdir()
+    found = cli("bench", tmp_path / "folder", "--json")
+    assert [p["rule"] for p in found.json()["error"]["problems"]] == ["SOURCE-02"]
 
 
 @pytest.mark.parametrize(

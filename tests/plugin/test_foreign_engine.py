@@ -168,7 +168,7 @@ def test_probing_on_the_command_line(naive: Naive, monkeypatch: pytest.MonkeyPat
     paths = naive(), naive("crash_on_create")
     monkeypatch.setenv("HIPDNN_IREE_PLUGINS", ":".join(map(str, paths)))
     found = json.loads(CliRunner().invoke(app, ["engines", "--probe", "--json"]).stdout)
-    assert found.keys() == engines.JSON.keys()
+    assert found.keys() == {"schema_version", "command", *engines.JSON}
     assert found["hipdnn"]["problems"][0]["rule"] == "BACKEND-01"
     fine, crashed = sorted(found["plugins"], key=lambda plugin: not plugin["usable"])
     assert (fine["path"], fine["usable"], fine["era"]) == (str(paths[0]), True, "node")

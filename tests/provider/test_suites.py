@@ -264,6 +264,7 @@ def test_the_schema_names_every_key() -> None:
     about = {name: entry["properties"] for name, entry in schema["$defs"].items()}
     assert about.keys() == {
         "CaseEntry",
+        "IncludeEntry",
         "NodeEntry",
         "TensorEntry",
         "ResultEntry",

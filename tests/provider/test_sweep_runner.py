@@ -13,11 +13,19 @@ from threading import Event, Thread
 from typing import Any
 
 import misbehaving
+import numpy as np
 import pytest
 from hipdnn_iree import DataType
 from hipdnn_iree.emulation.errors import EmulationError, UnsupportedError
-from hipdnn_iree.emulation.hip import executor
-from hipdnn_iree.graph_api.errors import CompileError, FormatError, NotSupportedError, Problem
+from hipdnn_iree.emulation.hip.executor import Emulator
+from hipdnn_iree.emulation.hip.service import HipError
+from hipdnn_iree.graph_api.errors import (
+    CompileError,
+    DeviceError,
+    FormatError,
+    NotSupportedError,
+    Problem,
+)
 from hipdnn_iree.provider.sweep import case_worker
 from hipdnn_iree.provider.sweep.case_task import CaseTask, SweepOptions
 from hipdnn_iree.provider.sweep.gpu_lock import gpu_lock
@@ -235,16 +243,42 @@ def test_a_target_that_is_not_here_is_compiled_only(tmp_path: Path) -> None:
     assert (row.code.spills, row.code.mfma) == (0, 0)
 
 
+class Image:
+    """A code object whose kernel cannot be read."""
+
+    base, image = 1 << 40, np.zeros(64, np.uint8)
+
+    def __init__(self, error: EmulationError) -> None:
+        self.error = error
+
+    def ready(self, name: str) -> Any:
+        raise self.error
+
+
 @pytest.mark.parametrize(
-    ("kind", "status", "device"), [(UnsupportedError, "ok", "none"), (EmulationError, "crash", "")]
+    ("kind", "hip", "status", "device"),
+    [
+        (UnsupportedError, "hipErrorNotSupported", "ok", "none"),
+        (EmulationError, "hipErrorLaunchFailure", "crash", ""),
+    ],
 )
 def test_what_emulation_lacks_is_no_fault_of_a_kernel(
-    monkeypatch: pytest.MonkeyPatch, kind: type[EmulationError], status: str, device: str
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[EmulationError],
+    hip: str,
+    status: str,
+    device: str,
 ) -> None:
-    def launch(*arguments: Any, **more: Any) -> None:
-        raise kind("kernel at 0x40, v_odd: said by the emulation")
+    # Kernels are executed in another process: what it answers, and what becomes of the answer.
+    image: Any = Image(kind("v_odd: said by the emulation"))
+    with pytest.raises(HipError, match="said by the emulation") as found:
+        Emulator().launch(image, "k", (1, 1, 1), (64, 1, 1), b"", [], shared_bytes=0)
+    assert found.value.status == {"hipErrorNotSupported": 801, "hipErrorLaunchFailure": 719}[hip]
 
-    monkeypatch.setattr(executor, "launch", launch)
+    def compare(*arguments: Any) -> None:
+        raise DeviceError(f"HIP driver error '{hip}': {found.value}")
+
+    monkeypatch.setattr(case_worker._Work, "_compare", compare)
     (task,) = tasks(case("a"), engines=("iree",), target="gfx942", emulate=True)
     row = case_worker._Work(task, lambda step, **facts: None).checked("iree")
     assert row["status"] == status

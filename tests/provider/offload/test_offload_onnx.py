@@ -175,7 +175,7 @@ def test_the_command(tmp_path: Path) -> None:
     onnx.save(residual_network(), path)
     found = CliRunner().invoke(app, ["onnx-to-torch", path, "--json"])
     record = json.loads(found.stdout)
-    assert set(record) == set(onnx_to_torch.JSON)
+    assert set(record) == {"schema_version", "command", *onnx_to_torch.JSON}
     assert "torch.aten.convolution" in record["text"]
     plain = CliRunner().invoke(app, ["onnx-to-torch", path, "--no-convert", "--node", "stem"])
     assert 'torch.operator "onnx.Conv"' in plain.stdout
