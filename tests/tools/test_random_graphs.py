@@ -48,7 +48,10 @@ def test_graphs_are_valid_and_the_same_in_every_form() -> None:
 @pytest.mark.parametrize("seed", [8, 42, 69])
 def test_graphs_run_right_in_several_ways(seed: int) -> None:
     draw = Draw(seed=seed, style=STYLES[seed % len(STYLES)], nodes=6)
-    ways = [(draw, "iree"), *other_ways(draw, CPU, settings(), Random(seed), 1)]
+    # Another driver may already run in this process, with another number of threads.
+    others = other_ways(draw, CPU, settings(), Random(seed), 2)
+    ways = [(draw, "iree"), *(way for way in others if "driver=" not in way[1])]
+    assert len(ways) > 1
     for form, engine in ways:
         found = row_of(str(form), engine)
         assert found["status"] in ("ok", "declined"), (form, engine, found)
