@@ -501,13 +501,14 @@ class Builder:
             from_low, from_high = integer_range(x.dtype)
             bounds = (max(low, from_low), min(high, from_high))
             return self.cast(self.unary(T.AtenClampOp, x, *bounds), dtype)
-        if x.dtype is not F64:
-            x = self.cast(x, F32) if x.dtype is not F32 else x
-        elif dtype is DataType.UINT8:
-            return self.convert(self._saturate(x, DataType.INT32), dtype)  # W-105
+        if x.dtype not in (F32, F64):
+            x = self.cast(x, F32)
         exact = float(np.float32(high)) if x.dtype is F32 else float(high)
         if exact <= high:
-            return self.cast(self.unary(T.AtenClampOp, x, float(low), float(high)), dtype)
+            inside = self.unary(T.AtenClampOp, x, float(low), float(high))
+            if dtype is DataType.UINT8:  # W-105: of a double, and of a float32 in scalar code
+                inside = self.cast(inside, DataType.INT32)
+            return self.cast(inside, dtype)
         # The bound itself is not a float: clamp to the largest float below, and put the
         # bound in where the value reaches it.
         below = (

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hipdnn_iree import Graph, PointwiseMode, load
+from hipdnn_iree import DataType, Graph, PointwiseMode, load
 from hipdnn_iree.graph_api.ops.pointwise import Pointwise
+from hipdnn_iree.jit.runtime.elements import value_dtype
 from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.provider.verify import expect
 
@@ -121,6 +122,19 @@ def test_stores_truncate_and_saturate(run: Run) -> None:
         given[x] = np.array(values, np.float32)
     found = dict(zip(STORED, [y.tolist() for y in run(graph, given)], strict=True))
     assert found == {target: stored for target, (_, stored) in STORED.items()}
+
+
+@pytest.mark.parametrize("data_type", ["float", "bfloat16", "double"])
+@pytest.mark.parametrize("dims", [(5, 8), (5, 9), (16, 16), (3, 7)])
+def test_stores_of_transposed_uint8(run: Run, data_type: str, dims: tuple[int, int]) -> None:
+    # W-105: in scalar code all values from 128 on became 127.
+    graph = Graph(io_data_type=data_type)
+    x = graph.tensor(dims=dims, strides=(1, dims[0]))
+    graph.identity(x).set_output().set_data_type("uint8").set_stride((dims[1], 1))
+    values = np.linspace(-3, 260, dims[0] * dims[1]).reshape(dims[::-1]).T
+    values = values.astype(value_dtype(DataType.parse(data_type)))
+    (y,) = run(graph, {x: values})
+    np.testing.assert_array_equal(y, np.clip(values.astype(np.float64), 0, 255).astype(np.uint8))
 
 
 def test_comparisons_write_the_type_that_is_asked_for(run: Run) -> None:
