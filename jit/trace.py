@@ -30,6 +30,7 @@ __all__ = [
     "spans_as_data",
     "tell",
     "tell_spans",
+    "tell_trace",
     "trace",
     "traced",
 ]
@@ -123,6 +124,18 @@ class Trace:
             "pid": event.pid,
             "tid": event.tid,
             "args": dict(event.about),
+        }
+
+    def as_data(self, process: str) -> dict[str, Any]:
+        """Return what `tell_trace` takes in another process, with a name for this one."""
+        return {
+            "events": [
+                [e.name, e.category, e.begin_ns, e.end_ns, e.pid, e.tid, dict(e.about)]
+                for e in self.events
+            ],
+            "processes": [*({**self.processes, os.getpid(): process}.items())],
+            "notes": self.notes,
+            "left_out": self.left_out,
         }
 
     def write(self, path: str | Path) -> None:
@@ -265,3 +278,22 @@ def tell_spans(spans: Sequence[Sequence[Any]], *, pid: int, process: str) -> Non
     """Add the events of another process, whose main thread they are of."""
     for name, category, begin_ns, end_ns in spans if _active else ():
         tell(name, category, begin_ns, end_ns, pid=pid, process=process, tid=pid)
+
+
+def tell_trace(data: Mapping[str, Any]) -> None:
+    """Add what another process has recorded (`Trace.as_data`), and what it was told by others."""
+    for one in _active:
+        for name, category, begin_ns, end_ns, pid, tid, about in data["events"]:
+            event = Event(
+                name=name,
+                category=category,
+                begin_ns=begin_ns,
+                end_ns=end_ns,
+                pid=pid,
+                tid=tid,
+                about=about,
+            )
+            one.add(event)
+        one.processes.update((int(pid), name) for pid, name in data["processes"])
+        one.notes.update(data["notes"])
+        one.left_out += data["left_out"]

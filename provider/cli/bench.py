@@ -15,9 +15,18 @@ import click
 from ...graph_api.errors import SettingError
 from ...jit.runtime.hip import emulated
 from ...jit.settings import settings
+from ...jit.trace import traced
 from .device_here import must_have_device
 from .exits import CHECK_FAILED
-from .options import Command, State, case_option, html_option, knob_options, target_option
+from .options import (
+    Command,
+    State,
+    case_option,
+    html_option,
+    knob_options,
+    target_option,
+    trace_option,
+)
 from .output import emit, say, shown, table, versioned
 from .sweeping import limits_of
 
@@ -77,6 +86,7 @@ _TIMEOUT_S = 300.0  # to build and check one engine in one case
 )
 @target_option(help="Machine to measure on.")
 @html_option
+@trace_option()
 @knob_options("--threads", "--device", "--cache-dir")
 @click.option("-o", "--output", metavar="FILE", help="Write the JSON object to a file as well.")
 @click.pass_obj
@@ -181,6 +191,7 @@ def _tasks(
         perf=True,
         seconds=seconds,
         realtime=realtime,
+        trace=bool(traced()),
         devices=(now.runtime_device,),
         settings=dict(state.knobs),
     )

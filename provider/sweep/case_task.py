@@ -35,6 +35,8 @@ class SweepOptions:
         Execute what is for gfx9 by emulation.
     forms : bool
         Write each graph and read it again, in every form, before it is built.
+    trace : bool
+        Tell what happens when (`jit.trace`) with each answer.
     devices : tuple of int
         GPUs of this machine that share the work; empty in a cluster, where each worker's
         settings say which one it has.
@@ -49,6 +51,7 @@ class SweepOptions:
     realtime: bool = False
     emulate: bool = False
     forms: bool = False
+    trace: bool = False
     devices: tuple[int, ...] = (0,)
     settings: Mapping[str, str] = field(default_factory=dict)
 

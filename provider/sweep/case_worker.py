@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...graph_api.dynamic import at_sizes
@@ -27,6 +27,7 @@ from ...jit.pipeline import store
 from ...jit.settings import scope, settings
 from ...jit.settings_table import Settings
 from ...jit.target import Target
+from ...jit.trace import span, trace
 from ...jit.work import Work, graph_work, node_work
 from .case_task import CaseTask
 from .contestants import Contestant, contestant
@@ -68,15 +69,27 @@ def main(descriptor: str, host: str, memory: str, slot: str) -> NoReturn:
         with scope(**{**here, **task.options.settings}):
             work = _Work(task, tell)
             if task.timed:
-                yield work.timed()
+                yield _recorded(task, "in turns", work.timed)
                 return
             made = store(CacheOptions.of(settings())).made
             for name in task.engines[part:]:
-                answer = work.checked(name)
+                answer = _recorded(task, name, partial(work.checked, name))
                 yield {**answer, "made": list(made)}
                 made.clear()
 
     serve(descriptor, host, memory, handle)
+
+
+def _recorded(task: CaseTask, what: str, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return an answer, with what happened when if that is wanted.
+
+    Executions that are timed are no events, so that nothing is between them.
+    """
+    if not task.options.trace:
+        return answer()
+    with trace(executions=not task.timed) as found, span(f"{task.case.name}: {what}", "case"):
+        made = answer()
+    return {**made, "trace": found.as_data("builds, checks and times cases")}
 
 
 def _load() -> None:
@@ -128,7 +141,8 @@ class _Work:
             stack.enter_context(self._gpu())
             if self._task.options.realtime:
                 stack.enter_context(undisturbed())
-            times = _times(calls, budget)
+            with span("time", "case", calls_of=", ".join(self._task.engines)):
+                times = _times(calls, budget)
         return {
             "times": dict(zip(self._task.engines, times, strict=True)),
             "least_us": self._least_us(at),
@@ -199,7 +213,8 @@ class _Work:
     ) -> None:
         facts["emulated"] = self._device == "emulated"
         self._say(facts, "reference")
-        judge = self._judge(graph)
+        with span("reference", "case"):
+            judge = self._judge(graph)
         self._say(facts, "check")
         zones = red_zones(graph, SEED) if self._device == "cpu" and not one.native else {}
         outputs = {**_outputs(graph), **{uid: zone.array for uid, zone in zones.items()}}
@@ -212,7 +227,8 @@ class _Work:
             if (at := list(zone.touched()))
         ]
         results |= {uid: zone.result for uid, zone in zones.items()}
-        found = judge.check(results)
+        with span("compare", "case"):
+            found = judge.check(results)
         facts["check"] = found.row
         if not right(graph, found.report, one):
             bad += [str(output) for output in found.report.outputs if not output.ok]

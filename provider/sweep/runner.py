@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from ...jit.trace import tell_trace
 from .case_task import CaseTask
 from .process_pool import Ended, Limits, ProcessPool, Result, Timed
 from .row import Header, Row, TimeFacts, row_key
@@ -136,6 +137,7 @@ def _rows(tasks: Iterator[CaseTask], pool: ProcessPool | ClusterPool) -> Iterato
         timing = _Timing(pool.limits)
         for result in pool.results(chain([first], rest), timed=timing.queue):
             task = result.task
+            _tell(result)
             if task.timed:
                 yield from timing.rows(result)
                 continue
@@ -153,7 +155,14 @@ def _rows(tasks: Iterator[CaseTask], pool: ProcessPool | ClusterPool) -> Iterato
         for one in waiting.values():
             timing.add(one)
         for result in pool.results(timed=timing.queue, alone=True):
+            _tell(result)
             yield from timing.rows(result)
+
+
+def _tell(result: Result[CaseTask]) -> None:
+    """Add to a trace what the process has told of it."""
+    if isinstance(result.answer, dict) and (told := result.answer.pop("trace", None)) is not None:
+        tell_trace(told)
 
 
 def _runs(row: Row) -> bool:

@@ -162,3 +162,33 @@ def test_names() -> None:
     assert contestant("IREE_JIT_ENGINE").engine == "IREE_JIT_ENGINE"
     with pytest.raises(SettingError, match="or one of iree, iree-plain"):
         contestant("nobody")
+
+
+def test_a_trace_has_what_the_processes_of_the_cases_did(
+    cli: Cli, suite: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "bench.trace.json"
+    words = ["bench", suite, "--engines", "iree,reference", "--case", "chain", "--seconds", "0"]
+    found = cli(*words, "--trace", file)
+    assert found.code == 0
+    data = json.loads(file.read_text(encoding="utf-8"))
+    events = [event for event in data["traceEvents"] if event["ph"] == "X"]
+    own = {e["args"]["name"] for e in data["traceEvents"] if e["name"] == "process_name"}
+    assert {"hipdnn-iree", "builds, checks and times cases"} <= own
+    (whole,) = [e for e in events if e["cat"] == "command"]
+    cases = {e["name"]: e for e in events if e["cat"] == "case"}
+    parts = {"chain: iree", "chain: reference", "chain: in turns"}
+    assert set(cases) == {*parts, "reference", "compare", "time"}
+    for part in parts:
+        assert cases[part]["pid"] != whole["pid"]
+        assert whole["ts"] <= cases[part]["ts"]
+        assert cases[part]["ts"] + cases[part]["dur"] <= whole["ts"] + whole["dur"]
+    built = [e for e in events if e["name"] == "build" and e["pid"] == cases["chain: iree"]["pid"]]
+    assert built
+    # Nothing is recorded between the calls that are timed.
+    timed = cases["time"]
+    assert not [
+        e
+        for e in events
+        if e["cat"] == "execute" and timed["ts"] <= e["ts"] <= timed["ts"] + timed["dur"]
+    ]
