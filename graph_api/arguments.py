@@ -27,6 +27,7 @@ __all__ = [
     "real",
     "scalar",
     "shown",
+    "suggestion",
     "text",
 ]
 
@@ -158,6 +159,12 @@ def nearest(word: object, known: Iterable[str]) -> str:
     names = {name.lower(): name for name in known}
     near = get_close_matches(word.lower(), names, n=1)
     return f"did you mean {names[near[0]]!r}?" if near else ""
+
+
+def suggestion(word: object, known: Iterable[str]) -> str:
+    """Return `nearest` as the end of a sentence: ``"; did you mean 'relu'?"``, or nothing."""
+    near = nearest(word, known)
+    return f"; {near}" if near else ""
 
 
 def shown(value: object) -> str:

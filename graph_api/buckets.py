@@ -9,7 +9,7 @@ from itertools import islice, product
 from math import prod
 from operator import index
 
-from .arguments import shown
+from .arguments import nearest, shown
 from .dynamic_dim import DynamicDim
 from .errors import GraphError, Problem
 
@@ -119,9 +119,14 @@ def as_buckets(
     """
     known = {dim.name: dim for dim in symbols}
     each = dict(given) if isinstance(given, Mapping) else dict.fromkeys(known, given)
+    has = f"one of {', '.join(known)}" if known else "no name: the graph has no dynamic dims"
     problems = [
         Problem(
-            rule="BUCKET-01", port=str(name), got="buckets", wanted=f"one of {', '.join(known)}"
+            rule="BUCKET-01",
+            port=str(name),
+            got="no dynamic dim of this name",
+            wanted=has,
+            hint=nearest(name, known),
         )
         for name in each
         if name not in known

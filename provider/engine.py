@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
+from ..graph_api.arguments import suggestion
 from ..graph_api.errors import Decline, NotSupportedError, SettingError
 from ..graph_api.frozen import FrozenGraph
 from ..jit.target import Target
@@ -189,7 +190,8 @@ def checked_knobs(
     for name, choice in given.items():
         if name not in known:
             have = ", ".join(known) or "none for this graph and target"
-            wrong.append(f"engine {engine.NAME} has no knob {name!r}; it has: {have}")
+            near = suggestion(name, known)
+            wrong.append(f"engine {engine.NAME} has no knob {name!r}{near}; it has: {have}")
         elif choice not in known[name].choices and not known[name].open:
             allowed = " | ".join(known[name].choices)
             wrong.append(f"knob {name!r} of engine {engine.NAME} is {choice!r}; allowed: {allowed}")

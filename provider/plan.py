@@ -475,6 +475,20 @@ class Plan(ABC):
         for bind in [self._bind(buffers, workspace, False) for buffers in sets]:
             bind()
 
+    def _unknown_name(self, key: object, count: int) -> Problem:
+        """Return the problem of a name that no input or output has, or several have."""
+        own, dims = self.graph.tensors.values(), [dim.name for dim in self.graph.symbols]
+        names = sorted({spec.name for spec in own if spec.name and not spec.virtual})
+        near = "" if count else nearest(key, [*names, *dims])
+        return Problem(
+            rule="PLAN-01",
+            port=str(key),
+            got=f"{count} inputs and outputs of this name",
+            wanted="the name of one input or output, a uid, or a Tensor",
+            hint=f"{near and f'{near} '}names: {', '.join(names) or 'none'}"
+            + (f"; dynamic dims: {', '.join(dims)}" if dims else ""),
+        )
+
     def _by_uid(self, buffers: Buffers) -> dict[int, Any]:
         found: dict[int, Any] = {}
         problems = []
@@ -502,19 +516,9 @@ class Plan(ABC):
                 if len(uids) == 1:
                     found[uids[0]] = buffer
                 else:
-                    names = sorted({s.name for s in self.graph.tensors.values() if s.name})
-                    near = "" if uids else nearest(key, names)
-                    problems.append(
-                        Problem(
-                            rule="PLAN-01",
-                            port=str(key),
-                            got=f"{len(uids)} tensors of this name",
-                            wanted="the name of one input or output, a uid, or a Tensor",
-                            hint=f"{near and f'{near} '}names: {', '.join(names) or 'none'}",
-                        )
-                    )
+                    problems.append(self._unknown_name(key, len(uids)))
         if problems:
-            raise BindError("some buffers cannot be told apart", problems)
+            raise BindError("some names are not those of one input or output", problems)
         if self._unnamed:
             bare = [u for u in self._unnamed if u in found and _is_bare(found[u])]
             if bare:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..graph_api.buckets import BucketsLike, as_buckets, combinations
 from ..graph_api.dynamic import at_sizes
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..jit.pipeline import Compiled
     from ..jit.stages import Source
 
-__all__ = ["Precompiled", "compile_all", "compile_one", "pairs", "precompile"]
+__all__ = ["Precompiled", "compile_all", "compile_one", "dims_of", "pairs", "precompile"]
 
 AllBuckets = BucketsLike | Mapping[str, BucketsLike] | None
 
@@ -94,7 +94,7 @@ def precompile(
         Choices of the IREE engine's knobs, as for ``Graph.build``.
     buckets : str, int, sequence of int, or mapping of name to one of these, optional
         As for ``Graph.build``: a graph with dynamic dims is compiled for every bucket (at most
-        64), instead of once for all sizes.
+        64), instead of once for all sizes.  A name must be that of a dim of one of the graphs.
     jobs : int
         Compiler workers; 0 takes the setting ``compiler.jobs`` (by default one per CPU, at most 4).
     progress : callable, optional
@@ -118,8 +118,11 @@ def pairs(
     graphs: Iterable[Graph | Source],
     targets: Iterable[Target | str] | Target | str = "cpu",
     buckets: AllBuckets = None,
+    dims: Collection[str] = (),
 ) -> list[Precompiled]:
     """Return what `precompile` would compile, with nothing compiled yet.
+
+    ``buckets`` may name the dims of any of the graphs, and ``dims``, which others have.
 
     Raises
     ------
@@ -129,28 +132,57 @@ def pairs(
     where = [targets] if isinstance(targets, Target | str) else list(targets)
     parsed = list(dict.fromkeys(map(Target.parse, where)))
     found: list[Precompiled] = []
-    for graph in graphs:
-        frozen, error = None, None
-        try:
-            frozen = graph.freeze() if isinstance(graph, Graph) else graph
-        except HipdnnIreeError as broken:
-            error = broken
+    asked = [_Asked.of(graph) for graph in graphs]
+    dims = {*dims, *dims_of(one.frozen for one in asked)}
+    for name, frozen, error in asked:
         for target in parsed:
-            one = Precompiled(index=0, name=graph.name, graph=frozen, target=target, error=error)
-            some = [one] if frozen is None else _of_buckets(one, frozen, buckets)
+            one = Precompiled(index=0, name=name, graph=frozen, target=target, error=error)
+            some = [one] if frozen is None else _of_buckets(one, frozen, buckets, dims)
             found += (replace(pair, index=i) for i, pair in enumerate(some, len(found)))
     return found
 
 
-def _of_buckets(one: Precompiled, graph: Source, buckets: AllBuckets) -> Iterator[Precompiled]:
-    """Yield a pair for each bucket of a graph with dynamic dims, else the pair itself."""
-    if buckets is None or isinstance(graph, MlirSource) or not graph.symbols:
+def dims_of(graphs: Iterable[Source | None]) -> set[str]:
+    """Return the names of all dynamic dims."""
+    return {dim.name for g in graphs if isinstance(g, FrozenGraph) for dim in g.symbols}
+
+
+class _Asked(NamedTuple):
+    """A graph that is to be compiled, or the rules that it breaks."""
+
+    name: str
+    frozen: Source | None
+    error: HipdnnIreeError | None = None
+
+    @classmethod
+    def of(cls, graph: Graph | Source) -> _Asked:
+        try:
+            return cls(graph.name, graph.freeze() if isinstance(graph, Graph) else graph)
+        except HipdnnIreeError as broken:
+            return cls(graph.name, None, broken)
+
+
+def _of_buckets(
+    one: Precompiled, graph: Source, buckets: AllBuckets, dims: Collection[str]
+) -> Iterator[Precompiled]:
+    """Yield a pair for each bucket of a graph with dynamic dims, else the pair itself.
+
+    Buckets may be of a dim that another graph of the list has.
+    """
+    if buckets is None or isinstance(graph, MlirSource):
         yield one
         return
     from .bucket_plan import must_be_paddable
 
+    own = {dim.name for dim in graph.symbols}
+    if isinstance(buckets, Mapping):
+        buckets = {n: some for n, some in buckets.items() if n in own or n not in dims}
     try:
-        every = combinations(as_buckets(graph.symbols, buckets))
+        rounded = as_buckets(graph.symbols, buckets)
+        if not rounded:
+            yield one
+            return
+        every = combinations(rounded)
         must_be_paddable(graph, one.target, "IREE_JIT_ENGINE")
     except HipdnnIreeError as error:
         yield replace(one, error=error)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...graph_api.arguments import suggestion
 from ...graph_api.errors import SettingError
 from ...jit.runtime.hip import emulated
 from ...jit.settings import settings
@@ -122,7 +123,10 @@ def command(
     if not names or len(set(names)) < len(names):
         raise SettingError(f"--engines is {engines!r}; wanted names, each once")
     if baseline is not None and baseline not in names[1:]:
-        raise SettingError(f"--baseline is {baseline!r}; wanted one of {', '.join(names[1:])}")
+        near = suggestion(baseline, names[1:])
+        raise SettingError(
+            f"--baseline is {baseline!r}{near}; wanted one of {', '.join(names[1:])}"
+        )
     names = [contestant(name, settings()).name for name in names]
     must_have_device(target)
     if not target.is_cpu and emulated():

@@ -295,32 +295,40 @@ def _rows(
     form: str,
 ) -> list[_Row]:
     """Return a row for each that is to be compiled, or that cannot be."""
-    from ..precompile import pairs
+    from ..precompile import dims_of, pairs
     from .files import read_source
 
-    rows = []
+    sources: dict[str, Source | HipdnnIreeError] = {}
     for path in paths:
         try:
             found, _ = read_source(path, form)
-            frozen = found if isinstance(found, MlirSource) else found.freeze()
+            sources[path] = found if isinstance(found, MlirSource) else found.freeze()
         except HipdnnIreeError as error:
             if len(paths) == 1:
                 raise
-            rows += [_Row(path=path, target=target, error=error) for target in targets]
+            sources[path] = error
+    sound = [source for source in sources.values() if not isinstance(source, HipdnnIreeError)]
+    dims = dims_of(sound)
+    rows = []
+    for path, source in sources.items():
+        if isinstance(source, HipdnnIreeError):
+            rows += [_Row(path=path, target=target, error=source) for target in targets]
             continue
-        if buckets is not None and isinstance(frozen, FrozenGraph) and not frozen.symbols:
-            talk(f"note: {shown(path)} has no dynamic dims; --buckets changes nothing for it")
-        rows += [
+        mine = [
             _Row(
                 path=path,
                 target=pair.target,
-                graph=frozen,
+                graph=source,
                 pair=pair,
                 bucket=pair.bucket,
                 error=pair.error,
             )
-            for pair in pairs([frozen], targets, buckets)
+            for pair in pairs([source], targets, buckets, dims)
         ]
+        fixed = isinstance(source, FrozenGraph) and not source.symbols
+        if buckets is not None and fixed and not any(row.error for row in mine):
+            talk(f"note: {shown(path)} has no dynamic dims; --buckets changes nothing for it")
+        rows += mine
     if output is not None and len({row.place(output) for row in rows}) < len(rows):
         raise click.UsageError("several buckets cannot go to one file; put {bucket} in its name")
     return rows

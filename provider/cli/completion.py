@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...graph_api.arguments import suggestion
 from .options import Command, State
 from .output import emit, say
 
@@ -36,7 +37,10 @@ def _known(ctx: Context, param: click.Parameter, value: str | None) -> str:
     name = Path(value or "").name
     if name not in _USE:
         found = repr(value) if value else "not given, and the variable SHELL is not set"
-        raise click.BadParameter(f"it is {found}; wanted one of {', '.join(_USE)}", ctx, param)
+        near = suggestion(name, _USE)
+        raise click.BadParameter(
+            f"it is {found}{near}; wanted one of {', '.join(_USE)}", ctx, param
+        )
     return name
 
 

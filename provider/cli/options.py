@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ...graph_api.arguments import suggestion
 from ...graph_api.errors import SettingError
 from ...jit import settings as knobs
 from .output import begin, complain, quiet, talk
@@ -110,6 +111,15 @@ class _Value(click.types.StringParamType):
         return [CompletionItem(incomplete, type="dir" if kind.endswith("DIR") else "file")]
 
 
+class _Choice(click.Choice[str]):
+    """One of a few words; for another one the error names that which is like it."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        return f"{value!r} is unknown{suggestion(value, self.choices)}; wanted one of " + ", ".join(
+            self.choices
+        )
+
+
 def _targets() -> Iterable[str]:
     from ...jit.target import Target
 
@@ -133,6 +143,8 @@ class Command(click.Command):
         for param in self.params:
             if param.type is click.STRING:
                 param.type = _Value()
+            elif type(param.type) is click.Choice:
+                param.type = _Choice(param.type.choices)
         self.params += _shared()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

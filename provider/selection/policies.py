@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
+from ...graph_api.arguments import suggestion
 from ...graph_api.errors import NotSupportedError, SettingError
 from ...jit.settings_table import Settings
 from ..engine_ids import engine_id
@@ -72,7 +73,8 @@ def _known(word: str, where: str) -> str:
     name = word.lower() if word.lower() in POLICIES else _of_hipdnn(word)
     if not name:
         raise SettingError(
-            f"{where} names {word!r}, which is no policy; known: {', '.join(POLICIES)}"
+            f"{where} names {word!r}, which is no policy{suggestion(word, POLICIES)}; "
+            f"known: {', '.join(POLICIES)}"
         )
     return name
 

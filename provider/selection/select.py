@@ -321,6 +321,7 @@ def build(
         got, wanted = "exact as well", "one of both"
         problem = Problem(rule="BUCKET-01", port="buckets", got=got, wanted=wanted)
         raise GraphError("sizes are either exact or rounded up", [problem])
+    rounded = as_buckets(graph.symbols, buckets) if buckets is not None else None
     where = Target.parse(target)
     each = bool(graph.symbols) and (exact or buckets is not None)
     # The engine is the one for the examples, and stays the same for all sizes.
@@ -337,7 +338,6 @@ def build(
     if not each:
         with span("build", graph=graph.name, target=str(where)):
             return _first_that_builds(ranked)
-    rounded = as_buckets(graph.symbols, buckets) if buckets is not None else None
     return _for_each_size(ranked[0], graph, rounded)
 
 

@@ -14,6 +14,7 @@ from ...jit.target import Target
 from ..engine import Engine
 from ..plan import Buffers, Plan
 from ..registry import engine
+from ..selection.policies import policy_names
 from ..selection.select import build
 
 __all__ = ["RULES", "SIZES", "Contestant", "contestant", "with_knobs"]
@@ -169,6 +170,7 @@ def contestant(text: str, settings: Settings) -> Contestant:
         return _NAMED[text]
     kind, _, name = text.partition(":")
     if kind == "policy" and name:
+        policy_names(name, settings)  # none is unknown
         return Contestant(name=text, policy=name)
     try:
         engine(text, settings)

@@ -78,6 +78,29 @@ def test_a_graph_without_dynamic_dims(cli: Cli, graphs: Path) -> None:
     assert "bf16.json has no dynamic dims; --buckets changes nothing" in found.err
 
 
+def test_the_name_of_a_dim_that_no_graph_has(cli: Cli, graphs: Path, rows_file: Path) -> None:
+    fixed = graphs / "bf16.json"
+    for words in (
+        ["compile", fixed, "--target", "cpu"],
+        ["run", fixed],
+        ["artifact", "create", fixed, "--target", "cpu", "-o", "unwritten"],
+    ):
+        found = cli(*words, "--buckets", "n=8")
+        assert found.code == 2
+        assert "[BUCKET-01] got no dynamic dim of this name" in found.err
+        assert "the graph has no dynamic dims" in found.err
+        assert "changes nothing" not in found.err
+    assert not Path("unwritten").exists()
+    # Of several graphs it is enough that one has it.
+    both = ["compile", fixed, rows_file, "--target", "cpu", "--json", "--buckets"]
+    some = cli(*both, "n=8,64")
+    assert some.code == 0, some.err
+    assert [t["bucket"] for t in some.json()["graphs"][0]["targets"]] == [None]
+    none = cli(*both, "nn=8", "--buckets", "n=8,64")
+    assert (none.code, none.json()["summary"]["failed"]) == (2, 2)
+    assert "did you mean 'n'?" in none.err
+
+
 def test_a_graph_whose_sizes_cannot_be_rounded_up(cli: Cli, tmp_path: Path) -> None:
     g = Graph("sum", io_data_type="float")
     x = g.tensor(dims=(g.dynamic("n", range=(1, 64)), 6), name="x")

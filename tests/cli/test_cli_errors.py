@@ -63,6 +63,36 @@ def test_a_command_that_is_not_there(cli: Cli) -> None:
     assert error["message"] == "Missing command; there are, in artifact: create, show, verify"
 
 
+ALMOST: dict[str, list[str]] = {
+    "'opt_level'": ["run", "{}", "--knob", "opt_levl=O1"],
+    "'iree'": ["run", "{}", "--engine", "irre"],
+    "'torch'": ["run", "{}", "--prefer", "troch"],
+    "'heuristic'": ["run", "{}", "--policy", "heuristc"],
+    "gfx942": ["run", "{}", "--target", "gfx943"],
+    "'left side'": ["run", "{}", "--shape", "left=3"],
+    "'svg'": ["show", "{}", "--format", "svgg"],
+    "'zsh'": ["completion", "zhs"],
+    "'tuned'": ["bench", "x.yaml", "--engines", "iree,policy:tunde"],
+    "'reference'": ["bench", "x.yaml", "--engines", "iree,reference", "--baseline", "refernce"],
+}
+"""What a word is almost, as the error says it."""
+
+
+@pytest.mark.parametrize("meant", ALMOST)
+def test_a_word_that_is_almost_one(
+    cli: Cli, graphs: Path, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x.yaml").write_text(
+        "cases: [{name: a, tensors: {x: {dims: [4]}}, nodes: [{op: relu, in: x, out: y}]}]",
+        encoding="utf-8",
+    )
+    words = [str(graphs / "add.json") if word == "{}" else word for word in ALMOST[meant]]
+    found = cli(*words)
+    assert found.code == 2
+    assert f"did you mean {meant}" in found.err
+
+
 def test_interrupted_in_json(cli: Cli, graphs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt

@@ -48,6 +48,8 @@ def test_shapes_are_run_and_verified(
         ("x=9x6x1", None, "SHAPE-02"),
         ("x=9x7", None, "PW-"),
         ("z=3", None, "PLAN-01"),
+        ("nn=3", None, "did you mean 'n'?"),
+        ("z=3", None, "; dynamic dims: n"),
     ],
 )
 def test_shapes_that_do_not_fit(cli: Cli, rows_file: Path, text: str, code: Any, said: str) -> None:

@@ -23,6 +23,7 @@ from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.bucket_plan import BucketPlan, PaddedPlan, problems
 from hipdnn_iree.provider.plan import Plan
+from hipdnn_iree.provider.precompile import precompile
 
 Build = Callable[[Graph, DynamicDim], Any]
 
@@ -549,6 +550,20 @@ def test_a_size_above_all_buckets() -> None:
 def test_buckets_that_make_no_sense(given: Any) -> None:
     with pytest.raises(GraphError, match="BUCKET-01"):
         graph(mlp).build("cpu", buckets=given)
+
+
+def test_buckets_of_a_dim_that_the_graph_has_not() -> None:
+    with pytest.raises(GraphError, match="did you mean 'rows'") as found:
+        g = Graph(io_data_type="float")
+        g.relu(g.tensor(dims=(g.dynamic("rows", range=(1, 64)), 4))).set_output()
+        g.build("cpu", buckets={"row": 8, "rows": 8})
+    assert [(p.rule, p.port) for p in found.value.problems] == [("BUCKET-01", "row")]
+    fixed = Graph(io_data_type="float")
+    fixed.relu(fixed.tensor(dims=(4, 4))).set_output()
+    with pytest.raises(GraphError, match="the graph has no dynamic dims"):
+        fixed.build("cpu", engine="reference", buckets={"n": 8})
+    (wrong,) = precompile([fixed], "cpu", buckets={"n": 8})
+    assert "BUCKET-01" in str(wrong.error)
 
 
 def test_exact_and_buckets_exclude_each_other() -> None:

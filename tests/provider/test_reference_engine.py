@@ -239,8 +239,8 @@ def test_names_that_are_not_clear() -> None:
     with pytest.raises(BindError) as caught:
         plan.run({"same": one, "nobody": one})
     assert [(p.rule, p.port, p.got) for p in caught.value.problems] == [
-        ("PLAN-01", "same", "2 tensors of this name"),
-        ("PLAN-01", "nobody", "0 tensors of this name"),
+        ("PLAN-01", "same", "2 inputs and outputs of this name"),
+        ("PLAN-01", "nobody", "0 inputs and outputs of this name"),
     ]
     assert "names: same, z" in caught.value.problems[0].hint
     (z,) = plan.run({x: one, y.uid: one}).values()

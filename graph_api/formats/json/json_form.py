@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...arguments import shown
+from ...arguments import nearest, shown
 from ...collector import collector_paused
 from ...dtypes import DataType
 from ...errors import FormatError, Problem
@@ -75,13 +75,16 @@ class _Reader:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
-    def report(self, rule: str, where: str, key: str, value: Any, wanted: str) -> None:
+    def report(
+        self, rule: str, where: str, key: str, value: Any, wanted: str, hint: str = ""
+    ) -> None:
         """Add a problem with a value of the file."""
-        self.say(rule, where, key, _short(value), wanted)
+        self.say(rule, where, key, _short(value), wanted, hint)
 
-    def say(self, rule: str, where: str, key: str, got: str, wanted: str) -> None:
+    def say(self, rule: str, where: str, key: str, got: str, wanted: str, hint: str = "") -> None:
         """Add a problem in words."""
-        self.problems.append(Problem(rule=rule, node=where, port=key, got=got, wanted=wanted))
+        found = Problem(rule=rule, node=where, port=key, got=got, wanted=wanted, hint=hint)
+        self.problems.append(found)
 
     def integer(self, where: str, key: str, value: Any) -> int | None:
         # hipDNN truncates any number; an integral float is the most that we let pass.
@@ -337,8 +340,9 @@ def _read_node(
     kind = item.get("type")
     op_type = op_of_type(kind) if isinstance(kind, str) else None
     if op_type is None:
-        known = ", ".join(sorted(op.TYPE_NAME for op in OPS.values()))
-        reader.report("JSON-07", label, "type", kind, f"one of {known}")
+        known = sorted(op.TYPE_NAME for op in OPS.values())
+        wanted = f"one of {', '.join(known)}"
+        reader.report("JSON-07", label, "type", kind, wanted, nearest(kind, known))
         return
     layout, before = _layout(op_type.NAME), len(reader.problems)
     for section in layout.sections:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import isfinite
 
+from ....graph_api.arguments import suggestion
 from ....graph_api.errors import SettingError
 from ....graph_api.formats.flatbuffer.engine_messages import Knob, Range
 from ...engine import EngineKnob
@@ -90,7 +91,8 @@ def values(
         knob = known.get(name)
         if knob is None:
             have = ", ".join(known) or "none for this graph"
-            wrong.append(f"engine {engine} has no knob {name!r}; it has: {have}")
+            near = suggestion(name, known)
+            wrong.append(f"engine {engine} has no knob {name!r}{near}; it has: {have}")
             continue
         value = _parse(knob, str(text))
         if value is None:
