@@ -553,9 +553,9 @@ def test_buckets_that_make_no_sense(given: Any) -> None:
 
 
 def test_buckets_of_a_dim_that_the_graph_has_not() -> None:
+    g = Graph(io_data_type="float")
+    g.relu(g.tensor(dims=(g.dynamic("rows", range=(1, 64)), 4))).set_output()
     with pytest.raises(GraphError, match="did you mean 'rows'") as found:
-        g = Graph(io_data_type="float")
-        g.relu(g.tensor(dims=(g.dynamic("rows", range=(1, 64)), 4))).set_output()
         g.build("cpu", buckets={"row": 8, "rows": 8})
     assert [(p.rule, p.port) for p in found.value.problems] == [("BUCKET-01", "row")]
     fixed = Graph(io_data_type="float")
