@@ -14,7 +14,7 @@ import sys
 import xml.etree.ElementTree as ET
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from hipdnn_iree import Graph
@@ -56,6 +56,15 @@ def test_links_out_of_the_site_become_text(hooks: ModuleType) -> None:
     text = "[a](b.md#c) [d](../e.md)\n```text\n[f](../g.md)\n```\n"
     found = hooks.relinked(text, lambda path: "" if path.startswith("..") else f"x/{path}")
     assert found == "[a](x/b.md#c) d\n```text\n[f](../g.md)\n```\n"
+
+
+def test_the_address_of_the_repository_stands_in_one_place(hooks: ModuleType) -> None:
+    config = SimpleNamespace(repo_url="")
+    address = hooks.on_config(config).repo_url
+    assert address.startswith("https://")
+    texts = (*ROOT.glob("*.*"), *DOCS.rglob("*.md"), *(ROOT / "tools").rglob("*.py"))
+    found = [p.name for p in texts if p.is_file() and address.encode() in p.read_bytes()]
+    assert found == ["pyproject.toml"]
 
 
 @pytest.mark.parametrize("path", sorted((DOCS / "images").iterdir()), ids=lambda p: p.name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,6 +87,13 @@ def api_pages() -> dict[str, str]:
             entry("graph_api.errors"),
         ),
     }
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Take the repository's address from where it stands."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    config.repo_url = tomllib.loads(text)["project"]["urls"]["Source"]
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
