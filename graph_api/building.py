@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from . import arguments
 from .compositions import Compositions
@@ -93,6 +93,13 @@ class GraphBuilder(Compositions):
         ):
             raise _unknown_attribute(self, name)
         object.__setattr__(self, name, value)
+
+    if not TYPE_CHECKING:  # to a type checker it would mean that there is every name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise _unknown_method(self, name)
 
     def dynamic(
         self,
@@ -418,6 +425,35 @@ def _unknown_attribute(graph: GraphBuilder, name: str) -> AttributeError:
     """Return the error for a misspelt attribute, which would have no effect."""
     hint = arguments.nearest(name, _ATTRIBUTES)
     return AttributeError(f"{type(graph).__name__} has no attribute {name!r}; {hint}".rstrip("; "))
+
+
+def _unknown_method(graph: GraphBuilder, name: str) -> AttributeError:
+    """Return the error for a method that there is not, with the one of ours that does it."""
+    text = f"{type(graph).__name__} has no attribute {name!r}"
+    if name in _ELSEWHERE:
+        return AttributeError(f"{text}; here it is {_ELSEWHERE[name]}")
+    public = [known for known in dir(type(graph)) if not known.startswith("_")]
+    return AttributeError(text + arguments.suggestion(name, [*public, *_ATTRIBUTES]))
+
+
+_ELSEWHERE = {
+    **dict.fromkeys(("conv", "conv1d", "conv2d", "conv3d", "convolution"), "conv_fprop"),
+    **dict.fromkeys(("bmm", "dot", "einsum", "gemm", "mm"), "matmul"),
+    **dict.fromkeys(("attention", "scaled_dot_product_attention"), "sdpa"),
+    **dict.fromkeys(("avg_pool2d", "max_pool2d", "maxpool", "pool", "pooling"), "resample_fwd"),
+    **dict.fromkeys(("interpolate", "upsample"), "resample_fwd"),
+    **dict.fromkeys(("amax", "amin", "mean", "prod", "sum"), "reduction(x, mode=..., axes=[...])"),
+    **dict.fromkeys(("cat", "concat"), "concatenate"),
+    **dict.fromkeys(("flatten", "squeeze", "unsqueeze", "view"), "reshape"),
+    **dict.fromkeys(("astype", "convert", "to"), "cast"),
+    **dict.fromkeys(("instance_norm", "group_norm"), "reshape and layernorm"),
+    **dict.fromkeys(("select", "where"), "binary_select(a, b, mask)"),
+    **dict.fromkeys(("input", "placeholder"), "tensor(dims=...)"),
+    "permute": "transpose",
+    "batch_norm": "batchnorm, or batchnorm_inference",
+    "silu": "swish",
+}
+"""What other libraries call a method: what it is called here."""
 
 
 def _no_operand(label: str, port: str, value: object, wanted: str) -> GraphError:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import NoneType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from . import arguments
 from .dtypes import DataType
@@ -220,6 +220,18 @@ class Tensor:
     def __rpow__(self, other: Tensor | Scalar) -> Tensor:
         return self.graph.pow(other, self)
 
+    def __lt__(self, other: object) -> NoReturn:
+        raise _no_comparison("<", "cmp_lt")
+
+    def __le__(self, other: object) -> NoReturn:
+        raise _no_comparison("<=", "cmp_le")
+
+    def __gt__(self, other: object) -> NoReturn:
+        raise _no_comparison(">", "cmp_gt")
+
+    def __ge__(self, other: object) -> NoReturn:
+        raise _no_comparison(">=", "cmp_ge")
+
     def __matmul__(self, other: Tensor) -> Tensor:
         return self.graph.matmul(self, other)
 
@@ -268,6 +280,11 @@ class Tensor:
         """Set the strides, in elements."""
         self.given_strides = arguments.integers(strides, port="strides")
         return self
+
+
+def _no_comparison(sign: str, method: str) -> TypeError:
+    """Return the error for a comparison, which in ``if`` or ``a < x < b`` could mean nothing."""
+    return TypeError(f"{sign} compares no elements of a Tensor; g.{method}(a, b) does")
 
 
 _set = object.__setattr__

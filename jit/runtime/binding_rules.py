@@ -113,7 +113,8 @@ def judge(
         names = _name(given.type), _name(spec.data_type)
         yield broken("BIND-04", port, *names, _cast_hint(spec, given))
     if not _same_shape(spec, given.dims):
-        yield broken("BIND-05", port, f"shape {given.dims}", f"shape {spec.dims}")
+        hint = _shape_hint(spec, given)
+        yield broken("BIND-05", port, f"shape {given.dims}", f"shape {spec.dims}", hint)
     elif not same_layout(spec, given) and not (
         (copy or packed) and _copies(spec, given, device)  # values are packed by a copy anyway
     ):
@@ -206,13 +207,37 @@ def _cast_hint(spec: ArgSpec, given: CallerMemory) -> str:
 
 
 def _stride_hint(spec: ArgSpec, given: CallerMemory, device: Device) -> str:
-    dense = spec.strides == row_major(spec.dims)
-    hint = "make it contiguous" if dense else "arrays.pack(spec, x) lays it out so"
-    if dense and given.library == "torch":
-        hint = ".contiguous()"
-    elif device.on_host and dense:
-        hint = "np.ascontiguousarray(...)"
-    return f"{hint}, or bind with copy=True" if _copies(spec, given, device) else hint
+    torch = given.library == "torch"
+    if spec.strides == row_major(spec.dims):
+        hint = ".contiguous()" if torch else "np.ascontiguousarray(...)"
+        hint = hint if torch or device.on_host else "make it contiguous"
+    elif (order := _dense_order(spec)) is not None:
+        there, back = order, tuple(order.index(axis) for axis in range(len(order)))
+        hint = f"np.ascontiguousarray(x.transpose{there}).transpose{back} lays it out so"
+        if torch:
+            hint = f"x.permute{there}.contiguous().permute{back} lays it out so"
+    else:
+        hint = "give a part of a larger array that has these strides"
+    copied = ", or give copy=True to run or bind"
+    return f"{hint}{copied}" if _copies(spec, given, device) else hint
+
+
+def _shape_hint(spec: ArgSpec, given: CallerMemory) -> str:
+    """Return what to do with an array whose axes are in the order of the tensor's memory."""
+    order = _dense_order(spec)
+    if order is None or given.dims != tuple(spec.dims[axis] for axis in order):
+        return ""
+    back = tuple(order.index(axis) for axis in range(len(order)))
+    call = "permute" if given.library == "torch" else "transpose"
+    return f"dims are logical, strides say how they are laid out: give x.{call}{back}"
+
+
+def _dense_order(spec: ArgSpec) -> tuple[int, ...] | None:
+    """Return a tensor's axes, outermost in memory first; None where it has gaps or repeats."""
+    order = tuple(sorted(range(len(spec.dims)), key=lambda axis: (-spec.strides[axis], axis)))
+    dims = tuple(spec.dims[axis] for axis in order)
+    dense = row_major(dims) == tuple(spec.strides[axis] for axis in order)
+    return order if dense and order != tuple(range(len(order))) else None
 
 
 class Range(NamedTuple):

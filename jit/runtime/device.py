@@ -384,12 +384,12 @@ def _create(driver: str, device_id: int, stream: int | None) -> Any:
         hal_driver = rt.get_cached_hal_driver(driver)
         found = hal_driver.query_available_devices()
     except Exception as error:
-        text = f"no {driver} device here; needs {traits.needs}: {reason(error)}"
+        text = f"no {driver} device here; it needs {traits.needs}{_INSTEAD}: {reason(error)}"
         raise DeviceError(text) from error
     if not 0 <= device_id < len(found):
         names = ", ".join(f"{i}: {d['name']}" for i, d in enumerate(found)) or "none"
         raise DeviceError(
-            f"no {driver} device {device_id}; devices here: {names}; needs {traits.needs}"
+            f"no {driver} device {device_id}; devices here: {names}; it needs {traits.needs}"
         )
     parameters = {traits.stream_parameter: str(stream)} if stream and traits.streams else {}
     parameters.pop("", None)
@@ -402,10 +402,14 @@ def _create(driver: str, device_id: int, stream: int | None) -> Any:
         raise DeviceError(f"{driver} device {device_id} did not open: {reason(error)}") from error
 
 
+_INSTEAD = "; without one, build for the target cpu, or emulate a GPU (docs/emulation.md)"
 _LOCATION = re.compile(r"\S+\.(?:c|cc|h|inl):\d+: ")
 
 
 def reason(error: BaseException) -> str:
-    """Return IREE's error text on one line, without source locations, at most 300 long."""
-    text = " ".join(_LOCATION.sub("", str(error)).split())
+    """Return IREE's error text on one line, without source locations, at most 300 long.
+
+    Of libraries that were not found IREE lists each file that was tried; the list is left out.
+    """
+    text = " ".join(_LOCATION.sub("", str(error)).split()).partition(": Tried: ")[0]
     return text if len(text) <= 300 else text[:297] + "..."

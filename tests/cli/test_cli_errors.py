@@ -138,7 +138,8 @@ def test_a_suite_that_is_no_text(cli: Cli, tmp_path: Path) -> None:
         (b"", "an empty file"),
         (b" \n", "an empty file"),
         ('{"nodes": []}'.encode("utf-16"), "text in UTF-16"),
-        (b"hello", "Expecting value"),
+        (b"hello", "'hello' at line 1, column 1 (Expecting value)"),
+        (b"{", "the end of the text at line 1, column 2 (Expecting property name"),
         (b"\xce\x80\xff", "'utf-8' codec can't decode"),
     ],
 )

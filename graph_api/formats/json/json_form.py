@@ -220,6 +220,11 @@ def _parse(reader: _Reader, text: str | bytes) -> Any:
             # Half of an escaped surrogate pair is no text; Python lets it pass.
             json.dumps(data, ensure_ascii=False).encode()
         return data
+    except json.JSONDecodeError as error:
+        here = error.doc[error.pos : error.pos + 20].partition("\n")[0]
+        where = f"at line {error.lineno}, column {error.colno} ({error.msg})"
+        got = f"{shown(here) if here else 'the end of the text'} {where}"
+        reader.say("JSON-01", "graph", "", got, "strict JSON in UTF-8")
     except (ValueError, RecursionError) as error:  # RecursionError: nested too deep
         reader.say("JSON-01", "graph", "", str(error), "strict JSON in UTF-8")
         return None

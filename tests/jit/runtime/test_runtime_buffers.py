@@ -313,6 +313,40 @@ def test_bytes_of_a_narrow_float_are_told_to_view() -> None:
     assert ".view(float8_e4m3fnuz)" in problem.hint
 
 
+LAID_OUT = {
+    # strides of the tensor, what is done to an array of dims (2, 3, 4, 5): the hint
+    "channels first given as they lie": ((60, 1, 15, 3), (0, 2, 3, 1), "x.transpose(0, 3, 1, 2)"),
+    "another order of axes": ((60, 1, 15, 3), (3, 2, 1, 0), ""),
+    "a square matrix has no order": ((60, 20, 5, 1), (0, 2, 3, 1), ""),
+    "row by row": (
+        (60, 1, 15, 3),
+        (0, 1, 2, 3),
+        "np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAID_OUT)
+def test_what_to_do_with_other_layouts(name: str) -> None:
+    strides, axes, hint = LAID_OUT[name]
+    about = ArgSpec(
+        output=False,
+        data_type=DataType.FLOAT,
+        dims=(2, 3, 4, 5),
+        strides=strides,
+        shape=(2, 4, 5, 3) if strides[1] == 1 else (2, 3, 4, 5),
+    )
+    given = np.zeros((2, 3, 4, 5), np.float32).transpose(axes).copy()
+    found = describe(given, "t")
+    (problem,) = judge(about, found[0], "t", Device.open(), False)
+    assert hint in problem.hint
+    assert bool(hint) == bool(problem.hint)
+    if hint:  # it is Python, and what it makes is taken
+        words = problem.hint.removeprefix("dims are logical, strides say how they are laid out: ")
+        code = words.removeprefix("give ").partition(" lays it out so")[0]
+        assert rules(about, eval(code, {"np": np, "x": given})) == []
+
+
 def test_a_copy_must_not_lose_values() -> None:
     about = ArgSpec(
         output=False, data_type=DataType.FLOAT, dims=(4, 6), strides=(0, 1), shape=(1, 6)

@@ -195,3 +195,5 @@ def test_reason_is_one_short_line() -> None:
     assert said.startswith("a: UNAVAILABLE; zzz")
     assert said.endswith("...")
     assert len(said) == 300
+    listed = RuntimeError("UNAVAILABLE; no 'libx.so': Tried: libx.so NOT_FOUND; a: b")
+    assert device_module.reason(listed) == "UNAVAILABLE; no 'libx.so'"
