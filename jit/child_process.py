@@ -38,6 +38,8 @@ sys.path += [path for path in [root, *sys.argv[count:]] if path not in sys.path]
 main(*sys.argv[4:count])
 """
 
+_LIBRARIES = ("OMP", "OPENBLAS", "MKL")
+
 
 class ChildProcess:
     """A Python process that runs the function ``main`` of one of our modules.
@@ -58,6 +60,8 @@ class ChildProcess:
         Whether what it prints, C's stdout too, comes in order, and before a crash.
     pass_fds : iterable of int
         Descriptors that it inherits.
+    threads : int
+        Of BLAS and OpenMP, in its children too; 0: their own choice.
 
     Attributes
     ----------
@@ -81,13 +85,16 @@ class ChildProcess:
         stdout: int | None = None,
         unbuffered: bool = False,
         pass_fds: Iterable[int] = (),
+        threads: int = 0,
     ) -> None:
         self._owner = os.getpid()
         self._printed = tempfile.TemporaryFile(prefix="hipdnn-iree-")  # noqa: SIM115
         # Appending, so that the file can be emptied while it is in use.
         fcntl.fcntl(self._printed, fcntl.F_SETFL, os.O_APPEND)
         given = list(arguments)
-        words = [python, "-P", *(["-u"] if unbuffered else []), "-W", "ignore", "-c", _BOOT]
+        limits = [f"{library}_NUM_THREADS={threads}" for library in _LIBRARIES]
+        words = ["/usr/bin/env", *limits] if threads else []
+        words += [python, "-P", *(["-u"] if unbuffered else []), "-W", "ignore", "-c", _BOOT]
         try:
             # A session of its own: Ctrl-C in the terminal stops the host, not the child.
             self._process = subprocess.Popen(

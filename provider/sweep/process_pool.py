@@ -107,6 +107,9 @@ class Result(Generic[Work]):
 class ProcessPool:
     """A few processes that serve tasks; a context manager.
 
+    A process that is timed shares neither memory nor threads with those that build and check: these
+    have their share of the processors for BLAS and OpenMP, with which references are computed.
+
     Parameters
     ----------
     module : str
@@ -164,8 +167,8 @@ class ProcessPool:
         source, again = iter(tasks), deque[tuple[Work, int]]()
         first = deque() if timed is None else timed
         busy: dict[int, _Served[Work]] = {}
-        slots = range(1 if alone else self.jobs)
-        timing = slots if alone else range(self.jobs, self.jobs + self._gpus)
+        slots = range(self.jobs)
+        timing = range(self.jobs, self.jobs + (1 if alone else self._gpus))
         try:
             while True:
                 for slot in timing:
@@ -192,7 +195,10 @@ class ProcessPool:
     def _free(self, slot: int) -> _Process:
         process = self._processes[slot]
         if process is None:
-            process = self._processes[slot] = _Process(self._module, slot, self.limits.memory)
+            # Those that time choose for themselves, as a program of a user would.
+            share = max(1, len(os.sched_getaffinity(0)) // self.jobs) if slot < self.jobs else 0
+            process = _Process(self._module, slot, self.limits.memory, share)
+            self._processes[slot] = process
         return process
 
     def _done(self, slot: int, served: _Served[Any]) -> None:
@@ -213,7 +219,7 @@ def _next(source: Iterator[Work], again: deque[tuple[Work, int]]) -> tuple[Work,
 class _Process:
     """One process: messages to and from it, its memory, its end."""
 
-    def __init__(self, module: str, slot: int, memory: int) -> None:
+    def __init__(self, module: str, slot: int, memory: int, threads: int) -> None:
         ours, theirs = socket.socketpair()
         try:
             self._child = ChildProcess(
@@ -224,6 +230,7 @@ class _Process:
                 stdin=subprocess.DEVNULL,
                 unbuffered=True,
                 pass_fds=(theirs.fileno(),),
+                threads=threads,
             )
         except BaseException:
             ours.close()

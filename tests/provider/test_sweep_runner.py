@@ -215,6 +215,18 @@ def test_what_is_timed_has_a_process_of_its_own_for_each_gpu() -> None:
     assert slots[:2] == [True, True]
 
 
+def test_processes_share_the_processors_but_for_what_is_timed() -> None:
+    (told,) = tasks(case("a", misbehaving.tell_threads))
+    timed = deque([(replace(told, timed=True), LIMITS)])
+    with ProcessPool("hipdnn_iree.provider.sweep.case_worker", 64, LIMITS) as pool:
+        (checked,) = pool.results([told])
+        (alone,) = pool.results(timed=timed, alone=True)
+    share = max(1, len(os.sched_getaffinity(0)) // 64)
+    assert f"threads: {[str(share)] * 3}" in str(checked.answer)
+    mine = [os.environ.get(f"{name}_NUM_THREADS") for name in ("OMP", "OPENBLAS", "MKL")]
+    assert f"threads: {mine}" in str(alone.answer)
+
+
 def test_a_gpu_is_for_one_process_at_a_time(until: Callable[[Callable[[], object]], None]) -> None:
     name = f"GPU-{os.getpid()}/test"
     entered = Event()

@@ -24,6 +24,7 @@ __all__ = [
     "other",
     "raise_error",
     "stop",
+    "tell_threads",
 ]
 
 
@@ -114,3 +115,9 @@ def lose_worker(marker: Path, most: int, data_type: DataType) -> Graph:
                 os.kill(host, signal.SIGKILL)
                 time.sleep(60)
     return fine(data_type)
+
+
+def tell_threads(data_type: DataType) -> Graph:
+    """Raise an error that says how many threads libraries may have."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    raise RuntimeError(f"threads: {[os.environ.get(name) for name in names]}")
