@@ -14,34 +14,62 @@ smallest batches come first.  scripts/gen_docs makes docs/reference/gfx9_layers.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import re
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # this checkout
 
 from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.errors import CompileError
+from hipdnn_iree.jit import support
 from hipdnn_iree.jit.inspect import Dispatch, Inspection, inspect_graph
-from hipdnn_iree.jit.options import BuildOptions
+from hipdnn_iree.jit.options import BuildOptions, CompileOptions
+from hipdnn_iree.jit.pipeline import ir_digest
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.sweep.sources import read_all
 from hipdnn_iree.provider.sweep.suite import Case
 
-from tools.survey.record import Key, alone
-from tools.survey.trials import Trial
-
 Row = dict[str, Any]
+Key = tuple[str, str, str]  # case, type, target
 RESULTS = Path(__file__).resolve().parent / "results" / "gfx9_layers.jsonl"
 TARGETS = ("gfx942", "gfx90a", "gfx950")
 _BATCH = re.compile(r"_n(?P<n>\d+)")
+
+
+class Layer(NamedTuple):
+    """A layer of a network in one type, for a target."""
+
+    case: Case
+    dtype: DataType
+    target: Target
+
+    @property
+    def key(self) -> Key:
+        """What tells its rows from those of others."""
+        return self.case.name, self.dtype.json, str(self.target)
+
+    def declines(self) -> list[str]:
+        """Return the rules that decline it."""
+        graph = self.case.freeze(self.dtype)
+        return sorted({p.rule for p in support.problems(graph, self.target)})
+
+    def ir(self) -> str:
+        """Return what decides the code; empty for a layer that is declined or not lowered."""
+        with suppress(CompileError):
+            if not self.declines():
+                graph, options = self.case.freeze(self.dtype), CompileOptions.of(settings())
+                return ir_digest(graph, self.target, options)
+        return ""
 
 
 def figures(found: Inspection) -> Row:
@@ -83,29 +111,26 @@ def _us(seconds: float | None) -> float | None:
     return None if seconds is None else float(f"{seconds * 1e6:.3g}")
 
 
-def measure(trial: Trial) -> Row:
+def measure(layer: Layer) -> Row:
     """Return the row of a layer in one type; an error is a row with the key ``error``."""
-    name, dtype, target = trial.key
-    row: Row = {"case": name, "dtype": dtype, "target": target, "ir": ir_digest(trial)}
+    name, dtype, target = layer.key
+    row: Row = {"case": name, "dtype": dtype, "target": target, "ir": layer.ir()}
     begin = time.perf_counter()
-    if trial.declines:
-        row["error"] = f"declined: {', '.join(sorted({p.rule for p in trial.declines}))}"
+    if rules := layer.declines():
+        row["error"] = f"declined: {', '.join(rules)}"
         return row
     try:
         with tempfile.TemporaryDirectory(prefix="hipdnn-iree-") as made:
             options = BuildOptions.of(settings())
-            row |= figures(inspect_graph(trial.graph, trial.target, Path(made), options))
+            row |= figures(
+                inspect_graph(layer.case.freeze(layer.dtype), layer.target, Path(made), options)
+            )
     except CompileError as error:
         row["error"] = f"does not compile: {error}".partition("\n")[0][:200]
     return {**row, "seconds": round(time.perf_counter() - begin, 1)}
 
 
-def ir_digest(trial: Trial) -> str:
-    """Return what decides the code; empty for a layer that is declined."""
-    return "" if trial.declines else trial.ir_digest()
-
-
-def layers(target: Target, dtypes: tuple[DataType, ...]) -> Iterator[Trial]:
+def layers(target: Target, dtypes: tuple[DataType, ...]) -> Iterator[Layer]:
     """Yield each layer in each type, the smallest batch of all first, networks in turns."""
     by_network: dict[str, dict[str, list[Case]]] = {}
     for case in read_all(["networks"]).cases:
@@ -120,7 +145,7 @@ def layers(target: Target, dtypes: tuple[DataType, ...]) -> Iterator[Trial]:
         for cases in zip_longest(*columns):
             for case in filter(None, cases):
                 for dtype in filter(dtypes.__contains__, case.dtypes):
-                    yield Trial(case, dtype, target)
+                    yield Layer(case, dtype, target)
 
 
 def _batch(case: Case) -> int:
@@ -152,24 +177,24 @@ def main() -> int:
     args = parser.parse_args()
     dtypes = tuple(map(DataType.parse, args.dtype.split(",")))
     todo = [
-        trial
+        layer
         for target in map(Target.parse, args.target.split(","))
-        for trial in layers(target, dtypes)
-        if re.search(args.k, trial.sample.name)
+        for layer in layers(target, dtypes)
+        if re.search(args.k, layer.case.name)
     ]
     if args.list:
-        print(*(trial.name for trial in todo), sep="\n")
+        print(*(" ".join(layer.key) for layer in todo), sep="\n")
         return 0
     limits = {"compiler_timeout_s": args.limit_s, "compiler_max_memory": args.memory}
-    with alone(args.output), scope(**limits):
+    with args.output.open("a", encoding="utf-8") as file, scope(**limits):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # another one would do the same work
         before = known(args.output)
-        for trial in todo:
-            old = before.get(trial.key)
-            if old is None or old["ir"] != ir_digest(trial):
-                row = measure(trial)
-                with args.output.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(row) + "\n")
-                print(trial.name, row.get("error", row.get("estimate_us")), flush=True)
+        for layer in todo:
+            old = before.get(layer.key)
+            if old is None or old["ir"] != layer.ir():
+                row = measure(layer)
+                print(json.dumps(row), file=file, flush=True)
+                print(*layer.key, row.get("error", row.get("estimate_us")), flush=True)
     return 0
 
 

@@ -29,6 +29,7 @@ from ..graph_api.errors import (
     TriedAttempt,
 )
 from ..graph_api.frozen import FrozenGraph
+from . import bindings
 from .attempts import Attempt, Chain, attempts, retriable
 from .cache import CacheKey, CacheStore, Entry, source_digest, versions
 from .code_plan import CodePlan
@@ -53,6 +54,7 @@ __all__ = [
     "dump",
     "find",
     "flags",
+    "ir_digest",
     "lowering_sources",
     "made_with",
     "signature_of",
@@ -86,6 +88,8 @@ class Compiled:
         ``dispatches``, ``fills``, ``copies``, ``transient_bytes``.
     workspace_bytes : int or None
         As in the signature, or None when they depend on the sizes of dynamic dims.
+    ir : str
+        As of `ir_digest`; empty for code of a cache that did not keep it.
     attempt : str
         The way in which it was compiled (`attempts`); empty where the planned one worked.
     failed : tuple of TriedAttempt
@@ -100,6 +104,7 @@ class Compiled:
     seconds: dict[str, float] = field(default_factory=dict)
     statistics: dict[str, Any] = field(default_factory=dict)
     workspace_bytes: int | None = 0
+    ir: str = ""
     attempt: str = ""
     failed: tuple[TriedAttempt, ...] = ()
 
@@ -159,6 +164,28 @@ def cache_key(
 def made_with() -> dict[str, str]:
     """Return what every piece of code is made with: versions, and a digest of the lowerings."""
     return {"lowering": _lowering_digest(), **versions()}
+
+
+def ir_digest(source: Source, target: Target, options: CompileOptions) -> str:
+    """Return a digest of all that decides the compiled code: IR, flags and compiler versions.
+
+    Unlike a key it stays when sources of the lowering change and the IR does not.
+
+    Raises
+    ------
+    CompileError
+        If lowering fails.
+    """
+    plan = plan_of(source, target, options)
+    if isinstance(source, MlirSource):
+        return _ir_digest(source.text, flags(source, target, options, plan))
+    text = bindings.lower_graph(source, target, plan)
+    return _ir_digest(text, flags(source, target, options, plan))
+
+
+def _ir_digest(text: str, made_by: Iterable[str]) -> str:
+    tools = (f"{name} {value}" for name, value in sorted(versions().items()))
+    return sha256("\n".join((text, *made_by, *tools)).encode()).hexdigest()[:16]
 
 
 def signature_of(source: Source, workspace_bytes: int = 0) -> Signature:
@@ -470,6 +497,7 @@ def _compiled(
         seconds=job.seconds,
         statistics=manifest["statistics"],
         workspace_bytes=manifest["workspace_bytes"],
+        ir=manifest.get("ir", ""),
         attempt=job.attempt,
         failed=failed if job.attempt else (),
     )
@@ -489,6 +517,9 @@ def _manifest(job: Job) -> dict[str, Any]:
         "statistics": _summary(result.statistics, result.workspace_bytes),
         "target": str(job.target),
         "compile_s": result.seconds,
+        "ir": _ir_digest(
+            job.made["torch"], flags(job.source, job.target, job.options.code, job.plan)
+        ),
     }
 
 
@@ -502,6 +533,8 @@ def _problem_of(entry: Entry) -> str:
     workspace, counts = about.get("workspace_bytes", -1), about.get("statistics")
     if workspace is not None and not (type(workspace) is int and 0 <= workspace < 1 << 63):
         return f"states a workspace of {shown(workspace)} bytes"
+    if not isinstance(about.get("ir", ""), str):
+        return f"states the IR {shown(about['ir'])}"
     if not isinstance(counts, dict) or not all(type(n) in _COUNT for n in counts.values()):
         return f"states the statistics {shown(counts)}"
     return ""

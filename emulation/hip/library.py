@@ -89,7 +89,10 @@ class Library:
         return self._worker is not None and self._worker.running
 
     def executed(self) -> dict[str, set[int]]:
-        """Return the addresses of the instructions that were executed, by the kernel's name."""
+        """Return the addresses of instructions that were executed, by the kernel's name.
+
+        Each is told once: it is of what was launched since the last call.
+        """
         text = self.native.emulated_executed()
         if text is None:
             return {}

@@ -6,8 +6,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple, Protocol
 
@@ -105,7 +104,7 @@ class Executor(Protocol):
     """What executes kernels; what it raises becomes the error of the launch."""
 
     @property
-    def executed(self) -> Mapping[str, AbstractSet[int]]:
+    def executed(self) -> MutableMapping[str, set[int]]:
         """Addresses of the instructions that were executed, by the kernel's name."""
 
     def load(self, code: bytes, arch: str) -> Module:
@@ -261,6 +260,7 @@ class _Service:
 
     def _executed(self, _: _Request) -> _Found:
         found = {name: sorted(places) for name, places in self._executor.executed.items()}
+        self._executor.executed.clear()
         return _Found(data=json.dumps(found).encode())
 
     def _module(self, number: int) -> Module:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,11 @@ JSON: dict[str, str] = {
 )
 @click.option("--targets", metavar="NAME,...", default="cpu", show_default=True, help="Machines.")
 @case_option
+@click.option(
+    "--few",
+    is_flag=True,
+    help="Of each op and data type one plain case, and one of another layout.",
+)
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
@@ -79,6 +85,11 @@ JSON: dict[str, str] = {
     help="Execute small problems for gfx9 targets by emulation: right or wrong, no times.",
 )
 @click.option(
+    "--instructions",
+    is_flag=True,
+    help="Count the instructions of gfx9 kernels, and with --emulate those that were executed.",
+)
+@click.option(
     "--devices", metavar="LIST", default="0", show_default=True, help="GPUs, such as 0-3,6."
 )
 @click.option(
@@ -87,6 +98,11 @@ JSON: dict[str, str] = {
     help="Of dask.distributed, such as tcp://head:8786: its workers do the work (extra cluster).",
 )
 @process_options
+@click.option(
+    "--same-ir",
+    is_flag=True,
+    help="With --resume: keep what is right of other versions too, as long as its IR is the same.",
+)
 @click.option("--list", "only_list", is_flag=True, help="Print what there is to do, and end.")
 @click.option(
     "-o", "--output", metavar="RUN", default="sweep.jsonl", show_default=True, help="The run."
@@ -99,6 +115,7 @@ def command(
     engines: str,
     targets: str,
     pattern: re.Pattern[str] | None,
+    few: bool,
     seed: int | None,
     check: bool,
     data: Data,
@@ -106,12 +123,14 @@ def command(
     strategies: bool,
     seconds: float,
     emulation: bool,
+    instructions: bool,
     devices: str,
     scheduler: str | None,
     jobs: int | None,
     timeout_s: float,
     memory: str | None,
     resume: bool,
+    same_ir: bool,
     only_list: bool,
     output: str,
 ) -> None:
@@ -125,6 +144,7 @@ def command(
     """
     from ..sweep.case_task import SweepOptions
     from ..sweep.regret import ENGINE, with_strategies
+    from ..sweep.samples import few_of
     from ..sweep.sources import read_all
 
     options = SweepOptions(
@@ -133,13 +153,18 @@ def command(
         perf=perf,
         seconds=seconds,
         emulate=emulation,
+        instructions=instructions,
         devices=() if scheduler else _numbers(devices),
         settings=dict(state.knobs),
     )
     names = _engines(engines)
     if strategies and ENGINE not in names:
         raise SettingError(f"--strategies is for engine {ENGINE}; --engines is {engines!r}")
+    if same_ir and (perf or not resume):
+        raise SettingError("--same-ir is for --resume without --perf: times are of versions")
     suite = read_all(suites, seed=seed)
+    if few:
+        suite = replace(suite, cases=few_of(suite.cases))
     tasks = list(_tasks(suite, names, _targets(targets), pattern, options))
     if strategies and not only_list:
         tasks = [with_strategies(task) for task in tasks]
@@ -160,6 +185,7 @@ def command(
         timeout_s=timeout_s,
         memory=memory,
         resume=resume,
+        same_ir=same_ir,
         scheduler=scheduler,
     )
     conclude(done, state)

@@ -99,6 +99,7 @@ def do(
     timeout_s: float,
     memory: str | None,
     resume: bool,
+    same_ir: bool = False,
     scheduler: str | None = None,
     what: str = "sweep",
 ) -> Done:
@@ -110,7 +111,7 @@ def do(
         All with the same options.
     path : Path
         The run.
-    jobs, timeout_s, memory, resume, scheduler
+    jobs, timeout_s, memory, resume, same_ir, scheduler
         The options of the command line.
     what : str
         Name of it all, for the progress.
@@ -134,7 +135,8 @@ def do(
             cluster = ClusterPool(scheduler, limits, cache, share_memory=memory is None)
             stack.enter_context(cluster)
         with file_errors(path, "write"):
-            run = RunFile(path, header(sys.argv[1:], conditions, cluster), resume=resume)
+            conditions_now = header(sys.argv[1:], conditions, cluster)
+            run = RunFile(path, conditions_now, resume=resume, same_ir=same_ir)
         stack.enter_context(run)
         for line in run.said:
             talk(line)

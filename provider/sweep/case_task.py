@@ -33,6 +33,8 @@ class SweepOptions:
         Time in real-time priority (`timing.undisturbed`).
     emulate : bool
         Execute what is for gfx9 by emulation.
+    instructions : bool
+        Count the instructions of gfx9 kernels.
     forms : bool
         Write each graph and read it again, in every form, before it is built.
     trace : bool
@@ -50,6 +52,7 @@ class SweepOptions:
     seconds: float = 0.2
     realtime: bool = False
     emulate: bool = False
+    instructions: bool = False
     forms: bool = False
     trace: bool = False
     devices: tuple[int, ...] = (0,)
@@ -64,7 +67,7 @@ class SweepOptions:
             "seconds": self.seconds if self.perf else None,
             "emulate": self.emulate,
             "settings": dict(self.settings),
-            **{name: True for name in ("realtime", "forms") if getattr(self, name)},
+            **{name: True for name in ("realtime", "instructions", "forms") if getattr(self, name)},
         }
 
 
@@ -88,6 +91,9 @@ class CaseTask:
     known : mapping of str to str
         Engines that have a row already, with the digest of its graph: nothing is done for them
         unless the case has become another graph.
+    irs : mapping of str to str
+        Engines that have a right row of other versions, with the digest of its IR: nothing is
+        done for them either, unless they make other IR now.
     """
 
     case: Case
@@ -97,6 +103,7 @@ class CaseTask:
     options: SweepOptions
     timed: bool = False
     known: Mapping[str, str] = field(default_factory=dict)
+    irs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def parts(self) -> int:

@@ -22,8 +22,8 @@ from ...graph_api.errors import (
     NotSupportedError,
 )
 from ...graph_api.frozen import FrozenGraph
-from ...jit.options import CacheOptions
-from ...jit.pipeline import store
+from ...jit.options import BuildOptions, CacheOptions, CompileOptions
+from ...jit.pipeline import ir_digest, store
 from ...jit.settings import scope, settings
 from ...jit.settings_table import Settings
 from ...jit.target import Target
@@ -33,6 +33,7 @@ from .case_task import CaseTask
 from .contestants import Contestant, contestant
 from .gaps import red_zones
 from .gpu_lock import gpu_lock
+from .instructions import Reached, executed, instruction_facts
 from .kernel_facts import code_facts
 from .measuring import SEED, keep_memory, pytorch_threads, results_of, right, times_of
 from .process_worker import Tell, serve
@@ -170,6 +171,10 @@ class _Work:
         facts |= {"digest": graph.digest, "op": _main_op(graph)}
         if self._task.known.get(name) == graph.digest:
             return
+        one = contestant(name, self._settings)
+        if self._keeps(one, graph):
+            facts["kept"] = True
+            return
         facts["work"] = {"flops": work.flops, "bytes": work.nbytes}
         if self._task.options.forms and name == self._task.engines[0]:
             self._say(facts, "forms")
@@ -177,13 +182,30 @@ class _Work:
                 facts |= {"status": "wrong", "detail": wrong[0], "log": "\n".join(wrong)}
                 return
         self._say(facts, "compile")
-        one = contestant(name, self._settings)
         with self._threads(one):
             begin = time.perf_counter()
             plan = self._build(one, graph)
             facts |= _compile_facts(plan, graph, time.perf_counter() - begin)
+            if self._task.options.instructions and self._target.is_gfx9:
+                self._say(facts, "instructions")
+                facts["instructions"] = self._instructions(one, plan, graph)
             if self._runs(facts, work):
                 self._compare_where_it_runs(one, _sized(plan, sizes), at, facts)
+
+    def _keeps(self, one: Contestant, graph: FrozenGraph) -> bool:
+        """Whether a row of other versions is of the IR that the engine makes now."""
+        before = self._task.irs.get(one.name)
+        if before is None or one.engine != "iree" or one.knobs:
+            return False
+        now = one.under(self._settings, self._task.threads)
+        try:
+            return ir_digest(graph, self._target, CompileOptions.of(now)) == before
+        except CompileError:  # the row tells it
+            return False
+
+    def _instructions(self, one: Contestant, plan: Plan, graph: FrozenGraph) -> dict[str, Any]:
+        now = one.under(self._settings, self._task.threads)
+        return instruction_facts(plan, graph, BuildOptions.of(now))
 
     def _runs(self, facts: dict[str, Any], work: Work) -> bool:
         """Whether the results are looked at; say why not."""
@@ -199,8 +221,8 @@ class _Work:
         self, one: Contestant, plan: Plan, graph: FrozenGraph, facts: dict[str, Any]
     ) -> None:
         try:
-            with self._emulated():
-                self._compare(one, plan, graph, facts)
+            with self._emulated() as library:
+                self._compare(one, plan, graph, facts, library and library.executed)
         except DeviceError as error:
             if _NOT_EMULATED not in str(error):
                 raise
@@ -209,18 +231,28 @@ class _Work:
             facts |= {"device": "none", "emulated": False, "detail": detail, "log": str(error)}
 
     def _compare(
-        self, one: Contestant, plan: Plan, graph: FrozenGraph, facts: dict[str, Any]
+        self,
+        one: Contestant,
+        plan: Plan,
+        graph: FrozenGraph,
+        facts: dict[str, Any],
+        reached: Reached | None,
     ) -> None:
         facts["emulated"] = self._device == "emulated"
         self._say(facts, "reference")
         with span("reference", "case"):
             judge = self._judge(graph)
         self._say(facts, "check")
-        zones = red_zones(graph, SEED) if self._device == "cpu" and not one.native else {}
+        on_host = self._device in ("cpu", "emulated")
+        zones = red_zones(graph, SEED) if on_host and not one.native else {}
         outputs = {**_outputs(graph), **{uid: zone.array for uid, zone in zones.items()}}
+        if reached is not None:
+            reached()  # by kernels before
         with self._gpu():
             call = one.call(plan, {**judge.inputs, **outputs})
             results = results_of(graph, call, outputs)
+        if reached is not None and "instructions" in facts:
+            facts["instructions"] |= executed(plan, reached())
         bad = [
             f"{graph.tensors[uid].label}: {len(at)} bytes around its elements, from {at[0]}"
             for uid, zone in zones.items()
@@ -265,7 +297,7 @@ class _Work:
 
         return Device.open(self._target.drivers[0], device_id=self._settings.runtime_device)
 
-    def _emulated(self) -> AbstractContextManager[object]:
+    def _emulated(self) -> AbstractContextManager[Any]:
         if self._device != "emulated":
             return nullcontext()
         from ..emulated import emulated
@@ -316,7 +348,8 @@ def _failure(error: Exception) -> dict[str, Any]:
 
 
 def _compile_facts(plan: Plan, graph: FrozenGraph, total_s: float) -> dict[str, Any]:
-    vmfb = getattr(getattr(plan, "compiled", None), "vmfb", None)
+    compiled = getattr(plan, "compiled", None)
+    vmfb = getattr(compiled, "vmfb", None)
     by_rule = {} if vmfb is None else default_strategies(graph, plan.target)
     return {
         "knobs": {**by_rule, **plan.knobs},
@@ -328,7 +361,7 @@ def _compile_facts(plan: Plan, graph: FrozenGraph, total_s: float) -> dict[str, 
             "cache": "hit" if plan.cache == "hit" else "miss",
             "module_bytes": None if vmfb is None else len(vmfb),
         },
-        "code": code_facts(plan.statistics, vmfb),
+        "code": code_facts(plan.statistics, vmfb) | {"ir": getattr(compiled, "ir", "")},
     }
 
 

@@ -19,7 +19,16 @@ import msgspec
 from msgspec.structs import fields
 
 from ...graph_api.errors import NotSupportedError, SettingError
-from .row import CheckFacts, CodeFacts, CompileFacts, Row, Run, TimeFacts, WorkFacts
+from .row import (
+    CheckFacts,
+    CodeFacts,
+    CompileFacts,
+    InstructionFacts,
+    Row,
+    Run,
+    TimeFacts,
+    WorkFacts,
+)
 
 __all__ = ["FORMATS", "exported", "format_of"]
 
@@ -27,6 +36,7 @@ FORMATS = ("csv", "parquet")
 _PARTS: dict[str, type[msgspec.Struct]] = {
     "compile": CompileFacts,
     "code": CodeFacts,
+    "instructions": InstructionFacts,
     "check": CheckFacts,
     "times": TimeFacts,
     "work": WorkFacts,

@@ -14,7 +14,7 @@ __all__ = ["code_facts"]
 
 
 def code_facts(statistics: Mapping[str, Any], vmfb: bytes | None) -> dict[str, Any]:
-    """Return the fields of `row.CodeFacts`.
+    """Return the fields of `row.CodeFacts` but for ``ir``.
 
     Parameters
     ----------

@@ -29,6 +29,7 @@ __all__ = [
     "CodeFacts",
     "CompileFacts",
     "Header",
+    "InstructionFacts",
     "Row",
     "Run",
     "RunReader",
@@ -126,10 +127,12 @@ class CompileFacts(Struct, kw_only=True):
 
 
 class CodeFacts(Struct, kw_only=True):
-    """What the compiler made.  The last four are of gfx9 kernels, None for other targets.
+    """What the compiler made.  Those with defaults of None are of gfx9 kernels only.
 
     Attributes
     ----------
+    ir
+        Digest of what was compiled: IR, flags, compiler versions (`jit.pipeline.ir_digest`).
     dispatches
         Kernel launches of one execution.
     transient_bytes
@@ -150,6 +153,31 @@ class CodeFacts(Struct, kw_only=True):
     spills: int | None = None
     lds_bytes: int | None = None
     mfma: int | None = None
+    ir: str = ""
+
+
+class InstructionFacts(Struct, kw_only=True):
+    """What gfx9 kernels consist of, on request (`instructions.instruction_facts`).
+
+    Attributes
+    ----------
+    kernels
+        How many there are.
+    met
+        How often an instruction stands in them, by name.
+    different
+        Kernels of which the compiler's text is of other code, by `instructions.REASONS`.
+    launched
+        Kernels that emulation executed to their end; None where nothing was emulated.
+    missed
+        As ``met``, of what was not executed then.
+    """
+
+    kernels: int
+    met: dict[str, int]
+    different: dict[str, int]
+    launched: int | None = None
+    missed: dict[str, int] | None = None
 
 
 class CheckFacts(Struct, kw_only=True):
@@ -263,7 +291,7 @@ class Row(Struct, kw_only=True, omit_defaults=True):
         When it was known: UTC, ISO 8601.
     log
         The whole text that ``detail`` is the first line of.
-    compile, code, check, times, work
+    compile, code, instructions, check, times, work
         Of the parts that were reached.
     """
 
@@ -289,6 +317,7 @@ class Row(Struct, kw_only=True, omit_defaults=True):
     log: str = ""
     compile: CompileFacts | None = None
     code: CodeFacts | None = None
+    instructions: InstructionFacts | None = None
     check: CheckFacts | None = None
     times: TimeFacts | None = None
     work: WorkFacts | None = None

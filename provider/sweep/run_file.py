@@ -26,11 +26,16 @@ class RunFile:
         The conditions of the rows to come.
     resume : bool
         Whether to go on with a file that is there.
+    same_ir : bool
+        Whether rows that are right hold under other versions and on another machine, as long as
+        the IR stays the same.
 
     Attributes
     ----------
     known : mapping of str to str
         Keys of the rows that were made under these conditions, with the digest of each graph.
+    irs : mapping of str to str
+        Keys of the rows that hold if their IR is still this one.
     said : tuple of str
         What was found on the way that a user should know, a line each.
 
@@ -44,8 +49,12 @@ class RunFile:
         If the file cannot be opened.
     """
 
-    def __init__(self, path: Path, header: Header, *, resume: bool = False) -> None:
+    def __init__(
+        self, path: Path, header: Header, *, resume: bool = False, same_ir: bool = False
+    ) -> None:
         self.path = path
+        self.irs: dict[str, str] = {}
+        self._same_ir = same_ir
         self.said: tuple[str, ...] = ()
         self._known: dict[str, str] = {}
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
@@ -115,24 +124,34 @@ class RunFile:
     def _read(self, header: Header) -> Header | None:
         """Take in the rows that hold; return the last header if it says the same as ours."""
         reader, last = RunReader(self.path), None
-        other: dict[str, str] = {}
+        other: set[str] = set()
         differences, why = list[str](), list[str]()
         for entry in reader:
             if isinstance(entry, Header):
                 last, differences = entry, header.differences(entry)
                 why = differences or why
             elif differences:
-                other[entry.key] = entry.digest
+                other.add(entry.key)
                 self._known.pop(entry.key, None)
+                self._hold_by_ir(entry, differences)
             else:
                 self._known[entry.key] = entry.digest
+                self.irs.pop(entry.key, None)
         self._mend(reader)
-        anew = len(other.keys() - self._known.keys())
+        anew = other - self._known.keys()
         if anew:
+            unless = ", but for those of the same IR" if self.irs else ""
             self._say(
-                f"{anew} rows were made under other conditions and are done anew: {'; '.join(why)}"
+                f"{len(anew)} rows were made under other conditions and are done anew{unless}: "
+                f"{'; '.join(why)}"
             )
         return None if differences else last
+
+    def _hold_by_ir(self, row: Row, differences: list[str]) -> None:
+        self.irs.pop(row.key, None)
+        options = any(one.startswith("options.") for one in differences)
+        if self._same_ir and not options and row.status == "ok" and row.code and row.code.ir:
+            self.irs[row.key] = row.code.ir
 
     def _mend(self, reader: RunReader) -> None:
         """Drop the part of a line at the end; what is wrong otherwise is left to its owner."""

@@ -44,6 +44,10 @@ class Log(Protocol):
     def known(self) -> Mapping[str, str]:
         """Keys of rows that need not be made again, with the digests of their graphs."""
 
+    @property
+    def irs(self) -> Mapping[str, str]:
+        """Keys of rows that need not be made again while their IR has these digests."""
+
     def append(self, *rows: Row) -> None:
         """Take rows that belong together."""
 
@@ -125,7 +129,11 @@ def sweep(
 
 def _with_known(task: CaseTask, run: Log) -> CaseTask:
     keys = {name: _key(task, name) for name in task.engines}
-    return replace(task, known={n: run.known[key] for n, key in keys.items() if key in run.known})
+
+    def of_mine(rows: Mapping[str, str]) -> dict[str, str]:
+        return {name: rows[key] for name, key in keys.items() if key in rows}
+
+    return replace(task, known=of_mine(run.known), irs=of_mine(run.irs))
 
 
 def _rows(tasks: Iterator[CaseTask], pool: ProcessPool | ClusterPool) -> Iterator[list[Row]]:
@@ -211,7 +219,7 @@ def _checked_row(result: Result[CaseTask]) -> Row | None:
     else:
         facts = answer
     digest = facts.get("digest", "")
-    if task.known.get(name) == digest:
+    if task.known.get(name) == digest or facts.pop("kept", False):
         return None
     case = task.case
     about: dict[str, Any] = {

@@ -24,6 +24,7 @@ class Rows:
 
     def __init__(self, tasks: Sequence[CaseTask], told: Callable[[list[Row]], None]) -> None:
         self.known: Mapping[str, str] = {}
+        self.irs: Mapping[str, str] = {}
         self._found: dict[str, dict[str, Row]] = {task.case.name: {} for task in tasks}
         self._engines = tasks[0].engines
         self._told = told

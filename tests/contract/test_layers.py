@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "provider.cli.plugin": (*FOLDERS, ""),  # the one command about what lies above
     "provider.emulated": ("graph_api", "jit", "provider", "emulation"),  # starts it
     "provider.sweep.kernel_facts": ("emulation",),  # reads code objects
+    "provider.sweep.instructions": ("graph_api", "jit", "provider", "emulation"),  # likewise
     "hipdnn_plugin": (*FOLDERS, ""),
     "emulation": ("emulation",),  # an AMD GPU knows nothing of what runs on it
     "compat": ("graph_api", "jit", "provider", "compat"),

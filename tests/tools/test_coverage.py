@@ -11,6 +11,8 @@ import pytest
 from hipdnn_iree.emulation.encodings import forms
 from hipdnn_iree.emulation.instructions import BUILDERS
 from hipdnn_iree.jit.cache import versions
+from hipdnn_iree.provider.sweep.row import InstructionFacts, Row, Status
+from sweep_runs import row as row_of
 
 from tools.survey.coverage import coverage, dumps
 
@@ -18,23 +20,30 @@ PATH = Path(__file__).parents[2] / "docs" / "reference" / "instructions.json"
 SUFFIXES = ("_e32", "_e64", "_sdwa", "_dpp")
 
 
-def row(case: str, status: str, **code: Any) -> dict[str, Any]:
-    return {"case": case, "data_type": "half", "target": "gfx942", "status": status, "code": code}
+def row(case: str, status: Status = "ok", code: InstructionFacts | None = None) -> Row:
+    """Return a row for gfx942; what says what was missed was emulated."""
+    emulated = status != "ok" or (code is not None and code.missed is not None)
+    return row_of(case, status=status, target="gfx942", emulated=emulated, instructions=code)
 
 
-def code(met: dict[str, int], missed: dict[str, int] | None = None, **more: Any) -> dict[str, Any]:
-    executed = {} if missed is None else {"missed": missed, "launched": 1}
-    found = {"kernels": 1, "instructions": sum(met.values()), "different": {}, "met": met}
-    return {**found, **executed, **more}
+def code(
+    met: dict[str, int], missed: dict[str, int] | None = None, **different: int
+) -> InstructionFacts:
+    launched = None if missed is None else 1
+    return InstructionFacts(
+        kernels=1, met=met, different=different, launched=launched, missed=missed
+    )
 
 
 def test_what_is_right_and_was_reached_counts() -> None:
+    race = row("d", "crash")
+    race.log = "main_0 at 0x1904, ds_read_b32: race on LDS byte 0x10"
     (entry,) = coverage(
         [
-            row("a", "emulated-ok", **code({"s_nop": 3, "v_a": 2}, {"s_nop": 1})),
-            row("b", "wrong", **code({"v_a": 5, "v_b": 1}, {})),
-            row("c", "decoded", **code({"v_a": 7}, different={"order": 1})),
-            row("d", "accused"),
+            row("a", "ok", code({"s_nop": 3, "v_a": 2}, {"s_nop": 1})),
+            row("b", "wrong", code({"v_a": 5, "v_b": 1}, {})),
+            row("c", "ok", code({"v_a": 7}, order=1)),
+            race,
             row("e", "declined"),
         ]
     )["targets"].values()
@@ -52,10 +61,7 @@ def test_what_is_right_and_was_reached_counts() -> None:
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_sample_counts_once(order: int) -> None:
-    rows = [
-        row("a", "decoded", **code({"v_a": 2})),
-        row("a", "emulated-ok", **code({"v_a": 2}, {"v_a": 1})),
-    ]
+    rows = [row("a", "ok", code({"v_a": 2})), row("a", "ok", code({"v_a": 2}, {"v_a": 1}))]
     (entry,) = coverage(rows[::order])["targets"].values()
     assert (entry["cases"], entry["mnemonics"]) == (1, {"v_a": [2, 1]})
 
@@ -67,7 +73,7 @@ def recorded() -> Any:
 
 def test_the_record_is_of_these_versions_and_instructions(recorded: Any) -> None:
     assert dumps(recorded) == PATH.read_text(encoding="utf-8")
-    assert recorded["about"] == versions(), "run scripts/emulate and scripts/instructions"
+    assert recorded["about"] == versions(), "sweep the samples, then run scripts/support"
     for target, entry in recorded["targets"].items():
         known = {form.mnemonic for table in forms(target).values() for form in table.values()}
         for name, (met, executed) in entry["mnemonics"].items():

@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.target import Target
 
-from tools.gpu import gpu_samples
 from tools.gpu.gpu_calls import CHECKS, Bench, check_calls
 from tools.gpu.gpu_memory import HostMemory
 
@@ -50,35 +48,6 @@ def test_a_wrong_result_is_seen(bench: Bench, monkeypatch: pytest.MonkeyPatch) -
     }
 
 
-def test_samples_run_in_processes() -> None:
-    kinds = (DataType.FLOAT, DataType.HALF)
-    rows = list(gpu_samples.run_samples(CPU, data_types=kinds, pattern="pad.before"))
-    told = gpu_samples.summary(rows)
-    assert told["counts"] == {"ok": 2}
-    assert told["ops"] == {"pad": {"ok": 2}}
-    assert told["data_types"] == {"float": {"ok": 1}, "half": {"ok": 1}}
-    assert told["failures"] == []
-
-
-def test_a_process_that_dies_takes_only_what_it_had_not_done(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    child = """
-import json, os, sys
-for name, kind in json.loads(sys.argv[4]):
-    if name == "slice.second":
-        os.abort()
-    row = {"case": name, "op": "slice", "data_type": kind, "status": "ok", "note": ""}
-    print(json.dumps(row), flush=True)
-"""
-    monkeypatch.setattr(gpu_samples, "_CHILD", child)
-    names = [(f"slice.{word}", "float") for word in ("first", "second", "third")]
-    rows = gpu_samples._in_a_process(CPU, names, 1)
-    assert [row["status"] for row in rows] == ["ok", "error", "error"]
-    assert "ended with status -6" in rows[1]["note"]
-    assert gpu_samples.summary(rows)["counts"] == {"ok": 1, "error": 2}
-
-
 def test_without_a_gpu_it_says_so_and_checks_nothing(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     done = subprocess.run(
@@ -102,8 +71,6 @@ def test_without_a_gpu_it_says_so_and_checks_nothing(tmp_path: Path) -> None:
     [
         (["--target", "gfx942"], "gfx942 is no CUDA target"),
         (["--target", "sm_7"], "unknown target"),
-        (["--dtype", "quarter"], "quarter"),
-        (["--jobs", "0"], "--jobs is at least 1"),
     ],
 )
 def test_bad_arguments(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,7 +27,6 @@ from hipdnn_iree.provider.plan import Plan
 from hipdnn_iree.provider.registry import engine
 
 from tools.gpu.gpu_memory import Memory
-from tools.survey.errors import brief
 
 __all__ = ["CHECKS", "Bench", "check_calls"]
 
@@ -433,6 +432,7 @@ def check_calls(bench: Bench) -> Iterator[Found]:
         try:
             row |= check(bench)
         except Exception as error:  # each check is reported, and the others go on
-            row |= {"ok": False, "error": f"{type(error).__name__}: {brief(error)}"}
+            first = str(error).strip().partition("\n")[0][:300]
+            row |= {"ok": False, "error": f"{type(error).__name__}: {first}"}
         row["seconds"] = round(time.perf_counter() - begin, 2)
         yield row

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the IREE engine does with the sample problems: declined, compiled, run, emulated.
+"""Rows of sweeps of the sample problems as data of pages: what is served, compiled and emulated.
 
-``trials`` are the cases, ``compilation``, ``emulation`` and ``decoding`` try one, ``pool`` works on
-many, ``record`` keeps what is found; ``table`` and ``coverage`` make pages of it.
+``table`` and ``heat_map`` are of the page on support, ``coverage`` is of that on instructions.
 """

@@ -12,7 +12,7 @@ with in each entry, counted over the samples whose code is known
 - ``kernels``, ``launched``, ``accused``: kernels of the samples, those that were executed to their
   end under all checks, and samples with a kernel that a check objected to;
 - ``instructions``: how many are in all kernels, each counted where it stands;
-- ``different``: kernels of which the compiler's text is of other code, by ``decoding.REASONS``;
+- ``different``: kernels of which the compiler's text is of other code, by `instructions.REASONS`;
 - ``mnemonics``: name, with the suffix of its encoding, to how often it stands in the kernels, and
   how many of these were executed in a sample that is right.
 """
@@ -21,59 +21,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
-from hipdnn_iree.emulation.elf import code_objects, read_code_object
 from hipdnn_iree.emulation.encodings import ARCHES
-from hipdnn_iree.emulation.program import read_program
-from hipdnn_iree.emulation.text import full_name
 from hipdnn_iree.jit.cache import versions
-from hipdnn_iree.jit.stages import VMFB
 from hipdnn_iree.provider.sweep.json_text import json_lines
+from hipdnn_iree.provider.sweep.row import Row
 
-from tools.survey.decoding import compare_folder
-from tools.survey.emulated_run import Reached
+from .table import accused
 
-__all__ = ["code_of", "coverage", "dumps"]
-
-Row = Mapping[str, Any]
-
-
-def code_of(folder: Path, reached: Reached) -> dict[str, Any]:
-    """Return what a record keeps of the kernels of a module, and of what was executed of them.
-
-    Parameters
-    ----------
-    folder : Path
-        Of the compiler's stages (``jit.pipeline.dump``).
-    reached : mapping of str to set of int
-        Addresses that were executed, by the kernel's name (``emulated_run.run``).
-
-    Returns
-    -------
-    dict
-        ``emulation.Finding.code``.
-    """
-    met, missed = Counter[str](), Counter[str]()
-    kernels = 0
-    for data in code_objects((folder / VMFB).read_bytes()):
-        code = read_code_object(data)
-        for name in code.kernels:
-            kernels += 1
-            executed = reached.get(name, set())
-            for address, one in read_program(code, name).instructions.items():
-                text = full_name(one, code.arch)
-                met[text] += 1
-                missed[text] += address not in executed
-    return {
-        **compare_folder(folder).as_dict(),
-        "kernels": kernels,
-        "launched": len(reached),
-        "instructions": met.total(),
-        "met": dict(sorted(met.items())),
-        "missed": {name: count for name, count in sorted(missed.items()) if count},
-    }
+__all__ = ["coverage", "dumps"]
 
 
 def coverage(rows: Iterable[Row]) -> dict[str, Any]:
@@ -81,46 +38,37 @@ def coverage(rows: Iterable[Row]) -> dict[str, Any]:
 
     Parameters
     ----------
-    rows : iterable of mapping
-        Of the records of ``scripts/emulate`` and ``scripts/decode_kernels``; of a sample that is in
-        both the row of the former.
+    rows : iterable of Row
+        Of sweeps with ``--instructions``; of a sample that comes twice the one that was executed.
     """
-    chosen: dict[tuple[str, str, str], Row] = {}
+    chosen: dict[str, Row] = {}
     for row in rows:
-        key = (row["case"], row["data_type"], row["target"])
-        if key not in chosen or "missed" in (row.get("code") or {}):
-            chosen[key] = row
-    targets = {}
-    for arch in ARCHES:
-        mine = [row for row in chosen.values() if row["target"] == arch]
-        if entry := _entry(mine):
-            targets[arch] = entry
-    return {"about": versions(), "targets": targets}
+        if row.key not in chosen or (row.instructions and row.instructions.missed is not None):
+            chosen[row.key] = row
+    mine = {arch: [row for row in chosen.values() if row.target == arch] for arch in ARCHES}
+    entries = {arch: _entry(found) for arch, found in mine.items()}
+    return {"about": versions(), "targets": {arch: e for arch, e in entries.items() if e}}
 
 
 def _entry(rows: list[Row]) -> dict[str, Any]:
-    decoded = [row for row in rows if row.get("code")]
+    decoded = [(row, row.instructions) for row in rows if row.instructions is not None]
     if not decoded:
         return {}
-    right = [row for row in decoded if row["status"] == "emulated-ok"]
+    right = [code for row, code in decoded if row.emulated and row.status == "ok"]
     met, compared, different = Counter[str](), Counter[str](), Counter[str]()
-    for row in decoded:
-        met.update(row["code"]["met"])
-        different.update(row["code"]["different"])
-    for row in right:
-        compared.update(row["code"]["met"])
-        compared.subtract(row["code"]["missed"])
-
-    def total(what: str) -> int:
-        return sum(row["code"].get(what, 0) for row in decoded)
-
+    for _, code in decoded:
+        met.update(code.met)
+        different.update(code.different)
+    for code in right:
+        compared.update(code.met)
+        compared.subtract(code.missed or {})
     return {
         "cases": len(decoded),
         "right": len(right),
-        "kernels": total("kernels"),
-        "launched": total("launched"),
-        "accused": sum(row["status"] == "accused" for row in rows),
-        "instructions": total("instructions"),
+        "kernels": sum(code.kernels for _, code in decoded),
+        "launched": sum(code.launched or 0 for _, code in decoded),
+        "accused": sum(map(accused, rows)),
+        "instructions": met.total(),
         "different": dict(sorted(different.items())),
         "mnemonics": {name: [count, compared[name]] for name, count in sorted(met.items())},
     }

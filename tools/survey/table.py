@@ -22,27 +22,110 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
 from hipdnn_iree.graph_api.ops import OPS
+from hipdnn_iree.jit.cache import versions
+from hipdnn_iree.jit.pipeline import made_with
 from hipdnn_iree.provider.sweep.json_text import json_lines
+from hipdnn_iree.provider.sweep.row import FAILED, Header, Row
+from hipdnn_iree.provider.sweep.samples import sample_problems
 from hipdnn_iree.provider.sweep.serving import TARGETS, Served, serving
 
 __all__ = [
     "Table",
+    "accused",
     "compiled_entry",
     "dumps",
     "emulated_entry",
+    "failed",
     "loads",
+    "merged",
+    "of_samples",
     "served_entry",
     "stale",
     "uncompiled",
 ]
 
 Table = dict[str, dict[str, dict[str, dict[str, Any]]]]
-Row = Mapping[str, Any]
+
+_NOT_EMULATED = "hipErrorNotSupported"
+_ACCUSATIONS = (
+    "race on ",
+    "missing s_waitcnt",
+    "is outside every allocation",
+    "is read-only",
+    "is beyond its ",
+)
+"""What errors say of a kernel that does what no kernel may, not of what is not emulated."""
+
+
+def of_samples(rows: Iterable[Row]) -> tuple[list[Row], int]:
+    """Return the rows of sample problems as they are now, and how many others there are."""
+    rows = list(rows)
+    wanted = {(row.case, row.dtype) for row in rows}
+    digests = {
+        key: case.graph(kind).freeze().digest
+        for case in sample_problems()
+        for kind in case.dtypes
+        for name in (f"{case.name} {kind.json}", case.name)
+        if (key := (name, kind.json)) in wanted
+    }
+    mine = [
+        row
+        for row in rows
+        if row.engine == "iree"
+        and row.target in TARGETS
+        and digests.get((row.case, row.dtype)) == row.digest
+    ]
+    return mine, len(rows) - len(mine)
+
+
+def accused(row: Row) -> bool:
+    """Whether emulation found a race, a missing wait, or an access to memory of nobody."""
+    return row.emulated and any(part in row.log for part in _ACCUSATIONS)
+
+
+def failed(row: Row) -> bool:
+    """Whether the code of a sample could not be made, or is wrong."""
+    return row.status in FAILED
+
+
+def merged(before: Mapping[str, Any], headers: Sequence[Header], rows: Iterable[Row]) -> Any:
+    """Return a table with what is new; entries without a row stay, but for what the rules say.
+
+    Parameters
+    ----------
+    before : mapping
+        The table, as `loads` returns it.
+    headers : sequence of Header
+        Of the runs that the rows are from, the last one of each.
+    rows : iterable of Row
+    """
+    found: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.case.partition(".")[0], row.dtype, row.target), []).append(row)
+    ops: Table = {}
+    for op, by_type in serving():
+        for data_type, by_target in by_type.items():
+            for target, served in by_target.items():
+                entry = before["ops"].get(op, {}).get(data_type.json, {}).get(target, {})
+                mine = found.get((op, data_type.json, target), [])
+                fresh = compiled_entry(mine) if mine else {}
+                if fresh and fresh["ir"] != entry.get("ir"):
+                    entry = {}  # what was emulated is no longer what is compiled
+                known = {name: fact for name, fact in fresh.items() if fact is not None}
+                kept = {**compiled_entry(()), **entry, **known, **served_entry(served)}
+                if any(map(_tried, mine)):
+                    kept["emulated"] = emulated_entry(mine)
+                ops.setdefault(op, {}).setdefault(data_type.json, {})[target] = kept
+    about = {"sources": made_with()["lowering"][:16], "limit_s": 0, **before["about"], **versions()}
+    for header in headers:
+        about["sources"] = str(header.versions["lowering"])[:16]
+        about["limit_s"] = header.options["timeout_s"]
+    return {"about": about, "ops": ops}
 
 
 def served_entry(found: Served) -> dict[str, Any]:
@@ -55,31 +138,47 @@ def served_entry(found: Served) -> dict[str, Any]:
 
 
 def compiled_entry(rows: Iterable[Row]) -> dict[str, Any]:
-    """Return what an entry says about compilation, from rows of ``compilation.Compilation``."""
-    tried = sorted((r for r in rows if r["status"] != "declined"), key=lambda r: str(r["case"]))
-    good = [r for r in tried if r["status"] in ("compiled", "ran-ok")]
+    """Return what an entry says about compilation; on the CPU, where it runs, what is right."""
+    tried = sorted((r for r in rows if r.status != "declined"), key=lambda r: r.case)
+    good = [r for r in tried if r.code and (r.status == "ok" or r.target != "cpu")]
+    bad = [r for r in tried if r not in good]
+    codes = [r.code for r in good if r.code]
+    seconds = [r.compile.total_s for r in good if r.compile and r.compile.cache == "miss"]
+    irs = "".join(r.code.ir for r in tried if r.code)
 
     def most(what: str) -> Any:
-        return max((r[what] for r in good if r[what] is not None), default=None)
+        values = (getattr(one, what) for one in codes)
+        return max((value for value in values if value is not None), default=None)
 
     return {
         "compiled": len(good),
-        "failed": {r["case"]: f"{r['status']}: {r['note']}" for r in tried if r not in good},
-        "seconds": most("seconds"),
+        "failed": {_sample(r): f"{r.status}: {r.detail}" for r in bad},
+        "seconds": round(max(seconds), 2) if seconds else None,
         "dispatches": most("dispatches"),
         "spills": most("spills"),
         "mfma": most("mfma"),
-        "ir": sha256("".join(r["ir"] for r in tried).encode()).hexdigest()[:16] if tried else "",
+        "ir": sha256(irs.encode()).hexdigest()[:16] if tried else "",
     }
 
 
+def _sample(row: Row) -> str:
+    return row.case.removesuffix(f" {row.dtype}")
+
+
+def _tried(row: Row) -> bool:
+    """Whether emulation was tried, even if it lacks an instruction."""
+    return row.emulated or _NOT_EMULATED in row.log
+
+
 def emulated_entry(rows: Iterable[Row]) -> dict[str, Any]:
-    """Return what an entry says about emulation, from rows of ``emulation.Finding``."""
-    rows = list(rows)
-    without = [r["note"] for r in rows if r["status"] in ("cannot-emulate", "accused")]
+    """Return what an entry says about emulation."""
+    tried = [r for r in rows if _tried(r)]
+    right = [r for r in tried if r.emulated and r.status == "ok"]
+    wrong = [r for r in tried if r.status == "wrong"]
+    without = [r.log or r.detail for r in tried if r not in right and r not in wrong]
     return {
-        "ok": sum(r["status"] == "emulated-ok" for r in rows),
-        "wrong": sorted(r["case"] for r in rows if r["status"] == "wrong"),
+        "ok": len(right),
+        "wrong": sorted(map(_sample, wrong)),
         "not": dict(sorted(Counter(map(_reason, without)).items())),
     }
 
@@ -89,7 +188,7 @@ _REASONS = {
     "race on ": "race",
     "missing s_waitcnt": "missing wait",
     "outside every allocation": "access to memory of nobody",
-    "took more than": "time limit",
+    "no end within": "time limit",
     "instructions, the limit": "instruction limit",
 }
 _INSTRUCTION = re.compile(r" at 0x[0-9a-f]+, (\w+): ")

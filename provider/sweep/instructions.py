@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What is decoded from kernels against the text that the compiler writes beside them.
+"""What gfx9 kernels consist of, and what is decoded of them against the compiler's text.
 
 For about one kernel in forty that text is of other code: the compiler generates code twice, for
 the text and for the bytes, and the second time starts from what the first has changed; registers
@@ -10,25 +10,29 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hipdnn_iree.emulation.decode import decode
-from hipdnn_iree.emulation.elf import read_code_object
-from hipdnn_iree.emulation.errors import EmulationError
-from hipdnn_iree.emulation.instruction import Instruction
-from hipdnn_iree.emulation.text import full_name, instruction_text
-from hipdnn_iree.jit.options import BuildOptions
-from hipdnn_iree.jit.pipeline import dump
-from hipdnn_iree.jit.settings import scope, settings
+from ...emulation.decode import decode
+from ...emulation.elf import code_objects, read_code_object
+from ...emulation.instruction import Instruction
+from ...emulation.program import read_program
+from ...emulation.text import full_name, instruction_text
+from ...graph_api.frozen import FrozenGraph
+from ...jit.options import BuildOptions
+from ...jit.pipeline import dump
 
-from tools.survey.errors import brief
-from tools.survey.trials import Trial
+if TYPE_CHECKING:
+    from ..plan import Plan
 
-__all__ = ["REASONS", "Comparison", "compare_folder", "try_decoding"]
+__all__ = ["REASONS", "Comparison", "Reached", "compare_folder", "executed", "instruction_facts"]
+
+Reached = Callable[[], Mapping[str, AbstractSet[int]]]
+"""Tells the addresses that were executed since it was last asked, by the kernel's name."""
 
 REASONS = {
     "operands": "registers or other operands",
@@ -60,53 +64,67 @@ class Comparison:
     reasons: Counter[str] = field(default_factory=Counter)
     mnemonics: Counter[str] = field(default_factory=Counter)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return what a record keeps of it."""
-        return {
-            "kernels": self.kernels,
-            "instructions": self.instructions,
-            "different": dict(self.reasons),
-            "met": dict(sorted(self.mnemonics.items())),
-        }
 
+def instruction_facts(plan: Plan, graph: FrozenGraph, options: BuildOptions) -> dict[str, Any]:
+    """Return the fields of `row.InstructionFacts`, before anything is executed.
 
-def try_decoding(case: Trial, *, limit_s: float) -> dict[str, Any]:
-    """Compile a case for gfx9 and decode its kernels; return a row for a record.
+    The code is compiled once more, for the compiler's text of it.
 
     Parameters
     ----------
-    case : Trial
-    limit_s : float
-        Of the compilation, in seconds.
+    plan : Plan
+        For gfx9; without compiled code of its own there is nothing to count.
+    graph : FrozenGraph
+    options : BuildOptions
+        With which the plan was built; without the same code there is no text to compare with.
 
-    Returns
-    -------
-    dict
-        ``case``, ``data_type``, ``target``, ``ir`` as in other records; ``status``, which is
-        ``decoded``, ``undecoded``, ``compile-error`` or ``declined``; ``note``; and ``code``,
-        what `Comparison.as_dict` returns.
+    Raises
+    ------
+    CompileError
+        As of `dump`.
+    EmulationError
+        If a kernel cannot be decoded.
     """
-    name, data_type, target = case.key
-    row: dict[str, Any] = {"case": name, "data_type": data_type, "target": target, "ir": ""}
-    if case.declines:
-        return {**row, "status": "declined", "note": ""}
-    with TemporaryDirectory(prefix="hipdnn-iree-decode-") as scratch:
-        try:
-            with scope(compiler_timeout_s=limit_s):
-                row["ir"] = case.ir_digest()
-                dump(case.graph, case.target, Path(scratch), BuildOptions.of(settings()))
-        except Exception as error:  # a survey reports everything and goes on
-            return {**row, "status": "compile-error", "note": brief(error)}
-        try:
-            found = compare_folder(Path(scratch))
-        except EmulationError as error:
-            return {**row, "status": "undecoded", "note": str(error)}
+    vmfb = _vmfb(plan)
+    different = Counter[str]()
+    with TemporaryDirectory(prefix="hipdnn-iree-text-") as folder:
+        if vmfb and dump(graph, plan.target, Path(folder), options).vmfb == vmfb:
+            different = compare_folder(Path(folder)).reasons
+    names = list(_names(vmfb).values())
+    met = Counter(name for kernel in names for name in kernel.values())
+    return {"kernels": len(names), "met": _sorted(met), "different": _sorted(different)}
+
+
+def executed(plan: Plan, reached: Mapping[str, AbstractSet[int]]) -> dict[str, Any]:
+    """Return the other fields, given the addresses that were reached by the kernel's name."""
+    missed = Counter(
+        name
+        for kernel, names in _names(_vmfb(plan)).items()
+        for address, name in names.items()
+        if address not in reached.get(kernel, ())
+    )
+    return {"launched": len(reached), "missed": _sorted(missed)}
+
+
+def _vmfb(plan: Plan) -> bytes:
+    return getattr(getattr(plan, "compiled", None), "vmfb", b"")
+
+
+def _names(vmfb: bytes) -> dict[str, dict[int, str]]:
+    """Return the names of all instructions of a module by kernel and address."""
+    objects = map(read_code_object, code_objects(vmfb))
     return {
-        **row,
-        "status": "decoded",
-        "note": "; ".join(found.different),
-        "code": found.as_dict(),
+        name: {
+            address: full_name(one, code.arch)
+            for address, one in read_program(code, name).instructions.items()
+        }
+        for code in objects
+        for name in code.kernels
     }
+
+
+def _sorted(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items()))
 
 
 def compare_folder(folder: Path) -> Comparison:
