@@ -39,8 +39,10 @@ class DynamicDim:
     ----------
     name : str
         What it is called in messages, files and ``Plan.with_sizes``.
-    low, high : int
-        Smallest and largest size, both included.
+    low : int
+        Smallest size that it may have.
+    high : int
+        Largest size that it may have.
     example : int
         The size that stands for it wherever a number is needed.
     """

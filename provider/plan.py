@@ -57,7 +57,9 @@ class Plan(ABC):
     maker : Engine
         The engine that built it and that runs it, with the settings that it was made for.
     graph : FrozenGraph
+        What is computed.
     target : Target
+        What it was built for.
     knobs : dict
         The choices that it was built with, by the name of the `EngineKnob`; those that are not
         here are the engine's defaults.

@@ -69,21 +69,28 @@ class OutputReport:
     Attributes
     ----------
     uid : int
+        The output's.
     name : str
         The output's name or ``uid n``.
     ok : bool
         Whether every element is between the bounds of a correct result.
-    elements, wrong : int
-        Number of elements, and of those that are not.
+    elements : int
+        How many there are.
+    wrong : int
+        How many of them are not between the bounds.
     max_abs_error : float
-        Largest \\|got - expected\\|, infinite where only one of them is finite.
+        Largest ``abs(got - expected)``, infinite where only one of them is finite.
     max_rel_error : float
-        The same relative to \\|expected\\|, or to the root mean square of the whole output where
+        The same relative to ``abs(expected)``, or to the root mean square of the whole output where
         that is larger, so that a sum that cancels does not count as a large error.
     worst : tuple of int
         Index of the element with the largest error in units of the allowed error.
-    got, expected, allowed : float
-        That element, and the error allowed there.
+    got : float
+        That element.
+    expected : float
+        What the reference has there.
+    allowed : float
+        The error that is allowed there.
     nan_mismatches : int
         Elements that are NaN (or infinite) in one of the two only.
     unwritten : int
@@ -127,7 +134,13 @@ class OutputReport:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """How all outputs compare; ``str()`` is one line for each."""
+    """How all outputs compare; ``str()`` is one line for each.
+
+    Attributes
+    ----------
+    outputs : tuple of OutputReport
+        One for each output of the graph, in order.
+    """
 
     outputs: tuple[OutputReport, ...]
 

@@ -49,14 +49,20 @@ class AttentionOp(Op):
 
     Attributes
     ----------
-    alibi_mask, padding_mask : bool
-        Add ALiBi's bias; mask what is beyond ``seq_len_q`` and ``seq_len_kv``.
+    alibi_mask : bool
+        Add ALiBi's bias.
+    padding_mask : bool
+        Mask what is beyond ``seq_len_q`` and ``seq_len_kv``.
     causal_mask, causal_mask_bottom_right : bool
         Deprecated spellings of ``right_bound = 0``; ``settle`` replaces them.
-    dropout_probability, attn_scale_value : float or None
-        Probability of dropping; the factor of the logits, 1/√D when None.
-    left_bound, right_bound : int or None
-        Keys that are visible to either side of the diagonal; None (or -1) for all.
+    dropout_probability : float or None
+        Probability of dropping.
+    attn_scale_value : float or None
+        Factor of the logits, 1/√D when None.
+    left_bound : int or None
+        Keys that are visible before the diagonal; None (or -1) for all.
+    right_bound : int or None
+        Keys that are visible behind the diagonal; None (or -1) for all.
     diagonal_alignment : DiagonalAlignment
         Where the diagonal starts.
     """

@@ -60,10 +60,14 @@ class ConvOp(Op):
 
     Attributes
     ----------
-    pre_padding, post_padding : tuple of int
-        Zeros before and after each spatial dim; empty means none (``post_padding``: as before).
-    stride, dilation : tuple of int
-        Stride of the windows, and distance of the filter's elements; empty means 1.
+    pre_padding : tuple of int
+        Zeros before each spatial dim; empty means none.
+    post_padding : tuple of int
+        Zeros after each spatial dim; empty means as many as before.
+    stride : tuple of int
+        Stride of the windows; empty means 1.
+    dilation : tuple of int
+        Distance of the filter's elements; empty means 1.
     conv_mode : ConvMode
         CROSS_CORRELATION applies the filter as it is, CONVOLUTION flips its spatial dims.
     """

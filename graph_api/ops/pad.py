@@ -25,8 +25,10 @@ class Pad(Op):
 
     Attributes
     ----------
-    pre_padding, post_padding : tuple of int
-        One per dim; a negative number cuts as many elements off.
+    pre_padding : tuple of int
+        Elements before the first, one number per dim; a negative one cuts as many off.
+    post_padding : tuple of int
+        Elements behind the last, one number per dim; a negative one cuts as many off.
     value : float
         The padding value; float32, like all parameters that are numbers.
     """

@@ -46,9 +46,12 @@ class Pointwise(Op):
     ----------
     mode : PointwiseMode
         What is computed.
-    relu_lower_clip, relu_upper_clip, relu_lower_clip_slope : float or None
-        ReLU: below the lower clip L (default 0) the result is ``L + slope * (x - L)`` (slope
-        default 0), from the upper clip on it is that clip (default: none).
+    relu_lower_clip : float or None
+        ReLU: below it, L, the result is ``L + slope * (x - L)``; default 0.
+    relu_upper_clip : float or None
+        ReLU: from it on the result is it; default none.
+    relu_lower_clip_slope : float or None
+        ReLU: the slope below the lower clip; default 0.
     swish_beta, elu_alpha, softplus_beta : float or None
         Parameter of the mode of that name; default 1.
     axis : int or None

@@ -54,7 +54,7 @@ def command(state: State, probe: bool) -> None:
                 row["name"],
                 row["alias"],
                 row["id_hex"],
-                row["version"],
+                row["version"] or ("?" if row["api_version"] else "not installed"),
                 "by default" if row["default"] else "on request",
                 ", ".join(dict.fromkeys(Target.parse(t).family for t in row["targets"])),
                 _ops(row["ops"]),
@@ -65,7 +65,9 @@ def command(state: State, probe: bool) -> None:
     say()
     for row in rows:
         api = f" (engine API {row['api_version']})" if row["api_version"] else ""
-        say(f"{row['alias']}: {shown(row['source']) or 'not installed'}{api}")
+        told = row["version"] or row["api_version"] or not row["source"]
+        lacks = "" if told else f"; it needs the extra hipdnn-iree[{row['alias']}]"
+        say(f"{row['alias']}: {shown(row['source']) or 'not installed'}{api}{lacks}")
         if row["ops"] and (missing := _missing(row["ops"])):
             say(f"  serves all ops but {', '.join(missing)}")
     if backend is not None:

@@ -47,13 +47,15 @@ def command(state: State, probe: bool) -> None:
                 [[f"  {row['name']}", row["value"], row["origin"], row["env"]] for row in found],
             )
         elif isinstance(found, dict) and found:
-            facts([(f"  {name}", _text(value)) for name, value in found.items()])
+            facts([(f"  {name}", _text(value, name)) for name, value in found.items()])
         else:
             say("  none" if not found else f"  {found}")
         say()
 
 
-def _text(value: Any) -> Any:
+def _text(value: Any, name: str = "") -> Any:
+    if name == "off":  # why the cache is
+        return value or "no"
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "none"
     if isinstance(value, dict):

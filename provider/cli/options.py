@@ -151,6 +151,27 @@ class Command(click.Command):
         begin(_name(ctx))
         return super().parse_args(ctx, args)
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the command's own options, the settings, and what every command takes, apart."""
+        settings = {knob.field for knob in knobs.KNOBS}
+        every = {param.name for param in _shared()}
+        groups: dict[str, list[tuple[str, str]]] = {
+            "Options": [],
+            "Settings, for this call": [],
+            "Options of every command": [],
+        }
+        own, set_here, shared = groups.values()
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None and isinstance(param, click.Option):
+                there = set_here if param.name in settings else own
+                common = param.name in every or "--help" in param.opts
+                (shared if common else there).append(record)
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
     def invoke(self, ctx: click.Context) -> Any:
         state = ctx.ensure_object(State)
         if ctx.params.pop("emulate", False):

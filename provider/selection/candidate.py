@@ -27,8 +27,11 @@ class Candidate:
     Attributes
     ----------
     engine : Engine
+        Who was asked.
     graph : FrozenGraph
+        About what.
     target : Target
+        Where it is to run.
     reasons : tuple of Decline
         Why it does not serve the graph; empty when it does.
     knobs : tuple of EngineKnob
@@ -39,9 +42,10 @@ class Candidate:
         Who chose it; empty for a candidate that was not.
     why : str
         What the policy rests on, in words.
-    estimated_us, measured_us : float or None
-        Time of one execution in microseconds: by the cost model, and as remembered from a
-        measurement.
+    estimated_us : float or None
+        Time of one execution in microseconds by the cost model.
+    measured_us : float or None
+        Time of one execution in microseconds, as remembered from a measurement.
     """
 
     engine: Engine

@@ -1,47 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Suites: problems as data.  One format and one reader for samples, benchmarks and sweeps.
 
-::
-
-    title: convolutions
-    threads: 2
-    cases:
-      - name: conv3x3_relu_nhwc
-        tags: [conv, fused]
-        dtypes: [float, half]   # a case for each type; `io`, `intermediate` and `compute` give the
-        compute: float          # types of inputs and outputs, of intermediates, to compute in
-        tensors:
-          x: {dims: [1, 64, 56, 56], layout: channels_last}
-          w: {dims: [64, 64, 3, 3], layout: channels_last}
-        nodes:
-          - {op: conv_fprop, in: [x, w], out: y, padding: 1}
-          - {op: add, in: [y, [1, 64, 1, 1]], out: z}
-          - {op: relu, in: z, out: r}
-        results:
-          r: {type: float}
-
-An op is a method of ``Graph``; ``in`` are its operands in order, ``out`` names its results (a
-list for several, null for one that is not wanted), and what else is given are the method's
-keywords.  An operand is a name, a number, the dims of a new tensor, or a mapping that describes
-one; where a port takes several, it is a list of these.  Results that nothing reads are the
-outputs, and those named in ``outputs``.  ``graph: FILE`` takes a graph file instead.
-
-A case of one node is shorter: ports and parameters stand beside its name, and what a result is
-like under the result's port.  The node's op is the case's ``op`` or the file's, whose name then
-precedes the names of all cases::
-
-    op: matmul
-    dtypes: numbers
-    cases:
-      - {name: batch, a: [3, 8, 12], b: [3, 12, 10], tags: [batch]}
-      - dtypes: [half, bfloat16]      # a group: what its cases share, unless they say otherwise
-        cases:
-          - {name: half_to_float, a: [9, 50], b: [50, 13], c: {type: float}, tags: [mixed]}
-
-Entries with ``for`` stand for many cases (`expand`), and ``include`` takes those of other files.
+docs/suites.md describes the format; `schema` lists all keys.
 
 A custom op's ``reference`` is a name in `numpy_functions`: the one part of a case that is code.
-`schema` lists all keys.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 import zipfile
@@ -19,6 +20,7 @@ from hipdnn_iree.provider.cli import cache as cache_module
 from hipdnn_iree.provider.cli import env as env_module
 from hipdnn_iree.provider.cli import probes
 from hipdnn_iree.provider.engine_ids import engine_id
+from hipdnn_iree.provider.engines.torch.torch_engine import TorchEngine
 
 Cli = Callable[..., Any]
 
@@ -287,3 +289,30 @@ def test_a_cache_folder_that_cannot_be_trusted(cli: Cli, own_cache: Path) -> Non
     found = cli("cache", "verify")
     assert "everybody may write into it" in found.err
     assert "everybody may write into it" in cli("cache", "clear", "--yes", "--json").json()["off"]
+
+
+def test_options_of_a_command_stand_apart_from_settings(cli: Cli) -> None:
+    text = cli("run", "--help").out
+    parts = re.split(r"^(\S.*):$", text, flags=re.MULTILINE)
+    options = {
+        title: re.findall(r"^  (?:-\w, )?(--[\w-]+)", part, re.MULTILINE)
+        for title, part in zip(parts[1::2], parts[2::2], strict=True)
+    }
+    assert list(options) == ["Options", "Settings, for this call", "Options of every command"]
+    own, settings, shared = options.values()
+    assert {"--shape", "--target", "--verify"} <= set(own)
+    assert {"--cache", "--threads"} <= set(settings)
+    assert "GRAPH" not in text.partition("Options:")[2].split()
+    assert set(shared) == {"--json", "--verbose", "--quiet", "--traceback", "--help"}
+
+
+def test_an_engine_that_is_not_installed_says_so(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TorchEngine, "version", lambda self: "")
+    lines = cli("engines").out.splitlines()
+    assert lines[2].split()[3:5] == ["not", "installed"]
+    assert any(line.endswith("; it needs the extra hipdnn-iree[torch]") for line in lines)
+
+
+def test_why_the_cache_is_off(cli: Cli) -> None:
+    (line,) = [x for x in cli("env").out.splitlines() if x.startswith("  off ")]
+    assert line.split() == ["off", "no"]

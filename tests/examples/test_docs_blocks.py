@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.provider.cli.main import main
+from hipdnn_iree.provider.sweep.suite import read
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -107,6 +108,12 @@ def test_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                         main(words)
                     assert ended.value.code in (0, None), f"{words}: {text(out)}"
         printed = text(out)
+
+
+def test_suites_that_are_shown_can_be_read() -> None:
+    shown = [b.code for b in blocks(DOCS / "suites.md") if b.language == "yaml"]
+    counts = [len(read(text, source="suites.md").cases) for text in shown]
+    assert counts == [1, 2, 20]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
