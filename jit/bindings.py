@@ -20,6 +20,7 @@ from importlib import import_module
 from types import FrameType, ModuleType
 from typing import Any
 
+from ..graph_api.errors import CompileError
 from .exit_guard import native
 from .trace import span
 
@@ -27,6 +28,10 @@ __all__ = ["load", "lower_graph", "shielded"]
 
 _ready: set[str] = set()
 _STACK = 16 << 20
+_NO_TORCH_MLIR = (
+    "compiling needs torch-mlir, which is not installed here; what is in the cache or in an "
+    "artifact runs without it (docs/artifacts.md)"
+)
 _sizing = threading.Lock()
 
 
@@ -76,8 +81,13 @@ def _lower_graph(*arguments: Any) -> str:
     name = f"{__package__}.lowering.module"
     if name not in _ready:
         with shielded(), span("import torch-mlir"):
-            from torch_mlir import ir
-            from torch_mlir.dialects import torch
+            try:
+                from torch_mlir import ir
+                from torch_mlir.dialects import torch
+            except ModuleNotFoundError as error:
+                if (error.name or "").partition(".")[0] != "torch_mlir":
+                    raise
+                raise CompileError(_NO_TORCH_MLIR, stage="lower", cause="host") from error
 
             with ir.Context() as context:
                 torch.register_dialect(context)

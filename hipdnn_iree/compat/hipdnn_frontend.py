@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import wraps
+from inspect import signature
 from typing import Any, ParamSpec
 
 from ..graph_api import enums
@@ -151,6 +152,8 @@ def _reported(step: Callable[P, None]) -> Callable[P, Error]:
             return Error(code, str(error), error)
         return Error()
 
+    made = signature(step)
+    setattr(run, "__signature__", made.replace(return_annotation="Error"))  # noqa: B010
     return run
 
 

@@ -164,8 +164,10 @@ def shown(text: str) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Return a number for a table: thousands marked in integers, few digits in others."""
-    return f"{value:,}" if isinstance(value, int) else f"{value:.{digits}g}"
+    """Return a number for a table: thousands marked where there are any, else few digits."""
+    text = f"{value:.{digits}g}"
+    whole = isinstance(value, int) or ("e+" in text and abs(value) < 1e15)
+    return f"{value:,.0f}" if whole else text
 
 
 def count(n: int, one: str, many: str) -> str:

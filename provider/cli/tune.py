@@ -26,7 +26,7 @@ from .output import bold, complain, emit, number, say, shown, table, talk
 
 if TYPE_CHECKING:
     from ...jit.target import Target
-    from ..selection.autotune import TuneResult
+    from ..selection.autotune import Row, TuneResult
 
 JSON: dict[str, str] = {
     "graphs": "of each one `file`, and either `error` or `graph` (`name`, `digest`), `target`, "
@@ -194,6 +194,13 @@ def _tune(
         )
 
 
+def _quartiles(row: Row) -> str | None:
+    """Return the quartiles; of a single sample there are none."""
+    if row.times is None or row.times.samples < 2:
+        return None
+    return f"{number(row.times.low, 4)} to {number(row.times.high, 4)}"
+
+
 def _print(path: str, found: TuneResult) -> None:
     say(bold(f"{shown(path)} on {found.target}" + ", emulated" * found.emulated))
     ordered = sorted(
@@ -205,8 +212,8 @@ def _print(path: str, found: TuneResult) -> None:
             [
                 row.engine,
                 ", ".join(f"{name}={value}" for name, value in row.knobs.items()) or "defaults",
-                f"{row.times.median:.4g}" if row.times else None,
-                f"{row.times.low:.4g} to {row.times.high:.4g}" if row.times else None,
+                number(row.times.median, 4) if row.times else None,
+                _quartiles(row),
                 row.times.samples if row.times else None,
                 None if row.max_rel_error is None else number(row.max_rel_error),
                 "winner" if row is found.winner else row.status,

@@ -119,6 +119,8 @@ def test_packages_that_are_wrong(doctor: Any, monkeypatch: pytest.MonkeyPatch) -
     assert "iree-base-compiler 3.14.0; wanted <3.14,>=3.13.0" in told
     assert "torch-mlir is missing; wanted <20261101,>=20261001" in told
     assert "the compiler is of version 3.14.0, the runtime of" in told
+    (lacking,) = [one for text, one in texts.items() if text.startswith("torch-mlir is missing")]
+    assert lacking["remedy"] == "pip install 'torch-mlir<20261101,>=20261001'"
     assert texts["onnx 0.1; wanted <1.24,>=1.19"]["state"] == "note"  # of an extra
     bindings = next(one for text, one in texts.items() if text.startswith("mlir-python-bindings"))
     assert bindings["state"] == "note"

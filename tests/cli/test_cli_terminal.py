@@ -213,3 +213,21 @@ def test_what_is_wrong_with_a_file_is_said_in_a_line(
     assert found.code == 2
     assert said.replace("{}", str(graphs)) in found.err
     assert len(found.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (17272.4, 4, "17,272"),
+        (1234.5, 3, "1,234"),
+        (-1e6, 3, "-1,000,000"),
+        (999.5, 3, "1,000"),
+        (12.345, 3, "12.3"),
+        (1.5e-7, 3, "1.5e-07"),
+        (float("inf"), 3, "inf"),
+        (1e20, 3, "1e+20"),
+        (12345, 3, "12,345"),
+    ],
+)
+def test_numbers_of_tables(value: float, digits: int, text: str) -> None:
+    assert output.number(value, digits) == text

@@ -90,7 +90,8 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
         timeout=1200,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "WARNING" not in done.stderr
+    # At the begin of a line: Material's banner about MkDocs 2 names a variable that ends so.
+    assert not re.search(r"^WARNING", done.stderr, re.MULTILINE)
     pages = "".join(p.read_text(encoding="utf-8") for p in (tmp_path / "api").glob("*.html"))
     named = set(re.findall(r'id="hipdnn_iree[\w.]*\.(\w+)"', pages))
     methods = {n for n in dir(Graph) if not n.startswith("_") and callable(getattr(Graph, n))}
