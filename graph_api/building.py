@@ -331,6 +331,8 @@ class GraphBuilder(Compositions):
             ports = [p.name for p in op.OUTPUTS] if outputs is None else list(outputs)
             results = {port: self.tensor(virtual=True) for port in ports}
         node = Node(op, connected, results, compute, name)
+        if check and type(self).checks_calls:  # also where an instance leaves checks for later
+            node.at = script_line()
         if check and self.checks_calls:
             self._admit(node, count)
         self.nodes.append(node)
@@ -338,10 +340,9 @@ class GraphBuilder(Compositions):
         return results
 
     def _admit(self, node: Node, count: int) -> None:
-        """Note the line that adds a node, and refuse a wrong one with the tensors made for it."""
+        """Refuse a node that is certain to be wrong, with the tensors made for it."""
         from .inference import Inference
 
-        node.at = script_line()
         if self.inference is None:
             self.inference = Inference(self)
         try:

@@ -151,9 +151,7 @@ class Graph(ModelGraph):
 
         return graph_fragment(self)
 
-    def aten(
-        self, op: object, *args: Any, name: str = "", **kwargs: Any
-    ) -> Tensor | tuple[Tensor, ...]:
+    def aten(self, op: object, *args: Any, name: str = "", **kwargs: Any) -> Any:
         """Add an op of PyTorch, imported as a custom op.
 
         Needs the extra ``torch`` (``pip install 'hipdnn-iree[torch]'``) now; a graph that was
@@ -189,7 +187,7 @@ class Graph(ModelGraph):
 
         return aten(self, op, args, kwargs, name)
 
-    def fx_node(self, node: Any, *inputs: Tensor, name: str = "") -> Tensor | tuple[Tensor, ...]:
+    def fx_node(self, node: Any, *inputs: Tensor, name: str = "") -> Any:
         """Add the op that a ``call_function`` node of a torch FX graph calls.
 
         Parameters
@@ -211,9 +209,7 @@ class Graph(ModelGraph):
 
         return fx_node(self, node, inputs, name)
 
-    def torch_function(
-        self, function: Callable[..., Any], *inputs: Tensor, name: str = ""
-    ) -> Tensor | tuple[Tensor, ...]:
+    def torch_function(self, function: Callable[..., Any], *inputs: Tensor, name: str = "") -> Any:
         """Add a Python function of torch tensors, exported and imported as a custom op.
 
         Parameters

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..jit.inspect.fused import Fused
     from ..jit.inspect.profile import DispatchRun
     from ..jit.runtime.pending import Pending
+    from .bucket_plan import BucketUse
     from .engine import Engine
     from .verify import Report
 
@@ -476,6 +477,10 @@ class Plan(ABC):
     def _many(self, sets: Sequence[Mapping[int, Any]], workspace: Any) -> None:
         for bind in [self._bind(buffers, workspace, False) for buffers in sets]:
             bind()
+
+    def used(self) -> list[BucketUse]:
+        """Return the buckets that were used so far; none of a plan that rounds no sizes up."""
+        return []
 
     def _unknown_name(self, key: object, count: int) -> Problem:
         """Return the problem of a name that no input or output has, or several have."""

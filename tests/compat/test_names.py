@@ -124,6 +124,8 @@ def test_steps_of_hipdnn_return_their_errors() -> None:
     assert error.get_code() is h.ErrorCode.INVALID_VALUE
     assert "MATMUL-02" in error.get_message()
     assert isinstance(error.cause, GraphError)
+    assert f" at {__file__}:" in error.get_message()  # the line of the script that added the node
+    assert inspect.signature(g.validate).return_annotation == "Error"
     with pytest.raises(TypeError, match="takes MatmulAttributes last, got a ReductionAttributes"):
         g.matmul(a, b, h.ReductionAttributes())
     with pytest.raises(TypeError, match="takes the tensors a, b; got 3"):

@@ -11,22 +11,15 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = (
-    *("README.md", "docs/python-api.md", "docs/runtime.md", "docs/first-graph.md"),
-    *("docs/concepts.md", "docs/migration.md"),
-    *(
-        f"docs/cookbook/{recipe}.md"
-        for recipe in (
-            *("custom-op", "dynamic-batch", "engine-selection", "hipdnn-plugin", "int8"),
-            *("parts-in-place", "resnet-block", "sweep", "training-step", "transformer-block"),
-        )
-    ),
-)
+# Its blocks are parts of files.
+FRAGMENTS = ("docs/add-an-op.md",)
+OPTIONAL = {"torch", "onnx", "onnxruntime"}
 
 # What the tests of the pages have ready for them.
 GIVEN = """
@@ -84,12 +77,16 @@ print(report.ok, served, BindError, NotSupportedError)
 def scripts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("typed")
     (folder / "script.py").write_text(SCRIPT)
-    for page in PAGES:
-        text = (ROOT / page).read_text(encoding="utf-8")
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    for page in [*pages, *(ROOT / "docs" / "cookbook").glob("*.md")]:
+        text = page.read_text(encoding="utf-8")
         codes = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-        assert codes
-        path = folder / f"page_{Path(page).stem.replace('-', '_').lower()}.py"
-        path.write_text("\n".join([GIVEN, *codes]))
+        name = page.relative_to(ROOT).with_suffix("").as_posix()
+        needed = OPTIONAL & set(re.findall(r"^(?:import|from) (\w+)", "".join(codes), re.MULTILINE))
+        if codes and f"{name}.md" not in FRAGMENTS and all(map(find_spec, needed)):
+            path = folder / f"page_{re.sub(r'[^a-z0-9]', '_', name.lower())}.py"
+            path.write_text("\n".join([GIVEN, *codes]))
+    assert len(list(folder.iterdir())) > 25
     return [*sorted(folder.iterdir()), *sorted((ROOT / "examples").glob("*.py"))]
 
 
