@@ -431,30 +431,22 @@ def _unknown_attribute(graph: GraphBuilder, name: str) -> AttributeError:
 def _unknown_method(graph: GraphBuilder, name: str) -> AttributeError:
     """Return the error for a method that there is not, with the one of ours that does it."""
     text = f"{type(graph).__name__} has no attribute {name!r}"
-    if name in _ELSEWHERE:
-        return AttributeError(f"{text}; here it is {_ELSEWHERE[name]}")
+    from .ops import OPS
+
+    ours = _ELSEWHERE | {there: op.NAME for op in OPS.values() for there in op.ELSEWHERE}
+    if name in ours:
+        return AttributeError(f"{text}; here it is {ours[name]}")
     public = [known for known in dir(type(graph)) if not known.startswith("_")]
     return AttributeError(text + arguments.suggestion(name, [*public, *_ATTRIBUTES]))
 
 
 _ELSEWHERE = {
-    **dict.fromkeys(("conv", "conv1d", "conv2d", "conv3d", "convolution"), "conv_fprop"),
-    **dict.fromkeys(("bmm", "dot", "einsum", "gemm", "mm"), "matmul"),
-    **dict.fromkeys(("attention", "scaled_dot_product_attention"), "sdpa"),
-    **dict.fromkeys(("avg_pool2d", "max_pool2d", "maxpool", "pool", "pooling"), "resample_fwd"),
-    **dict.fromkeys(("interpolate", "upsample"), "resample_fwd"),
-    **dict.fromkeys(("amax", "amin", "mean", "prod", "sum"), "reduction(x, mode=..., axes=[...])"),
-    **dict.fromkeys(("cat", "concat"), "concatenate"),
-    **dict.fromkeys(("flatten", "squeeze", "unsqueeze", "view"), "reshape"),
     **dict.fromkeys(("astype", "convert", "to"), "cast"),
-    **dict.fromkeys(("instance_norm", "group_norm"), "reshape and layernorm"),
-    **dict.fromkeys(("select", "where"), "binary_select(a, b, mask)"),
-    **dict.fromkeys(("input", "placeholder"), "tensor(dims=...)"),
-    "permute": "transpose",
-    "batch_norm": "batchnorm, or batchnorm_inference",
+    **dict.fromkeys(("select", "where"), "binary_select"),
+    **dict.fromkeys(("input", "placeholder"), "tensor"),
     "silu": "swish",
 }
-"""What other libraries call a method: what it is called here."""
+"""What other libraries call methods that are no ops; those of ops stand with them."""
 
 
 def _no_operand(label: str, port: str, value: object, wanted: str) -> GraphError:

@@ -200,6 +200,7 @@ class Op:
     COSTS : whether the table ends in formulas for the cost of the op, for hipDNN's own use.
     LIKE : output port -> input port whose memory order the output takes by default.
     MATCH : how hipDNN's engine override rules describe the op; None where they have no rule.
+    ELSEWHERE : what other libraries call the method of ``Graph``, for error texts.
     """
 
     NAME: ClassVar[str]
@@ -212,6 +213,7 @@ class Op:
     COSTS: ClassVar[bool] = False
     LIKE: ClassVar[Mapping[str, str]] = {}
     MATCH: ClassVar[Match | None] = None
+    ELSEWHERE: ClassVar[tuple[str, ...]] = ()
 
     def title(self) -> str:
         """Return the op's title in listings and drawings: its name, and its mode if it has one."""

@@ -21,6 +21,7 @@ class Batchnorm(ChannelNorm):
     """y = scale · (x - mean) · inv_variance + bias with the statistics of x itself."""
 
     NAME: ClassVar[str] = "batchnorm"
+    ELSEWHERE: ClassVar[tuple[str, ...]] = ("batch_norm",)
     INPUTS: ClassVar[tuple[Port, ...]] = (
         Port("x"),
         Port("scale"),

@@ -21,6 +21,7 @@ class Concatenate(Op):
     axis: int
 
     NAME: ClassVar[str] = "concatenate"
+    ELSEWHERE: ClassVar[tuple[str, ...]] = ("cat", "concat")
     INPUTS: ClassVar[tuple[Port, ...]] = (Port("x", variadic=True),)
     OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("y"),)
     LIKE: ClassVar[Mapping[str, str]] = {"y": "x[0]"}

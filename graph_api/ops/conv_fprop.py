@@ -181,6 +181,7 @@ class ConvFprop(ConvOp):
     """y = conv(x, w); group count = x.dims[1] / w.dims[1]."""
 
     NAME: ClassVar[str] = "conv_fprop"
+    ELSEWHERE: ClassVar[tuple[str, ...]] = ("conv", "conv1d", "conv2d", "conv3d", "convolution")
     INPUTS: ClassVar[tuple[Port, ...]] = (Port("x"), Port("w"))
     OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("y"),)
     LIKE: ClassVar[Mapping[str, str]] = {"y": "x"}

@@ -44,6 +44,7 @@ class Layernorm(Op):
     normalized_dim_count: int = 0
 
     NAME: ClassVar[str] = "layernorm"
+    ELSEWHERE: ClassVar[tuple[str, ...]] = ("instance_norm",)
     INPUTS: ClassVar[tuple[Port, ...]] = (
         Port("x"),
         Port("scale"),

@@ -19,6 +19,7 @@ class Matmul(Op):
     """c[..., M, N] = a[..., M, K] · b[..., K, N]; a transpose is a matter of strides."""
 
     NAME: ClassVar[str] = "matmul"
+    ELSEWHERE: ClassVar[tuple[str, ...]] = ("bmm", "dot", "einsum", "gemm", "mm")
     INPUTS: ClassVar[tuple[Port, ...]] = (Port("a"), Port("b"))
     OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("c"),)
     RULES: ClassVar[Mapping[str, str]] = {

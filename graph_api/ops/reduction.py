@@ -35,6 +35,7 @@ class Reduction(Op):
     is_deterministic: bool = False
 
     NAME: ClassVar[str] = "reduction"
+    ELSEWHERE: ClassVar[tuple[str, ...]] = ("amax", "amin", "mean", "prod", "sum")
     INPUTS: ClassVar[tuple[Port, ...]] = (Port("x"),)
     OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("y"),)
     LIKE: ClassVar[Mapping[str, str]] = {"y": "x"}

@@ -233,6 +233,15 @@ class ResampleFwd(ResampleOp):
     size: Ints = ()
 
     NAME: ClassVar[str] = "resample_fwd"
+    ELSEWHERE: ClassVar[tuple[str, ...]] = (
+        "avg_pool2d",
+        "interpolate",
+        "max_pool2d",
+        "maxpool",
+        "pool",
+        "pooling",
+        "upsample",
+    )
     INPUTS: ClassVar[tuple[Port, ...]] = (Port("x"),)
     OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("y"), Port("index", optional=True))
     LIKE: ClassVar[Mapping[str, str]] = {"y": "x", "index": "x"}

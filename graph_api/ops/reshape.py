@@ -30,6 +30,7 @@ class Reshape(Op):
     dim: tuple[int, ...] = ()
 
     NAME: ClassVar[str] = "reshape"
+    ELSEWHERE: ClassVar[tuple[str, ...]] = ("flatten", "squeeze", "unsqueeze", "view")
     INPUTS: ClassVar[tuple[Port, ...]] = (Port("x"),)
     OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("y"),)
     RULES: ClassVar[Mapping[str, str]] = {

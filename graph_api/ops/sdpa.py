@@ -69,6 +69,7 @@ class Sdpa(AttentionOp):
     implementation: AttentionImplementation = AttentionImplementation.AUTO
 
     NAME: ClassVar[str] = "sdpa"
+    ELSEWHERE: ClassVar[tuple[str, ...]] = ("attention", "scaled_dot_product_attention")
     INPUTS: ClassVar[tuple[Port, ...]] = (
         *(Port(n) for n in ("q", "k", "v")),
         *(Port(n, optional=True) for n in _OPTIONAL),

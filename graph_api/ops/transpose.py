@@ -21,6 +21,7 @@ class Transpose(Op):
     permutation: tuple[int, ...]
 
     NAME: ClassVar[str] = "transpose"
+    ELSEWHERE: ClassVar[tuple[str, ...]] = ("permute",)
     INPUTS: ClassVar[tuple[Port, ...]] = (Port("x"),)
     OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("y"),)
     RULES: ClassVar[Mapping[str, str]] = {

@@ -54,7 +54,7 @@ def command(state: State, probe: bool) -> None:
                 row["name"],
                 row["alias"],
                 row["id_hex"],
-                row["version"] or ("?" if row["api_version"] else "not installed"),
+                row["version"] or ("?" if row["api_version"] else "absent"),
                 "by default" if row["default"] else "on request",
                 ", ".join(dict.fromkeys(Target.parse(t).family for t in row["targets"])),
                 _ops(row["ops"]),

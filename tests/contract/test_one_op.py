@@ -39,6 +39,7 @@ EXCEPTIONS = {
     ),
     "graph_api/ops/block_scale_quantize.py": ("transpose", "hipDNN's parameter of that name"),
     "jit/node_context.py": ("pointwise", "what the compiler fuses with anything"),
+    "jit/runtime/binding_rules.py": ("transpose", "NumPy's method of that name"),
     "jit/ops/sdpa.py": ("conv_fprop matmul", "its rule asks for other matmuls in the graph"),
     "provider/offload/aten/attention.py": ("sdpa", "what an aten op becomes"),
     "provider/offload/aten/conv.py": ("conv_dgrad conv_fprop", "what aten ops become"),
