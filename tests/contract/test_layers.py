@@ -6,7 +6,8 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 PACKAGE = "hipdnn_iree"
@@ -43,8 +44,13 @@ def within(name: str, prefix: str) -> bool:
     return name == prefix or name.startswith(f"{prefix}.")
 
 
-def imports(name: str, path: Path) -> Iterator[tuple[str, bool, int]]:
-    """Yield (absolute name, relative or not, line) of every import, wherever it stands."""
+@cache
+def imports(name: str, path: Path) -> tuple[tuple[str, bool, int], ...]:
+    """Return (absolute name, relative or not, line) of every import, wherever it stands."""
+    return tuple(_imports(name, path))
+
+
+def _imports(name: str, path: Path) -> Iterator[tuple[str, bool, int]]:
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -59,6 +65,13 @@ def imports(name: str, path: Path) -> Iterator[tuple[str, bool, int]]:
             names = [node.module] if node.module else [alias.name for alias in node.names]
             for target in names:
                 yield f"{base}.{target}", True, node.lineno
+
+
+def nodes(path: Path, words: Iterable[str]) -> Iterator[ast.AST]:
+    """Yield what a module is made of, if one of some words is in it (most are not parsed)."""
+    text = path.read_text(encoding="utf-8")
+    if any(word in text for word in words):
+        yield from ast.walk(ast.parse(text))
 
 
 def test_direction(modules: dict[str, Path]) -> None:
@@ -157,7 +170,7 @@ def test_settings_are_read_at_the_front_doors(modules: dict[str, Path]) -> None:
         inner = name.removeprefix(PACKAGE).lstrip(".")
         if any(within(inner, reader) for reader in READERS):
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path, ("settings", "scope")):
             called = node.func if isinstance(node, ast.Call) else None
             named = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
             if named in ("settings", "scope") and not getattr(node, "args", None):
@@ -173,7 +186,7 @@ def test_questions_about_paths_raise_nothing(modules: dict[str, Path]) -> None:
     wrong = [
         f"{name}:{node.lineno} .{node.func.attr}()"
         for name, path in modules.items()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path, _RAISING)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in _RAISING

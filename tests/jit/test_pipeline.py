@@ -195,6 +195,16 @@ def test_kernels_of_several_dispatches_are_told_apart(tmp_path: Path) -> None:
     assert all(k.mfma_count > 0 and k.vgprs > 0 for k in kernels)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return compiled code, and the manifest and the files of its entry."""
+    with scope(cache_dir=tmp_path_factory.mktemp("made")):
+        first = compile_source(relu(), CPU)
+        entry = store().get(first.key)
+        assert entry is not None
+        return first, entry.manifest, {name: entry.read(name) for name in entry.names}
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -210,17 +220,13 @@ def test_kernels_of_several_dispatches_are_told_apart(tmp_path: Path) -> None:
     ids=str,
 )
 def test_an_entry_that_the_pipeline_has_not_made_is_a_miss(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, changes: dict[str, Any]
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, made: Any, changes: dict[str, Any]
 ) -> None:
     """Its seal is right, and so is its key: somebody has made the rest up."""
+    first, manifest, files = made
     with scope(cache_dir=tmp_path):
-        first = compile_source(relu(), CPU)
-        shelf = store()
-        entry = shelf.get(first.key)
-        assert entry is not None
-        shelf.discard(first.key)
-        manifest = {k: v for k, v in {**entry.manifest, **changes}.items() if v is not None}
-        shelf.put(first.key, {name: entry.read(name) for name in entry.names}, manifest)
+        changed = {k: v for k, v in {**manifest, **changes}.items() if v is not None}
+        store().put(first.key, files, changed)
         again = compile_source(relu(), CPU)
     assert (again.cache, again.statistics) == ("miss", first.statistics)
     assert [r.getMessage() for r in caplog.records if "damaged" in r.getMessage()] != []
