@@ -36,6 +36,15 @@ def test_what_holds_is_counted() -> None:
     assert not found.failures
 
 
+def test_so_many_inputs_are_tried_though_the_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = driver.Attack(1, "slow machines", silence_s=60, module="soak_attacks", least=7)
+    monkeypatch.setattr(driver, "ATTACKS", {"fake": row})
+    found = driver.drive(["fake"], 0, 0, 1, lambda *_: None)
+    assert found["fake"][0].counts["good"] == 7
+
+
 @pytest.mark.parametrize(
     ("seed", "case", "what"),
     [
@@ -87,8 +96,8 @@ def soak(tmp_path: Path, *options: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_minute_of_every_attack(tmp_path: Path) -> None:
-    found = soak(tmp_path, "--seconds", "60", "--seed", "1")["attacks"]
+def test_twenty_seconds_of_every_attack(tmp_path: Path) -> None:
+    found = soak(tmp_path, "--seconds", "20", "--seed", "1")["attacks"]
     assert set(found) == set(driver.known())
     for name in ("graph_bytes", "graph_json", "plugin"):
         assert found[name]["total"] > 100, found[name]

@@ -153,12 +153,15 @@ class Budget:
         process for hanging that puts nothing in for minutes.
     tell : callable
         Takes a `Result` so far, for the progress line.
+    least : int
+        So many inputs or rounds are tried, however slow the machine is.
     """
 
     seconds: float
     scratch: Path
     box: Box
     tell: Callable[[Result], None] = lambda _: None
+    least: int = 1
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -167,9 +170,9 @@ class Budget:
         return self.started + self.seconds - time.monotonic()
 
     def rounds(self, found: Result) -> Iterator[int]:
-        """Yield 0, 1, 2... while there is time, at least once, and tell of the result so far."""
+        """Yield 0, 1, 2... while there is time, `least` at least, and tell of the result so far."""
         told = index = 0
-        while index == 0 or self.left > 0:
+        while index < self.least or self.left > 0:
             yield index
             index += 1
             if (now := int(time.monotonic())) != told:

@@ -43,18 +43,25 @@ class Attack:
         So long without a word is a hang.
     module : str
         Where it is, if not in the module of its name here.
+    least : int
+        So many inputs or rounds are tried, also when the time is over before.
     """
 
     share: float
     about: str
     silence_s: float = 180.0
     module: str = ""
+    least: int = 1
 
 
 ATTACKS: dict[str, Attack] = {
-    "graph_bytes": Attack(22, "mutated FlatBuffers in-process: read, judged, planned, written"),
-    "graph_json": Attack(20, "the same of graph JSON"),
-    "plugin": Attack(10, "mutated FlatBuffers through the plugin's C interface, in a host in C"),
+    "graph_bytes": Attack(
+        22, "mutated FlatBuffers in-process: read, judged, planned, written", least=101
+    ),
+    "graph_json": Attack(20, "the same of graph JSON", least=101),
+    "plugin": Attack(
+        10, "mutated FlatBuffers through the plugin's C interface, in a host in C", least=101
+    ),
     "random_graphs": Attack(2, "random valid graphs on the CPU, compared with the reference", 600),
     "red_zones": Attack(
         2, "random graphs in a host in C, red zones around every buffer, compared", 600
@@ -82,7 +89,13 @@ def known() -> list[str]:
 
 
 def _child(
-    name: str, seconds: float, seed: int, case: bytes | None, folder: str, out: Connection
+    name: str,
+    seconds: float,
+    least: int,
+    seed: int,
+    case: bytes | None,
+    folder: str,
+    out: Connection,
 ) -> None:
     """Run an attack, or one input of it, in this fresh process, which leads its own group."""
     os.setsid()
@@ -94,7 +107,7 @@ def _child(
     with (scratch / "trace").open("w", buffering=1) as trace:
         faulthandler.enable(trace)
         faulthandler.register(signal.SIGUSR1, trace)
-        budget = Budget(seconds, scratch, Box(scratch / "box"), out.send)
+        budget = Budget(seconds, scratch, Box(scratch / "box"), out.send, least)
         try:
             module = importlib.import_module(name)
             found = module.run(budget, seed) if case is None else module.replay(budget, case)
@@ -113,7 +126,8 @@ def _run(
     Box(Path(folder) / "box")
     ours, theirs = _CONTEXT.Pipe(duplex=False)
     module = ATTACKS[name].module or f"tools.soak.{name}"
-    arguments = (module, seconds, seed, case, folder, theirs)
+    least = ATTACKS[name].least if case is None else 1
+    arguments = (module, seconds, least, seed, case, folder, theirs)
     process = _CONTEXT.Process(target=_child, args=arguments, name=name)
     process.start()
     theirs.close()
