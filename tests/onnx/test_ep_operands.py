@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from covering import covering
 from ep_models import agree, model, node, session, values
 from hipdnn_iree.provider.onnx.reports import listening, summary
 from onnx import TensorProto
@@ -78,9 +79,14 @@ def test_slices(starts: Any, ends: Any, axes: Any, steps: Any, out: Any) -> None
     check("Slice", (6, 4, 7), given, out, order)
 
 
-@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-@pytest.mark.parametrize("where", ["half_pixel", "asymmetric", "align_corners"])
-@pytest.mark.parametrize("by", ["scales", "sizes"])
+@pytest.mark.parametrize(
+    ("mode", "where", "by"),
+    covering(
+        ["nearest", "linear", "cubic"],
+        ["half_pixel", "asymmetric", "align_corners"],
+        ["scales", "sizes"],
+    ),
+)
 def test_resize(mode: str, where: str, by: str) -> None:
     given = {"s": np.array([1, 1, 1.5, 0.6], np.float32)}
     if by == "sizes":
