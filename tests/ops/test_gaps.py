@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from zlib import crc32
 
 import numpy as np
 import pytest
+import under_settings
 from fresh_python import printed
 from here_and_now import engine
 from hipdnn_iree import Graph, save_artifact
@@ -31,6 +32,8 @@ from together import together
 
 CPU = Target.parse("cpu")
 PER_OP = 4
+BY_DEFAULT = 2  # of each op
+TOGETHER = 12
 
 
 def samples() -> dict[str, list[tuple[Case, DataType]]]:
@@ -66,19 +69,41 @@ def _wrong(graph: FrozenGraph, inputs: dict[int, Any], zones: dict[int, RedZones
     return [] if report.ok else [str(report)]
 
 
-@pytest.mark.parametrize("op", sorted(samples()))
-def test_every_op_leaves_what_lies_between(op: str) -> None:
-    parts = [
-        with_gaps(replace(sample.graph(kind).freeze(), name=f"{sample.name} {kind.json}"), seed)
-        for seed, (sample, kind) in enumerate(samples()[op])
-    ]
-    graph, shifts = together(parts)
-    inputs = {
-        uid + shift: array
-        for part, shift in zip(parts, shifts, strict=True)
-        for uid, array in verify.random_inputs(part, seed=1).items()
-    }
-    assert not run(graph, inputs)
+Seeded = tuple[int, Case, DataType]
+
+
+def packs() -> Iterator[Any]:
+    """Yield what is compiled together: of each op two problems, and with ``--full`` two more."""
+    for start, marks in ((0, []), (BY_DEFAULT, [pytest.mark.full])):
+        found = [
+            (seed, *sample)
+            for _, known in sorted(samples().items())
+            for seed, sample in enumerate(known)
+            if start <= seed < start + BY_DEFAULT
+        ]
+        for at in range(0, len(found), TOGETHER):
+            pack = found[at : at + TOGETHER]
+            yield pytest.param(pack, marks=marks, id=f"{pack[0][1].name}..{pack[-1][1].name}")
+
+
+@pytest.mark.parametrize("pack", list(packs()))
+def test_every_op_leaves_what_lies_between(pack: list[Seeded]) -> None:
+    by_flags = defaultdict(list)
+    for seed, sample, kind in pack:
+        named = replace(sample.graph(kind).freeze(), name=f"{sample.name} {kind.json}")
+        part = with_gaps(named, seed)
+        by_flags[under_settings.flags(part, CPU)].append(part)
+    for flags, parts in by_flags.items():
+        graph, shifts = together(parts)
+        assert under_settings.flags(graph, CPU) == flags
+        inputs = {
+            uid + shift: array
+            for part, shift in zip(parts, shifts, strict=True)
+            for uid, array in verify.random_inputs(part, seed=1).items()
+        }
+        wrong = run(graph, inputs)
+        # Which of them it is, alone.
+        assert not wrong, {p.name: run(p, verify.random_inputs(p, seed=1)) for p in parts}
 
 
 def built(build: Callable[[Graph, Any], list[Any]], dims: tuple[int, ...] = (1, 4, 6, 6)) -> Any:

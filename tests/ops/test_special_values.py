@@ -178,7 +178,11 @@ def _faults(
     return [f"{[float(x[i]) for x in wide]}: {found[i]} for {wanted[i]}" for i in places]
 
 
-@pytest.mark.parametrize(("io", "ct"), PAIRS)
+# bfloat16 computed in float32 is the same path.
+@pytest.mark.parametrize(
+    ("io", "ct"),
+    [pytest.param(*p, marks=[pytest.mark.full] if p == ("half", "float") else []) for p in PAIRS],
+)
 def test_every_mode_of_floats(io: str, ct: str) -> None:
     values = _values(io)
     exact = values.astype(np.float64)
