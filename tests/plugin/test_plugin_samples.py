@@ -8,7 +8,7 @@ and loaded, with red zones around every buffer, and compared with the reference 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
+from itertools import product
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ from hipdnn_iree.hipdnn_plugin import messages
 from tools.soak.red_zones import ERAS, Zones
 
 TYPES = ("float", "half", "bfloat16")
+LAYOUTS = ("nchw", "nhwc")
 
 
 class Program(Graph):
@@ -161,20 +162,31 @@ Case = tuple[Callable[[Any], Any], str, str, str, bool]
 
 
 def cases() -> Iterator[Any]:
-    """Yield each program in six layouts and types, in its eras; some of them by default."""
-    number = count()
-    for program in (*OLD, *NEWER):
-        for layout in ("nchw", "nhwc"):
-            for data_type in TYPES:
-                ways = [("new", True)]
-                if program in OLD:
-                    ways += [("n25", True), ("n25", False), ("m26", False)]
-                for era, marked in ways:
-                    marks = [pytest.mark.full] if next(number) % 7 else []
-                    text = f"{program.__name__}-{layout}-{data_type}-{era}-{marked}"
-                    yield pytest.param(
-                        (program, layout, data_type, era, marked), marks=marks, id=text
-                    )
+    """Yield each program in six layouts and types, in its eras; some of them by default.
+
+    By default each program comes in both layouts, in types that differ, and each of its eras with
+    one of them: programs that differ in the era alone are compiled once.
+    """
+    for at, program in enumerate((*OLD, *NEWER)):
+        ways = [("new", True)]
+        if program in OLD:
+            ways += [("n25", True), ("n25", False), ("m26", False)]
+        for (layout, data_type), (way, (era, marked)) in product(
+            product(LAYOUTS, TYPES), enumerate(ways)
+        ):
+            side = (at + way // 2) % 2
+            chosen = (LAYOUTS[side], TYPES[(at // 2 + side) % len(TYPES)])
+            marks = [] if (layout, data_type) == chosen else [pytest.mark.full]
+            text = f"{program.__name__}-{layout}-{data_type}-{era}-{marked}"
+            yield pytest.param((program, layout, data_type, era, marked), marks=marks, id=text)
+
+
+def test_the_default_run_has_every_era_of_every_program_and_in_every_type() -> None:
+    taken = [case.values[0] for case in cases() if not case.marks]
+    eras = {(program, *way) for program, _, _, *way in taken}
+    assert eras == {(program, *way) for case in cases() for program, _, _, *way in case.values}
+    assert {c[2:4] for c in taken} == set(product(TYPES, ("new", "n25", "m26")))
+    assert {c[:2] for c in taken if c[0] in OLD} == set(product(OLD, LAYOUTS))
 
 
 @pytest.fixture(scope="session")
