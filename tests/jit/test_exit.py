@@ -14,8 +14,18 @@ from tools.soak.attack import Failure, Result
 from tools.soak.exits import PHASES, RUNNING, leave
 
 
-@pytest.mark.parametrize("driver", ["local-task", "local-sync"])
-@pytest.mark.parametrize("phase", PHASES)
+# Where a plan is executed, that is watched on local-task (below), which shows what else is chance.
+@pytest.mark.parametrize(
+    ("phase", "driver"),
+    [
+        pytest.param(
+            *(phase, driver),
+            marks=[pytest.mark.full] if phase in RUNNING and driver == "local-task" else [],
+        )
+        for phase in PHASES
+        for driver in ("local-task", "local-sync")
+    ],
+)
 def test_a_program_ends_without_a_signal(phase: str, driver: str) -> None:
     assert _failures(phase, driver) == []
 
