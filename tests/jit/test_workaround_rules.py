@@ -277,11 +277,12 @@ def product(row: int, *, then: str = "") -> Callable[[Graph], None]:
     return build
 
 
-def batch_of_matmuls(after: str) -> Callable[[Graph], None]:
+def batch_of_matmuls(rows: int, computed: bool = True) -> Callable[[Graph], None]:
     def build(graph: Graph) -> None:
-        x, w = graph.tensor(dims=(2, 16, 5, 8)), graph.tensor(dims=(1, 16, 1, 1))
-        made = graph.conv_fprop(x, w) if after == "conv_fprop" else graph.tensor(dims=(2, 1, 5, 8))
-        graph.matmul(graph.reshape(made, dim=(2, 5, 8)), graph.tensor(dims=(2, 8, 7))).set_output()
+        x = graph.tensor(dims=(2, rows, 16))
+        if computed:
+            x = graph.sub(x, graph.tensor(dims=(1, 1, 16)))
+        graph.matmul(x, graph.tensor(dims=(2, 16, 32))).set_output()
 
     return build
 
@@ -358,7 +359,7 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-077": (GFX942, norm_gradient(100), norm_gradient(128)),
     "W-088": (GFX942, transposed_convolution((0, 1, 3, 2)), transposed_convolution((0, 2, 3, 1))),
     "W-096": (GFX942, spanned(last=True), spanned(last=False)),
-    "W-098": (CPU, batch_of_matmuls("conv_fprop"), batch_of_matmuls("")),
+    "W-098": (CPU, batch_of_matmuls(3), batch_of_matmuls(3, computed=False)),
     "W-099": (CPU, rows_and_columns(False), rows_and_columns(True)),
     "W-110": (CPU, partial(repeated, stored=True), partial(repeated, stored=False)),
     "W-109": (CPU, sums_of_sums, partial(sums_of_sums, axis=0)),
@@ -377,6 +378,14 @@ def test_a_rule_that_is_planned(number: str) -> None:
         build(graph)
         found.append(number in plan_code(graph.freeze(), target).workarounds)
     assert found == [True, False]
+
+
+@pytest.mark.parametrize(("rows", "struck"), [(3, True), (5, True), (31, True), (16, False), (36, False)])
+def test_packed_across_matrices_where_the_tiles_are_as_many(rows: int, struck: bool) -> None:
+    """36 rows are 3 tiles of 16 in each matrix; two matrices are 5 in all."""
+    graph = Graph(io_data_type="float")
+    batch_of_matmuls(rows)(graph)
+    assert ("W-098" in plan_code(graph.freeze(), CPU).workarounds) == struck
 
 
 def read_twice(g: Graph) -> None:

@@ -56,7 +56,20 @@ def test_a_result_and_its_transpose(op: str, check: Run) -> None:
     check(graph.freeze())
 
 
-# --------------------------------------- W-098: a batch of matmuls behind conv and attention
+# ------------------------------------------- W-098: computed operands of a batch of matmuls
+
+
+@pytest.mark.parametrize("kind", ["float", "half", "bfloat16"])
+def test_a_batch_of_matmuls_of_biased_rows(kind: str, check: Run) -> None:
+    """From the second matrix on every element was wrong, in half and bfloat16 of all these."""
+    graph = Graph(io_data_type=kind, compute_data_type="float", intermediate_data_type=kind)
+    for b, m, k, n in ((2, 3, 16, 32), (2, 31, 32, 17), (4, 15, 32, 32), (3, 3, 8, 8)):
+        x, y = _tensor(graph, b, m, k), _tensor(graph, b, k, n)
+        for bias in ((1, 1, k), (b, m, 1)):
+            graph.matmul(graph.sub(x, _tensor(graph, *bias)), y).set_output()
+        columns = graph.sub(_tensor(graph, b, n, k), _tensor(graph, b, n, 1))
+        graph.matmul(x, graph.transpose(columns, permutation=(0, 2, 1))).set_output()
+    check(graph.freeze())
 
 
 @pytest.mark.parametrize("rows", [5, 33])

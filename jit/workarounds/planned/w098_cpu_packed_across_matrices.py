@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""W-098: A computed operand of a data-tiled batch of matmuls is packed as if it were one matrix.
+
+What makes the operand works on the rows of all matrices in one dim, b m of them, as it does where
+it adds a bias to each row.  The packing takes that dim for the one to be tiled, though each matrix
+has tiles of its own, the last one padded.  Numbers are wrong from the second matrix on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from ...node_context import GraphContext, NodeContext
+from ..rule import CPU, Workaround
+
+__all__ = ["WORKAROUND"]
+
+_TILES = (2, 4, 8, 16, 32)  # those of x86-64 and AArch64
+
+
+def _operands(context: NodeContext) -> Iterator[str]:
+    if not context.named("matmul") or (batch := prod(context.dims("c")[:-2])) == 1:
+        return
+    around = context.around
+    computed = around.once("computed", lambda: _computed(around))
+    for port, uid in context.node.inputs.items():
+        if uid in computed and any(
+            context.dynamic or _mixed(batch, extent) for extent in context.dims(port)[-2:]
+        ):
+            yield port
+
+
+def _computed(around: GraphContext) -> set[int]:
+    """Return what nodes make that do more than move elements, and what is moved of that."""
+    found: set[int] = set()
+    for node in around.graph.nodes:
+        if not (NodeContext(around, node).moves and found.isdisjoint(node.inputs.values())):
+            found.update(node.outputs.values())
+    return found
+
+
+def _mixed(batch: int, extent: int) -> bool:
+    """Whether tiles of all rows are as many as those of each matrix, some of which are padded.
+
+    Where they are not, the shapes of the two packings differ, and the compiler keeps them apart.
+    """
+    return any(
+        extent % tile and batch * -(-extent // tile) == -(-batch * extent // tile)
+        for tile in _TILES
+    )
+
+
+WORKAROUND = Workaround(
+    id="W-098",
+    title="A computed operand of a data-tiled batch of matmuls is packed across matrices",
+    symptom="wrong numbers",
+    targets=CPU,
+    instead="the operand is materialised",
+    operands=_operands,
+)
