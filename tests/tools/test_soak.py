@@ -96,8 +96,8 @@ def soak(tmp_path: Path, *options: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_twenty_seconds_of_every_attack(tmp_path: Path) -> None:
-    found = soak(tmp_path, "--seconds", "20", "--seed", "1")["attacks"]
+def test_a_minute_of_every_attack(tmp_path: Path) -> None:
+    found = soak(tmp_path, "--seconds", "60", "--seed", "1")["attacks"]
     assert set(found) == set(driver.known())
     for name in ("graph_bytes", "graph_json", "plugin"):
         assert found[name]["total"] > 100, found[name]
