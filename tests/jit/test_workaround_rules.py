@@ -380,7 +380,9 @@ def test_a_rule_that_is_planned(number: str) -> None:
     assert found == [True, False]
 
 
-@pytest.mark.parametrize(("rows", "struck"), [(3, True), (5, True), (31, True), (16, False), (36, False)])
+@pytest.mark.parametrize(
+    ("rows", "struck"), [(3, True), (5, True), (31, True), (16, False), (36, False)]
+)
 def test_packed_across_matrices_where_the_tiles_are_as_many(rows: int, struck: bool) -> None:
     """36 rows are 3 tiles of 16 in each matrix; two matrices are 5 in all."""
     graph = Graph(io_data_type="float")
