@@ -72,6 +72,18 @@ def test_a_batch_of_matmuls_of_biased_rows(kind: str, check: Run) -> None:
     check(graph.freeze())
 
 
+@pytest.mark.parametrize("kind", ["float", "half", "bfloat16"])
+def test_a_filter_gradient_of_narrow_groups(kind: str, check: Run) -> None:
+    """The matmul of each group: half of the elements were wrong, of arguments too."""
+    graph = Graph(io_data_type=kind, compute_data_type="float", intermediate_data_type=kind)
+    for groups, c, k in ((2, 8, 6), (2, 6, 10), (4, 60, 64), (3, 9, 21)):
+        x, dy = (_tensor(graph, 2, channels, 3, 4) for channels in (c, k))
+        for image in (x, graph.relu(x)):
+            dw = graph.conv_wgrad(dy, image).set_dim((k, c // groups, 1, 1))
+            dw.set_output()
+    check(graph.freeze())
+
+
 @pytest.mark.parametrize("rows", [5, 33])
 @pytest.mark.parametrize("kind", ["float", "half", "bfloat16"])
 def test_a_batch_of_matmuls_behind_products(rows: int, kind: str, check: Run) -> None:

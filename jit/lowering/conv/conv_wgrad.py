@@ -121,12 +121,21 @@ def _per_position(b: Builder, x: Value, dy: Value, op: ConvWgrad, accumulate: Da
             part = b.call(T.AtenMmOp, (filters, channels), accumulate, flat, right)
         else:
             order = (1, 0, *spatial)
-            right = _rows(b, seen, order, (groups, channels, positions))
-            right = b.permute(right, (0, 2, 1))
-            shape = (groups, filters // groups, channels)
-            part = b.call(T.AtenBmmOp, shape, accumulate, left, right)
+            right = _unmixed(b, _rows(b, seen, order, (groups, channels, positions)))
+            part = b.call(
+                T.AtenBmmOp,
+                (groups, filters // groups, channels),
+                accumulate,
+                _unmixed(b, left),
+                b.permute(right, (0, 2, 1)),
+            )
         parts.append(b.reshape(part, (filters, channels, 1)))
     return b.reshape(b.concatenate(parts, 2), op.dw_dims)
+
+
+def _unmixed(b: Builder, x: Value) -> Value:
+    """Return a matrix of each group, which the compiler does not take for one."""
+    return b.materialise(x) if b.strikes("W-098", *x.shape[:2]) else x
 
 
 def _rows(b: Builder, x: Value, order: tuple[int, ...], shape: tuple[int, ...]) -> Value:

@@ -25,9 +25,7 @@ def _operands(context: NodeContext) -> Iterator[str]:
     around = context.around
     computed = around.once("computed", lambda: _computed(around))
     for port, uid in context.node.inputs.items():
-        if uid in computed and any(
-            context.dynamic or _mixed(batch, extent) for extent in context.dims(port)[-2:]
-        ):
+        if uid in computed and (context.dynamic or _mixed(batch, *context.dims(port)[-2:])):
             yield port
 
 
@@ -40,13 +38,14 @@ def _computed(around: GraphContext) -> set[int]:
     return found
 
 
-def _mixed(batch: int, extent: int) -> bool:
+def _mixed(batch: int, *extents: int) -> bool:
     """Whether tiles of all rows are as many as those of each matrix, some of which are padded.
 
     Where they are not, the shapes of the two packings differ, and the compiler keeps them apart.
     """
-    return any(
+    return batch > 1 and any(
         extent % tile and batch * -(-extent // tile) == -(-batch * extent // tile)
+        for extent in extents
         for tile in _TILES
     )
 
@@ -58,4 +57,5 @@ WORKAROUND = Workaround(
     targets=CPU,
     instead="the operand is materialised",
     operands=_operands,
+    applies=_mixed,
 )
