@@ -14,7 +14,7 @@ import pytest
 SCRIPTS = ("scripts/setup", "scripts/test", "scripts/demo", ".ci/run")
 TOOLS = (
     *("bash", "cat", "cp", "dirname", "env", "flock", "grep", "ls", "mkdir", "readlink", "rm"),
-    *("sha256sum", "tail", "touch"),
+    *("sha256sum", "sleep", "tail", "touch", "cut"),
 )
 
 PRETENDER = """#!/bin/bash
