@@ -15,7 +15,7 @@ __all__ = ["EXPLICIT_PADDING", "GEMM", "Convolution"]
 
 Ints = tuple[int, ...]
 
-EXPLICIT_PADDING = ("W-055", "W-056", "W-057", "W-058")
+EXPLICIT_PADDING = ("W-055", "W-056", "W-057", "W-058", "W-116")
 """The defects that are avoided by padding as a concatenation with zeros."""
 
 GEMM = frozenset({"im2col_gemm", "row_im2col", "winograd"})
@@ -57,6 +57,12 @@ class Convolution(NamedTuple):
     def extents(self) -> Ints:
         """Spatial dims of the result."""
         return self.op.output_extents(self.x[2:], self.w[2:])
+
+    @property
+    def linear(self) -> bool:
+        """Whether at most one spatial dim of input, filter and result is larger than 1."""
+        dims = zip(self.x[2:], self.w[2:], self.extents, strict=True)
+        return sum(max(sizes) > 1 for sizes in dims) <= 1
 
     def explicit_padding(self, target: Target) -> tuple[str, ...]:
         """Return the defects for which the padding is concatenated zeros."""

@@ -77,6 +77,7 @@ ASKED: dict[str, tuple[Target, tuple[Any, ...], tuple[Any, ...]]] = {
     "W-093": (GFX942, ((1, 5, 32), (0, 1, 0, 1)), ((2, 5, 32), (0, 1, 0, 1))),
     "W-095": (GFX942, (5, 15, 1), (5, 2, 2)),
     "W-106": (CPU, (DOUBLE, BFLOAT16), (FLOAT, BFLOAT16)),
+    "W-116": (GFX942, (conv((4, 8, 17), (2, 8, 3)),), (conv((4, 8, 17), (5, 8, 3)),)),
 }
 
 # These concern everything that is compiled for their targets: one of them, and another one.

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_rows import row_of_graph
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.jit.node_context import GraphContext
@@ -251,6 +252,15 @@ def test_the_same_tensor_as_image_and_filter(check: Run) -> None:
         ((2, 4, 1, 1), (4, 4, 3, 3), {}, False, True),  # the filter covers the padded image
         ((2, 4, 2, 2), (4, 4, 4, 4), {}, False, True),
         ((2, 4, 2, 5), (4, 4, 4, 3), {}, False, False),
+        ((2, 4, 1, 8), (8, 4, 3, 1), {"padding": (1, 0)}, False, True),  # or has one tap
+        ((2, 4, 2, 8), (8, 4, 3, 1), {"padding": (1, 0)}, False, False),
+        # one computed filter along one dim; few filters along it
+        ((1, 4, 9), (1, 4, 3), {}, True, True),
+        ((1, 4, 9), (5, 4, 3), {}, True, False),
+        ((4, 8, 17), (2, 8, 3), {}, False, True),
+        ((4, 8, 17, 1), (4, 8, 3, 1), {"padding": (1, 0)}, False, True),
+        ((4, 8, 17), (5, 8, 3), {}, False, False),
+        ((4, 8, 17, 2), (4, 8, 3, 1), {"padding": (1, 0)}, False, False),
         # one tap along a dim with steps
         ((2, 2, 4, 5), (3, 2, 1, 3), {"padding": (0, 1), "stride": (2, 1)}, False, True),
         ((2, 2, 4, 5), (3, 2, 1, 3), {"padding": (0, 1), "stride": (1, 2)}, False, False),
@@ -278,6 +288,23 @@ def test_gfx9_joins_zeros_where_a_fused_padding_is_lost(
     spatial = ",".join(map(str, x[2:]))
     assert taken.startswith(f"!torch.vtensor<[{x[0]},")
     assert taken.endswith(f",{spatial}],f16") != joined
+
+
+def test_numbers_of_padded_lines_on_gfx9() -> None:
+    """W-116, W-055 and W-056, each with its neighbour that has a fused padding; emulated."""
+    g = Graph(io_data_type="float")
+    for x, w, padding, computed in (
+        ((4, 8, 17), (2, 8, 3), 1, False),
+        ((2, 8, 17), (5, 8, 3), 1, False),
+        ((2, 4, 1, 8), (8, 4, 3, 1), (1, 0), False),
+        ((1, 4, 9), (1, 4, 3), 1, True),
+    ):
+        image = g.tensor(dims=x)
+        image = g.relu(image) if computed else image
+        g.conv_fprop(image, g.tensor(dims=w), padding=padding).set_output()
+    found = row_of_graph(g.freeze(), target="gfx942", emulate=True)
+    assert (found["status"], found["device"]) == ("ok", "emulated"), found
+    assert found["check"]["bad"] == 0
 
 
 def test_gfx9_joins_zeros_to_a_computed_gradient(torch_ir: Callable[..., str]) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-055: Padding of a convolution whose filter covers the padded input, a matmul then.
 
-As 3x3 on 1x1 with a padding of 1.
+As 3x3 on 1x1 with a padding of 1, or 3x1 on 1x8 with a padding of 1 and 0.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["WORKAROUND"]
 
 
 def _covered(conv: Convolution) -> bool:
-    return set(conv.extents) == {1}
+    return all(1 in sizes for sizes in zip(conv.extents, conv.w[2:], strict=True))
 
 
 WORKAROUND = Workaround(
