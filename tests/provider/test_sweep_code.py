@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from graph_rows import row_of_graph
+from graph_rows import emulated_row, row_of_graph
 from hipdnn_iree import DataType, Graph
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.jit.options import CompileOptions
@@ -134,7 +133,7 @@ def test_a_resumed_sweep_keeps_them(tmp_path: Path) -> None:
 
 
 def test_instructions_of_what_is_emulated() -> None:
-    found = row_of_graph(frozen(gap=2), target="gfx942", emulate=True, instructions=True)
+    found = emulated_row(frozen(gap=2), instructions=True)
     assert (found["status"], found["device"]) == ("ok", "emulated")
     facts = found["instructions"]
     assert facts["kernels"] == facts["launched"] == facts["met"]["s_endpgm"] == 2
@@ -147,19 +146,8 @@ def test_instructions_of_what_is_emulated() -> None:
     assert "instructions" not in row_of_graph(frozen(), instructions=True)
 
 
-def test_what_emulation_writes_beside_the_elements_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    right = case_worker.results_of
-
-    def and_more(graph: FrozenGraph, call: Any, outputs: Any) -> dict[int, Any]:
-        results = right(graph, call, outputs)
-        for array in outputs.values():
-            ctypes.c_uint8.from_address(array.ctypes.data - 1).value ^= 1
-        return results
-
-    monkeypatch.setattr(case_worker, "results_of", and_more)
-    found = row_of_graph(frozen(gap=2), target="gfx942", emulate=True)
+def test_what_emulation_writes_beside_the_elements_is_told() -> None:
+    found = emulated_row(frozen(gap=2), damage_at=-1)
     assert found["status"] == "wrong"
     assert "1 bytes around its elements, from -1" in found["detail"]
     assert found["check"]["bad"] == 0

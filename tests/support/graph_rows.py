@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import ctypes
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from typing import Any
 
 from hipdnn_iree import DataType, Graph
@@ -17,7 +20,7 @@ from hipdnn_iree.provider.sweep.sources import read_all
 from hipdnn_iree.provider.sweep.suite import Case
 from hipdnn_iree.provider.verify import Report, compare, expect, poisoned_outputs, random_inputs
 
-__all__ = ["row_of", "row_of_graph", "run_and_compare"]
+__all__ = ["emulated_row", "row_of", "row_of_graph", "run_and_compare"]
 
 
 def run_and_compare(plan: Plan, graph: FrozenGraph, seed: int) -> Report:
@@ -49,6 +52,33 @@ def row_of_graph(
     build = partial(_read, dumps(graph))
     case = Case(name="graph", dtypes=(DataType.FLOAT,), build=build)
     return _row(case, engine, target, options)
+
+
+def emulated_row(
+    graph: FrozenGraph, *, damage_at: int | None = None, **options: Any
+) -> dict[str, Any]:
+    """Return the row of a graph on an emulated gfx942, which stays in a process that has it.
+
+    ``damage_at``: this byte of each output, such as the one before it, changes after the run.
+    """
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        row: dict[str, Any] = pool.submit(_emulated, dumps(graph), damage_at, options).result()
+        return row
+
+
+def _emulated(text: str, damage_at: int | None, options: dict[str, Any]) -> dict[str, Any]:
+    right = case_worker.results_of
+
+    def and_damage(graph: FrozenGraph, call: Any, outputs: Any) -> dict[int, Any]:
+        results = right(graph, call, outputs)
+        for array in outputs.values():
+            ctypes.c_uint8.from_address(array.ctypes.data + damage_at).value ^= 1
+        return results
+
+    if damage_at is not None:
+        case_worker.results_of = and_damage
+    graph = Graph.from_json(text).freeze()
+    return row_of_graph(graph, target="gfx942", emulate=True, **options)
 
 
 def _read(text: str, data_type: DataType) -> Graph:

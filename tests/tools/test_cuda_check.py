@@ -60,7 +60,7 @@ def test_without_a_gpu_it_says_so_and_checks_nothing(tmp_path: Path) -> None:
         assert json.loads(report.read_text())["machine"]["gpu"]
         return
     assert done.returncode == 3
-    assert "no cuda device here; needs an NVIDIA GPU" in done.stderr
+    assert "no cuda device here; it needs an NVIDIA GPU" in done.stderr
     assert "nothing was checked" in done.stderr
     assert done.stdout == ""
     assert not report.exists()
