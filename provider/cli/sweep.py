@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +16,11 @@ from click.core import ParameterSource
 from ...graph_api.errors import SettingError
 from ...jit.settings import settings
 from . import sweeping
+from .exits import BAD_INPUT
 from .options import State, case_option, knob_options
 from .output import count, emit, say, table
 from .sweep_export import Sweep
-from .sweeping import conclude, do, process_options
+from .sweeping import Invalid, conclude, do, process_options
 
 if TYPE_CHECKING:
     from ..sweep.case_task import CaseTask, SweepOptions
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 
 JSON: dict[str, str] = {
     **sweeping.JSON,
-    "cases": "with `--list`, instead of all these: `name`, `dtype`, `tags`, `target`, `source`",
+    "cases": "with `--list`, instead of all these: `name`, `dtype`, `tags`, `target`, `source`, "
+    "`broken` (what is wrong with it)",
 }
 
 
@@ -140,7 +143,8 @@ def command(
     file, or a line of MIOpenDriver.
     A case runs in a process of its own: one that crashes, hangs or takes too much memory is a
     row, and the next one runs.  What is stopped, in whatever way, goes on with --resume.  The
-    exit code is 1 when a row is wrong or could not be finished; declining is no failure.
+    exit code is 1 when a row is wrong or could not be finished; declining is no failure.  Problems
+    that are invalid are told on stderr; the exit code is 2 when all those of a SUITE are.
     """
     from ..sweep.case_task import SweepOptions
     from ..sweep.regret import ENGINE, with_strategies
@@ -258,11 +262,23 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _list(tasks: list[CaseTask], state: State) -> None:
-    rows = [(t.case.name, t.dtype, ", ".join(t.case.tags), t.target, t.case.source) for t in tasks]
+    from ..sweep.runner import suite_file
+
+    invalid, rows = Invalid(), []
+    for task in tasks:
+        case, broken = task.case, [str(found) for found in task.case.broken]
+        rules = [found.rule for found in task.case.broken]
+        suite = suite_file(case.source)
+        invalid.add(suite, case.source, case.name, rules, broken[0] if broken else "")
+        facts = (case.name, task.dtype, ", ".join(case.tags), task.target, case.source)
+        rows.append((facts, broken))
     names = ("name", "dtype", "tags", "target", "source")
     if state.json:
-        emit({"cases": [dict(zip(names, row, strict=True)) for row in rows]})
-        return
-    table(names, rows)
-    engines = len(tasks[0].engines) if tasks else 0
-    say(f"{count(len(rows), 'case', 'cases')}, {count(engines, 'engine', 'engines')}")
+        cases = [{**dict(zip(names, facts, strict=True)), "broken": b} for facts, b in rows]
+        emit({"cases": cases})
+    else:
+        table(names, [facts for facts, _ in rows])
+        engines = len(tasks[0].engines) if tasks else 0
+        say(f"{count(len(rows), 'case', 'cases')}, {count(engines, 'engine', 'engines')}")
+    if invalid.tell():
+        sys.exit(BAD_INPUT)

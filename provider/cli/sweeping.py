@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,16 +18,16 @@ import click
 from ...graph_api.errors import SettingError
 from ...jit.options import CacheOptions
 from ...jit.settings import settings
-from .exits import CHECK_FAILED
+from .exits import BAD_INPUT, CHECK_FAILED
 from .options import State
-from .output import count, emit, say, shown, table, talk
+from .output import complain, count, emit, say, shown, table, talk
 
 if TYPE_CHECKING:
     from ..sweep.case_task import CaseTask
     from ..sweep.process_pool import Limits
     from ..sweep.row import Row
 
-__all__ = ["JSON", "Done", "conclude", "do", "limits_of", "process_options"]
+__all__ = ["JSON", "Done", "Invalid", "conclude", "do", "limits_of", "process_options"]
 
 JSON: dict[str, str] = {
     "run": "the file",
@@ -37,9 +37,12 @@ JSON: dict[str, str] = {
     "counts": "of all rows, by status: `ok`, `wrong`, `declined`, `invalid`, `compile-error`, "
     "`crash`, `timeout`, `out-of-memory`",
     "failed": "`key`, `status` and `detail` of the rows that are `wrong` or could not be finished",
+    "invalid": "what is wrong with the problems themselves, each once: `source` (file and line), "
+    "`rules`, `detail`, and `rows` of which that is so",
     "seconds": "wall time",
 }
 
+_MOST_TOLD = 10  # of what is invalid, on stderr
 _SHARE = 0.8  # of the machine's memory, for all processes together
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -52,6 +55,47 @@ class Done:
     path: Path
     new: int
     seconds: float
+
+
+@dataclass(slots=True)
+class Invalid:
+    """The invalid problems of a run, and which suites have others.
+
+    Attributes
+    ----------
+    found : dict
+        What is wrong, each once, as of the command's JSON; by source and text.
+    suites : dict of str to bool
+        Suite to whether all of its problems are invalid.
+    """
+
+    found: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    suites: dict[str, bool] = field(default_factory=dict)
+
+    def add(self, suite: str, source: str, case: str, rules: Sequence[str], detail: str) -> None:
+        """Add a problem; one that is valid has no detail."""
+        from ..sweep.sources import suite_of
+
+        name = suite_of(suite)
+        self.suites[name] = self.suites.get(name, True) and bool(detail)
+        if detail:
+            # The problems of an entry with axes have their names, and nothing else, of their own.
+            alike = detail.replace(case.rpartition(" ")[0] or case, "")
+            about = {"source": source, "rules": list(rules), "detail": detail, "rows": 0}
+            self.found.setdefault((source, alike), about)["rows"] += 1
+
+    def tell(self) -> list[str]:
+        """Say what is invalid, and return the suites of which everything is."""
+        found = list(self.found.values())
+        for one in found[:_MOST_TOLD]:
+            times = f" ({count(one['rows'], 'row', 'rows')})" if one["rows"] > 1 else ""
+            complain(f"invalid: {one['source']}: {one['detail']}{times}")
+        if left := sum(one["rows"] for one in found[_MOST_TOLD:]):
+            complain(f"... and {count(left, 'more invalid row', 'more invalid rows')}")
+        whole = [name for name, invalid in self.suites.items() if invalid]
+        if whole:
+            complain(f"error: no case of {', '.join(whole)} can be built")
+        return whole
 
 
 def process_options(function: F) -> F:
@@ -157,7 +201,8 @@ def do(
 
 
 def conclude(done: Done, state: State, more: Mapping[str, Mapping[str, str]] | None = None) -> None:
-    """Print what a run has come to, and end with status 1 if a row of it failed.
+    """Print what a run has come to, and end with 1 if a row of it failed, else with 2 if all
+    problems of a suite are invalid.
 
     Parameters
     ----------
@@ -169,9 +214,14 @@ def conclude(done: Done, state: State, more: Mapping[str, Mapping[str, str]] | N
     from ..sweep.row import FAILED, STATUSES, Row, RunReader
 
     found: dict[str, tuple[str, str, str, bool]] = {}
+    places: dict[str, tuple[str, str, str, list[str]]] = {}
     for entry in RunReader(done.path):  # not kept as rows: a run may be long
         if isinstance(entry, Row):
             found[entry.key] = (entry.op or "-", entry.status, entry.detail, bool(entry.check))
+            places[entry.key] = (entry.suite, entry.source, entry.case, entry.rules)
+    invalid = Invalid()
+    for key, (_, status, detail, _) in found.items():
+        invalid.add(*places[key], detail if status == "invalid" else "")
     counts = Counter(status for _, status, _, _ in found.values())
     checked = sum(looked for _, _, _, looked in found.values())
     failed = [
@@ -188,6 +238,7 @@ def conclude(done: Done, state: State, more: Mapping[str, Mapping[str, str]] | N
                 "checked": checked,
                 "counts": {status: counts[status] for status in STATUSES},
                 "failed": failed,
+                "invalid": list(invalid.found.values()),
                 "seconds": round(done.seconds, 2),
             }
         )
@@ -203,8 +254,11 @@ def conclude(done: Done, state: State, more: Mapping[str, Mapping[str, str]] | N
             say(shown(f"{row['status']}: {row['key']}: {row['detail']}"))
         rows = count(len(found), "row", "rows")
         say(f"{done.path}: {rows}, {done.new:,} new, {checked:,} checked, {done.seconds:.1f} s")
+    whole = invalid.tell()
     if failed:
         sys.exit(CHECK_FAILED)
+    if whole:
+        sys.exit(BAD_INPUT)
 
 
 def _memory(text: str | None, jobs: int) -> int:

@@ -29,16 +29,25 @@ import random
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import Problem
 from .expressions import ExpressionError, evaluate, is_name, names_in
 from .graphs import METHODS, nearest, parameters, problem
-from .schema import DTYPE_SETS, TYPE_WORDS, CaseEntry, DrawEntry, RangeEntry, checked, keys
+from .schema import (
+    DTYPE_SETS,
+    TYPE_WORDS,
+    CaseEntry,
+    DrawEntry,
+    RangeEntry,
+    checked,
+    keys,
+    typed_targets,
+)
 
-__all__ = ["RULES", "Entry", "expanded"]
+__all__ = ["RESERVED", "RULES", "Entry", "expanded"]
 
 RULES: dict[str, str] = {
     "AXIS-01": "an axis has a name of its own that nothing else in its case has",
@@ -55,10 +64,15 @@ _MANY = ("for", "let", "where", "cases")
 _TEXTS = ("name", "tags")  # in which axes have braces
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
 _SHORT = {"contiguous": "nchw", "channels_last": "nhwc"}
-_RESERVED = frozenset(
-    {*TYPE_WORDS, *DTYPE_SETS, *_SHORT, *(kind.json for kind in DataType), "min", "max", "and",
-     "or", "not", "in", "if", "else"}
-)  # fmt: skip
+RESERVED: dict[str, str] = {
+    **TYPE_WORDS,
+    **dict.fromkeys(DTYPE_SETS, "several types, in `dtypes`"),
+    **dict.fromkeys(_SHORT, "a layout"),
+    **dict.fromkeys((kind.json for kind in DataType), "a data type"),
+    **dict.fromkeys(("min", "max"), "a function of expressions"),
+    **dict.fromkeys(("and", "or", "not", "in", "if", "else"), "an operator of expressions"),
+}
+"""Words that an axis cannot have as its name, and what they mean; docs/suites.md lists them."""
 
 Values = Mapping[str, Any]
 
@@ -124,7 +138,9 @@ class _Expansion:
             try:
                 mine = (*steps, *self.steps(own, line))
             except _WrongError as error:
-                yield Entry(about=merged, line=error.line or line, problems=(error.problem,))
+                yield _invalid(
+                    merged, error, line, _product(_points(steps), self.size(own, merged))
+                )
                 continue
             inner = own.get("cases")
             if isinstance(inner, list) and inner:
@@ -139,9 +155,9 @@ class _Expansion:
         drawn = about.get("random")
         about = {key: value for key, value in about.items() if key != "random"}
         self.where = str(about.get("name", ""))
-        axes = {name for step in steps for name in step.names}
+        made = 0
         try:
-            self.must_differ(axes, about)
+            self.must_differ(steps, about)
             points = self.points(steps, {}) if drawn is None else self.drawn(drawn, steps, about)
             for number, point in enumerate(points):
                 given = dict(about)
@@ -151,8 +167,34 @@ class _Expansion:
                     if "tags" in given:
                         given["tags"] = self.tags(about["tags"], point)
                 yield from _by_layout(given, line)
+                made += 1
         except _WrongError as error:
-            yield Entry(about=about, line=error.line or line, problems=(error.problem,))
+            whole = _product(_points(steps), self.size({}, about)) if drawn is None else None
+            yield _invalid(about, error, line, None if made else whole)
+
+    def size(self, own: Values, about: Values) -> int | None:
+        """Return how many problems an entry stands for; None where only its expressions tell.
+
+        Parameters
+        ----------
+        own : mapping
+            Its ``for``, ``let``, ``where`` and ``cases``.
+        about : mapping
+            What else it has, that of its groups included.
+        """
+        axes, inner = own.get("for", {}), own.get("cases")
+        if not isinstance(axes, dict) or "where" in own or "random" in about:
+            return None
+        found = _product(*(_length(self.sets.get(v, v) if isinstance(v, str) else v)
+                           for v in axes.values()))  # fmt: skip
+        if inner is None:
+            return _product(found, _layouts_and_types(about))
+        sizes = [
+            self.size(each, {**about, **each}) if isinstance(each, dict) else None
+            for each in (inner if isinstance(inner, list) else [inner])
+        ]
+        known = [size for size in sizes if size is not None]
+        return _product(found, sum(known) if len(known) == len(sizes) else None)
 
     # -------------------------------------------------------------------- steps
 
@@ -166,20 +208,21 @@ class _Expansion:
         for key, values in axes.items():
             names = tuple(str(key).replace(",", " ").split())
             for name in names:
-                self.must_be_axis(name, at)
+                self.must_be_axis(name, "for", at)
             yield _Step(names=names, values=self.values(str(key), names, values, at), line=at)
         at = getattr(lets, "line", 0) or line
         for name, text in lets.items():
-            self.must_be_axis(str(name), at)
+            self.must_be_axis(str(name), "let", at)
             yield _Step(names=(str(name),), let=str(text), line=at)
         conditions = own.get("where", [])
         for text in conditions if isinstance(conditions, list) else [conditions]:
             yield _Step(where=str(text), line=line)
 
-    def must_be_axis(self, name: str, line: int) -> None:
-        if not is_name(name) or name in _RESERVED:
+    def must_be_axis(self, name: str, key: str, line: int) -> None:
+        if not is_name(name) or name in RESERVED:
             wanted = "a name of letters, digits and _ that is no word of suites"
-            raise self.wrong("AXIS-01", "for", name, wanted, line=line)
+            hint = f"{name} means {RESERVED[name]}; rename it" if name in RESERVED else ""
+            raise self.wrong("AXIS-01", key, name, wanted, hint, line)
 
     def values(self, key: str, names: tuple[str, ...], given: Any, line: int) -> Any:
         """Return the values of an axis: a list, or a range that is not yet written out."""
@@ -212,11 +255,13 @@ class _Expansion:
                     raise self.wrong("AXIS-02", port, row, wanted, line=line)
         return given
 
-    def must_differ(self, axes: set[str], about: Values) -> None:
-        taken = axes & _names_of(about)
+    def must_differ(self, steps: Sequence[_Step], about: Values) -> None:
+        axes = {name: step for step in steps for name in step.names}
+        taken = axes.keys() & _names_of(about)
         if taken:
+            name = min(taken)
             wanted = "an axis with another name than the tensors, ports and results of its case"
-            raise self.wrong("AXIS-01", "for", min(taken), wanted)
+            raise self.wrong("AXIS-01", "let" if axes[name].let else "for", name, wanted)
 
     # -------------------------------------------------------------------- points
 
@@ -357,7 +402,7 @@ class _Expansion:
 
     def must_be_known(self, text: str, point: Values, port: str, known: frozenset[str]) -> None:
         """Refuse a name beside computed values that is neither an axis nor a tensor."""
-        if text in _RESERVED or text in point.values():
+        if text in RESERVED or text in point.values():
             return
         wanted = f"an axis ({', '.join(point)}) or a tensor of the case"
         raise self.wrong("AXIS-03", port, text, wanted, nearest(text, [*point, *known]))
@@ -403,6 +448,51 @@ def expanded(
             yield Entry(about={}, line=entry.line, problems=(wrong,))
             return
         yield entry
+
+
+def _invalid(about: Any, error: _WrongError, line: int, size: int | None) -> Entry:
+    """Return an entry that is wrong as a whole; ``size`` is of `_Expansion.size`."""
+    told = f"the entry stands for {size:,} problems" if size is not None and size > 1 else ""
+    hint = "; ".join(filter(None, (error.problem.hint, told)))
+    return Entry(
+        about=about, line=error.line or line, problems=(replace(error.problem, hint=hint),)
+    )
+
+
+def _product(*sizes: int | None) -> int | None:
+    """Return the product of sizes, None where one is not known."""
+    known = [size for size in sizes if size is not None]
+    return math.prod(known) if len(known) == len(sizes) else None
+
+
+def _points(steps: Sequence[_Step]) -> int | None:
+    """Return how many points steps have together, None where a condition decides."""
+    if any(step.where for step in steps):
+        return None
+    return _product(*(_length(step.values) for step in steps if not step.let))
+
+
+def _length(values: Any) -> int | None:
+    """Return how many values an axis has, None where that takes an expression."""
+    if isinstance(values, list):
+        return len(values)
+    if isinstance(values, dict):
+        values = checked(RangeEntry, values)[0]
+    if not isinstance(values, RangeEntry) or values.times is not None:
+        return None
+    low, high, step = values.from_, values.to, values.step
+    if not (isinstance(low, int) and isinstance(high, int) and isinstance(step, int) and step > 0):
+        return None
+    return len(range(low, high + 1, step))
+
+
+def _layouts_and_types(about: Values) -> int | None:
+    layouts = about.get("layouts", [""])
+    try:
+        types = typed_targets(about.get("dtypes") or about.get("io", "float"))
+    except (AttributeError, TypeError, ValueError):
+        return None
+    return len(layouts) * len(types) if isinstance(layouts, list) else None
 
 
 def _names_of(about: Values) -> frozenset[str]:

@@ -28,7 +28,7 @@ from .row import Header, Row, TimeFacts, row_key
 if TYPE_CHECKING:
     from .cluster import ClusterPool
 
-__all__ = ["Log", "header", "sweep"]
+__all__ = ["Log", "header", "suite_file", "sweep"]
 
 _WORKER = f"{__package__}.case_worker"
 _BATCH = 8  # cases for each process, when they are timed
@@ -225,7 +225,7 @@ def _checked_row(result: Result[CaseTask]) -> Row | None:
     about: dict[str, Any] = {
         "key": _key(task, name),
         "case": case.name,
-        "suite": _LINE.sub("", case.source),
+        "suite": suite_file(case.source),
         "source": case.source,
         "op": case.op,
         "tags": list(case.tags),
@@ -242,6 +242,11 @@ def _checked_row(result: Result[CaseTask]) -> Row | None:
         "at": _now(),
     }
     return msgspec.convert({**about, **facts}, Row)
+
+
+def suite_file(source: str) -> str:
+    """Return the file of a case's source, which may have a line."""
+    return _LINE.sub("", source)
 
 
 def _with_times(row: Row, times: Mapping[str, Any], least_us: float | None) -> Row:

@@ -30,7 +30,7 @@ from .graphs import nearest, problem
 from .samples import SUITES
 from .suite import Case, Check, Suite, gathered, read
 
-__all__ = ["RULES", "read_all"]
+__all__ = ["RULES", "read_all", "suite_of"]
 
 RULES: dict[str, str] = {
     "SOURCE-01": "a suite is a file, a folder, the name of a shipped suite or a driver's line",
@@ -76,6 +76,11 @@ def read_all(given: Sequence[str], *, check: Check = "keep", seed: int | None = 
         threads=threads.pop() if len(threads) == 1 else 0,
         cases=tuple(cases.values()),
     )
+
+
+def suite_of(file: str) -> str:
+    """Return the suite that the file of a row belongs to: graph files together are one."""
+    return "the graph files" if file.endswith(_GRAPHS) else file
 
 
 def _parts(text: str, check: Check, seed: int | None) -> Iterator[tuple[str, Suite]]:

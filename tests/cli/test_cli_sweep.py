@@ -54,6 +54,14 @@ def test_rows_and_counts(
     assert set(data) == described
     assert (data["run"], data["rows"], data["new"], data["failed"]) == (str(path), 6, 6, [])
     assert data["counts"]["invalid"] == 2
+    (invalid,) = data["invalid"]  # of both engines
+    assert (invalid["source"], invalid["rules"], invalid["rows"]) == (
+        f"{suite}:4",
+        ["MATMUL-02"],
+        2,
+    )
+    assert f"invalid: {suite}:4: the case cannot be built: bad" in found.err
+    assert found.err.count("[MATMUL-02]") == 1
     assert sum(data["counts"].values()) == 6
     assert "[6/6] " in found.err
     run = read_run(path)
@@ -96,14 +104,82 @@ def test_a_failure_is_told_and_ends_with_1(cli: Cli, suite: Path, tmp_path: Path
     assert "timeout: add|float|iree-plain|cpu: " in found.err
 
 
+RESERVED = """
+name: mine
+dtypes: [float, half]
+cases:
+  - for: {cols: [1, 2, 3], groups: [4, 8]}
+    let: {wide: cols * groups}
+    cases: [{name: a, op: relu, x: [wide]}]
+"""
+
+
+@pytest.mark.parametrize("words", [(), ("--json",), ("--list",)])
+def test_a_suite_that_is_invalid_as_a_whole_ends_with_2(
+    cli: Cli, suite: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(RESERVED, encoding="utf-8")
+    # The other suite is all right: each file has to be.
+    run = [
+        "-o",
+        tmp_path / "run.jsonl",
+        "--no-check",
+        "--engines",
+        "reference",
+        "--case",
+        "add|mine",
+    ]
+    found = cli("sweep", path, suite, *run, *words)
+    assert found.code == 2
+    assert found.err.count(f"invalid: {path}:6: ") == 1
+    assert "let: [AXIS-01] got wide; wanted a name" in found.err
+    assert "wide means the type in which sums of" in found.err
+    assert "the entry stands for 12 problems; line 6" in found.err
+    assert f"error: no case of {path} can be built" in found.err
+
+
+def test_many_invalid_rows_are_ten_and_a_number(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    lines = [f"  - {{name: c{k}, op: relu, x: [{k + 1}], beta: 1}}" for k in range(13)]
+    path.write_text("\n".join(["cases:", *lines, ""]), encoding="utf-8")
+    found = cli("sweep", path, "-o", tmp_path / "run.jsonl", "--engines", "reference")
+    assert (found.code, found.err.count("invalid: ")) == (2, 10)
+    assert "... and 3 more invalid rows" in found.err
+    good = tmp_path / "one_of_many.yaml"
+    text = [*lines[:12], "  - {name: good, op: relu, x: [3]}", ""]
+    good.write_text("\n".join(["cases:", *text]), encoding="utf-8")
+    assert cli("sweep", good, "-o", tmp_path / "two.jsonl", "--engines", "reference").code == 0
+
+
+def test_a_damaged_file_of_a_folder_is_an_invalid_row_and_no_suite(
+    cli: Cli, graphs: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "logged"
+    folder.mkdir()
+    whole = next(path for path in sorted(graphs.iterdir()) if path.suffix == ".json").read_bytes()
+    (folder / "good.json").write_bytes(whole)
+    (folder / "damaged.json").write_bytes(whole[:-30])
+    words = ["--no-check", "--list"]
+    found = cli("sweep", folder, *words)
+    assert found.code == 0
+    assert "invalid: " in found.err
+    assert cli("sweep", folder / "damaged.json", *words).code == 2
+
+
 def test_what_there_is_to_do(cli: Cli, suite: Path) -> None:
     words = ["sweep", suite, "--list", "--targets", "cpu,mi300x"]
     cases = cli(*words, "--json").json()["cases"]
     assert len(cases) == 6
     assert cases[0] == {
         "name": "add", "dtype": "float", "tags": "a", "target": "cpu", "source": f"{suite}:3",
+        "broken": [],
     }  # fmt: skip
-    assert "6 cases, 1 engine" in cli(*words).out
+    (broken,) = cases[1]["broken"]
+    assert "[MATMUL-02]" in broken
+    told = cli(*words)
+    assert "6 cases, 1 engine" in told.out
+    assert (told.code, told.err.count("invalid: ")) == (0, 1)
     assert len(cli(*words, "--case", "who", "--json").json()["cases"]) == 2
 
 

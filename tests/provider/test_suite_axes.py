@@ -265,7 +265,10 @@ MISTAKES = {
     "step: 2": ("step: 0", "AXIS-02", "step"),
     "to: 27, times: 3": ("to: 27, log: true", "AXIS-02", "times instead of log"),
     "act: [relu, gelu]": ("act: []", "AXIS-02", "a list of values"),
-    "f: {from: 1": ("max: {from: 1", "AXIS-01", "no word of suites"),
+    "f: {from: 1": ("max: {from: 1", "AXIS-01", r"for: .* of suites \(max means a function of ex"),
+    "let: {pad: f": ("let: {wide: f", "AXIS-01", r"let: .*got wide.*\(wide means .*; rename it; "),
+    "let: {pad:": ("let: {x:", "AXIS-01", "let: .*got x; wanted an axis with another name"),
+    "n: batches, f:": ("1n: batches, f:", "AXIS-01", r"for: .*no word of suites \(line 7\)"),
     "m: {from": ("y: {from", "AXIS-01", "another name"),
     "_conv\"": ("_conv_{m}\"", "AXIS-03", "no axis has the name m"),
     "let: {pad": ("let: [pad", None, ""),
@@ -300,6 +303,38 @@ def test_mistakes_elsewhere() -> None:
         with pytest.raises(FormatError) as caught:
             read(text)
         assert rule in {p.rule for p in caught.value.problems}, text
+
+
+SIZES = {
+    # Of the group of AXES: a table of 2 rows, times 2, times 3; a condition leaves that open.
+    ("where: f * c <= 40", "let: {wide: f // 2}"): 12,
+    ("where: f * c <= 40", "let: {wide: f // 2}\n    layouts: [contiguous, channels_last]"): 24,
+    ("where: f * c <= 40", "let: {wide: f // 2}\n    dtypes: integers"): 48,
+    ("where: f * c <= 40", "let: {wide: 1}\n    where: f * c <= 40"): None,
+    ("let: {pad: f // 2}\n    where: f * c <= 40", "let: {pad: 1 // 0}"): 12,
+    ("let: {pad: f // 2}\n    where: f * c <= 40", "let: {pad: 1 // (f - 3)}"): None,  # the second
+    ("f: {from: 1, to: 5, step: 2}", "wide: {from: 1, to: 3}"): None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SIZES)
+def test_an_entry_that_is_wrong_says_how_many_problems_it_stands_for(what: tuple[str, str]) -> None:
+    text = AXES.replace("    let: {pad: f // 2}\n    where", "    where")
+    if what[0].startswith("let"):
+        text = AXES
+    wrong = text.replace(*what)
+    assert wrong != text
+    suite = read(wrong, check="keep")
+    (problem, *_) = next(case.broken for case in suite.cases if case.broken)
+    told = re.search(r"the entry stands for (\d+) problems", problem.hint)
+    assert (told and int(told[1])) == SIZES[what], problem
+
+
+def test_the_page_lists_the_reserved_words() -> None:
+    page = (ROOT / "docs" / "suites.md").read_text(encoding="utf-8")
+    section = page.partition("## Reserved words")[2].partition("\n## ")[0]
+    told = set(re.findall(r"`([\w-]+)`", "".join(re.findall(r"^\|([^|]*)\|", section, re.M))))
+    assert told == expand.RESERVED.keys()
 
 
 BROKEN = """

@@ -120,6 +120,13 @@ class FailedRow(Part, kw_only=True):
     reduced: str | Absent = UNSET
 
 
+class InvalidProblem(Part, kw_only=True):
+    source: str
+    rules: list[str]
+    detail: str
+    rows: int
+
+
 class Sweep(Form, kw_only=True):
     run: str
     rows: int
@@ -127,6 +134,7 @@ class Sweep(Form, kw_only=True):
     checked: int
     counts: dict[str, int]
     failed: list[FailedRow]
+    invalid: list[InvalidProblem]
     seconds: float
 
 
@@ -136,6 +144,7 @@ class SweepCase(Part, kw_only=True):
     tags: str
     target: str
     source: str
+    broken: list[str]
 
 
 class SweepList(Form, kw_only=True):
