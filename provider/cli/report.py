@@ -27,8 +27,9 @@ JSON: dict[str, str] = {
     "`above_3` (rows), `worst` (ratio)",
     "by": "`op`, `engine`, `target`, `dtype`: of each value `name`, `rows`, `counts`, `geomean` "
     "of the ratios against the yardstick, `timed` (rows that have one)",
-    "worst": "`broken`, `errors` (with `of_bound`) and `ratios` (with `ratio`, `against`): rows "
-    "with `key`, `case`, `status`, `detail` and the `command` that does them again",
+    "worst": "`broken` (invalid problems last), `errors` (with `of_bound`) and `ratios` (with "
+    "`ratio`, `against`): rows with `key`, `case`, `status`, `detail` and the `command` that does "
+    "them again",
     "baseline": "with `--baseline`, else null: `alike` (machines), `counts` of verdicts, "
     "`geomean`, `scatters` (by `engine|target`: `rows`, `shift`, the median of the ratios, "
     "`scatter` of their logarithms, `threshold`, the smallest ratio that is told) and `changes` "

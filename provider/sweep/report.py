@@ -175,10 +175,10 @@ class Report:
         return found
 
     def broken(self) -> list[Row]:
-        """Return the rows of which something is broken here, in the order of the statuses."""
+        """Return the rows of which something is broken here, then the problems that are invalid."""
         order = {status: at for at, status in enumerate(STATUSES)}
-        rows = (row for row in self.run.rows if row.status in FAILED)
-        return sorted(rows, key=lambda row: order[row.status])
+        rows = (row for row in self.run.rows if row.status in FAILED or row.status == "invalid")
+        return sorted(rows, key=lambda row: (row.status == "invalid", order[row.status]))
 
     def largest_errors(self) -> list[tuple[Row, float]]:
         """Return rows with their largest error in units of what is allowed, the worst first."""

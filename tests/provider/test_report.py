@@ -96,6 +96,14 @@ def test_the_facts() -> None:
     json.dumps(data, allow_nan=False)
 
 
+def test_what_is_invalid_stands_below_what_is_broken_with_its_reason() -> None:
+    invalid = row("typo", status="invalid", rules=["AXIS-01"], detail="[AXIS-01] got wide")
+    report = Report(run_of([invalid, *mixed()]))
+    assert [one.case for one in report.broken()] == ["wrong one", NASTY, "typo"]
+    told = report.as_dict()["worst"]["broken"][-1]
+    assert (told["status"], told["detail"]) == ("invalid", "[AXIS-01] got wide")
+
+
 def test_the_command_of_a_row() -> None:
     report = Report(run_of(mixed()))
     words = shlex.split(report.command(report.rows["slow|float|iree|cpu"]))
