@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_rows import row_of_graph
+from graph_rows import emulated_row
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.jit.node_context import GraphContext
@@ -299,7 +299,7 @@ def test_numbers_of_padded_lines_on_gfx9() -> None:
         ((2, 4, 1, 8), (8, 4, 3, 1), (1, 0)),
     ):
         g.conv_fprop(g.tensor(dims=x), g.tensor(dims=w), padding=padding).set_output()
-    found = row_of_graph(g.freeze(), target="gfx942", emulate=True)
+    found = emulated_row(g.freeze())
     assert (found["status"], found["device"]) == ("ok", "emulated"), found
     assert found["check"]["bad"] == 0
 
