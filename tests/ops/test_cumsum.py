@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_rows import row_of_graph
+from graph_rows import emulated_row
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import FormatError, GraphError
 from hipdnn_iree.graph_api.formats.flatbuffer.encode import encode
@@ -69,7 +69,7 @@ def test_numbers_on_gfx9() -> None:
         for exclusive in (False, True):
             for reverse in (False, True):
                 g.cumsum(x, axis=axis, exclusive=exclusive, reverse=reverse).set_output()
-    found = row_of_graph(g.freeze(), target="gfx942", emulate=True)
+    found = emulated_row(g.freeze())
     assert (found["status"], found["device"]) == ("ok", "emulated"), found
     assert found["check"]["bad"] == 0
 
