@@ -240,7 +240,8 @@ def _free(
             served.append(replace(found, choice=checked_knobs(one, graph, target, knobs)))
         except SettingError as error:
             misfits.append(str(error))
-    if not served and not misfits and not knobs:
+    usual = [one for one in pool if one.id not in dropped]
+    if not (served or misfits or knobs or _serves_by_size(usual, graph, target)):
         every = (entry.load() for entry in engines(settings).values())
         rest = [e for e in every if not e.LAST_RESORT and e not in pool and e.id not in dropped]
         stand_in = _stand_in(graph, target, rest)
@@ -292,6 +293,22 @@ def _stand_in(graph: FrozenGraph, target: Target, engines: Sequence[Engine]) -> 
     return None
 
 
+def _serves_by_size(engines: Sequence[Engine], graph: FrozenGraph, target: Target) -> bool:
+    """Whether one of the engines serves a graph with dynamic dims when their sizes are known.
+
+    It has code for each size then, which is the caller's to ask for (``exact``, ``buckets``);
+    otherwise what is installed besides would decide who runs the graph.
+    """
+    if not graph.symbols:
+        return False
+    fixed = _at_examples(graph)
+    return any(not one.declines(fixed, target) for one in engines)
+
+
+def _at_examples(graph: FrozenGraph) -> FrozenGraph:
+    return at_sizes(graph, {dim.name: dim.example for dim in graph.symbols})
+
+
 def _carried(graph: FrozenGraph, settings: Settings) -> list[Engine]:
     """Return the engine whose id the graph carries; one that is not here is no error."""
     if graph.preferred_engine_id is None:
@@ -325,8 +342,7 @@ def build(
     where = Target.parse(target)
     each = bool(graph.symbols) and (exact or buckets is not None)
     # The engine is the one for the examples, and stays the same for all sizes.
-    examples = {dim.name: dim.example for dim in graph.symbols}
-    asked = at_sizes(graph, examples) if each else graph
+    asked = _at_examples(graph) if each else graph
     if require_precompiled:
         settings = replace(settings, cache_require_precompiled=True)
     if device_id is not None:

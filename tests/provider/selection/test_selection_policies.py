@@ -110,6 +110,35 @@ def test_the_reference_is_never_among_them() -> None:
     assert "REFERENCE_ENGINE" not in names(conv(), policy="heuristic")
 
 
+# ---------------------------------------------------------------------------- standing in
+
+
+def sized_conv() -> Graph:
+    """Return a convolution along a dim that is known at execution: IREE has code for each size."""
+    g = Graph("sized", io_data_type="float")
+    n = g.dynamic("n", range=(3, 64), example=8)
+    x, w = g.tensor(dims=(1, 4, n, 8), name="x"), g.tensor(dims=(8, 4, 3, 3), name="w")
+    g.conv_fprop(x, w, padding=(1, 1)).set_output()
+    return g
+
+
+def test_an_engine_on_request_does_not_stand_in_for_code_of_all_sizes(install: Any) -> None:
+    """The usual engine serves each size by itself, so that nothing depends on what is installed."""
+    install(install.Engine("A_ENGINE", by_default=False))
+    with pytest.raises(NotSupportedError, match=r"IREE-DYN-0\d.*exact=True") as caught:
+        choose(sized_conv().freeze(), "cpu")
+    assert {d.engine for d in caught.value.declines} == {IREE}
+    assert sized_conv().build("cpu", exact=True).engine == IREE
+    assert names(sized_conv(), prefer="A_ENGINE") == ["A_ENGINE"]
+
+
+def test_an_engine_on_request_stands_in_where_no_usual_one_serves_any_size(install: Any) -> None:
+    install(install.Engine("A_ENGINE", by_default=False))
+    with scope(engine_deselect="iree"):
+        (found,) = ranking(sized_conv().freeze(), "cpu")
+    assert (found.name, found.why) == ("A_ENGINE", "none of the usual engines serves the graph")
+
+
 # ---------------------------------------------------------------------------- preferring
 
 
