@@ -237,6 +237,7 @@ class PaddedPlan(BindingPlan):
             target=plan.target,
             knobs=plan.knobs,
             policy=plan.policy,
+            why=plan.why,
             cache=plan.cache,
             seconds=plan.seconds,
             workspace_bytes=plan.workspace_bytes,

@@ -219,7 +219,7 @@ def build_pinned(
     """
     must_serve(engine, graph, target, engine.declines(graph, target))
     plan = engine.build(graph, target, checked_knobs(engine, graph, target, knobs) or None)
-    plan.policy = "pinned"
+    plan.policy = plan.why = "pinned"
     return plan
 
 

@@ -67,6 +67,8 @@ class Plan(ABC):
     policy : str
         Who chose the engine and the knobs: ``"pinned"``, ``"preferred"``, or the name of a
         selection policy; empty when the engine was called directly.
+    why : str
+        What the choice of the engine rests on, in words; empty with ``policy``.
     cache : str
         ``"hit"``, ``"miss"`` or ``"off"``: where the code came from.
     seconds : mapping of str to float
@@ -82,6 +84,7 @@ class Plan(ABC):
     target: Target
     knobs: dict[str, str] = field(default_factory=dict)
     policy: str = ""
+    why: str = ""
     cache: str = "off"
     seconds: dict[str, float] = field(default_factory=dict)
     workspace_bytes: int = 0
@@ -252,7 +255,7 @@ class Plan(ABC):
             allowed = {k.name: k.choices for k in self.maker.knobs(graph, self.target)}
             knobs = {n: v for n, v in knobs.items() if v in allowed.get(n, ())}
         plan = build_pinned(self.maker, graph, self.target, knobs)
-        plan.policy = self.policy
+        plan.policy, plan.why = self.policy, self.why
         return plan
 
     def execute(self, buffers: Buffers, workspace: Any = None, *, stream: Any = None) -> None:

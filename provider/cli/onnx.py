@@ -20,7 +20,9 @@ JSON: dict[str, dict[str, str]] = {
         "verified": "whether all outputs are those of ONNX Runtime's own provider; null: not asked",
         "nodes": "number of nodes of the graph, as ONNX Runtime has optimised it",
         "assigned": "how many of them the provider has",
-        "groups": "of each graph `name`, `engine`, `nodes`",
+        "groups": "of each graph `name`, `engine`, `policy` and `why` (who chose the engine, and "
+        "what that rests on), `code` (what its code serves: `fixed` dims, `all sizes`, `buckets`, "
+        "or `each size` when it is met), `each_size` (why it is that, or empty), `nodes`",
         "declined": "of each other node `node`, `op`, `rule`, `reason`",
         "outputs": "with --verify, of each `name`, `ok`, `error`, `bound`",
         "times": "`session_s`, `run_us` and `cpu_us` (null where it cannot run), of each of the "
@@ -111,6 +113,8 @@ def _arrays(path: Path | None) -> dict[str, Any] | None:
 
 
 def _print(found: dict[str, Any]) -> None:
+    from ..onnx.reports import HEADS, each_size, table_row
+
     times = found["times"]
     rows: list[tuple[str, object]] = [
         ("model", found["model"]),
@@ -125,13 +129,9 @@ def _print(found: dict[str, Any]) -> None:
     slowest = {one["name"]: one["us"] for one in times["graphs"]}
     if found["groups"]:
         say()
-        table(
-            ("graph", "engine", "us", "nodes"),
-            [
-                (g["name"], g["engine"], slowest.get(g["name"]), ", ".join(g["nodes"]))
-                for g in found["groups"]
-            ],
-        )
+        table(HEADS, [table_row(g, slowest.get(g["name"])) for g in found["groups"]])
+        for line in each_size(found["groups"]):
+            say(shown(line))
     if found["declined"]:
         say()
         say(count(len(found["declined"]), "node is declined:", "nodes are declined:"))

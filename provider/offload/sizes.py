@@ -27,12 +27,14 @@ from ...graph_api.dynamic import mark_dynamic
 from ...graph_api.dynamic_dim import DynamicDim
 from ...graph_api.errors import (
     BindError,
+    Decline,
     GraphError,
     HipdnnIreeError,
     NotPrecompiledError,
     Problem,
 )
 from ...graph_api.frozen import FrozenGraph
+from ..bucket_plan import BucketPlan
 from ..dynamic_plan import DynamicPlan, ExactPlan
 from ..plan import Plan
 from .finished import Program, planned
@@ -75,6 +77,8 @@ class Family:
     plans : mapping of str to (Plan, mapping)
         By the name of their graph: those that serve every size, and the rules of their dims by
         name; without any for a graph that is the same at every size.
+    each_size : mapping of str to str
+        Why the other graphs have code for each size, by their name.
     """
 
     symbols: tuple[str, ...]
@@ -83,15 +87,21 @@ class Family:
     template: Mapping[str, Any]
     build: Build
     plans: dict[str, tuple[Plan, Mapping[str, Any]]] = field(default_factory=dict)
+    each_size: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
         """Whether every graph has code that serves all sizes, or those of buckets."""
-        held = self.plans
-        return all(
-            name in held and not isinstance(held[name][0], ExactPlan)
-            for name in self.template["graphs"]
-        )
+        return all(name in self.plans for name in self.template["graphs"])
+
+    def code(self, name: str) -> str:
+        """Return what a graph's code serves: fixed, all sizes, buckets, or each size."""
+        if name not in self.plans:
+            return "each size"
+        plan, rules = self.plans[name]
+        if not rules:
+            return "fixed"
+        return "buckets" if isinstance(plan, BucketPlan) else "all sizes"
 
     def covers(self, sizes: Sizes) -> bool:
         """Whether the family serves these sizes."""
@@ -133,13 +143,17 @@ class Family:
         base = dict(zip(self.symbols, _BASE, strict=False))
         for name, graph in self._program(base).graphs.items():
             found = self._for_all_sizes(name, graph, buckets)
-            if found is not None:
+            if isinstance(found, str):
+                self.each_size[name] = found
+                log.info("graph %s has code for each size: %s", name, found)
+            else:
                 self.plans[name] = found
         return self
 
     def _for_all_sizes(
         self, name: str, graph: FrozenGraph, buckets: Sequence[int]
-    ) -> tuple[Plan, Mapping[str, Any]] | None:
+    ) -> tuple[Plan, Mapping[str, Any]] | str:
+        """Return a plan for every size with the rules of its dims, or why there is none."""
         if not self._varies(name):
             return self.build(graph), {}
         rules: dict[str, Any] = {}  # by the name of the dim
@@ -150,27 +164,28 @@ class Family:
                 marks[uid] = tuple(_named(rule, rules) for rule in tensor["dims"])
         dims = {dim: self._dim(dim, rule) for dim, rule in rules.items()}
         if not dims:
-            return None
+            return "no dim of an input tells the size"
         try:
             marked = mark_dynamic(graph, dims, marks)
         except GraphError as error:
-            log.info("graph %s has code for each size: %s", name, error)
-            return None
+            return _reason(error)
         rounded = {
             dim: sorted({_filled(rule, dict.fromkeys(self.symbols, size)) for size in buckets})
             for dim, rule in rules.items()
         }
+        reasons = []
         for more in ({"buckets": rounded}, {}) if buckets else ({},):
             try:
                 plan = self.build(marked, **more)
             except NotPrecompiledError:
                 raise
             except HipdnnIreeError as error:
-                log.info("graph %s has no code for all sizes: %s", name, error)
+                reasons.append(_reason(error))
                 continue
-            if isinstance(plan, DynamicPlan):
+            if isinstance(plan, DynamicPlan) and not isinstance(plan, ExactPlan):
                 return plan, rules
-        return None
+            reasons.append(f"{plan.engine} has no code for all sizes")
+        return "; ".join(reasons)
 
     def _varies(self, name: str) -> bool:
         graph = self.template["graphs"][name]
@@ -197,6 +212,15 @@ class Family:
         """Return the family that `as_json` wrote; `prepared` gives it plans."""
         low, high, template = (record[name] for name in ("lowest", "highest", "template"))
         return cls(tuple(record["symbols"]), low, high, template, build)
+
+
+def _reason(error: HipdnnIreeError) -> str:
+    declines: Sequence[Decline] = getattr(error, "declines", ())
+    problems: Sequence[Problem] = getattr(error, "problems", [one.problem for one in declines])
+    if problems:
+        first = problems[0]  # without its hint, which is for a caller of `Graph.build`
+        return f"{first.where}: [{first.rule}] got {first.got}; wanted {first.wanted}"
+    return " ".join(str(error).split())[:600]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -57,18 +57,22 @@ class Group:
     plans : mapping of str to Plan
     family : Family, optional
         Of a group whose extents are known at execution, the programs of all sizes.
+    no_family : str
+        Why a group whose extents are known at execution has none.
     """
 
     model: Model
     program: Program
     plans: Mapping[str, Plan]
     family: Family | None = None
+    no_family: str = ""
 
     @classmethod
     def of(
         cls, model: Model, options: Options, sizes: Mapping[str, int], buckets: Sequence[int]
     ) -> Group:
         """Return a group, its extents known for some sizes; what is raised is that of `made`."""
+        why = "no rule gives the numbers of its graphs at every size"
         try:
             every = made_for_sizes(model, options, buckets)
             if every is not None:
@@ -76,13 +80,25 @@ class Group:
         except NotPrecompiledError:
             raise
         except _FAILURES as error:
-            log.info("a group has no program for all sizes: %s", error)
-        return cls(model, *made(model.at(sizes), options))
+            why = " ".join(str(error).split())[:600]
+            log.info("a group has no program for all sizes: %s", why)
+        found = cls(model, *made(model.at(sizes), options))
+        return replace(found, no_family=why) if found.is_dynamic else found
 
     @property
     def has_code(self) -> bool:
         """Whether its code serves all sizes, so that it can be written into a file."""
         return not self.is_dynamic or (self.family is not None and self.family.is_complete)
+
+    def code(self, graph: str) -> str:
+        """Return what the code of a graph serves: fixed, all sizes, buckets, or each size."""
+        if self.family is not None:
+            return self.family.code(graph)
+        return "each size" if self.is_dynamic else "fixed"
+
+    def each_size(self, graph: str) -> str:
+        """Return why a graph has code for each size; empty for one that has other code."""
+        return self.no_family if self.family is None else self.family.each_size.get(graph, "")
 
     @property
     def is_dynamic(self) -> bool:

@@ -11,7 +11,7 @@ from ..pages.markup import Markup, element
 from ..pages.page import document, long_text, picture, section, table
 from .model import Model
 from .partition import Partition
-from .reports import Report
+from .reports import HEADS, Report, each_size, table_row
 
 __all__ = ["html"]
 
@@ -47,12 +47,13 @@ def _body(found: Mapping[str, Any], reports: Sequence[Report]) -> Iterator[Marku
     us = {one["name"]: one["us"] for one in times["graphs"]}
     yield table(
         "graphs",
-        ("graph", "engine", "µs", "nodes"),
+        HEADS,
         [
-            (g["name"], g["engine"], us.get(g["name"]), long_text(", ".join(g["nodes"])))
-            for g in found["groups"]
+            (*row, long_text(str(nodes)))
+            for *row, nodes in (table_row(g, us.get(g["name"])) for g in found["groups"])
         ],
     )
+    yield from (element("p", line, class_="hint") for line in each_size(found["groups"]))
     yield table(
         "declined nodes",
         ("node", "op", "rule", "reason"),

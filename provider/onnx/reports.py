@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from .model import Model
 from .partition import Partition
 
-__all__ = ["listening", "summary", "tell"]
+__all__ = ["HEADS", "each_size", "listening", "summary", "table_row", "tell"]
 
 Report = tuple[Model, Partition]
 
@@ -41,10 +41,15 @@ def summary(reports: list[Report]) -> dict[str, Any]:
     for _, found in reports:
         for number, group in enumerate(found.groups):
             for name, nodes in group.program.nodes.items():
+                plan = group.plans[name]
                 groups.append(
                     {
                         "name": f"group_{number}/{name}",
-                        "engine": group.plans[name].engine,
+                        "engine": plan.engine,
+                        "policy": plan.policy,
+                        "why": plan.why,
+                        "code": group.code(name),
+                        "each_size": group.each_size(name),
                         "nodes": list(nodes),
                     }
                 )
@@ -54,3 +59,22 @@ def summary(reports: list[Report]) -> dict[str, Any]:
         "groups": groups,
         "declined": [d.as_dict() for _, found in reports for d in found.declined],
     }
+
+
+HEADS = ("graph", "engine", "chosen by", "code for", "µs", "nodes")
+"""Of a table of graphs, whose rows `table_row` gives."""
+
+
+def table_row(group: Mapping[str, Any], us: float | None) -> tuple[object, ...]:
+    """Return a graph of the JSON form, and its time alone, for people."""
+    policy, why = group["policy"], group["why"]
+    chosen = why if why == policy else f"{policy}: {why}"
+    nodes = ", ".join(group["nodes"])
+    return group["name"], group["engine"], chosen, group["code"], us, nodes
+
+
+def each_size(groups: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return why graphs of the JSON form have code for each size, in sentences."""
+    return [
+        f"{g['name']} has code for each size: {g['each_size']}" for g in groups if g["each_size"]
+    ]

@@ -90,6 +90,7 @@ def _record(found: Partition) -> dict[str, Any]:
                 "nodes": [n.label for n in g.model.nodes],
                 "program": g.program.as_json(),
                 "family": g.family and g.family.as_json(),
+                "no_family": g.no_family,
             }
             for g in found.groups
         ],
@@ -113,7 +114,7 @@ def _read(
             continue
         program = Program.from_json(one["program"])
         plans = {name: options.build(graph) for name, graph in program.graphs.items()}
-        groups.append(Group(part, program, plans))
+        groups.append(Group(part, program, plans, no_family=one["no_family"]))
     declined = tuple(
         Declined(node=d["node"], op=d["op"], problem=Problem(**d["problem"]))
         for d in record["declined"]

@@ -366,6 +366,7 @@ def _for_each_size(
         "target": chosen.target,
         "knobs": dict(chosen.choice),
         "policy": chosen.policy,
+        "why": chosen.why,
     }
     if buckets is None:
         from ..dynamic_plan import ExactPlan
@@ -392,5 +393,5 @@ def _first_that_builds(ranked: Sequence[Candidate]) -> Plan:
 def _built(chosen: Candidate) -> Plan:
     with span(f"build by {chosen.name}", knobs=dict(chosen.choice)):
         plan = chosen.engine.build(chosen.graph, chosen.target, chosen.choice or None)
-    plan.policy = chosen.policy
+    plan.policy, plan.why = chosen.policy, chosen.why
     return plan

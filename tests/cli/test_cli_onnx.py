@@ -44,7 +44,10 @@ def test_json_report_and_verification(cli: Cli, file: Path, tmp_path: Path) -> N
     assert [d["op"] for d in about["declined"]] == ["EyeLike"]
     assert {"node", "op", "rule", "reason"} == set(about["declined"][0])
     assert about["groups"]
-    assert all({"name", "engine", "nodes"} == set(group) for group in about["groups"])
+    for group in about["groups"]:
+        assert {"name", "engine", "policy", "why", "code", "each_size", "nodes"} == set(group)
+        assert (group["policy"], group["why"]) == ("order", "the fixed order of engines")
+        assert (group["code"], group["each_size"]) == ("fixed", "")
     assert about["times"]["run_us"] > 0 < about["times"]["cpu_us"]
     text = page.read_text()
     assert "<svg" in text
@@ -56,6 +59,24 @@ def test_the_plain_form(cli: Cli, file: Path) -> None:
     assert found.code == 0, found.err
     assert "EP-01" in found.out
     assert "EyeLike" in found.out
+
+
+def test_it_says_why_each_engine_was_taken_and_what_code_there_is(cli: Cli, file: Path) -> None:
+    """Of a model with a dim known at execution, where one graph has code for each size."""
+    from ep_models import model, node
+
+    nodes = [node("Relu", "x", "y"), node("GlobalMaxPool", "u", "v")]
+    dims = {"x": ("n", 4), "u": ("n", 1, 2, 2)}, {"y": ("n", 4), "v": ("n", 1, 1, 1)}
+    file.write_bytes(model(nodes, *dims))
+    groups = cli("onnx", file, "--json").json()["groups"]
+    assert all((g["policy"], g["why"]) == ("order", "the fixed order of engines") for g in groups)
+    by_code = {g["code"]: g for g in groups}
+    assert by_code.keys() == {"all sizes", "each size"}
+    assert by_code["all sizes"]["each_size"] == ""
+    assert by_code["each size"]["nodes"] == ["GlobalMaxPool_v"]
+    assert "IREE-DYN-02" in by_code["each size"]["each_size"]
+    found = cli("onnx", file).out
+    assert all(word in found for word in ("the fixed order", "for each size: ", "IREE-DYN-02"))
 
 
 def test_code_for_a_gpu_that_is_not_here(cli: Cli, file: Path) -> None:

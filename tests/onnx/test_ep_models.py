@@ -154,9 +154,13 @@ def test_dims_known_at_execution(buckets: str, caplog: pytest.LogCaptureFixture)
     cols = 11 + bool(buckets)  # each is compiled here first
     source = model(nodes, {"x": ("batch", 9)}, {"y": ("batch", cols)}, {"w": values((9, cols), 1)})
     from ep_models import on_cpu, session
+    from hipdnn_iree.provider.onnx.reports import listening, summary
 
     caplog.set_level("INFO", "hipdnn_iree.pipeline")
-    found = session(source, {"buckets": buckets} if buckets else None)
+    with listening() as heard:
+        found = session(source, {"buckets": buckets} if buckets else None)
+    codes = {group["code"] for group in summary(heard)["groups"]}
+    assert codes == {"buckets" if buckets else "all sizes"}
     ahead = len(caplog.messages)
     for size in (1, 3, 2, 3, 5):
         feed = {"x": values((size, 9), size)}

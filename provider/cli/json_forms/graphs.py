@@ -414,6 +414,10 @@ class OnnxToTorch(Form, kw_only=True):
 class OnnxGroup(Part, kw_only=True):
     name: str
     engine: str
+    policy: str
+    why: str
+    code: str
+    each_size: str
     nodes: list[str]
 
 

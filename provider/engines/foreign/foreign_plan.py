@@ -121,7 +121,7 @@ class ForeignPlan(BindingPlan):
         if reasons:
             raise NotSupportedError(f"engine {self.engine} declines these shapes", reasons)
         plan = self.maker.build(other, self.target, self.knobs)
-        plan.policy = self.policy
+        plan.policy, plan.why = self.policy, self.why
         return plan
 
     def _bind(self, buffers: Mapping[int, Any], workspace: Any, copy: bool) -> Callable[[], None]:

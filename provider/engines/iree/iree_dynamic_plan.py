@@ -91,6 +91,7 @@ class DynamicIreePlan(DynamicPlan):
             target=self.target,
             knobs=self.knobs,
             policy=self.policy,
+            why=self.why,
             cache=self.cache,
             seconds=dict(self.seconds),
             workspace_bytes=workspace,

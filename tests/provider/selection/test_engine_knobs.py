@@ -70,6 +70,23 @@ def test_dynamic_plans_keep_engine_and_knobs() -> None:
         np.testing.assert_array_equal(sized.run({x: np.ones((3, 4), np.float32)})[y.uid], 1.0)
 
 
+def test_a_plan_says_what_the_choice_of_its_engine_rests_on() -> None:
+    g, a, _, _ = product()
+    chosen = ("order", "the fixed order of engines")
+    plan = g.build("cpu")
+    assert (plan.policy, plan.why) == (plan.with_shapes({a: (5, 16)}).policy, plan.why) == chosen
+    pinned = g.build("cpu", engine="iree")
+    assert (pinned.policy, pinned.why) == ("pinned", "pinned")
+    preferred = g.build("cpu", prefer="reference")
+    assert (preferred.policy, preferred.why) == ("preferred", "asked for")
+    sized = Graph(io_data_type="float")
+    sized.relu(sized.tensor(dims=(sized.dynamic("n", range=(2, 64)), 4), name="x")).set_output()
+    for how in ({}, {"exact": True}, {"buckets": (8, 64)}):
+        whole = sized.build("cpu", **how)  # type: ignore[arg-type]
+        for one in (whole, whole.with_sizes({"n": 3})):
+            assert (one.policy, one.why) == chosen
+
+
 @pytest.mark.parametrize(
     ("name", "knobs", "words"),
     [
