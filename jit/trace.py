@@ -282,18 +282,9 @@ def tell_spans(spans: Sequence[Sequence[Any]], *, pid: int, process: str) -> Non
 
 def tell_trace(data: Mapping[str, Any]) -> None:
     """Add what another process has recorded (`Trace.as_data`), and what it was told by others."""
+    for name, category, begin_ns, end_ns, pid, tid, about in data["events"] if _active else ():
+        tell(name, category, begin_ns, end_ns, about, pid=pid, tid=tid)
     for one in _active:
-        for name, category, begin_ns, end_ns, pid, tid, about in data["events"]:
-            event = Event(
-                name=name,
-                category=category,
-                begin_ns=begin_ns,
-                end_ns=end_ns,
-                pid=pid,
-                tid=tid,
-                about=about,
-            )
-            one.add(event)
         one.processes.update((int(pid), name) for pid, name in data["processes"])
         one.notes.update(data["notes"])
         one.left_out += data["left_out"]

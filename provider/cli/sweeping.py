@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -55,6 +55,19 @@ class Done:
     path: Path
     new: int
     seconds: float
+
+
+class _Told(NamedTuple):
+    """What is told of a row at the end; rows are not kept whole, as a run may be long."""
+
+    op: str
+    status: str
+    detail: str
+    checked: bool
+    suite: str
+    source: str
+    case: str
+    rules: list[str]
 
 
 @dataclass(slots=True)
@@ -213,21 +226,29 @@ def conclude(done: Done, state: State, more: Mapping[str, Mapping[str, str]] | N
     """
     from ..sweep.row import FAILED, STATUSES, Row, RunReader
 
-    found: dict[str, tuple[str, str, str, bool]] = {}
-    places: dict[str, tuple[str, str, str, list[str]]] = {}
-    for entry in RunReader(done.path):  # not kept as rows: a run may be long
+    found: dict[str, _Told] = {}
+    for entry in RunReader(done.path):
         if isinstance(entry, Row):
-            found[entry.key] = (entry.op or "-", entry.status, entry.detail, bool(entry.check))
-            places[entry.key] = (entry.suite, entry.source, entry.case, entry.rules)
+            found[entry.key] = _Told(
+                op=entry.op or "-",
+                status=entry.status,
+                detail=entry.detail,
+                checked=bool(entry.check),
+                suite=entry.suite,
+                source=entry.source,
+                case=entry.case,
+                rules=entry.rules,
+            )
     invalid = Invalid()
-    for key, (_, status, detail, _) in found.items():
-        invalid.add(*places[key], detail if status == "invalid" else "")
-    counts = Counter(status for _, status, _, _ in found.values())
-    checked = sum(looked for _, _, _, looked in found.values())
+    for one in found.values():
+        broken = one.detail if one.status == "invalid" else ""
+        invalid.add(one.suite, one.source, one.case, one.rules, broken)
+    counts = Counter(one.status for one in found.values())
+    checked = sum(one.checked for one in found.values())
     failed = [
-        {"key": key, "status": status, "detail": detail, **(more or {}).get(key, {})}
-        for key, (_, status, detail, _) in found.items()
-        if status in FAILED
+        {"key": key, "status": one.status, "detail": one.detail, **(more or {}).get(key, {})}
+        for key, one in found.items()
+        if one.status in FAILED
     ]
     if state.json:
         emit(
@@ -244,7 +265,7 @@ def conclude(done: Done, state: State, more: Mapping[str, Mapping[str, str]] | N
         )
     else:
         shown_statuses = [status for status in STATUSES if counts[status]]
-        by_op = Counter((op, status) for op, status, _, _ in found.values())
+        by_op = Counter((one.op, one.status) for one in found.values())
         ops = sorted({op for op, _ in by_op})
         table(
             ["op", *shown_statuses], [[op, *(by_op[op, s] for s in shown_statuses)] for op in ops]

@@ -33,7 +33,6 @@ from .case_task import CaseTask
 from .contestants import Contestant, contestant
 from .gaps import red_zones
 from .gpu_lock import gpu_lock
-from .instructions import Reached, executed, instruction_facts
 from .kernel_facts import code_facts
 from .measuring import SEED, keep_memory, pytorch_threads, results_of, right, times_of
 from .process_worker import Tell, serve
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from ...jit.runtime.device import Device
     from ..plan import Plan
     from .checking import Judge
+    from .instructions import Reached
 
 __all__ = ["main"]
 
@@ -204,6 +204,8 @@ class _Work:
             return False
 
     def _instructions(self, one: Contestant, plan: Plan, graph: FrozenGraph) -> dict[str, Any]:
+        from .instructions import instruction_facts
+
         now = one.under(self._settings, self._task.threads)
         return instruction_facts(plan, graph, BuildOptions.of(now))
 
@@ -252,6 +254,8 @@ class _Work:
             call = one.call(plan, {**judge.inputs, **outputs})
             results = results_of(graph, call, outputs)
         if reached is not None and "instructions" in facts:
+            from .instructions import executed
+
             facts["instructions"] |= executed(plan, reached())
         bad = [
             f"{graph.tensors[uid].label}: {len(at)} bytes around its elements, from {at[0]}"

@@ -227,7 +227,7 @@ def _parse(reader: _Reader, text: str | bytes) -> Any:
         reader.say("JSON-01", "graph", "", got, "strict JSON in UTF-8")
     except (ValueError, RecursionError) as error:  # RecursionError: nested too deep
         reader.say("JSON-01", "graph", "", str(error), "strict JSON in UTF-8")
-        return None
+    return None
 
 
 def _short(value: object) -> str:
