@@ -127,6 +127,7 @@ def _compiled(
     from torch._functorch.aot_autograd import make_boxed_func
     from torch._functorch.compile_utils import fx_graph_cse
     from torch.fx import GraphModule
+    from torch.utils._python_dispatch import _disable_current_modes
 
     symbols = Symbols(graph_module, example_inputs)
     is_open = bool(symbols.sizes(example_inputs))
@@ -143,7 +144,9 @@ def _compiled(
 
     def made(sizes: Mapping[str, Any]) -> Call:
         begin, first = time.perf_counter(), not splitter.begun
-        found: Call = splitter.at(sizes).forward
+        # Dynamo calls this under its mode of fake tensors; constants and engines need real ones.
+        with _disable_current_modes():
+            found: Call = splitter.at(sizes).forward
         if not first:
             return found
         noted(

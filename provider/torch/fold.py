@@ -14,7 +14,10 @@ _MOST_BYTES = 1 << 20
 
 
 def fold_constants(graph_module: Any) -> None:
-    """Replace nodes that read no argument, such as positions and masks, by their values."""
+    """Replace nodes that read no argument, such as positions and masks, by their values.
+
+    Not under a mode of fake tensors, in which they have none.
+    """
     torch = load_torch()
     graph = graph_module.graph
     values: dict[Any, Any] = {}
@@ -49,5 +52,4 @@ def _value(torch: Any, node: Any, values: dict[Any, Any]) -> Any:
     if schema.is_mutable or random:
         return None
     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
-    with torch.utils._python_dispatch._disable_current_modes():
-        return node.target(*args, **kwargs)
+    return node.target(*args, **kwargs)

@@ -230,6 +230,17 @@ def test_a_pinned_engine_and_options() -> None:
         backend(None, (), options={"engin": "iree"})
 
 
+@pytest.mark.parametrize("name", ["mlp", "resnet_block"])
+def test_engines_that_compute_while_they_are_built(name: str) -> None:
+    """Dynamo's fake tensors do not get into PyTorch's own engine, nor into its constants."""
+    one = example(name)
+    made = torch.compile(one.module, backend="hipdnn_iree", options={"engine": "torch"})
+    with torch.no_grad():
+        got, wanted = made(*one.inputs), doubled(one.module, one.inputs)
+    assert (got - wanted).abs().max() <= bound(wanted, 4096)
+    assert set(the_report().engines) == {"TORCH_CPU_ENGINE"}
+
+
 def test_tensors_where_the_code_does_not_run() -> None:
     x = torch.randn(4, 4)
     with pytest.raises(DeviceError, match="on the CPU, where code for gfx942"):
