@@ -69,8 +69,8 @@ def notices(
 
 
 def _without_mfma(graph: FrozenGraph, dispatches: Sequence[Dispatch]) -> Iterator[Notice]:
-    for node in graph.nodes:
-        serving = [d for d in dispatches if d.kernel and node.label in d.nodes]
+    for place, node in enumerate(graph.nodes):
+        serving = [d for d in dispatches if d.kernel and place in d.places]
         if not serving or not node_work(graph, node).matrix_flops:
             continue
         if not any(d.kernel.mfma for d in serving if d.kernel):
@@ -100,17 +100,17 @@ def _without_room(dispatches: Sequence[Dispatch]) -> Iterator[Notice]:
 
 def _unfused(graph: FrozenGraph, dispatches: Sequence[Dispatch]) -> Iterator[Notice]:
     """Yield dispatches without a matmul that read what another dispatch has just written."""
-    nodes = {node.label: node for node in graph.nodes}
-    makers = {uid: node for node in graph.nodes for uid in node.outputs.values()}
+    makers = {uid: k for k, node in enumerate(graph.nodes) for uid in node.outputs.values()}
+    served = {place for d in dispatches for place in d.places}
     for d in dispatches:
-        mine = [nodes[label] for label in d.nodes]
+        mine = [graph.nodes[place] for place in d.places]
         if not mine or any(node_work(graph, node).matrix_flops for node in mine):
             continue
         given = {uid for node in mine for uid in node.inputs.values()}
-        before = [makers[uid] for uid in given if uid in makers and makers[uid] not in mine]
-        apart = [maker for maker in before if any(maker.label in o.nodes for o in dispatches)]
+        before = {makers[uid] for uid in given if uid in makers}
+        apart = (before & served) - set(d.places)
         if apart:
-            names = sorted({maker.label for maker in apart})
+            names = sorted({graph.nodes[place].label for place in apart})
             yield Notice(
                 rule="INSPECT-04",
                 nodes=(*names, *d.nodes),
@@ -120,8 +120,8 @@ def _unfused(graph: FrozenGraph, dispatches: Sequence[Dispatch]) -> Iterator[Not
 
 
 def _spread(graph: FrozenGraph, dispatches: Sequence[Dispatch]) -> Iterator[Notice]:
-    for node in graph.nodes:
-        serving = [d.name for d in dispatches if node.label in d.nodes and not d.at_load]
+    for place, node in enumerate(graph.nodes):
+        serving = [d.name for d in dispatches if place in d.places and not d.at_load]
         if len(serving) > 1:
             yield Notice(
                 rule="INSPECT-05",

@@ -143,16 +143,20 @@ def test_open_dims_have_no_bytes_and_no_times() -> None:
     assert Inspection(dispatches=late, **common).moved_bytes == 8
 
 
+CHAIN = ("product", "sum", "relu")
+
+
 def dispatch(name: str, *nodes: str, **fields: Any) -> Dispatch:
     plain = {"reads": (), "writes": (), "at_load": False, "work": Work(), "config": Config()}
-    return Dispatch(name=name, nodes=nodes, **{**plain, **fields})
+    places = tuple(CHAIN.index(node) for node in nodes)
+    return Dispatch(name=name, nodes=nodes, places=places, **{**plain, **fields})
 
 
-def chain() -> Any:
+def chain(names: tuple[str, str, str] = CHAIN) -> Any:
     graph = Graph(io_data_type="half", compute_data_type="float")
     a, b = graph.tensor(dims=(32, 32)), graph.tensor(dims=(32, 32))
-    product = graph.matmul(a, b, name="product")
-    graph.relu(graph.add(product, a, name="sum"), name="relu").set_output()
+    product = graph.matmul(a, b, name=names[0])
+    graph.relu(graph.add(product, a, name=names[1]), name=names[2]).set_output()
     return graph.freeze()
 
 
@@ -187,6 +191,14 @@ def test_warnings(rule: str, dispatches: list[Dispatch], statistics: dict[str, i
         assert found[0].dispatches == ("d", "e")
         late = [replace(dispatches[0], at_load=True), dispatches[1]]
         assert notices(chain(), late, {}) == ()  # a table that is filled once
+
+
+def test_nodes_of_one_name_are_told_apart() -> None:
+    """Each has a kernel of its own; the addition alone stands behind the product."""
+    apart = [dispatch("d", "product"), dispatch("e", "sum", "relu")]
+    same = [replace(one, nodes=("n",) * len(one.nodes)) for one in apart]
+    (found,) = notices(chain(("n", "n", "n")), same, {})
+    assert (found.rule, found.dispatches) == ("INSPECT-04", ("e",))
 
 
 def test_a_compiled_graph_is_told_by_dispatch(tmp_path: Path) -> None:

@@ -50,20 +50,24 @@ def pieces(graph: FrozenGraph, knobs: Mapping[str, str]) -> list[Piece]:
     uses = Counter(uid for node in graph.nodes for uid in node.inputs.values())
     inner = {u for u, count in uses.items() if graph.tensors[u].virtual and count == 1}
     made = {uid: node for node in graph.nodes for uid in node.outputs.values()}
-    joined: dict[str, Piece] = {}
-    gone: set[str] = set()
+    joined: dict[int, Piece] = {}
+    gone: set[int] = set()  # nodes by what they write: several may have one name
     for node in graph.nodes:
         for join in (_biased, _softmax):
             found = join(graph, node, made, inner, uses)
-            if found is not None and not gone & {n.label for n in found[1]}:
-                joined[node.label] = found[0]
-                gone |= {n.label for n in found[1]}
+            if found is not None and not gone & (members := {_first(n) for n in found[1]}):
+                joined[_first(node)] = found[0]
+                gone |= members
                 break
     return [
-        joined.get(node.label) or _single(graph, node, knobs)
+        joined.get(_first(node)) or _single(graph, node, knobs)
         for node in graph.nodes
-        if node.label not in gone
+        if _first(node) not in gone
     ]
+
+
+def _first(node: FrozenNode) -> int:
+    return next(iter(node.outputs.values()))
 
 
 def _single(graph: FrozenGraph, node: FrozenNode, knobs: Mapping[str, str]) -> Piece:
