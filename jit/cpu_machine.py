@@ -33,6 +33,11 @@ class CpuMachine(NamedTuple):
         """Elements of 32 bits in a vector."""
         return self.vector_bytes // 4
 
+    @property
+    def registers(self) -> int:
+        """Vector registers: AVX-512 has twice as many as its predecessors."""
+        return 32 if self.vector_bytes == 64 else 16
+
 
 # LLVM's names by what they begin with; the first that fits.  A name that is not here has SSE2,
 # which every x86-64 has.

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from math import prod
 
 from ...graph_api.frozen import FrozenNode
+from ..emit.blocked import blocked_matmul
 from ..emit.builder import Builder, T, Value
+from ..ops.blocking import BLOCKED, blocking
 from .accumulate import operands
 from .batched_matmul import batched_matmul
 
@@ -24,6 +26,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     batch = tuple(max(m, n) for m, n in zip(left.shape[:-2], right.shape[:-2], strict=True))
     m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]
     count = prod(batch)
+    if b.strategy == BLOCKED:
+        return {"c": _blocked(b, left, right, batch, columns=_by_columns(inputs["b"]))}
     left = b.reshape(_repeat(b, left, batch), (count, m, k))
     right = b.reshape(_repeat(b, right, batch), (count, k, n))
     if b.strategy == "plain":
@@ -39,6 +43,34 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     rows = inputs["a"].order[-1:] == (len(batch) + 1,)
     c = batched_matmul(b, left, right, accumulate, transposed=not rows)
     return {"c": b.reshape(c, (*batch, m, n))}
+
+
+def _by_columns(x: Value) -> bool:
+    """Return whether the columns of a matrix come one after the other in memory."""
+    return x.order[-1:] == (x.rank - 2,)
+
+
+def _blocked(
+    b: Builder, left: Value, right: Value, batch: tuple[int, ...], *, columns: bool
+) -> Value:
+    """Return left · right in blocks for the target's caches.
+
+    Rows of several matrices that are multiplied with the same one are those of one matrix.
+    """
+    m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]
+    count, rows = prod(batch), m
+    if prod(right.shape[:-2]) == 1:
+        count, rows = 1, count * m
+    else:
+        right = _repeat(b, right, batch)
+    left = b.reshape(_repeat(b, left, batch), (count, rows, k))
+    if columns:
+        axes = (*range(right.rank - 2), right.rank - 1, right.rank - 2)
+        right = b.reshape(b.permute(right, axes), (count, n, k))
+    else:
+        right = b.reshape(right, (count, k, n))
+    c = blocked_matmul(b, left, right, blocking(b.target, rows, n, k), columns=columns)
+    return b.reshape(c, (*batch, m, n))
 
 
 def _repeat(b: Builder, x: Value, batch: tuple[int, ...]) -> Value:

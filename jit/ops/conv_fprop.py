@@ -13,12 +13,14 @@ from math import prod
 from ..emit.dims import Dim
 from ..node_context import NodeContext
 from ..workarounds import strikes
+from .blocking import BLOCKED
 from .conv_geometry import Convolution
 from .convolution import (
     GEMM_NEEDS,
     MOST_GROUPS,
     MOST_POSITIONS,
     RATE,
+    as_blocks,
     as_gemm,
     batch_only,
     conv_op,
@@ -155,6 +157,13 @@ INFO = OpInfo(
                 help="all filter positions concatenated as channels, dim by dim, and one matmul",
                 fits=as_gemm,
                 why=GEMM_NEEDS,
+            ),
+            Strategy(
+                name=BLOCKED,
+                help="the patches and one matmul in blocks for the target's registers and caches; "
+                "channels-first the filters are read as they lie",
+                fits=as_blocks,
+                why=f"float operands, {GEMM_NEEDS}",
             ),
             Strategy(
                 name="winograd",

@@ -26,6 +26,7 @@ __all__ = [
     "RATE",
     "RULES",
     "SMALL",
+    "as_blocks",
     "as_gemm",
     "batch_only",
     "conv_op",
@@ -179,6 +180,12 @@ def as_gemm(context: NodeContext) -> bool:
     few = prod(context.dims("w")[2:]) <= MOST_POSITIONS
     one = group_count(context) == 1
     return context.target.is_cpu and one and floats and few and not context.dynamic
+
+
+def as_blocks(context: NodeContext) -> bool:
+    """Return whether the strategy fits that makes matmuls in blocks of our own choice."""
+    floats = {context.compute, context.kind("x"), context.kind("w")} == {DataType.FLOAT}
+    return as_gemm(context) and floats
 
 
 GEMM_NEEDS = "one group, float or double compute, filters of up to 49 positions, fixed dims, CPU"

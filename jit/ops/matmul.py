@@ -11,6 +11,7 @@ from ...graph_api.dtypes import DataType
 from ..cpu_machine import cpu_machine
 from ..node_context import NodeContext
 from . import info
+from .blocking import BLOCKED
 from .gemm_cost import TILED, raggedness
 from .op_info import Dims, Marks, OpInfo, Refusal
 from .strategy import NO_TILES, Strategies, Strategy
@@ -120,6 +121,10 @@ def _multiplies(context: NodeContext) -> bool:
     return info(context.op.NAME).work(context.op, dims)[0] > 0
 
 
+def _blockable(context: NodeContext) -> bool:
+    return context.target.is_cpu and not context.dynamic and _in_float(context)
+
+
 def _in_float(context: NodeContext) -> bool:
     return {context.compute, *map(context.kind, context.node.inputs)} == {DataType.FLOAT}
 
@@ -152,6 +157,13 @@ INFO = OpInfo(
                 why="float operands and compute, fixed dims, on the CPU, in graphs with no "
                 "convolution, attention or other product than such matmuls",
                 flags=(NO_TILES,),
+            ),
+            Strategy(
+                name=BLOCKED,
+                help="the right operand packed into panels, multiplied in blocks for the target's "
+                "registers and caches",
+                fits=_blockable,
+                why="float operands and compute, fixed dims, on the CPU",
             ),
             Strategy(
                 name="plain",

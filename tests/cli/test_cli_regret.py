@@ -44,7 +44,7 @@ def strategy(name: str, op: str = "conv_fprop") -> str:
 
 def test_all_strategies_that_fit_take_part(tmp_path: Path) -> None:
     found = with_strategies(task(tmp_path, "conv", "iree", "reference"))
-    others = ("row_im2col", "im2col_gemm", "winograd", "img2col")
+    others = ("row_im2col", "im2col_gemm", "blocked", "winograd", "img2col")
     assert found.engines[:2] == ("iree", "reference")
     assert set(map(strategy, others)) <= set(found.engines)
     # The default one is `iree` itself; a depthwise one does not fit; `plain` is for comparison.

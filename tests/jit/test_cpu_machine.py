@@ -29,6 +29,7 @@ def test_names(name: str, vector_bytes: int, l2_kib: int) -> None:
     found = cpu_machine(Target.parse(f"cpu:{name}"))
     assert (found.vector_bytes, found.l2_bytes) == (vector_bytes, l2_kib << 10)
     assert found.lanes == vector_bytes // 4
+    assert found.registers == (32 if vector_bytes == 64 else 16)
 
 
 def described(

@@ -255,6 +255,7 @@ def test_engine_knobs_are_the_strategies_that_fit() -> None:
         "direct",
         "row_im2col",
         "im2col_gemm",
+        "blocked",
         "winograd",
         "img2col",
         "plain",

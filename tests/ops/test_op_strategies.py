@@ -123,6 +123,11 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
         conv("half", taps=(1, 1), stride=(2, 3), pre_padding=(1, 0), post_padding=(0, 2)),
         conv(taps=(1, 1), padding=(1, 0), last=True),  # samples side by side
     ],
+    ("conv_fprop", "blocked"): [
+        conv(padding=(1, 2), dilation=(2, 1), stride=(1, 2)),
+        conv(last=True, taps=(3, 3), stride=2, pre_padding=(1, 0), post_padding=(0, 2)),
+        conv(taps=(1, 1), filters=33, conv_mode="convolution"),
+    ],
     ("conv_fprop", "winograd"): [
         conv(taps=(3, 3), padding=1),
         conv("half", taps=(3, 3), last=True, pre_padding=(0, 2), post_padding=(1, 0)),
@@ -154,6 +159,13 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
         product(1, 35, 1, 83, first="columns"),
         product(3, 2, 19, 33, second="columns"),
         product(2, 17, 5, 7, first="columns"),
+    ],
+    ("matmul", "blocked"): [
+        product(2, 17, 49, 67, second="columns"),  # half a panel, and 32 columns and one
+        product(1, 300, 64, 1025),  # blocks of m and of k, with rests
+        product(3, 9, 31, 257, first="columns"),
+        product(1, 1, 1, 7),
+        product(1, 5, 128, 1, second="columns"),
     ],
     ("matmul", "plain"): [matmul()],
     ("moe_grouped_matmul", "plain"): [experts(), experts("scatter")],

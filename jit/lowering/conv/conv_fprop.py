@@ -12,10 +12,11 @@ from ....graph_api.enums import ConvMode
 from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ...emit.builder import Builder, T, Value
+from ...ops.blocking import BLOCKED
 from ...ops.convolution import forward_strategy
 from ..accumulate import operands
 from .depthwise import channels_last, shifted_sum
-from .im2col_gemm import GEMM
+from .im2col_gemm import GEMM, blocked
 
 __all__ = ["convolve", "doubled", "lower", "padded"]
 
@@ -98,6 +99,8 @@ def convolve(
     Without a strategy the rules choose one; ``last``: x is laid out channels-last.
     """
     strategy = strategy or forward_strategy(b.target, x.shape, w.shape, op, accumulate, last=last)
+    if strategy == BLOCKED:
+        return blocked(b, x, w, op, accumulate, last=last)
     if strategy in GEMM:
         return GEMM[strategy](b, x, w, op, accumulate)
     x, op = _read(b, x, w, op)

@@ -14,11 +14,13 @@ from math import prod
 
 from ....graph_api.dtypes import DataType
 from ....graph_api.ops.conv_fprop import ConvOp
+from ...emit.blocked import blocked_matmul
 from ...emit.builder import Builder, T, Value
+from ...ops.blocking import blocking
 from ...ops.convolution import samples_side_by_side
 from ..batched_matmul import batched_matmul
 
-__all__ = ["GEMM", "im2col_gemm", "row_im2col", "seen", "winograd"]
+__all__ = ["GEMM", "blocked", "im2col_gemm", "row_im2col", "seen", "winograd"]
 
 Ints = Sequence[int]
 Strategy = Callable[[Builder, Value, Value, ConvOp, DataType], Value]
@@ -87,6 +89,51 @@ def im2col_gemm(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType
     rows = b.reshape(patches, (n * prod(extents), depth))
     y = _matmul(b, rows, weights, accumulate)
     return _channels_second(b, y, (n, *extents, filters))
+
+
+def blocked(
+    b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType, *, last: bool = False
+) -> Value:
+    """Return the convolution as matmuls in blocks of our own choice (`blocked_matmul`).
+
+    Channels-first: of the filters, as they lie, with the patches of each sample, packed; the
+    result needs no transpose.  ``last``, channels-last: of all patches with the filters, packed.
+    """
+    n, filters = x.shape[0], w.shape[0]
+    extents = op.output_extents(x.shape[2:], w.shape[2:])
+    places, depth = prod(extents), prod(w.shape[1:])
+    if last:
+        # Filters that are channels-last too are in this order in memory.
+        patches = _concatenated(b, x, w, op, range(len(extents))[::-1])
+        rows = b.reshape(patches, (1, n * places, depth))
+        weights = b.reshape(b.permute(w, (0, *range(2, w.rank), 1)), (1, filters, depth))
+        blocks = blocking(b.target, n * places, filters, depth)
+        y = blocked_matmul(b, rows, weights, blocks, columns=True)
+        return _channels_second(b, y, (n, *extents, filters))
+    patches = _stacked(b, x, w, op)
+    columns = b.reshape(patches, (n, depth, places))
+    weights = b.reshape(w, (1, filters, depth))
+    y = blocked_matmul(b, weights, columns, blocking(b.target, filters, places, depth))
+    return b.reshape(y, (n, filters, *extents))
+
+
+def _stacked(b: Builder, x: Value, w: Value, op: ConvOp) -> Value:
+    """Return the patches of the padded input, dims (N, C, filter size..., positions...).
+
+    The last dim is first, so that the copies of the others are of long runs.
+    """
+    size, rank = w.shape[2:], x.rank - 2
+    extents = op.output_extents(x.shape[2:], size)
+    patches = b.pad(x, op.pre_padding, op.post_padding)
+    for i in reversed(range(rank)):
+        axis = i - rank + patches.rank
+        parts = [
+            seen(b, patches, axis, at, extents[i], op.stride[i], op.dilation[i])
+            for at in range(size[i])
+        ]
+        shape = (*parts[0].shape[:2], 1, *parts[0].shape[2:])
+        patches = b.concatenate([b.reshape(part, shape) for part in parts], 2)
+    return patches
 
 
 def _of_all_samples(b: Builder, x: Value, w: Value, accumulate: DataType) -> Value:

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Blocks of matmuls: what registers and caches hold, whatever the extents, and what has none."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hipdnn_iree import Graph, Target
+from hipdnn_iree.graph_api.errors import SettingError
+from hipdnn_iree.jit.cpu_machine import cpu_machine
+from hipdnn_iree.jit.ops.blocking import blocking
+from hipdnn_iree.jit.settings import scope
+from hipdnn_iree.jit.strategies import choices, choose
+from under_settings import cache_key
+
+
+def drawn(seed: int, count: int) -> list[tuple[int, int, int]]:
+    """Return extents m, n and k from 1 to 5000, each about as often as one of twice its size."""
+    random_numbers = random.Random(seed)
+    return [
+        (
+            int(10 ** random_numbers.uniform(0, 3.7)),
+            int(10 ** random_numbers.uniform(0, 3.7)),
+            int(10 ** random_numbers.uniform(0, 3.7)),
+        )
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("name", ["sapphirerapids", "znver5", "znver2", "x86-64"])
+def test_blocks_are_held(name: str) -> None:
+    target = Target.parse(f"cpu:{name}")
+    machine = cpu_machine(target)
+    for m, n, k in [(1, 1, 1), (300, 64, 1025), (1024, 1024, 1024), *drawn(5, 300)]:
+        found = blocking(target, m, n, k)
+        wide, left_over = divmod(found.panel, machine.lanes)
+        assert left_over == 0, (m, n, k)
+        assert (found.panels - 1) * found.panel < n <= found.panels * found.panel, (m, n, k)
+        assert found.panels % found.shared == 0, (m, n, k)
+        # The sums and a row of the panel are in registers.
+        assert (found.rows + 1) * wide < machine.registers, (m, n, k)
+        assert 1 <= found.rows <= found.block <= m, (m, n, k)
+        # The panel's part stays in the first cache, and a block's sums are no vector of 32 KiB.
+        assert 1 <= found.depth <= k, (m, n, k)
+        assert 4 * found.depth * found.panel <= machine.l1_bytes, (m, n, k)
+        assert found.depth == k or 4 * found.block * found.panel < 32 << 10, (m, n, k)
+
+
+def test_the_blocks_of_other_machines_differ() -> None:
+    blocks = {blocking(Target.parse(f"cpu:{n}"), 256, 512, 1024) for n in ("znver5", "znver2")}
+    assert len(blocks) == 2
+
+
+def product(io: str = "float", compute: str = "float") -> Graph:
+    graph = Graph("product", io_data_type=io, compute_data_type=compute)
+    a, b = graph.tensor(dims=(64, 256), name="a"), graph.tensor(dims=(256, 64), name="b")
+    graph.matmul(a, b).set_output()
+    return graph
+
+
+def convolution(io: str = "float", compute: str = "float") -> Graph:
+    graph = Graph("convolution", io_data_type=io, compute_data_type=compute)
+    x, w = graph.tensor(dims=(1, 9, 8, 8), name="x"), graph.tensor(dims=(5, 9, 3, 3), name="w")
+    graph.conv_fprop(x, w).set_output()
+    return graph
+
+
+@pytest.mark.parametrize("op", ["matmul", "conv_fprop"])
+@pytest.mark.parametrize(
+    ("io", "compute", "target"),
+    [
+        ("half", "float", "cpu"),
+        ("bfloat16", "float", "cpu"),
+        ("double", "double", "cpu"),
+        ("float", "double", "cpu"),
+        ("float", "float", "gfx942"),
+    ],
+)
+def test_blocks_are_of_floats_on_cpus(op: str, io: str, compute: str, target: str) -> None:
+    graph = {"matmul": product, "conv_fprop": convolution}[op](io, compute).freeze()
+    where = Target.parse(target)
+    found = choices(graph, where).get(op)
+    assert found is None or "blocked" not in found.names
+    with pytest.raises(SettingError, match=f"'blocked' of {op}, which does not fit"):
+        choose(graph, where, [f"{op}=blocked"])
+
+
+def test_the_blocks_are_in_the_key() -> None:
+    graph, keys = product().freeze(), set()
+    for name in ("gemm", "blocked"):
+        with scope(compiler_strategies=f"matmul={name}"):
+            keys.add(cache_key(graph, Target.parse("cpu")))
+    assert len(keys) == 2
+
+
+def test_the_smallest_cpu_has_code() -> None:
+    """At the first attempt: the blocks are what the compiler takes."""
+    with scope(compiler_strategies="matmul=blocked"):
+        plan = product().build("cpu:x86-64", engine="iree")
+    assert plan.attempt == ""
