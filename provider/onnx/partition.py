@@ -105,6 +105,16 @@ class Group:
         """Whether extents are known at execution only."""
         return any(not v.is_static for v in map(self.model.values.get, self._names()) if v)
 
+    def faults(self) -> str:
+        """Return which graphs have code for each size, and why."""
+        if self.family is None:
+            return f"its graphs have code for each size: {self.no_family}"
+        return "; ".join(
+            f"the graph of {', '.join(nodes)} has code for each size: {self.each_size(name)}"
+            for name, nodes in self.program.nodes.items()
+            if self.each_size(name)
+        )
+
     def _names(self) -> Sequence[str]:
         return (*self.model.inputs, *self.model.outputs)
 
@@ -170,18 +180,17 @@ def partition(
     return Partition(kept, _in_order(model, declined))
 
 
-def with_code(found: Partition, model: Model) -> Partition:
-    """Return the groups whose code serves all sizes: it can be written for these alone."""
+def with_code(found: Partition, model: Model) -> tuple[Partition, tuple[Group, ...]]:
+    """Return the groups whose code serves all sizes, as it can be written, and the others."""
     kept = tuple(group for group in found.groups if group.has_code)
-    wanted = "known extents, or graphs with one code for all sizes"
+    left = tuple(group for group in found.groups if not group.has_code)
+    wanted = "known extents, or graphs with one code for all sizes or for buckets"
     declined = [
-        _declined(n, "EP-10", f"code for each size of extent {name!r} of the group", wanted)
-        for group in found.groups
-        if not group.has_code
-        for n in group.model.nodes
-        for name in group.model.symbols()[:1]
+        _declined(node, "EP-10", f"a group that is compiled when a size is met: {faults}", wanted)
+        for group, faults in ((group, group.faults()) for group in left)
+        for node in group.model.nodes
     ]
-    return Partition(kept, _in_order(model, [*found.declined, *declined]))
+    return Partition(kept, _in_order(model, [*found.declined, *declined])), left
 
 
 def _in_order(model: Model, declined: Iterable[Declined]) -> tuple[Declined, ...]:

@@ -9,7 +9,7 @@ from ctypes import c_int32, c_int64, c_size_t
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from ...graph_api.errors import DeviceError, HipdnnIreeError
+from ...graph_api.errors import DeviceError, HipdnnIreeError, NotSupportedError
 from ...jit.lru import LruCache
 from ...jit.settings_table import Settings
 from ...jit.target import Target
@@ -165,6 +165,7 @@ class Session:
         )
         self._claims = _Claims()
         self._has_groups = False
+        self._logged: set[str] = set()
 
     # ------------------------------------------------------------------ claiming
 
@@ -199,7 +200,15 @@ class Session:
             claims.error = error
             return [*handles, [rest[0].handle]]
         if self.options.context is not None:
-            found = with_code(found, model)
+            found, left = with_code(found, model)
+            if left and not found.groups and not claims.contexts:
+                text = f"{self.options.context} cannot be written: {self._without_code(left)}"
+                claims.error = NotSupportedError(text)
+                return [*handles, [rest[0].handle]]
+            if left:
+                nodes = sum(len(group.model.nodes) for group in left)
+                text = f"{self.options.context} is written without {nodes} node{'s' * (nodes > 1)}"
+                self._log(_WARNING, f"{text}: {self._without_code(left)}")
         for group in found.groups:
             claims.groups[frozenset(group.model.outputs)] = group
             handles.append([node.handle for node in group.model.nodes])
@@ -213,8 +222,22 @@ class Session:
         if self.ort.number(c_int32, "Logger_GetLoggingSeverityLevel", self._logger) > level:
             return
         for one in declined:
-            text = str(one).encode("utf-8", "backslashreplace")
-            self.ort("Logger_LogMessage", self._logger, level, text, b"hipdnn_iree", 0, b"claim")
+            self._log(level, str(one))
+
+    def _log(self, level: int, text: str) -> None:
+        """Log a text by ONNX Runtime, once: it asks for the claims of a graph repeatedly."""
+        if text in self._logged:
+            return
+        self._logged.add(text)
+        said = text.encode("utf-8", "backslashreplace")
+        self.ort("Logger_LogMessage", self._logger, level, said, b"hipdnn_iree", 0, b"claim")
+
+    def _without_code(self, groups: tuple[Group, ...]) -> str:
+        """Return why groups have no code that could be written, and what to do."""
+        way_out = "SessionOptions.add_free_dimension_override_by_name gives a dim a size"
+        if not self.options.buckets:
+            way_out = f"the option buckets, such as 1,4,16, rounds sizes up to those; {way_out}"
+        return "; ".join([*(group.faults() for group in groups), way_out])
 
     # ------------------------------------------------------------------ compiling
 

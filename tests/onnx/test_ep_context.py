@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from ep_models import model, node, on_cpu, session, values
+from hipdnn_iree.provider.onnx import session_options
 
 SUPPORT = Path(__file__).parents[1] / "support"
 
@@ -128,6 +130,45 @@ def test_what_has_no_one_code_stays_in_a_model_with_code(tmp_path: Path) -> None
     feed = {"x": values((3, 4)), "u": values((1, 2, 5, 6), 1)}
     for got, wanted in zip(found.run(None, feed), on_cpu(source, feed), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+def pooled(*more: Any) -> bytes:
+    """Return a graph with a dim known at execution, along which it has code for each size."""
+    nodes = [node("GlobalMaxPool", "x", "y", name="pool"), *more]
+    outputs = {"y": ("batch", 2, 1, 1), **{one.output[0]: (3, 4) for one in more}}
+    inputs = {"x": ("batch", 2, 3, 3), **{one.input[0]: (3, 4) for one in more}}
+    return model(nodes, inputs, outputs)
+
+
+def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    """It names the graph at fault, why it has code for each size, and what to do."""
+    with pytest.raises(Exception, match=r"m_ctx.onnx cannot be written") as caught:
+        written(pooled(), tmp_path)
+    said = str(caught.value)
+    for word in ("graph of pool has code for each size", "IREE-DYN-02", "option buckets"):
+        assert word in said
+    made = written(pooled(), tmp_path, {"buckets": "1,4"})
+    assert [n.op_type for n in made.graph.node] == ["EPContext"]
+
+
+def test_a_group_that_is_not_written_is_one_warning(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The rest is written; ONNX Runtime logs the warning unless it is told not to."""
+    (tmp_path / "m.onnx").write_bytes(pooled(node("Neg", "u", "v")))
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 2
+    options.add_session_config_entry("ep.context_enable", "1")
+    options.add_session_config_entry("ep.context_file_path", str(tmp_path / "m_ctx.onnx"))
+    session_options({}, device="cpu", onto=options)
+    onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), options, enable_fallback=0)
+    made = onnx.load(str(tmp_path / "m_ctx.onnx"))
+    assert sorted(n.op_type for n in made.graph.node) == ["EPContext", "GlobalMaxPool"]
+    said = capfd.readouterr().err
+    assert said.count("graph of pool has code for each size") == 1
+    assert "m_ctx.onnx is written without 1 node:" in said
+    assert "Neg_v" not in said
+    assert "option buckets" in said
 
 
 @pytest.mark.parametrize("source", [chain(), sized()], ids=["fixed", "sized"])

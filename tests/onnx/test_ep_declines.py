@@ -69,9 +69,9 @@ CASES: dict[str, tuple[bytes, dict[str, object]]] = {
     "EP-09": (conditional(), {}),
     "EP-10": (
         model(
-            [node("Conv", "x w", "y", pads=[1] * 4)],
-            {"x": (1, 2, "n", 6)},
-            {"y": (1, 3, "n", 6)},
+            [node("Conv", "x w", "y", pads=[1] * 4), node("Relu", "u", "v")],
+            {"x": (1, 2, "n", 6), "u": (3, 4)},
+            {"y": (1, 3, "n", 6), "v": (3, 4)},
             {"w": values((3, 2, 3, 3))},
         ),
         {},
