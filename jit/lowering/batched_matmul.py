@@ -11,20 +11,29 @@ __all__ = ["batched_matmul"]
 
 
 def batched_matmul(
-    b: Builder, left: Value, right: Value, dtype: DataType, *, transposed: bool = False
+    b: Builder,
+    left: Value,
+    right: Value,
+    dtype: DataType,
+    *,
+    transposed: bool = False,
+    columns: bool = False,
 ) -> Value:
     """Return left · right of rank 3, accumulated in ``dtype``.
 
     ``transposed``: the left operand may be a transpose, which the compiler would fold
-    into the matmul.  Operands of 8-bit floats stay such where ``operands`` left them.
+    into the matmul.  ``columns``: the right operand lies in memory column by column.
+    Operands of 8-bit floats stay such where ``operands`` left them.
     """
     (count, m, k), n = left.shape, right.shape[-1]
     if count == 1:
         # A batch of one only keeps the compiler from its matmul code.
         flat = _matmul(b, b.reshape(left, (m, k)), b.reshape(right, (k, n)), dtype)
         return b.reshape(flat, (1, m, n))
-    if transposed and b.strikes("W-071", m, n):
+    if transposed and b.strikes("W-071", m, k, left.dtype):
         left = b.materialise(left)
+    if not columns and 1 not in (m, n) and b.strikes("W-071", n, k, right.dtype):
+        right = b.permute(b.materialise(b.permute(right, (0, 2, 1))), (0, 2, 1))
     if b.strikes("W-070", count, m, n):
         ends = ((0, count - 1), (count - 1, count))
         parts = [[b.slice(x, 0, *end) for x in (left, right)] for end in ends]

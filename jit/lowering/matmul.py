@@ -41,7 +41,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         return {"c": c}
     # Computed operands may be transposes that the compiler finds.
     rows = inputs["a"].order[-1:] == (len(batch) + 1,)
-    c = batched_matmul(b, left, right, accumulate, transposed=not rows)
+    columns = inputs["b"].order[-1:] == (len(batch),)
+    c = batched_matmul(b, left, right, accumulate, transposed=not rows, columns=columns)
     return {"c": b.reshape(c, (*batch, m, n))}
 
 

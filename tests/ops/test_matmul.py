@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_rows import emulated_row
 from hipdnn_iree import Graph
 
 Run = Callable[..., Any]
@@ -88,15 +89,40 @@ def test_pairs_of_small_matrices_are_multiplied_apart_on_gfx9(torch_ir: Callable
 
 
 @pytest.mark.parametrize(
-    ("strides", "n", "copied"),
-    [((231, 1, 33), 5, True), ((231, 7, 1), 5, False), ((231, 1, 33), 16, False)],
+    ("a", "k", "n", "strides", "copies"),
+    [
+        ("columns", 7, 16, "rows", 1),
+        ("columns", 7, 16, "columns", 1),
+        ("columns", 16, 5, "rows", 0),
+        ("rows", 7, 5, "rows", 1),
+        ("rows", 7, 16, "rows", 0),
+        ("rows", 16, 5, "rows", 0),
+        ("rows", 7, 5, "columns", 0),
+        ("columns", 24, 5, "rows", 2),
+    ],
 )
-def test_a_transposed_left_operand_is_copied_on_gfx9_without_a_whole_tile(
-    strides: tuple[int, ...], n: int, copied: bool, torch_ir: Callable[..., str]
+def test_operands_by_rows_of_k_are_copied_on_gfx9_where_both_mask_these_and_columns(
+    a: str, k: int, n: int, strides: str, copies: int, torch_ir: Callable[..., str]
 ) -> None:
-    # IREE 3.13 mixes up the matrices of a batch there otherwise.
+    """W-071: elements along k become neighbours, whose mask is not lost."""
+
+    def given(graph: Graph, laid_out: str, rows: int, columns: int) -> Any:
+        by = (columns, 1) if laid_out == "rows" else (1, rows)
+        return graph.tensor(dims=(3, rows, columns), strides=(rows * columns, *by))
+
     graph = Graph(io_data_type="half", compute_data_type="float")
-    a = graph.tensor(dims=(3, 33, 7), strides=strides)
-    graph.matmul(a, graph.tensor(dims=(3, 7, n))).set_output()
-    assert ("aten.cat" in torch_ir(graph, "gfx942")) == copied
+    left, right = given(graph, a, 33, k), given(graph, strides, k, n)
+    graph.matmul(left, right).set_output()
+    assert torch_ir(graph, "gfx942").count("aten.cat") == copies
     assert "aten.cat" not in torch_ir(graph, "cpu")
+
+
+def test_nan_between_the_matrices_of_a_batch_is_not_multiplied() -> None:
+    """W-071, emulated: the gaps of right and left operands hold NaN."""
+    g = Graph(io_data_type="half", compute_data_type="float")
+    gaps = g.tensor(dims=(3, 5, 7), strides=(42, 7, 1))
+    g.matmul(g.tensor(dims=(3, 2, 5)), gaps).set_output()
+    g.matmul(g.tensor(dims=(3, 13, 5), strides=(78, 1, 13)), g.tensor(dims=(3, 5, 16))).set_output()
+    found = emulated_row(g.freeze())
+    assert (found["status"], found["device"]) == ("ok", "emulated"), found
+    assert found["check"]["bad"] == 0
