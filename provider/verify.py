@@ -39,7 +39,7 @@ from ..graph_api.frozen import FrozenGraph
 from ..graph_api.tensor import TensorSpec
 from .engines.host_memory import arguments_of, host_memory
 from .reference import Expected, expect, numpy_dtype, to_dtype
-from .reference.convert import Array, int_range, widen
+from .reference.convert import Array, int_range, smallest, unit_roundoff, widen
 from .reference.inputs import poisoned_outputs, random_inputs, untouched
 
 if TYPE_CHECKING:
@@ -83,8 +83,13 @@ class OutputReport:
     max_rel_error : float
         The same relative to ``abs(expected)``, or to the root mean square of the whole output where
         that is larger, so that a sum that cancels does not count as a large error.
+    of_bound : float
+        Largest error in units of what is allowed at its element.  Up to 1: of a correct result, the
+        error that it must have had before it was rounded to the output's type, of the error that
+        is allowed there; 0 where every element is the exact value rounded.  Above 1: of a wrong
+        one, the distance to the exact value, of what is allowed after rounding (``allowed``).
     worst : tuple of int
-        Index of the element with the largest error in units of the allowed error.
+        Index of that element.
     got : float
         That element.
     expected : float
@@ -107,6 +112,7 @@ class OutputReport:
     wrong: int
     max_abs_error: float
     max_rel_error: float
+    of_bound: float
     worst: tuple[int, ...]
     got: float
     expected: float
@@ -223,6 +229,7 @@ def compare(frozen: FrozenGraph, outputs: Mapping[int, Array], expected: Expecte
                 expected.values[uid],
                 expected.low[uid],
                 expected.high[uid],
+                expected.errors[uid],
             )
             for uid in frozen.outputs
         )
@@ -243,7 +250,7 @@ def _misfits(frozen: FrozenGraph, outputs: Mapping[int, Array]) -> Iterator[Prob
 
 
 def _compare_one(
-    spec: TensorSpec, got: Array, value: Array, low: Array, high: Array
+    spec: TensorSpec, got: Array, value: Array, low: Array, high: Array, bound: Array
 ) -> OutputReport:
     data_type = spec.data_type
     poison = untouched(got, data_type)
@@ -258,13 +265,15 @@ def _compare_one(
         error = np.where(right & ~np.isfinite(exact), 0.0, np.abs(got - exact))
         error = np.where(np.isnan(error), np.inf, error)
         allowed = np.where(np.isfinite(exact), np.fmax(high - exact, exact - low), 0.0)
-        excess = np.where(error > 0, error / allowed, 0.0)
+        needed = _before_rounding(got, exact, rounded, data_type)
+        share = np.where(needed > 0, np.fmin(needed / bound, 1), 0.0)
+        # Wrong elements before correct ones.
+        of_bound = np.where(right, share, np.fmax(error / allowed, np.nextafter(1, 2)))
         finite = exact[np.isfinite(exact)]
         scale = math.sqrt(float(np.square(finite).mean())) if finite.size else 0.0
         relative = np.where(error > 0, error / np.maximum(np.abs(exact), scale), 0.0)
         relative = np.where(np.isnan(relative), np.inf, relative)
-    # Wrong elements before correct ones, and the largest excess among them.
-    worst = np.unravel_index(np.argmax(np.where(right, np.fmin(excess, 1), 1 + excess)), got.shape)
+    worst = np.unravel_index(np.argmax(of_bound), got.shape)
     wrong = ~right
     return OutputReport(
         uid=spec.uid,
@@ -274,6 +283,7 @@ def _compare_one(
         wrong=int(wrong.sum()),
         max_abs_error=float(error.max()),
         max_rel_error=float(relative.max()),
+        of_bound=float(of_bound[worst]),
         worst=tuple(map(int, worst)),
         got=float(got[worst]),
         expected=float(exact[worst]),
@@ -282,6 +292,24 @@ def _compare_one(
         unwritten=int((wrong & poison).sum()),
         unbounded=int(_says_nothing(low, high, data_type).sum()),
     )
+
+
+def _before_rounding(got: Array, exact: Array, rounded: Array, data_type: DataType) -> Array:
+    """Return how far off correct results were before they were rounded, at the least.
+
+    One that is the exact value rounded need not have been off at all.  Its neighbour was beyond
+    the middle of both; one farther off was so by its distance but for one rounding.
+    """
+    distance = np.abs(got - exact)
+    if data_type.is_float:
+        size = np.fmax(np.abs(got), np.abs(exact))
+        unit = unit_roundoff(data_type) * size + smallest(data_type)
+        middle = np.abs((got + rounded) / 2 - exact)
+        flushed = distance <= smallest(data_type)  # what is that small may have become 0
+    else:
+        unit, middle, flushed = np.ones(()), np.zeros(()), np.zeros((), bool)
+    same = (got == rounded) | flushed | ~np.isfinite(exact)
+    return np.where(same, 0.0, np.fmax(distance - unit, middle))
 
 
 def _says_nothing(low: Array, high: Array, data_type: DataType) -> Array:

@@ -72,8 +72,9 @@ JSON: dict[str, str] = {
     "fills": "buffer fills of an execution, or null",
     "copies": "buffer copies of an execution, or null",
     "outputs": "of each one `uid`, `name`, `data_type`, `dims`, `strides`, `layout`; with "
-    "`--verify` also `ok`, `max_abs_error`, `max_rel_error`, `elements`, `wrong`, and the `worst` "
-    "element's index with what was `got`, `expected` and `allowed`",
+    "`--verify` also `ok`, `max_abs_error`, `max_rel_error`, `of_bound` (the largest error in "
+    "units of what is allowed), `elements`, `wrong`, and the `worst` element's index with what "
+    "was `got`, `expected` and `allowed`",
 }
 
 

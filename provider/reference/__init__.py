@@ -59,11 +59,14 @@ class Expected:
         The reference result: float64, or int64 for integers and BOOLEAN.
     low, high : mapping of uid to ndarray
         Smallest and largest correct value, both rounded to the output's type.
+    errors : mapping of uid to ndarray
+        How far a correct value may be off before it is rounded to that type; may have fewer dims.
     """
 
     values: Mapping[int, Array]
     low: Mapping[int, Array]
     high: Mapping[int, Array]
+    errors: Mapping[int, Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,18 +169,20 @@ def expect(
     order of summation, with or without fused multiply-add), may or may not round intermediate
     floats to their tensor's type, and rounds the result once.
     """
-    values, low, high = {}, {}, {}
+    values, low, high, errors = {}, {}, {}, {}
     flushes = target is not None and target.flushes_products
     for uid, value in _results(frozen, arrays, bounded=True, flushes=flushes, thrifty=thrifty):
         if uid in frozen.outputs:
             spec = frozen.spec(uid)
             values[uid] = _rounded(value, spec.data_type)
             low[uid], high[uid] = _ends(value, spec.data_type)
+            errors[uid] = value.error
     order = frozen.outputs
     return Expected(
         values={uid: values[uid] for uid in order},
         low={uid: low[uid] for uid in order},
         high={uid: high[uid] for uid in order},
+        errors={uid: errors[uid] for uid in order},
     )
 
 

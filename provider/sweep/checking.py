@@ -91,7 +91,7 @@ class Judge:
             "unbounded": sum(one.unbounded for one in report.outputs),
             "max_abs": _finite(report.max_abs_error),
             "max_rel": _finite(report.max_rel_error),
-            "of_bound": _finite(max(map(_of_bound, report.outputs), default=0.0)),
+            "of_bound": _finite(max((one.of_bound for one in report.outputs), default=0.0)),
             "seconds": round(seconds, 4),
         }
         return Checked(ok=report.ok, row=row, report=report)
@@ -99,14 +99,6 @@ class Judge:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _of_bound(one: Any) -> float:
-    """Return the worst element's error in units of what is allowed; infinite where nothing is."""
-    error = abs(one.got - one.expected)
-    if error == 0 or (math.isnan(one.got) and math.isnan(one.expected)):
-        return 0.0
-    return error / one.allowed if one.allowed else math.inf
 
 
 def judged(

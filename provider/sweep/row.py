@@ -196,7 +196,7 @@ class CheckFacts(Struct, kw_only=True):
     max_abs, max_rel
         Largest error, absolute and relative (`verify.OutputReport`).
     of_bound
-        Largest error in units of what is allowed at its element.
+        Largest error in units of what is allowed at its element (`verify.OutputReport`).
     seconds
         What the comparison took, the reference included.
     """

@@ -85,6 +85,7 @@ class Output(Part, kw_only=True):
     wrong: int | Absent = UNSET
     max_abs_error: float | Absent | None = UNSET
     max_rel_error: float | Absent | None = UNSET
+    of_bound: float | Absent | None = UNSET
     worst: list[int] | Absent = UNSET
     got: float | Absent | None = UNSET
     expected: float | Absent | None = UNSET
