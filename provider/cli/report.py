@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...graph_api.errors import SettingError
+from ..units import time_text
 from .exits import CHECK_FAILED
 from .options import Command, State, output_option
 from .output import bold, complain, count, emit, say, table, talk, working
@@ -27,7 +28,8 @@ JSON: dict[str, str] = {
     "`above_3` (rows), `worst` (ratio)",
     "by": "`op`, `engine`, `target`, `dtype`: of each value `name`, `rows`, `counts`, `geomean` "
     "of the ratios against the yardstick, `timed` (rows that have one)",
-    "worst": "`broken` (invalid problems last), `errors` (with `of_bound`) and `ratios` (with "
+    "worst": "`broken` (invalid problems last), `errors` (with `of_bound`), `times` (the "
+    "longest, with `median_us` and `roofline`, their share of it or null) and `ratios` (with "
     "`ratio`, `against`): rows with `key`, `case`, `status`, `detail` and the `command` that does "
     "them again",
     "baseline": "with `--baseline`, else null: `alike` (machines), `counts` of verdicts, "
@@ -162,8 +164,13 @@ def _show(report: Report) -> None:
     table(["op", "rows", *statuses, "geomean"], rows)
     broken = [[row.key, row.status, row.detail] for row in report.broken()[:20]]
     _list("broken", ["row", "status", "detail"], broken)
+    longest = [
+        [row.key, time_text(us / 1e6), "" if share is None else f"{100 * share:.3g} %"]
+        for row, us, share in report.longest_times()[:10]
+    ]
+    _list("longest times", ["row", "time", "of the roofline"], longest)
     slow = [[row.key, ratio, against] for row, ratio, against in report.slowest_ratios()[:10]]
-    _list("slowest", ["row", "ratio", "by time of"], slow)
+    _list("slowest against the yardstick", ["row", "ratio", "by time of"], slow)
     if report.comparison is not None:
         _show_changes(report)
 

@@ -189,6 +189,18 @@ class Report:
         ]
         return sorted(found, key=lambda pair: -pair[1])[:_LISTED]
 
+    def longest_times(self) -> list[tuple[Row, float, float | None]]:
+        """Return right rows with their median time in microseconds and share of the roofline.
+
+        The longest first; the share is None where the machine's limits are not known.
+        """
+        found = [
+            (row, row.times.median_us, row.work.roofline if row.work is not None else None)
+            for row in self.run.rows
+            if row.status == "ok" and row.times is not None
+        ]
+        return sorted(found, key=lambda told: -told[1])[:_LISTED]
+
     def slowest_ratios(self) -> list[tuple[Row, float, str]]:
         """Return rows with their time by the yardstick's, and its name; the slowest first."""
         found = sorted(self.ratios.items(), key=lambda item: -item[1][0])[:_LISTED]
@@ -235,6 +247,10 @@ class Report:
             "worst": {
                 "broken": [self._brief(row) for row in self.broken()[:_LISTED]],
                 "errors": [self._brief(row, of_bound=e) for row, e in self.largest_errors()],
+                "times": [
+                    self._brief(row, median_us=us, roofline=share)
+                    for row, us, share in self.longest_times()
+                ],
                 "ratios": [
                     self._brief(row, ratio=ratio, against=against)
                     for row, ratio, against in self.slowest_ratios()

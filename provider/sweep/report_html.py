@@ -149,6 +149,15 @@ def _worst(report: Report) -> Iterable[Markup]:
         fold=True,
     )
     yield table(
+        "longest times",
+        ["row", "time, µs", "% of the roofline", "again"],
+        [
+            [_link(report, row), us, share and 100 * share, _again(report, row)]
+            for row, us, share in report.longest_times()
+        ],
+        fold=bool(report.pairs),
+    )
+    yield table(
         "slowest against the yardstick",
         ["row", "ratio", "by time of", "time, µs", "again"],
         [

@@ -57,6 +57,17 @@ def test_text(cli: Cli, old: Path, new: Path) -> None:
     assert "time of iree / torch: geometric mean" in found.out
 
 
+def test_times_of_one_engine(cli: Cli, tmp_path: Path) -> None:
+    rows = [row("quick", rounds_us=[12.5] * 3), row("slow", rounds_us=[40_000.0] * 3)]
+    found = cli("report", write_run(tmp_path / "one.jsonl", rows))
+    lines = found.out[found.out.index("longest times") :].splitlines()
+    names = [line.split()[0] for line in lines[2:4]]
+    assert names == ["slow|float|iree|cpu", "quick|float|iree|cpu"]
+    assert "40 ms" in lines[2]
+    assert "40 %" in lines[2]
+    assert "longest times" not in cli("report", write_run(tmp_path / "two.jsonl", [row("a")])).out
+
+
 @pytest.mark.parametrize(
     ("kinds", "failed"),
     [

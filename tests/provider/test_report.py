@@ -96,6 +96,25 @@ def test_the_facts() -> None:
     json.dumps(data, allow_nan=False)
 
 
+def test_the_longest_times_need_no_second_engine() -> None:
+    rows = [
+        row("short", rounds_us=[10.0] * 3),
+        row("long", rounds_us=[90.0] * 3),
+        row("wrong one", status="wrong", rounds_us=[500.0] * 3),
+        row("not timed"),
+    ]
+    report = Report(run_of(rows))
+    told = report.as_dict()["worst"]
+    assert [(one["case"], one["median_us"], one["roofline"]) for one in told["times"]] == [
+        ("long", 90, 0.4),
+        ("short", 10, 0.4),
+    ]
+    assert told["ratios"] == []
+    read = page(report)
+    assert read.index("longest times") < read.index("of the roofline")
+    assert "longest times" not in page(Report(run_of([row("not timed")])))
+
+
 def test_what_is_invalid_stands_below_what_is_broken_with_its_reason() -> None:
     invalid = row("typo", status="invalid", rules=["AXIS-01"], detail="[AXIS-01] got wide")
     report = Report(run_of([invalid, *mixed()]))

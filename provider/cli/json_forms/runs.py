@@ -207,6 +207,8 @@ class BriefRow(Part, kw_only=True):
     detail: str
     command: str
     of_bound: float | Absent | None = UNSET
+    median_us: float | Absent = UNSET
+    roofline: float | Absent | None = UNSET
     ratio: float | Absent = UNSET
     against: str | Absent = UNSET
 
@@ -214,6 +216,7 @@ class BriefRow(Part, kw_only=True):
 class WorstRows(Part, kw_only=True):
     broken: list[BriefRow]
     errors: list[BriefRow]
+    times: list[BriefRow]
     ratios: list[BriefRow]
 
 
