@@ -13,6 +13,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from ...graph_api.arguments import shown
+from ...graph_api.compositions import Compositions
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import FormatError, GraphError, Problem
 from ...graph_api.ops import OPS
@@ -22,11 +23,22 @@ from ..graph import Graph
 from .numpy_functions import NUMPY_FUNCTIONS
 from .schema import TYPE_WORDS, CaseEntry, ResultEntry, TensorEntry, checked, keys, resolved_type
 
-__all__ = ["METHODS", "build", "nearest", "parameters", "placed", "problem", "result_ports"]
+__all__ = [
+    "COMPOSITIONS",
+    "METHODS",
+    "build",
+    "nearest",
+    "parameters",
+    "placed",
+    "problem",
+    "result_ports",
+]
 
 METHODS: frozenset[str] = frozenset(
     {*OPS, *(n for n in vars(PointwiseMethods) if not n.startswith("_"))}
 )
+COMPOSITIONS: frozenset[str] = frozenset(n for n in vars(Compositions) if not n.startswith("_"))
+"""Methods that add several nodes: they are written as nodes of a case, not as its one op."""
 _NODE_KEYS = ("op", "in", "out", "type")
 
 
@@ -223,9 +235,10 @@ class _Builder:
 
     def _node(self, node: Any, where: str) -> None:
         op = node.get("op") if isinstance(node, dict) else None
-        if not isinstance(op, str) or op not in METHODS:
-            wanted = "a mapping with op, a method of the graph"
-            hint = nearest(op, sorted(METHODS))
+        if not isinstance(op, str) or op not in METHODS | COMPOSITIONS:
+            every = ", ".join(sorted(COMPOSITIONS))
+            wanted = f"a mapping with op: one of `hipdnn-iree ops`, a pointwise mode, or {every}"
+            hint = nearest(op, sorted(METHODS | COMPOSITIONS))
             self._add("BENCH-03", where, node if op is None else op, wanted, hint)
             return
         before = len(self._problems)

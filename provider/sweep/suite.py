@@ -23,7 +23,16 @@ from ...graph_api.frozen import FrozenGraph
 from ..graph import Graph
 from ..graph_files import load
 from .expand import Entry, expanded
-from .graphs import METHODS, build, described_as, nearest, placed, problem, unknown_keys
+from .graphs import (
+    COMPOSITIONS,
+    METHODS,
+    build,
+    described_as,
+    nearest,
+    placed,
+    problem,
+    unknown_keys,
+)
 from .included import chosen
 from .schema import (
     DTYPE_SETS,
@@ -44,7 +53,8 @@ __all__ = ["RULES", "Case", "Check", "Suite", "gathered", "given", "read"]
 RULES: dict[str, str] = {
     "BENCH-01": "the file is YAML: a mapping with a list of cases, and keys that are known",
     "BENCH-02": "a case has a name of its own, and nodes or a graph file",
-    "BENCH-03": "an op is a method of the graph, with arguments that it takes",
+    "BENCH-03": "an op is one of hipDNN's or of ours, a pointwise mode or a composition of them, "
+    "with arguments that it takes",
     "BENCH-04": "an operand is a tensor of the case, an earlier result, or a number",
     "BENCH-05": "a tensor has dims, and a layout, strides and data type that exist",
     "BENCH-06": "an included file is there, and does not include itself",
@@ -366,6 +376,8 @@ class _Reader:
             problems += unknown_keys(arguments, keys(CaseEntry), name)
             if many == (file is not None):
                 hint = nearest(op, sorted(METHODS)) if op else ""
+                if isinstance(op, str) and op in COMPOSITIONS:
+                    hint = f"{op} adds several nodes: write it under nodes"
                 wanted = "a list of nodes, or a graph file, or an op with its ports"
                 problems.append(problem("BENCH-02", name, "nodes", nodes, wanted, hint))
         dtypes, limits, wrong = _types_and_targets(about, name)

@@ -254,6 +254,44 @@ def test_short_cases_that_are_wrong(case: str) -> None:
     assert rules(f"op: matmul\n\ncases:\n  - {case}")[0] == SHORT_MISTAKES[case]
 
 
+COMPOSED = """
+cases:
+  - name: attention
+    compute: float
+    tensors: {x: {dims: [2, 4, 8]}, w: {dims: [8, 8]}, b: {dims: [8]}}
+    nodes:
+      - {op: linear, in: [x, w, b], out: y}
+      - {op: softmax, in: y, axis: 1, out: p, type: half}
+"""
+
+
+def test_compositions_of_a_script_are_nodes_of_a_case() -> None:
+    (case,) = read(COMPOSED).cases
+    g = Graph("script", io_data_type="half", compute_data_type="float")
+    g.intermediate_data_type = "float"
+    y = g.linear(*(g.tensor(dims=dims) for dims in ((2, 4, 8), (8, 8), (8,))))
+    g.softmax(y, axis=1).set_output().set_data_type("half")
+    frozen = case.graph(DataType.HALF).freeze()
+    assert [node.op.NAME for node in frozen.nodes] == [node.op.NAME for node in g.freeze().nodes]
+    assert frozen.digest == g.freeze().digest
+    assert len(frozen.outputs) == 1
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("{name: a, op: softmax, x: [2, 8]}", "softmax adds several nodes: write it under nodes"),
+        ("{name: a, nodes: [{op: softmaxx, in: [[2, 8]], out: y}]}", "did you mean softmax?"),
+        ("{name: a, nodes: [{op: freeze, in: [[2, 8]], out: y}]}", "hipdnn-iree ops"),
+        ("{name: a, nodes: [{op: softmax, in: [[2, 8]], axis: 2, out: y}]}", "COMPOSE-03"),
+    ],
+)
+def test_what_is_no_op_of_a_case(case: str, words: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        read(f"cases: [{case}]").cases[0].graph(DataType.FLOAT)
+    assert words in str(caught.value)
+
+
 def test_a_mistake_tells_its_line_and_the_nearest_key() -> None:
     with pytest.raises(FormatError, match="did you mean compute\\?; line 3"):
         read("op: matmul\ncases:\n  - {name: a, a: [2, 3], b: [3, 4], computes: half}")
