@@ -334,6 +334,16 @@ def narrow_matmul(depth: int, columns: int) -> Callable[[Graph], None]:
     return build
 
 
+def convolved_indices(*, added: bool) -> Callable[[Graph], None]:
+    def build(g: Graph) -> None:
+        x = g.tensor(dims=(2, 2, 5))
+        indices = g.gen_index(x, axis=1)
+        given = g.add(indices, x) if added else g.mul(indices, g.scalar(0.125))
+        g.conv_fprop(given, g.tensor(dims=(6, 1, 2)), padding=1).set_output()
+
+    return build
+
+
 Build = Callable[[Graph], None]
 # Of those that are planned: target, a graph that is struck, one beside it.
 PLANNED: dict[str, tuple[Target, Build, Build]] = {
@@ -366,6 +376,7 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-109": (CPU, sums_of_sums, partial(sums_of_sums, axis=0)),
     "W-112": (CPU, open_sum(1, 2), open_sum(1)),
     "W-097": (CPU, product(1024, then="relu"), product(1000)),
+    "W-126": (GFX942, convolved_indices(added=False), convolved_indices(added=True)),
     "W-115": (GFX950, narrow_matmul(96, 32), narrow_matmul(96, 48)),
 }
 
