@@ -450,13 +450,17 @@ def given(text: str, data_type: DataType) -> Graph:
 
 
 def _op_of(about: Mapping[str, Any]) -> str:
-    """Return the op of a case, or those of its chain, each once; at most four are told."""
+    """Return the op of a case, or those of its chain, each once; at most four are told.
+
+    That of a graph file is ``graph``; an entry that tells none could not be read.
+    """
     if isinstance(about.get("op"), str):
         return str(about["op"])
     nodes = about.get("nodes")
     given = [node.get("op") for node in nodes if isinstance(node, dict)] if nodes else []
     ops = list(dict.fromkeys(str(op) for op in given))
-    return "+".join(ops[:4]) + ("+..." if len(ops) > 4 else "") or "graph"
+    none = "graph" if "graph" in about else "(not read)"
+    return "+".join(ops[:4]) + ("+..." if len(ops) > 4 else "") or none
 
 
 def _words(given: str | list[str]) -> tuple[str, ...]:

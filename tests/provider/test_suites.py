@@ -277,6 +277,13 @@ def test_compositions_of_a_script_are_nodes_of_a_case() -> None:
     assert len(frozen.outputs) == 1
 
 
+def test_the_op_of_a_case_that_cannot_be_read() -> None:
+    """It has none: `graph` is that of a graph file."""
+    text = "cases: [{name: a, a: 3}, {name: b, graph: none.json}, {name: c, op: relu, in: x}]"
+    found = {case.name: case.op for case in read(text, check="keep").cases}
+    assert found == {"a": "(not read)", "b": "graph", "c": "relu"}
+
+
 @pytest.mark.parametrize(
     ("case", "words"),
     [
