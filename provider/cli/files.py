@@ -409,19 +409,25 @@ def _constant(array: Any, stored: tuple[int, ...]) -> bool:
     return bool((bits == bits[tuple(slice(0, n) for n in stored)]).all())
 
 
-def write_outputs(path: str, graph: FrozenGraph, arrays: Mapping[int, Any]) -> None:
-    """Write arrays by uid as an ``.npz`` file, under the keys of `key_of`.
+def write_outputs(path: str, graph: FrozenGraph, arrays: Mapping[int, Any]) -> str:
+    """Write arrays by uid as an ``.npz`` file, under the keys of `key_of`; returns as below.
 
     Raises
     ------
     FormatError
         If the file cannot be written.
     """
-    write_arrays(path, {key_of(graph, uid): array for uid, array in arrays.items()})
+    return write_arrays(path, {key_of(graph, uid): array for uid, array in arrays.items()})
 
 
-def write_arrays(path: str, arrays: Mapping[str, Any]) -> None:
-    """Write arrays by name as an ``.npz`` file; errors as for `write_outputs`."""
+def write_arrays(path: str, arrays: Mapping[str, Any]) -> str:
+    """Write arrays by name as an ``.npz`` file; errors as for `write_outputs`.
+
+    Returns
+    -------
+    str
+        That it was written, for people; and how arrays are read whose type the format loses.
+    """
     import io
     import zipfile
 
@@ -434,3 +440,9 @@ def write_arrays(path: str, arrays: Mapping[str, Any]) -> None:
             np.lib.format.write_array(one, np.ascontiguousarray(array), allow_pickle=False)
             archive.writestr(f"{name}.npy", one.getvalue())
     write(path, whole.getvalue())
+    foreign = {name: array.dtype for name, array in arrays.items() if array.dtype.isbuiltin == 2}
+    lines = [
+        f"{name}: .npz files have no {kind}; read it with .view(ml_dtypes.{kind})"
+        for name, kind in foreign.items()
+    ]
+    return "\n".join([f"wrote {path}", *lines])

@@ -203,7 +203,7 @@ def _run(
             given[i] = array.view(numpy_type(kind.data_type))
     found = executor.run(*given)
     if outputs is not None:
-        write_arrays(outputs, {f"out{i}": array for i, array in enumerate(found)})
+        talk(write_arrays(outputs, {f"out{i}": array for i, array in enumerate(found)}))
     described = [{"dims": list(a.shape), "data_type": str(a.dtype)} for a in found]
     for i, one in enumerate(described):
         talk(f"out{i}: {one['data_type']} {one['dims']}")

@@ -177,8 +177,7 @@ def command(
         with working("computing the reference"):
             report = clock("verify", lambda: _compare(plan, arrays, results))
     if outputs is not None:
-        write_outputs(outputs, frozen, results)
-        talk(f"wrote {outputs}")
+        talk(write_outputs(outputs, frozen, results))
     about = _about(plan, engine, report, times, clock.seconds)
     if isinstance(found, MlirSource):
         about["graph"]["digest"] = found.digest

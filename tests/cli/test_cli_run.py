@@ -137,6 +137,7 @@ def test_inputs_and_outputs(
         (other,) = set(results.files) - {"sum"}
         assert other.isdigit()  # it has no name, so the uid
         np.testing.assert_array_equal(results[other], np.maximum(total, 0))
+    assert ".view(" not in found.err  # NumPy has the type
 
 
 def test_equal_seeds_give_equal_inputs(cli: Cli, graphs: Path, tmp_path: Path) -> None:
@@ -158,6 +159,8 @@ def test_types_that_numpy_does_not_know(cli: Cli, graphs: Path, tmp_path: Path) 
     with np.load(made) as results:
         y = results["y"].view(ml_dtypes.bfloat16)
     np.testing.assert_array_equal(y.astype(np.float32), 2 * np.arange(32).reshape(4, 8))
+    assert f"wrote {made}\n" in found.err
+    assert "y: .npz files have no bfloat16; read it with .view(ml_dtypes.bfloat16)" in found.err
 
 
 def test_types_below_a_byte(cli: Cli, tmp_path: Path) -> None:
