@@ -61,7 +61,8 @@ JSON: dict[str, str] = {
     "verified": "true or false with `--verify`, else null",
     "max_abs_error": "largest error of all outputs with `--verify`, else null",
     "max_rel_error": "the same, relative to the value or to the output's root mean square",
-    "compile_s": "seconds from the frozen graph to code: looking it up, or compiling it",
+    "compile_s": "seconds of the build, from the frozen graph to a plan (`build` of `stages`): "
+    "where `cache` is `hit`, the code was only looked up, else it was compiled",
     "execute_s": "seconds of one execution, the median with `--repeat`; null if emulated",
     "execute": "`repeat`, `first_s`, `min_s`, `median_s`, `max_s`; null if emulated",
     "stages": "seconds by stage: `load_graph`, `build` (of it `lookup`, `lower`, `compile`, and "
