@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..trace import span
+from .consume import execute, is_asked
 from .wire import BUFFER_NAME
 
 __all__ = ["Refused", "compile_in_process", "workspace_bytes"]
@@ -90,7 +91,8 @@ def compile_in_process(source: bytes, flags: Sequence[str], report: Report) -> b
                 if not invocation.parse_source(text):
                     raise Refused("parse")
             with span("run the passes", "compiler"):
-                if not invocation.execute():
+                done = execute(session, invocation) if is_asked(source) else invocation.execute()
+                if not done:
                     raise Refused("compile")
             with span("write the module", "compiler"), Output.open_membuffer() as output:
                 try:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from ..trace import span
+from .consume import INPUT, consuming, is_asked
 from .inprocess import Refused, Report
 from .wire import BUFFER_NAME, UNKNOWN_CPU
 
@@ -56,6 +57,15 @@ def compile_with_tool(source: bytes, flags: Sequence[str], report: Report) -> by
         raise Refused(
             "crash", "iree-compile was not found; install iree-base-compiler", cause="host"
         )
+    if is_asked(source):
+        upto = (f"--compile-to={INPUT}", "--mlir-print-debuginfo")
+        source = consuming(_compiled(tool, source, (*flags, *upto), report))
+        flags = (*flags, f"--compile-from={INPUT}")
+    return _compiled(tool, source, flags, report)
+
+
+def _compiled(tool: str, source: bytes, flags: Sequence[str], report: Report) -> bytes:
+    """Return what one call of the tool writes."""
     with tempfile.TemporaryDirectory(prefix="hipdnn-iree-") as folder:
         output = os.path.join(folder, "out.vmfb")
         # The text comes by stdin, so that no folder name gets into the module.

@@ -82,6 +82,9 @@ class Builder:
         How to make the run-time value of each dynamic dim.
     node_plan : NodePlan
         What is decided about the node that is being lowered.
+    contents : callable
+        Returns what the memory of an output at a port of that node holds, to be written part by
+        part and not to be read: the value in memory order, and the order.
     """
 
     def __init__(self, target: Target, compiler: Compiler | None = None) -> None:
@@ -89,6 +92,7 @@ class Builder:
         self.compiler = compiler
         self.extents: dict[str, Callable[[], Any]] = {}
         self.node_plan = NodePlan()
+        self.contents: Callable[[str], tuple[Value, Ints]]
         self._made = 0
         self._types: dict[tuple[str, DataType, bool], Any] = {}
         self._constants: dict[tuple[object, object], Any] = {}

@@ -9,6 +9,8 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
+from torch_mlir import ir
+
 from ...graph_api.dtypes import DataType
 from ...graph_api.layout import Layout, byte_runs, runs
 from ...graph_api.tensor import TensorSpec
@@ -17,7 +19,7 @@ from .builder import Builder, T, Value
 from .dims import sizes
 from .scatter import scatter
 
-__all__ = ["argument", "argument_shape", "store", "to_logical"]
+__all__ = ["argument", "argument_shape", "contents", "store", "to_logical"]
 
 
 def argument_shape(spec: TensorSpec) -> tuple[int, ...]:
@@ -47,6 +49,22 @@ def to_logical(b: Builder, given: Value, spec: TensorSpec) -> Value:
     inverse = [layout.order.index(axis) for axis in range(len(spec.dims))]
     logical = b.expand(b.permute(value, inverse), sizes(spec))
     return replace(logical, order=layout.order, repeated=bool(layout.broadcast), argument=True)
+
+
+def contents(b: Builder, spec: TensorSpec, output: Any) -> tuple[Value, tuple[int, ...]]:
+    """Return what a dense output holds, in memory order, and the order.
+
+    All of it must be overwritten: the compiler is given the memory (``iree.abi.consume``, W-120).
+    """
+    shape, dtype = argument(spec)
+    function, number = output.owner.owner, output.arg_number
+    marks = [ir.DictAttr.get({}) for _ in output.owner.arguments]
+    if "arg_attrs" in function.attributes:
+        marks = list(function.attributes["arg_attrs"])
+    marks[number] = ir.DictAttr.get({"iree.abi.consume": ir.UnitAttr.get()})
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get(marks)
+    held = T.CopyToValueTensorOp(output, results=[b.type(shape, dtype)]).result
+    return Value(held, shape, dtype), spec.layout.order
 
 
 def store(b: Builder, value: Value, spec: TensorSpec, output: Any, zero: Any) -> None:

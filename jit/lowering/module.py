@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
@@ -22,7 +23,7 @@ from ..compiler.client import Compiler
 from ..emit import narrow, parameters
 from ..emit.builder import Builder, T, Value
 from ..emit.dims import Dim
-from ..emit.layout import argument, store, to_logical
+from ..emit.layout import argument, contents, store, to_logical
 from ..emit.scatter import zero
 from ..target import Target
 from . import lowering
@@ -93,6 +94,14 @@ def _lowered(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mappi
         ) from error
 
 
+def _contents(
+    b: Builder, graph: FrozenGraph, node: FrozenNode, slots: Mapping[int, Any], port: str
+) -> tuple[Value, tuple[int, ...]]:
+    """Return what the memory of an output at a port of a node holds (`Builder.contents`)."""
+    uid = node.outputs[port]
+    return contents(b, graph.tensors[uid], slots[uid])
+
+
 def _emit_function(b: Builder, graph: FrozenGraph, plan: CodePlan) -> None:
     arguments = [(uid, True) for uid in graph.outputs] + [(uid, False) for uid in graph.arguments]
     for number, uid in enumerate(graph.constants):
@@ -124,6 +133,7 @@ def _emit_function(b: Builder, graph: FrozenGraph, plan: CodePlan) -> None:
             values[uid] = to_logical(b, given, spec)
         for k, node in enumerate(graph.nodes):
             b.node_plan = decided = plan.nodes[k]
+            b.contents = partial(_contents, b, graph, node, slots)
             with b.at(f"n{k}"):
                 for uid in node.inputs.values():
                     spec = graph.tensors[uid]

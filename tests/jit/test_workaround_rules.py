@@ -326,6 +326,11 @@ def repeated(g: Graph, *, stored: bool) -> None:
         x.set_output()
 
 
+def parts(g: Graph, *, axis: int) -> None:
+    x = g.tensor(dims=(4, 6))
+    g.concatenate([g.relu(x), g.exp(x)], axis=axis).set_output()
+
+
 def narrow_matmul(depth: int, columns: int) -> Callable[[Graph], None]:
     def build(g: Graph) -> None:
         a, b = (g.tensor(dims=d, data_type="half") for d in ((32, depth), (depth, columns)))
@@ -378,6 +383,7 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-097": (CPU, product(1024, then="relu"), product(1000)),
     "W-126": (GFX942, convolved_indices(added=False), convolved_indices(added=True)),
     "W-115": (GFX950, narrow_matmul(96, 32), narrow_matmul(96, 48)),
+    "W-120": (GFX942, partial(parts, axis=0), partial(parts, axis=1)),
 }
 
 

@@ -7,6 +7,7 @@ from ....graph_api.dtypes import DataType
 from ....graph_api.tensor import TensorSpec
 from ...node_context import NodeContext
 from ..rule import ALL, Workaround
+from .w120_any_concatenated_output import part_by_part
 
 __all__ = ["WORKAROUND"]
 
@@ -17,7 +18,7 @@ def _may_fold(context: NodeContext, port: str) -> bool:
     x + 0, x AND x, or a choice between x and x do, and any chain of ops that only move elements.
     """
     if not context.pointwise:
-        return context.moves
+        return context.moves and not part_by_part(context)
     made = context.spec(port)
     given = (context.graph.tensors[uid] for uid in context.node.inputs.values())
     return any(_kind(x) is made.data_type and x.dims == made.dims for x in given)
