@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""W-056: Padding of a computed input with an unpadded dim of extent 1, in a batch.
-
-Of one filter along one dim also without a batch.
-"""
+"""W-056: Padding of a computed input with an unpadded dim of extent 1, in a batch."""
 
 from __future__ import annotations
 
@@ -16,8 +13,7 @@ def _flat(conv: Convolution) -> bool:
     """Whether a batch has one channel, or an unpadded spatial dim of extent 1: it is dropped."""
     pairs = zip(conv.x[2:], conv.padding, strict=True)
     flat = conv.x[1] == 1 or any(n == 1 and not any(pair) for n, pair in pairs)
-    line = conv.linear and conv.w[0] == 1
-    return conv.computed and ((flat and conv.x[0] > 1) or line)
+    return conv.computed and flat and conv.x[0] > 1
 
 
 WORKAROUND = Workaround(
