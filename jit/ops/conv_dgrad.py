@@ -36,7 +36,10 @@ def _as_phases(context: NodeContext) -> bool:
 
 
 def _transposable(context: NodeContext) -> bool:
-    return context.compute.is_float and group_count(context) == 1 and not context.dynamic
+    if not context.compute.is_float or group_count(context) > 1 or context.dynamic:
+        return False
+    sizes = (context.dims(port)[2:] for port in ("dx", "dy", "w"))
+    return not strikes("W-122", context.target, *sizes, conv_op(context))
 
 
 def _rule(context: NodeContext) -> str:
@@ -88,7 +91,8 @@ INFO = OpInfo(
                 name="transposed",
                 help="one transposed convolution op",
                 fits=_transposable,
-                why="one group, a compute type of floats, fixed dims",
+                why="one group, a compute type of floats, fixed dims, no padding beyond what the "
+                "filter reaches (W-122)",
             ),
             PLAIN_GRADIENT,
         ),

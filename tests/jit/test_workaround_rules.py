@@ -31,6 +31,7 @@ def conv(x: tuple[int, ...], w: tuple[int, ...], padding: int = 1, **more: Any) 
 
 
 STRIDED = ConvFprop(pre_padding=(1, 1), post_padding=(1, 1), stride=(2, 2), dilation=(1, 1))
+UNEVEN = ConvFprop(pre_padding=(5,), post_padding=(0,), stride=(2,), dilation=(1,))
 GAPS = Graph(io_data_type="half").tensor(dims=(8, 4, 3, 3))
 
 # Of those that a lowering asks for: target, data that is struck, data beside it.
@@ -78,6 +79,12 @@ ASKED: dict[str, tuple[Target, tuple[Any, ...], tuple[Any, ...]]] = {
     "W-095": (GFX942, (5, 15, 1), (5, 2, 2)),
     "W-106": (CPU, (DOUBLE, BFLOAT16), (FLOAT, BFLOAT16)),
     "W-116": (GFX942, (conv((4, 8, 17), (2, 8, 3)),), (conv((4, 8, 17), (5, 8, 3)),)),
+    "W-122": (CPU, ((6,), (4,), (5,), UNEVEN), ((7,), (4,), (6,), UNEVEN)),
+    "W-123": (
+        GFX942,
+        (conv((2, 4, 1, 3), (3, 4, 2, 3), pre_padding=(1, 0)),),
+        (conv((2, 4, 1, 3), (3, 4, 2, 2), pre_padding=(1, 0)),),
+    ),
 }
 
 # These concern everything that is compiled for their targets: one of them, and another one.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_rows import emulated_row
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import GraphError
 from hipdnn_iree.graph_api.formats.json.json_form import dumps
@@ -168,3 +169,33 @@ def test_strides_are_one_convolution_too(torch_ir: Callable[..., str]) -> None:
     _, g = backward((1, 8, 9, 9), (16, 8, 3, 3), "float", stride=2, padding=1)
     assert torch_ir(g, "cpu").count("aten.convolution ") == 1
     assert torch_ir(g, "gfx942").count("aten.convolution ") == 1
+
+
+def test_numbers_of_gradients_on_gfx9() -> None:
+    """Padding beyond the filter (W-122), patches outside dx, unit dims (W-123); emulated."""
+    g = Graph(io_data_type="float")
+    for dy, w, dx, options in (
+        (
+            (1, 1, 13, 4),
+            (1, 1, 3, 5),
+            (1, 1, 14, 6),
+            {"pre_padding": (1, 5), "post_padding": (0, 0), "stride": (1, 2)},
+        ),
+        ((1, 2, 1, 2), (2, 2, 1, 1), (1, 2, 1, 1), {"pre_padding": (0, 0), "post_padding": (0, 1)}),
+        ((1, 4, 5, 4), (4, 2, 1, 1), (1, 4, 7, 5), {"padding": 1, "stride": 2}),
+    ):
+        g.conv_dgrad(g.tensor(dims=dy), g.tensor(dims=w), dx_dims=dx, **options).set_output()
+    dy, x = g.tensor(dims=(2, 2, 2, 3)), g.tensor(dims=(2, 2, 1, 3))
+    g.conv_wgrad(dy, x, dw_dims=(2, 2, 2, 1), padding=(1, 0)).set_output()
+    found = emulated_row(g.freeze())
+    assert (found["status"], found["device"]) == ("ok", "emulated"), found
+    assert found["check"]["bad"] == 0
+
+
+def test_patches_outside_dx_are_not_computed(torch_ir: Callable[..., str]) -> None:
+    """A slice of the result does not compile for gfx9 (random graph 20314)."""
+    g = Graph(io_data_type="float")
+    dy, w = g.tensor(dims=(1, 2, 1, 9)), g.tensor(dims=(2, 2, 1, 1))
+    g.conv_dgrad(dy, w, dx_dims=(1, 2, 1, 4), pre_padding=(0, 2), post_padding=(0, 3)).set_output()
+    (line,) = (row for row in torch_ir(g, "gfx942").splitlines() if "aten.convolution " in row)
+    assert "-> !torch.vtensor<[1,2,1,4]" in line

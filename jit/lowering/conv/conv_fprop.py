@@ -13,6 +13,7 @@ from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ...emit.builder import Builder, T, Value
 from ...ops.blocking import BLOCKED
+from ...ops.conv_geometry import Convolution
 from ...ops.convolution import forward_strategy
 from ..accumulate import operands
 from .depthwise import channels_last, shifted_sum
@@ -36,7 +37,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     if op.conv_mode is ConvMode.CONVOLUTION:
         w = b.flip(w, range(2, w.rank))
     if b.node_plan.explicit_padding:
-        x, op = padded(b, x, op)
+        x, op = padded(b, x, w, op)
     if b.avoids("W-059"):
         x, w = doubled(b, x, 1), doubled(b, w, 1)
     last = given.order == (0, *range(2, given.rank), 1)
@@ -62,10 +63,12 @@ def doubled(b: Builder, v: Value, axis: int) -> Value:
     return b.concatenate([v, b.literal(0, v.dtype, v.shape)], axis)
 
 
-def padded(b: Builder, x: Value, op: ConvFprop) -> tuple[Value, ConvFprop]:
+def padded(b: Builder, x: Value, w: Value, op: ConvFprop) -> tuple[Value, ConvFprop]:
     """Return the input concatenated with its padding, and the op without any."""
     none = (0,) * len(op.pre_padding)
+    moved = b.strikes("W-123", Convolution(x.shape, w.shape, op))
     x = b.pad(x, op.pre_padding, op.post_padding)
+    x = b.materialise(x) if moved else x
     return x, replace(op, pre_padding=none, post_padding=none)
 
 

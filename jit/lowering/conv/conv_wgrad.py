@@ -168,6 +168,6 @@ def _correlated(b: Builder, x: Value, dy: Value, op: ConvWgrad, accumulate: Data
         dilation=op.stride,
     )
     if b.strikes("W-093", x.shape[1:], (*op.pre_padding, *op.post_padding)):
-        activation, forward = padded(b, activation, forward)
+        activation, forward = padded(b, activation, turned, forward)
     dw = convolve(b, activation, turned, forward, accumulate)
     return b.permute(dw, (1, 0, *range(2, 2 + rank)))

@@ -74,5 +74,5 @@ def _convolved(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataT
     doubled = computed and dy.dtype.is_float
     conv = Convolution(dy.shape, w.shape, forward, computed, doubled)
     if conv.explicit_padding(b.target):
-        dy, forward = padded(b, dy, forward)
+        dy, forward = padded(b, dy, w, forward)
     return convolve(b, dy, w, forward, accumulate)

@@ -32,9 +32,12 @@ def extended(b: Builder, x: Value, axis: int, count: int) -> Value:
 
 
 def window(b: Builder, x: Value, axis: int, start: int, size: int) -> Value:
-    """Return ``size`` elements of x from ``start`` on, zeros where x has ended."""
-    have = x.shape[axis]
-    stop = min(start + size, have)
-    if start >= stop:
+    """Return ``size`` elements of x from ``start`` on, zeros where x has none."""
+    low, high = max(start, 0), min(start + size, x.shape[axis])
+    if low >= high:
         return b.literal(0, x.dtype, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
-    return extended(b, b.slice(x, axis, start, stop), axis, start + size - stop)
+    inner = b.slice(x, axis, low, high)
+    ahead = (*x.shape[:axis], low - start, *x.shape[axis + 1 :])
+    if ahead[axis]:
+        inner = b.concatenate([b.literal(0, x.dtype, ahead), inner], axis)
+    return extended(b, inner, axis, start + size - high)
