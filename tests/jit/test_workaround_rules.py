@@ -112,6 +112,14 @@ def test_a_rule_for_a_target(number: str) -> None:
     assert [strikes(number, target) for target in WHOLE[number]] == [True, False]
 
 
+def test_the_operand_of_a_reshape_beside_a_convolution_is_materialised() -> None:
+    """W-127, of its two halves the one that is not in the table of planned ones."""
+    for computed in (True, False):
+        graph = Graph(io_data_type="half", compute_data_type="float")
+        reshaped(graph, computed=computed)
+        assert ("W-127" in plan_code(graph.freeze(), GFX942).workarounds) is computed
+
+
 def test_filters_with_gaps() -> None:
     """W-063 asks for a tensor."""
     for strides, struck in (((48, 12, 4, 1), True), ((36, 9, 3, 1), False)):
@@ -356,6 +364,21 @@ def convolved_indices(*, added: bool) -> Callable[[Graph], None]:
     return build
 
 
+def convolved_products(k: int) -> Callable[[Graph], None]:
+    def build(g: Graph) -> None:
+        x = g.matmul(g.tensor(dims=(2, 2, 4, k)), g.tensor(dims=(2, 2, k, 5)))
+        g.conv_fprop(x, g.tensor(dims=(3, 2, 2, 2)), padding=1).set_output()
+
+    return build
+
+
+def reshaped(g: Graph, *, computed: bool) -> None:
+    x = g.tensor(dims=(2, 4, 6, 5))
+    scaled = g.relu(x)
+    g.reshape(scaled if computed else x, dim=(2, 2, 2, 6, 5)).set_output()
+    g.conv_fprop(scaled, g.tensor(dims=(3, 4, 2, 2)), padding=1).set_output()
+
+
 Build = Callable[[Graph], None]
 # Of those that are planned: target, a graph that is struck, one beside it.
 PLANNED: dict[str, tuple[Target, Build, Build]] = {
@@ -389,6 +412,7 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-112": (CPU, open_sum(1, 2), open_sum(1)),
     "W-097": (CPU, product(1024, then="relu"), product(1000)),
     "W-126": (GFX942, convolved_indices(added=False), convolved_indices(added=True)),
+    "W-127": (GFX942, convolved_products(1), convolved_products(2)),
     "W-115": (GFX950, narrow_matmul(96, 32), narrow_matmul(96, 48)),
     "W-120": (GFX942, partial(parts, axis=0), partial(parts, axis=1)),
 }

@@ -1,0 +1,41 @@
+func.func @main(%a: !torch.vtensor<[1,2,2,1],f32>, %b: !torch.vtensor<[2,1,1,1],f16>, %w: !torch.vtensor<[1,2,1,2],f16>) -> !torch.vtensor<[2,1,4,2],f32> attributes {torch.assume_strict_symbolic_shapes} {
+  %int6 = torch.constant.int 6
+  %0 = torch.prims.convert_element_type %b, %int6 : !torch.vtensor<[2,1,1,1],f16>, !torch.int -> !torch.vtensor<[2,1,1,1],f32>
+  %int0 = torch.constant.int 0
+  %int1 = torch.constant.int 1
+  %1 = torch.aten.slice.Tensor %0, %int0, %int0, %int1, %int1 : !torch.vtensor<[2,1,1,1],f32>, !torch.int, !torch.int, !torch.int, !torch.int -> !torch.vtensor<[1,1,1,1],f32>
+  %int2 = torch.constant.int 2
+  %2 = torch.aten.slice.Tensor %0, %int0, %int1, %int2, %int1 : !torch.vtensor<[2,1,1,1],f32>, !torch.int, !torch.int, !torch.int, !torch.int -> !torch.vtensor<[1,1,1,1],f32>
+  %3 = torch.prim.ListConstruct %1, %2 : (!torch.vtensor<[1,1,1,1],f32>, !torch.vtensor<[1,1,1,1],f32>) -> !torch.list<vtensor<[1,1,1,1],f32>>
+  %4 = torch.aten.cat %3, %int0 : !torch.list<vtensor<[1,1,1,1],f32>>, !torch.int -> !torch.vtensor<[2,1,1,1],f32>
+  %5 = torch.prim.ListConstruct %int1, %int1, %int2, %int2, %int1 : (!torch.int, !torch.int, !torch.int, !torch.int, !torch.int) -> !torch.list<int>
+  %6 = torch.aten.view %a, %5 : !torch.vtensor<[1,2,2,1],f32>, !torch.list<int> -> !torch.vtensor<[1,1,2,2,1],f32>
+  %7 = torch.prim.ListConstruct %int1, %int2, %int2, %int2, %int1 : (!torch.int, !torch.int, !torch.int, !torch.int, !torch.int) -> !torch.list<int>
+  %false = torch.constant.bool false
+  %8 = torch.aten.expand %6, %7, %false : !torch.vtensor<[1,1,2,2,1],f32>, !torch.list<int>, !torch.bool -> !torch.vtensor<[1,2,2,2,1],f32>
+  %9 = torch.prim.ListConstruct %int2, %int2, %int2, %int1 : (!torch.int, !torch.int, !torch.int, !torch.int) -> !torch.list<int>
+  %10 = torch.aten.view %8, %9 : !torch.vtensor<[1,2,2,2,1],f32>, !torch.list<int> -> !torch.vtensor<[2,2,2,1],f32>
+  %int4 = torch.constant.int 4
+  %11 = torch.prim.ListConstruct %int4, %int2, %int1 : (!torch.int, !torch.int, !torch.int) -> !torch.list<int>
+  %12 = torch.aten.view %10, %11 : !torch.vtensor<[2,2,2,1],f32>, !torch.list<int> -> !torch.vtensor<[4,2,1],f32>
+  %13 = torch.prim.ListConstruct %int2, %int1, %int1, %int1, %int1 : (!torch.int, !torch.int, !torch.int, !torch.int, !torch.int) -> !torch.list<int>
+  %14 = torch.aten.view %4, %13 : !torch.vtensor<[2,1,1,1],f32>, !torch.list<int> -> !torch.vtensor<[2,1,1,1,1],f32>
+  %15 = torch.prim.ListConstruct %int2, %int1, %int2, %int1, %int1 : (!torch.int, !torch.int, !torch.int, !torch.int, !torch.int) -> !torch.list<int>
+  %16 = torch.aten.expand %14, %15, %false : !torch.vtensor<[2,1,1,1,1],f32>, !torch.list<int>, !torch.bool -> !torch.vtensor<[2,1,2,1,1],f32>
+  %17 = torch.prim.ListConstruct %int2, %int2, %int1, %int1 : (!torch.int, !torch.int, !torch.int, !torch.int) -> !torch.list<int>
+  %18 = torch.aten.view %16, %17 : !torch.vtensor<[2,1,2,1,1],f32>, !torch.list<int> -> !torch.vtensor<[2,2,1,1],f32>
+  %19 = torch.prim.ListConstruct %int4, %int1, %int1 : (!torch.int, !torch.int, !torch.int) -> !torch.list<int>
+  %20 = torch.aten.view %18, %19 : !torch.vtensor<[2,2,1,1],f32>, !torch.list<int> -> !torch.vtensor<[4,1,1],f32>
+  %21 = torch.aten.bmm %12, %20 : !torch.vtensor<[4,2,1],f32>, !torch.vtensor<[4,1,1],f32> -> !torch.vtensor<[4,2,1],f32>
+  %22 = torch.aten.view %21, %9 : !torch.vtensor<[4,2,1],f32>, !torch.list<int> -> !torch.vtensor<[2,2,2,1],f32>
+  %23 = torch.prims.convert_element_type %w, %int6 : !torch.vtensor<[1,2,1,2],f16>, !torch.int -> !torch.vtensor<[1,2,1,2],f32>
+  %int3 = torch.constant.int 3
+  %24 = torch.prim.ListConstruct %int3 : (!torch.int) -> !torch.list<int>
+  %25 = torch.aten.flip %23, %24 : !torch.vtensor<[1,2,1,2],f32>, !torch.list<int> -> !torch.vtensor<[1,2,1,2],f32>
+  %26 = torch.aten.flip %25, %24 : !torch.vtensor<[1,2,1,2],f32>, !torch.list<int> -> !torch.vtensor<[1,2,1,2],f32>
+  %none = torch.constant.none
+  %27 = torch.prim.ListConstruct %int1, %int1 : (!torch.int, !torch.int) -> !torch.list<int>
+  %28 = torch.prim.ListConstruct  : () -> !torch.list<int>
+  %29 = torch.aten.convolution %22, %26, %none, %27, %27, %27, %false, %28, %int1 : !torch.vtensor<[2,2,2,1],f32>, !torch.vtensor<[1,2,1,2],f32>, !torch.none, !torch.list<int>, !torch.list<int>, !torch.list<int>, !torch.bool, !torch.list<int>, !torch.int -> !torch.vtensor<[2,1,4,2],f32>
+  return %29 : !torch.vtensor<[2,1,4,2],f32>
+}
