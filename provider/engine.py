@@ -194,7 +194,9 @@ def checked_knobs(
             wrong.append(f"engine {engine.NAME} has no knob {name!r}{near}; it has: {have}")
         elif choice not in known[name].choices and not known[name].open:
             allowed = " | ".join(known[name].choices)
-            wrong.append(f"knob {name!r} of engine {engine.NAME} is {choice!r}; allowed: {allowed}")
+            near = suggestion(choice, known[name].choices)
+            told = f"knob {name!r} of engine {engine.NAME} is {choice!r}{near}"
+            wrong.append(f"{told}; allowed: {allowed}")
     if wrong:
         raise SettingError("\n  ".join(wrong))
     return {str(name): str(choice) for name, choice in given.items()}

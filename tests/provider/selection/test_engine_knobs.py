@@ -92,6 +92,7 @@ def test_a_plan_says_what_the_choice_of_its_engine_rests_on() -> None:
     [
         ("iree", {"color": "red"}, ("IREE_JIT_ENGINE", "'color'", "opt_level", "driver")),
         ("iree", {"driver": "hip"}, ("'driver'", "'hip'", "local-sync | local-task")),
+        ("iree", {"driver": "local-tsk"}, ("'local-tsk'; did you mean 'local-task'?", "allowed: ")),
         ("iree", {"a": "1", "driver": "x"}, ("'a'", "'x'")),
         ("reference", {"driver": "local-sync"}, ("REFERENCE_ENGINE", "none for this graph")),
     ],
