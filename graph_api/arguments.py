@@ -150,14 +150,26 @@ def _unknown(rule: str, got: object, known: list[str], port: str, node: str) -> 
     return _wrong(rule, got, f"one of {', '.join(known)}", port, node, nearest(got, known))
 
 
+# What other libraries call modes and types, and what that is here.
+_ELSEWHERE = {
+    **{"mean": "avg", "average": "avg", "sum": "add", "prod": "mul", "absmax": "amax"},
+    **{"l1": "norm1", "l2": "norm2"},
+    **{"float8": "fp8_e4m3", "fp8": "fp8_e4m3", "float6": "fp6_e2m3", "float4": "fp4_e2m1"},
+}
+
+
 def nearest(word: object, known: Iterable[str]) -> str:
-    """Return the question whether another word was meant; empty where none is like it."""
+    """Return the question whether another word was meant; empty where none is like it.
+
+    A word of other libraries (``mean``) is like that of ours which means the same (``avg``).
+    """
     from difflib import get_close_matches
 
     if not isinstance(word, str):
         return ""
     names = {name.lower(): name for name in known}
-    near = get_close_matches(word.lower(), names, n=1)
+    meant = _ELSEWHERE.get(word.lower())
+    near = [meant] if meant in names else get_close_matches(word.lower(), names, n=1)
     return f"did you mean {names[near[0]]!r}?" if near else ""
 
 

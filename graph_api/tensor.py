@@ -157,7 +157,7 @@ class Tensor:
             port=self.name or "tensor",
             got="dims that do not follow yet",
             wanted="known dims",
-            hint="set them with set_dim, or ask for .dims, which is None until then",
+            hint="an argument of its op, say axes=, or set_dim tells them; .dims is None before",
         )
         raise GraphError("the shape is not known", [problem])
 
@@ -231,6 +231,17 @@ class Tensor:
 
     def __ge__(self, other: object) -> NoReturn:
         raise _no_comparison(">=", "cmp_ge")
+
+    def __getitem__(self, places: object) -> NoReturn:
+        raise TypeError(
+            "a Tensor has no elements before a plan runs; g.slice(x, ...) is a part of it"
+        )
+
+    if not TYPE_CHECKING:  # to a type checker it would mean that there is every name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            hint = "; g.transpose(x, permutation) moves its dims" if name == "T" else ""
+            raise AttributeError(f"'Tensor' object has no attribute {name!r}{hint}")
 
     def __matmul__(self, other: Tensor) -> Tensor:
         return self.graph.matmul(self, other)

@@ -173,6 +173,8 @@ def _unknown(text: str) -> SettingError:
     known = Target.known()
     near = get_close_matches(text.strip().lower(), known, 3)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    if re.match(r"gfx1\d", text.strip().lower()):  # RDNA: what is spelled alike is another family
+        hint = ", which is no gfx9 GPU"
     return SettingError(
         f"unknown target {text!r}{hint}; known: {', '.join(known)}; "
         "cpu:NAME takes any CPU name of LLVM"

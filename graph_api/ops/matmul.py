@@ -39,9 +39,10 @@ class Matmul(Op):
     def check(self, t: Ports) -> Iterator[Problem]:
         a, b = t.dims("a"), t.dims("b")
         if len(a) != len(b) or not 2 <= len(a) <= 5:
-            yield t.problem(
-                "MATMUL-01", "b", f"ranks {len(a)} and {len(b)}", "two equal ranks from 2 to 5"
-            )
+            hint = "linear multiplies any x by a matrix" if len(b) == 2 else ""
+            hint = "give a vector a second dim of 1" if min(len(a), len(b)) == 1 else hint
+            ranks = f"ranks {len(a)} and {len(b)}"
+            yield t.problem("MATMUL-01", "b", ranks, "two equal ranks from 2 to 5", hint)
             return
         if a[-1] != b[-2]:
             yield t.problem(

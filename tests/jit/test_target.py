@@ -68,7 +68,8 @@ def test_facts() -> None:
     ("text", "hint"),
     [
         ("gfx941", "gfx942"),
-        ("gfx1100", "cpu, gfx908"),
+        ("gfx1100", "unknown target 'gfx1100', which is no gfx9 GPU; known: cpu, gfx908"),
+        ("gfx94", "did you mean gfx942 or"),
         ("mi300", "mi300x"),
         ("cuda:sm_90", "sm_80"),
         ("cuda", "cuda:sm_80"),

@@ -68,6 +68,37 @@ def floor_graph() -> Graph:
     return g
 
 
+def grid(call: Callable[[Graph, Tensor], Any]) -> str:
+    """Return what is told of a call with a tensor of rank 4."""
+    g = Graph(io_data_type="float")
+    with pytest.raises((AttributeError, GraphError, TypeError)) as caught:
+        call(g, g.tensor(dims=(2, 3, 4, 5), name="x"))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda g, x: g.reduction(x, mode="mean", axes=(1,)), "did you mean 'avg'?"),
+        (lambda g, x: g.reduction(x, mode="Sum", axes=(1,)), "did you mean 'add'?"),
+        (lambda g, x: g.tensor(dims=(2,), data_type="float8"), "did you mean 'fp8_e4m3'?"),
+        (lambda g, x: x @ g.tensor(dims=(5, 6)), "linear multiplies any x by a matrix"),
+        (lambda g, x: x @ g.tensor(dims=(5,)), "give a vector a second dim of 1"),
+        (lambda g, x: g.reduction(x, mode="max").shape, "axes"),
+        (lambda g, x: x.T, "has no attribute 'T'; g.transpose"),
+        (lambda g, x: x.foo, "has no attribute 'foo'"),
+        (lambda g, x: x[0], "g.slice"),
+    ],
+)
+def test_habits_of_other_libraries(call: Callable[[Graph, Tensor], Any], words: str) -> None:
+    assert words in grid(call)
+
+
+def test_no_word_is_meant_where_there_is_none_like_it() -> None:
+    """`sum` is a mode of reductions; a pointwise op has none of that name, nor one like it."""
+    assert "did you mean" not in grid(lambda g, x: g.pointwise(x, mode="mean"))
+
+
 def test_a_subclass_may_have_attributes_of_its_own() -> None:
     class Named(Graph):
         def __init__(self, owner: str) -> None:
