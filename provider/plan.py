@@ -140,8 +140,9 @@ class Plan(ABC):
     def dispatches(self) -> tuple[Fused, ...]:
         """Return the kernels that one execution launches, with the nodes that each computes.
 
-        The compiler is asked, in its worker; nothing is run.  Empty for an engine that does not
-        say.
+        The compiler is asked, in its worker; nothing is run.  Kernels that pack the operands of a
+        tiled product are made later, and are only in ``statistics``.  Empty for an engine that does
+        not say.
 
         Raises
         ------
