@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from . import ds, lanes, mfma, packed, scalar, smem, vector, vmem
+from . import ds, indexing, lanes, mfma, packed, scalar, smem, vector, vmem
 from .steps import Builder
 
 __all__ = ["BUILDERS"]
 
 BUILDERS: dict[str, Builder] = {}
-for _module in (scalar, smem, vector, lanes, packed, mfma, ds, vmem):
+for _module in (scalar, indexing, smem, vector, lanes, packed, mfma, ds, vmem):
     BUILDERS.update(_module.BUILDERS)

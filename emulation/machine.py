@@ -28,6 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .errors import EmulationError, UnsupportedError
+from .indexing import indexed
 from .instruction import Instruction
 from .instructions import BUILDERS
 from .memory import Memory
@@ -424,6 +425,7 @@ class _Run:
         if builder is None:
             raise UnsupportedError(self._where(instruction) + "this instruction is not emulated")
         try:
+            instruction = indexed(instruction, self.m.mode)
             made = builder(self.m, instruction)
         except UnsupportedError as error:
             raise UnsupportedError(self._where(instruction) + str(error)) from None
