@@ -24,11 +24,11 @@ def _operands(context: NodeContext) -> Iterator[str]:
 
 
 def _results(context: NodeContext) -> bool:
-    """Whether the node has a matmul without a sum; its batch dims are reshaped."""
+    """Whether the node has a matmul by a vector, or without a sum; its batch dims are reshaped."""
     if not context.around.has(ConvOp):
         return False
     if context.named("matmul"):
-        return context.dims("a")[-1] == 1
+        return 1 in (*context.dims("a")[-2:], context.dims("b")[-1])
     attention = context.named("sdpa", "sdpa_backward")
     return attention and any(1 in context.dims(port)[-2:] for port in "qkv")
 
@@ -38,7 +38,7 @@ WORKAROUND = Workaround(
     title="Reshapes that move through what a convolution reads, computed by elementwise loops",
     symptom="wrong numbers",
     targets=GFX9,
-    instead="what is reshaped is materialised, and what a matmul with k = 1 results in",
+    instead="what is reshaped is materialised, and what a matmul with m, n or k = 1 results in",
     operands=_operands,
     results=_results,
 )
