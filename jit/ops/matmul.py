@@ -11,7 +11,7 @@ from ...graph_api.dtypes import DataType
 from ..cpu_machine import cpu_machine
 from ..node_context import NodeContext
 from . import info
-from .blocking import BLOCKED
+from .blocking import BLOCKED, blocking
 from .gemm_cost import TILED, raggedness
 from .op_info import Dims, Marks, OpInfo, Refusal
 from .strategy import NO_TILES, Strategies, Strategy
@@ -50,6 +50,16 @@ _PACK = {"near": 0.4, "far": 1.25}
 _NEAR = 2  # times L2
 
 
+# Of blocks: a multiply-add; an element of the right operand, by rows, by columns, and more by
+# columns that do not fill the last panel; one of the result in a pass.
+_IN_BLOCKS, _PACK_ROWS, _PACK_COLUMNS, _PAD_COLUMNS, _PASS = 0.024, 0.15, 0.38, 1.0, 0.3
+# Where they were measured, with rows of the left operand in one piece each: with less work, or
+# other vectors, tiles are not always beaten.
+_MEASURED_BYTES, _BLOCKED_ROWS, _BLOCKED_DEPTH = 64, 16, 192
+# Estimates of the two differ by up to so much from what is measured where blocks are not better.
+_CLEARLY = 0.9
+
+
 class _Read(NamedTuple):
     """What the larger operand costs without tiles.
 
@@ -80,8 +90,10 @@ def _costs(context: NodeContext) -> dict[str, float]:
 
     Tiles cost reading and writing both operands once more, which a constant is spared.  Without
     tiles the larger operand is read in place, in each pass over a few rows of the smaller one.
+    In blocks that cost is the right operand's only.
     """
-    if not _untileable(context):
+    blocked = _blocked_cost(context)
+    if not _untileable(context) and blocked is None:
         return {}
     a, b = context.spec("a"), context.spec("b")
     batch, (m, k), n = prod(context.dims("c")[:-2]), a.dims[-2:], b.dims[-1]
@@ -93,13 +105,41 @@ def _costs(context: NodeContext) -> dict[str, float]:
     packed = sum(prod(spec.dims[-2:]) for spec in (a, b) if not spec.constant)
     tiles = 1 << (rows - 1).bit_length() if rows < lanes else -(-rows // lanes) * lanes
     tiled = packed * _PACK[where] + tiles * elements * TILED
+    found = {GEMM: batch * tiled / 1e3}
+    if blocked is not None:
+        found[BLOCKED] = blocked / 1e3
+    if not _untileable(context):
+        return found
     read = _UNTILED[along == 1, where]
     ragged = raggedness(context.target, length, k)
     several = max(read.rows, rows * read.multiply_add) * ragged
     # A matrix by rows times a vector is as quick without full vectors; others are not.
     single = read.row if n == 1 and along == 1 else read.row * ragged
     untiled = elements * (single if rows == 1 else several)
-    return {GEMM: batch * tiled / 1e3, UNTILED: batch * untiled / 1e3}
+    return {**found, UNTILED: batch * untiled / 1e3}
+
+
+def _blocked_cost(context: NodeContext) -> float | None:
+    """Return what blocks take, in nanoseconds; None where nothing is known of that.
+
+    The right operand is packed, and what follows reads the result from memory.
+    """
+    if not _blockable(context):
+        return None
+    a, b, c = (context.spec(port) for port in "abc")
+    count, (m, k), n = prod(c.dims[:-2]), a.dims[-2:], b.dims[-1]
+    if prod(b.dims[:-2]) == 1:  # rows of all matrices are those of one
+        count, m = 1, count * m
+    measured = cpu_machine(context.target).vector_bytes == _MEASURED_BYTES and a.strides[-1] == 1
+    if not measured or m < _BLOCKED_ROWS or k < _BLOCKED_DEPTH:
+        return None
+    blocks = blocking(context.target, m, n, k)
+    width = blocks.panels * blocks.panel
+    steps = blocks.overhead * m * width * k * _IN_BLOCKS
+    columns, ragged = b.strides[-2] == 1 < n, width != n
+    pack = _PACK_COLUMNS + ragged * _PAD_COLUMNS if columns else _PACK_ROWS
+    packed = 0 if b.constant else pack * n * k
+    return count * (steps + packed + _PASS * m * n * (c.virtual + ragged))
 
 
 def _untileable(context: NodeContext) -> bool:
@@ -130,14 +170,21 @@ def _in_float(context: NodeContext) -> bool:
 
 
 def _rule(context: NodeContext) -> str:
-    """Return the default strategy: the cheaper one for all matmuls of the graph together."""
+    """Return the default strategy.
+
+    With tiles or without, whichever is cheaper for all matmuls of the graph together; instead of
+    tiles, blocks where they are clearly cheaper.
+    """
 
     def find() -> str:
         nodes = [NodeContext(context.around, node) for node in context.graph.nodes]
         costs = [_costs(n) for n in nodes if n.named("matmul")]
         return min((GEMM, UNTILED), key=lambda name: sum(cost[name] for cost in costs))
 
-    return context.around.once(_rule, find) if _untileable(context) else GEMM
+    if _untileable(context) and context.around.once(_rule, find) == UNTILED:
+        return UNTILED
+    costs = _costs(context)
+    return BLOCKED if BLOCKED in costs and costs[BLOCKED] < _CLEARLY * costs[GEMM] else GEMM
 
 
 INFO = OpInfo(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -92,10 +93,14 @@ def matmul(m: int, n: int, k: int, *, columns: bool = False, kind: str = "float"
         (1900, 1, 879, False, "untiled"),
         (4, 851, 543, False, "gemm"),  # 0.20 ms; 1.59 without tiles
         (5, 569, 453, True, "gemm"),
-        (16, 2048, 2048, False, "gemm"),
+        (16, 2048, 2048, False, "blocked"),
         (16, 1000, 512, True, "gemm"),
         (64, 768, 768, False, "gemm"),
-        (49, 512, 4608, False, "gemm"),
+        (49, 512, 4608, False, "blocked"),
+        (685, 32, 2227, True, "blocked"),
+        (34, 606, 4096, True, "gemm"),  # 606 columns need a copy to be packed into panels
+        (431, 16, 160, True, "gemm"),
+        (8, 3000, 4001, False, "gemm"),
         (1024, 1024, 1024, True, "gemm"),
         (1024, 1024, 1024, False, "gemm"),
     ],
@@ -107,9 +112,43 @@ def test_a_matmul_is_packed_where_that_pays(
     assert choose(graph, XEON) == (strategy,)
     assert choose(graph, GPU) == ("gemm",)
     (node,) = plan_code(graph, XEON).nodes
-    assert strategy == min(node.costs, key=lambda name: node.costs[name])
+    costs = dict(node.costs)
+    blocked = costs.pop("blocked", inf)
+    cheapest = min(costs, key=lambda name: costs[name])
+    clearly = cheapest == "gemm" and blocked < 0.9 * costs["gemm"]
+    assert strategy == ("blocked" if clearly else cheapest)
     off = "--iree-dispatch-creation-data-tiling=false"
     assert (off in plan_code(graph, XEON).flags) == (strategy == "untiled")
+
+
+def test_blocks_are_chosen_where_they_were_measured() -> None:
+    """Not for other vectors, fewer rows, less depth, or rows of a that are in pieces."""
+    graph = matmul(128, 256, 4096).freeze()
+    assert choose(graph, XEON) == ("blocked",)
+    assert choose(graph, ZEN2) == ("gemm",)
+    for m, n, k in ((15, 256, 4096), (128, 256, 191)):
+        (node,) = plan_code(matmul(m, n, k).freeze(), XEON).nodes
+        assert "blocked" not in node.costs
+    turned = Graph("turned", io_data_type="float")
+    a = turned.tensor(dims=(128, 4096), strides=(1, 128), name="a")
+    turned.matmul(a, turned.tensor(dims=(4096, 256), name="b")).set_output()
+    assert choose(turned.freeze(), XEON) == ("gemm",)
+
+
+def test_rows_of_several_matrices_are_those_of_one() -> None:
+    graph = Graph("batch", io_data_type="float")
+    a = graph.tensor(dims=(4, 64, 1680), name="a")
+    graph.matmul(a, graph.tensor(dims=(1, 1680, 40), name="b")).set_output()
+    once = matmul(256, 40, 1680).freeze()
+    costs = [plan_code(g, XEON).nodes[0].costs["blocked"] for g in (graph.freeze(), once)]
+    assert costs[0] == costs[1]
+
+
+def test_blocks_beside_what_has_tiles() -> None:
+    graph = matmul(49, 512, 4608)
+    w = graph.tensor(dims=(8, 8, 3, 3), name="w")
+    graph.conv_fprop(graph.tensor(dims=(1, 8, 9, 9), name="x"), w).set_output()
+    assert choose(graph.freeze(), XEON) == ("blocked", "direct")
 
 
 def test_estimates_are_told_but_are_not_in_the_key() -> None:
