@@ -85,6 +85,11 @@ ASKED: dict[str, tuple[Target, tuple[Any, ...], tuple[Any, ...]]] = {
         (conv((2, 4, 1, 3), (3, 4, 2, 3), pre_padding=(1, 0)),),
         (conv((2, 4, 1, 3), (3, 4, 2, 2), pre_padding=(1, 0)),),
     ),
+    "W-124": (
+        GFX942,
+        (conv((1, 5, 4, 3), (2, 5, 2, 3), dilation=(1, 2)),),
+        (conv((1, 5, 4, 4), (2, 5, 2, 3), dilation=(1, 2)),),
+    ),
 }
 
 # These concern everything that is compiled for their targets: one of them, and another one.

@@ -291,7 +291,7 @@ def test_gfx9_joins_zeros_where_a_fused_padding_is_lost(
 
 
 def test_numbers_of_padded_lines_on_gfx9() -> None:
-    """W-116, NaN without the rule, its neighbour with a fused padding, and W-055; emulated."""
+    """W-116, NaN without the rule, its neighbour with a fused padding, W-055, W-124; emulated."""
     g = Graph(io_data_type="float")
     for x, w, padding in (
         ((4, 8, 17), (2, 8, 3), 1),
@@ -299,6 +299,10 @@ def test_numbers_of_padded_lines_on_gfx9() -> None:
         ((2, 4, 1, 8), (8, 4, 3, 1), (1, 0)),
     ):
         g.conv_fprop(g.tensor(dims=x), g.tensor(dims=w), padding=padding).set_output()
+    # one dilated window along the width, which is not the only dim of windows (W-123, W-124)
+    x, w = ((1, 5, 4, 3), (2, 5, 2, 5))
+    last = [g.tensor(dims=d, strides=channels_last_strides(d), data_type="half") for d in (x, w)]
+    g.conv_fprop(*last, dilation=2, padding=(0, 3)).set_output()
     found = emulated_row(g.freeze())
     assert (found["status"], found["device"]) == ("ok", "emulated"), found
     assert found["check"]["bad"] == 0

@@ -37,7 +37,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     if op.conv_mode is ConvMode.CONVOLUTION:
         w = b.flip(w, range(2, w.rank))
     if b.node_plan.explicit_padding:
-        x, op = padded(b, x, w, op)
+        x, w, op = padded(b, x, w, op)
     if b.avoids("W-059"):
         x, w = doubled(b, x, 1), doubled(b, w, 1)
     last = given.order == (0, *range(2, given.rank), 1)
@@ -63,13 +63,15 @@ def doubled(b: Builder, v: Value, axis: int) -> Value:
     return b.concatenate([v, b.literal(0, v.dtype, v.shape)], axis)
 
 
-def padded(b: Builder, x: Value, w: Value, op: ConvFprop) -> tuple[Value, ConvFprop]:
-    """Return the input concatenated with its padding, and the op without any."""
+def padded(b: Builder, x: Value, w: Value, op: ConvOp) -> tuple[Value, Value, ConvOp]:
+    """Return the input concatenated with its padding, the filter, and the op without any."""
+    x, op = _read(b, x, w, op)
     none = (0,) * len(op.pre_padding)
-    moved = b.strikes("W-123", Convolution(x.shape, w.shape, op))
+    spanned = b.strikes("W-123", Convolution(x.shape, w.shape, op))
     x = b.pad(x, op.pre_padding, op.post_padding)
-    x = b.materialise(x) if moved else x
-    return x, replace(op, pre_padding=none, post_padding=none)
+    if spanned:
+        x, w = b.materialise(x), b.materialise(w)
+    return x, w, replace(op, pre_padding=none, post_padding=none)
 
 
 def _read(b: Builder, x: Value, w: Value, op: ConvOp) -> tuple[Value, ConvOp]:

@@ -12,7 +12,7 @@ import numpy as np
 from ....graph_api.dtypes import DataType
 from ....graph_api.enums import ConvMode
 from ....graph_api.frozen import FrozenNode
-from ....graph_api.ops.conv_fprop import ConvFprop
+from ....graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ....graph_api.ops.conv_wgrad import ConvWgrad
 from ...emit.builder import Builder, T, Value
 from ..accumulate import operands
@@ -161,13 +161,13 @@ def _correlated(b: Builder, x: Value, dy: Value, op: ConvWgrad, accumulate: Data
     activation = b.permute(activation, (2, 1, 0, *range(3, 3 + rank)))
     activation = b.reshape(activation, (channels, groups * batch, *x.shape[2:]))
     turned = b.permute(dy, (1, 0, *range(2, 2 + rank)))
-    forward = ConvFprop(
+    forward: ConvOp = ConvFprop(
         pre_padding=op.pre_padding,
         post_padding=tuple(post),
         stride=op.dilation,
         dilation=op.stride,
     )
     if b.strikes("W-093", x.shape[1:], (*op.pre_padding, *op.post_padding)):
-        activation, forward = padded(b, activation, turned, forward)
+        activation, turned, forward = padded(b, activation, turned, forward)
     dw = convolve(b, activation, turned, forward, accumulate)
     return b.permute(dw, (1, 0, *range(2, 2 + rank)))

@@ -12,7 +12,7 @@ from math import prod
 from ....graph_api.dtypes import DataType
 from ....graph_api.enums import ConvMode
 from ....graph_api.ops.conv_dgrad import ConvDgrad
-from ....graph_api.ops.conv_fprop import ConvFprop
+from ....graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ...emit.builder import Builder, Value
 from ...ops.conv_geometry import Convolution
 from .conv_fprop import convolve, padded
@@ -63,7 +63,7 @@ def _convolved(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataT
         before.append(low - start)
         after.append(stop - high)
         dy = b.slice(dy, axis, low, high)
-    forward = ConvFprop(
+    forward: ConvOp = ConvFprop(
         pre_padding=tuple(before),
         post_padding=tuple(after),
         stride=(1,) * len(before),
@@ -74,5 +74,5 @@ def _convolved(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataT
     doubled = computed and dy.dtype.is_float
     conv = Convolution(dy.shape, w.shape, forward, computed, doubled)
     if conv.explicit_padding(b.target):
-        dy, forward = padded(b, dy, w, forward)
+        dy, w, forward = padded(b, dy, w, forward)
     return convolve(b, dy, w, forward, accumulate)
