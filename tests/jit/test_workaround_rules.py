@@ -125,6 +125,16 @@ def test_the_operand_of_a_reshape_beside_a_convolution_is_materialised() -> None
         assert ("W-127" in plan_code(graph.freeze(), GFX942).workarounds) is computed
 
 
+def test_a_gradient_that_is_padded_in_the_order_of_memory_is_materialised() -> None:
+    """W-088, without a transpose behind the gradient: it is laid out as dy is."""
+    for order, struck in (((3, 2, 1, 0), True), ((3, 0, 1, 2), False)):
+        graph = Graph(io_data_type="float")
+        dy = graph.transpose(graph.tensor(dims=(1, 1, 1, 2)), permutation=order)
+        dx = graph.conv_dgrad(dy, graph.tensor(dims=(1, 2, 2, 2)), dx_dims=(2, 2, 2, 2))
+        graph.pad(dx, post_padding=(1, 1, 1, 1)).set_output()
+        assert ("W-088" in plan_code(graph.freeze(), GFX942).workarounds) is struck
+
+
 def test_filters_with_gaps() -> None:
     """W-063 asks for a tensor."""
     for strides, struck in (((48, 12, 4, 1), True), ((36, 9, 3, 1), False)):
