@@ -85,7 +85,8 @@ class Compositions(OpMethods):
     ) -> Tensor:
         """Return x · w + bias over the last dim of x.
 
-        A matmul and an addition; for x of another rank than 2 also two reshapes.
+        A matmul and an addition; for x of another rank than 2 also two reshapes, of it and of the
+        result.  In a graph with dynamic dims, whose sizes these would fix, it is one of w.
 
         Parameters
         ----------
@@ -118,8 +119,11 @@ class Compositions(OpMethods):
         if len(matrix) != 2:
             wanted = "dims (in, out)"
             raise _refused("COMPOSE-02", label, "w", f"dims {list(matrix)}", wanted)
-        kind, flat = compute_data_type, len(dims) == 2
+        kind, wide = compute_data_type, len(dims) > 2 and bool(x.graph.symbols)
+        flat = wide or len(dims) == 2
         rows = x if flat else self.reshape(x, dim=(prod(dims[:-1]), dims[-1]))
+        if wide:
+            w = self.reshape(w, dim=(1,) * (len(dims) - 2) + matrix)
         y = self.matmul(rows, w, compute_data_type=kind, name=_part(name, "mm"))
         if not flat:
             y = self.reshape(y, dim=(*dims[:-1], matrix[1]))

@@ -116,8 +116,20 @@ def gradient_of_a_pointwise_one(g: Graph, n: DynamicDim) -> None:
     g.conv_dgrad(dy, w, dx_dims=(8, 3, 9, 9), stride=2).set_output()
 
 
+def linear(g: Graph, n: DynamicDim) -> None:
+    """The rows of matrices, behind a result whose dims the script does not know to be dynamic."""
+    x = g.relu(g.tensor(dims=(2, n, 8)))
+    y = g.linear(x, g.tensor(dims=(8, 5)), g.tensor(dims=(5,)))
+    g.linear(y, g.tensor(dims=(5, 3))).set_output()
+
+
+def linear_of_a_batch(g: Graph, n: DynamicDim) -> None:
+    g.linear(g.tensor(dims=(n, 3, 8)), g.tensor(dims=(8, 5))).set_output()
+
+
 SERVED = (
     mlp,
+    linear,
     normed_mlp,
     batches,
     sums,
@@ -129,6 +141,7 @@ SERVED = (
     scalars,
 )
 MORE = (
+    linear_of_a_batch,
     inner,
     inner_product,
     products,
