@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
-from ....graph_api.ops.concatenate import Concatenate
+from typing import TYPE_CHECKING, cast
+
 from ...node_context import NodeContext
 from ..rule import ALL, Workaround
+
+if TYPE_CHECKING:
+    from ....graph_api.ops.concatenate import Concatenate
 
 __all__ = ["WORKAROUND", "part_by_part"]
 
@@ -16,16 +20,16 @@ def part_by_part(context: NodeContext) -> bool:
     What other nodes read stays one value: rules for it (W-068) know what it looks like.  The
     contents of an argument can be had of floats only: of integers the conversion fails.
     """
-    op, node = context.op, context.node
-    if not isinstance(op, Concatenate) or len(node.inputs) == 1 or context.dynamic:
+    if not context.named("concatenate") or len(context.node.inputs) == 1 or context.dynamic:
         return False
+    axis = cast("Concatenate", context.op).axis
     made = context.spec("y")
     wide = made.data_type.is_float and made.data_type.bits >= 16
     if made.virtual or not wide or context.around.readers[context.uid("y")]:
         return False
     order = made.layout.order
-    outer = order[: order.index(op.axis)]
-    return made.layout.dense and all(made.dims[axis] == 1 for axis in outer)
+    outer = order[: order.index(axis)]
+    return made.layout.dense and all(made.dims[one] == 1 for one in outer)
 
 
 WORKAROUND = Workaround(
