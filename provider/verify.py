@@ -102,7 +102,7 @@ class OutputReport:
         Wrong elements that still hold the poison of ``poisoned_outputs``.
     unbounded : int
         Elements without bounds, because the graph is ill conditioned there; they count as correct
-        unless NaN.
+        unless NaN, and NaN too where an intermediate is too large for its type.
     """
 
     uid: int
@@ -230,6 +230,7 @@ def compare(frozen: FrozenGraph, outputs: Mapping[int, Array], expected: Expecte
                 expected.low[uid],
                 expected.high[uid],
                 expected.errors[uid],
+                nan_allowed=uid in expected.overflowing,
             )
             for uid in frozen.outputs
         )
@@ -250,7 +251,14 @@ def _misfits(frozen: FrozenGraph, outputs: Mapping[int, Array]) -> Iterator[Prob
 
 
 def _compare_one(
-    spec: TensorSpec, got: Array, value: Array, low: Array, high: Array, bound: Array
+    spec: TensorSpec,
+    got: Array,
+    value: Array,
+    low: Array,
+    high: Array,
+    bound: Array,
+    *,
+    nan_allowed: bool,
 ) -> OutputReport:
     data_type = spec.data_type
     poison = untouched(got, data_type)
@@ -260,7 +268,10 @@ def _compare_one(
         rounded = widen(to_dtype(value, data_type), data_type)
         exact = np.where(np.isfinite(rounded), value, rounded).astype(np.float64)
         both_nan = np.isnan(exact) & np.isnan(got)
+        unbounded = _says_nothing(low, high, data_type)
         right = ((low <= got) & (got <= high)) | both_nan
+        if nan_allowed:
+            right |= unbounded & np.isnan(got)
         odd = np.isfinite(exact) != np.isfinite(got)
         error = np.where(right & ~np.isfinite(exact), 0.0, np.abs(got - exact))
         error = np.where(np.isnan(error), np.inf, error)
@@ -290,7 +301,7 @@ def _compare_one(
         allowed=float(allowed[worst]),
         nan_mismatches=int((odd & wrong).sum()),
         unwritten=int((wrong & poison).sum()),
-        unbounded=int(_says_nothing(low, high, data_type).sum()),
+        unbounded=int(unbounded.sum()),
     )
 
 

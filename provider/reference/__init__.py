@@ -61,20 +61,30 @@ class Expected:
         Smallest and largest correct value, both rounded to the output's type.
     errors : mapping of uid to ndarray
         How far a correct value may be off before it is rounded to that type; may have fewer dims.
+    overflowing : frozenset of uid
+        Outputs of a value that is too large for its tensor's or a compute type.  Where such an
+        output has no bounds, NaN is correct too: an engine that rounds the value has an infinity
+        there, and ``inf - inf`` behind it.
     """
 
     values: Mapping[int, Array]
     low: Mapping[int, Array]
     high: Mapping[int, Array]
     errors: Mapping[int, Array]
+    overflowing: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A tensor as its consumers see it; ``error`` bounds how far a correct engine is off."""
+    """A tensor as its consumers see it.
+
+    ``error`` bounds how far a correct engine is off; ``overflows`` says whether one that rounds
+    intermediates may have met an infinity.
+    """
 
     array: Array
     error: Array
+    overflows: bool = False
 
 
 _NO_ERROR = np.zeros(())
@@ -170,6 +180,7 @@ def expect(
     floats to their tensor's type, and rounds the result once.
     """
     values, low, high, errors = {}, {}, {}, {}
+    overflowing = set()
     flushes = target is not None and target.flushes_products
     for uid, value in _results(frozen, arrays, bounded=True, flushes=flushes, thrifty=thrifty):
         if uid in frozen.outputs:
@@ -177,12 +188,15 @@ def expect(
             values[uid] = _rounded(value, spec.data_type)
             low[uid], high[uid] = _ends(value, spec.data_type)
             errors[uid] = value.error
+            if value.overflows:
+                overflowing.add(uid)
     order = frozen.outputs
     return Expected(
         values={uid: values[uid] for uid in order},
         low={uid: low[uid] for uid in order},
         high={uid: high[uid] for uid in order},
         errors={uid: errors[uid] for uid in order},
+        overflowing=frozenset(overflowing),
     )
 
 
@@ -261,7 +275,8 @@ def _run(
         errors[port] = errors[port] + flushed_factor(inputs[port], errors[port], kind, ctx)
     bound = (ref.thrifty if thrifty else None) or ref.bound
     bounds = bound(node.op, inputs, errors, outputs, ctx)
-    return {port: _Value(a, _settled(a, bounds[port])) for port, a in outputs.items()}
+    overflows = any(value.overflows for value in loaded.values())
+    return {port: _Value(a, _settled(a, bounds[port]), overflows) for port, a in outputs.items()}
 
 
 def _settled(array: Array, error: Array) -> Array:
@@ -274,33 +289,36 @@ def _loaded(value: _Value, stored: DataType, compute: DataType, *, bounded: bool
     """Convert a stored tensor to the compute type."""
     if not compute.is_float:
         return value if compute.holds(stored) else _converted(value, compute)
-    array = value.array.astype(np.float64)
     if compute.holds(stored) or not bounded:
-        return _Value(array, value.error)
+        return _Value(value.array.astype(np.float64), value.error, value.overflows)
     # The value stays as it is; that an engine rounds it counts as an error.
-    error = value.error + rounding(array, value.error, compute)
-    return _Value(array, _settled(array, error))
+    return _perhaps_rounded(value, compute)
+
+
+def _perhaps_rounded(value: _Value, data_type: DataType) -> _Value:
+    array = value.array.astype(np.float64)
+    rounded = rounding(array, value.error, data_type)
+    overflows = value.overflows or bool(np.any(np.isinf(rounded) & np.isfinite(value.error)))
+    return _Value(array, _settled(array, value.error + rounded), overflows)
 
 
 def _stored(value: _Value, data_type: DataType, *, bounded: bool) -> _Value:
     """Return what consumers of a result see: integers are converted, floats keep all digits."""
     if not data_type.is_float:
         return _converted(value, data_type)
-    array = value.array.astype(np.float64)
     if not bounded:
-        return _Value(array, _NO_ERROR)
-    error = value.error + rounding(array, value.error, data_type)
-    return _Value(array, _settled(array, error))
+        return _Value(value.array.astype(np.float64), _NO_ERROR)
+    return _perhaps_rounded(value, data_type)
 
 
 def _converted(value: _Value, data_type: DataType) -> _Value:
     """Convert to an integer type or BOOLEAN, in which a small error may become a step or none."""
     array = widen(to_dtype(value.array, data_type), data_type)
     if not value.error.any():
-        return _Value(array, _NO_ERROR)
+        return _Value(array, _NO_ERROR, value.overflows)
     low, high = _ends(value, data_type)
     center = array.astype(np.float64)
-    return _Value(array, np.maximum(high - center, center - low))
+    return _Value(array, np.maximum(high - center, center - low), value.overflows)
 
 
 def _ends(value: _Value, data_type: DataType) -> tuple[Array, Array]:

@@ -35,12 +35,15 @@ def rounding(array: Array, error: Array, data_type: DataType) -> Array:
     """Return the error that one rounding to a float type adds.
 
     An exact value is rounded in one known way, so that its error is known too (and is 0 when the
-    type holds the value); otherwise it is at most half a unit in the last place.
+    type holds the value); otherwise it is at most half a unit in the last place.  It is infinite
+    where the type has no finite number that is near.
     """
     size = np.abs(array) + error
     most = unit_roundoff(data_type) * size + smallest(data_type)
     if data_type.bits < 8:  # what is too large becomes the largest number
         most = np.maximum(most, size - data_type.largest)
+    else:
+        most = np.where(np.isfinite(to_dtype(size, data_type)), most, np.inf)
     exact = np.abs(widen(to_dtype(array, data_type), data_type) - array)
     known = (error == 0) & ((array == 0) | (np.abs(array) > smallest(data_type)))
     return np.where(known, exact, most)

@@ -402,6 +402,32 @@ def test_an_infinity_of_the_other_sign_is_wrong(got: list[float]) -> None:
     json.dumps(report.as_dict(), allow_nan=False)
 
 
+def softmax_of_columns(scale: float) -> tuple[FrozenGraph, dict[int, Any], Expected]:
+    """Return softmax over rows whose maxima, scaled and not exact, are kept in half."""
+    g = Graph(io_data_type="half", intermediate_data_type="float", compute_data_type="float")
+    x = g.mul(g.tensor(dims=(4, 8)), scale / 3.0)
+    most = g.reduction(x, mode="max", axes=(0,)).set_data_type("half")
+    e = g.exp(g.sub(x, most))
+    g.output(g.div(e, g.reduction(e, mode="add", axes=(0,))))
+    frozen = g.freeze()
+    inputs = random_inputs(frozen, 1)
+    for array in inputs.values():
+        array[...] = np.arange(1, 33).reshape(4, 8)
+    return frozen, inputs, expect(frozen, inputs)
+
+
+@pytest.mark.parametrize(("scale", "ok"), [(9e4, True), (1e3, False)])
+def test_nan_where_an_intermediate_is_too_large_for_its_type(scale: float, ok: bool) -> None:
+    # An engine that rounds the maxima has -inf behind the subtraction, then 0 / 0.
+    frozen, _, expected = softmax_of_columns(scale)
+    outputs = right(frozen, expected)
+    assert compare(frozen, outputs, expected).ok
+    for array in outputs.values():
+        array[...] = np.nan
+    assert compare(frozen, outputs, expected).ok is ok
+    assert bool(expected.overflowing) is ok
+
+
 def test_the_report_in_json() -> None:
     frozen, _, expected = problem("pointwise.all_results", D.FLOAT)
     report = compare(frozen, right(frozen, expected), expected)
