@@ -116,10 +116,10 @@ def sized(
         return program, {name: made.graphs[name].plan for name in program.graphs}
 
     names = dict.fromkeys(_names(one for one in named if one))
-    every = family(lambda sizes: at(sizes, False).program(chosen.name), tuple(names), options.build)
+    every = family(lambda sizes: at(sizes, False).program(chosen.name), tuple(names))
     return SizedExecutor(
         [one or () for one in named],
-        Programs(whole, every and every.prepared(buckets)),
+        Programs(whole, every and every.prepared(options.build, buckets)),
         None if options.target.is_cpu else 0,
     )
 

@@ -18,7 +18,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -31,6 +31,7 @@ from ...graph_api.errors import (
     GraphError,
     HipdnnIreeError,
     NotPrecompiledError,
+    NotSupportedError,
     Problem,
 )
 from ...graph_api.frozen import FrozenGraph
@@ -74,6 +75,10 @@ class Family:
         The sizes that are served, both included.
     template : mapping
         The program as JSON, with rules in place of numbers that vary.
+    build : callable, optional
+        Builds a plan; without it there is only the code of ``plans``, as of a file.
+    buckets : tuple of int
+        Sizes that others are rounded up to, as `prepared` was given them.
     plans : mapping of str to (Plan, mapping)
         By the name of their graph: those that serve every size, and the rules of their dims by
         name; without any for a graph that is the same at every size.
@@ -85,7 +90,8 @@ class Family:
     lowest: int
     highest: int
     template: Mapping[str, Any]
-    build: Build
+    build: Build | None = None
+    buckets: tuple[int, ...] = ()
     plans: dict[str, tuple[Plan, Mapping[str, Any]]] = field(default_factory=dict)
     each_size: dict[str, str] = field(default_factory=dict)
 
@@ -113,7 +119,8 @@ class Family:
         Raises
         ------
         HipdnnIreeError
-            If a graph is not served at these sizes.
+            If a graph is not served at these sizes, or has no code for them where nothing can be
+            compiled.
         """
         program = planned(self._program(sizes))
         return program, {name: self._plan(name, g, sizes) for name, g in program.graphs.items()}
@@ -132,30 +139,51 @@ class Family:
             try:
                 found = whole.with_sizes(wanted)
             except GraphError:  # above the largest bucket
-                return self.build(graph)
+                return self._met(name, graph, sizes)
             have, tensors = found.graph.tensors, graph.tensors
             if all(have[uid].dims == tensors[uid].dims for uid in (*graph.inputs, *graph.outputs)):
                 return found
-        return self.build(graph)
+        return self._met(name, graph, sizes)
 
-    def prepared(self, buckets: Sequence[int] = ()) -> Family:
-        """Build the plans that serve every size, or those of buckets, where there are such."""
+    def in_words(self, sizes: Sizes) -> str:
+        """Return the sizes for a message."""
+        return ", ".join(f"{name} = {sizes[name]}" for name in self.symbols)
+
+    def _met(self, name: str, graph: FrozenGraph, sizes: Sizes) -> Plan:
+        """Return a plan for sizes that the graph's code does not serve."""
+        if self.build is not None:
+            return self.build(graph)
+        largest = max(sizes[symbol] for symbol in self.symbols)
+        have = "other dims"
+        way_out = "run the model that it was written from"
+        if self.code(name) == "buckets":
+            sides = ", ".join(map(str, self.buckets))
+            have = f"the buckets {' and '.join(self.symbols)} = {sides}"
+            way_out = f"write it with a bucket of at least {largest} (option buckets), or {way_out}"
+        raise NotSupportedError(
+            f"the model with compiled code has none for {self.in_words(sizes)}: the graph of "
+            f"{', '.join(self.template['nodes'][name])} has code for {have}; {way_out}"
+        )
+
+    def prepared(self, build: Build, buckets: Sequence[int] = ()) -> Family:
+        """Return the family with plans that serve every size, or those of buckets, where it can."""
+        found = replace(self, build=build, buckets=tuple(buckets), plans={}, each_size={})
         base = dict(zip(self.symbols, _BASE, strict=False))
         for name, graph in self._program(base).graphs.items():
-            found = self._for_all_sizes(name, graph, buckets)
-            if isinstance(found, str):
-                self.each_size[name] = found
-                log.info("graph %s has code for each size: %s", name, found)
+            made = found._for_all_sizes(build, name, graph)
+            if isinstance(made, str):
+                found.each_size[name] = made
+                log.info("graph %s has code for each size: %s", name, made)
             else:
-                self.plans[name] = found
-        return self
+                found.plans[name] = made
+        return found
 
     def _for_all_sizes(
-        self, name: str, graph: FrozenGraph, buckets: Sequence[int]
+        self, build: Build, name: str, graph: FrozenGraph
     ) -> tuple[Plan, Mapping[str, Any]] | str:
         """Return a plan for every size with the rules of its dims, or why there is none."""
         if not self._varies(name):
-            return self.build(graph), {}
+            return build(graph), {}
         rules: dict[str, Any] = {}  # by the name of the dim
         marks: dict[int, tuple[str, ...]] = {}
         for tensor in self.template["graphs"][name]["tensors"]:
@@ -170,13 +198,13 @@ class Family:
         except GraphError as error:
             return _reason(error)
         rounded = {
-            dim: sorted({_filled(rule, dict.fromkeys(self.symbols, size)) for size in buckets})
+            dim: sorted({_filled(rule, dict.fromkeys(self.symbols, size)) for size in self.buckets})
             for dim, rule in rules.items()
         }
         reasons = []
-        for more in ({"buckets": rounded}, {}) if buckets else ({},):
+        for more in ({"buckets": rounded}, {}) if self.buckets else ({},):
             try:
-                plan = self.build(marked, **more)
+                plan = build(marked, **more)
             except NotPrecompiledError:
                 raise
             except HipdnnIreeError as error:
@@ -204,14 +232,15 @@ class Family:
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON form, without plans."""
-        names = ("symbols", "lowest", "highest", "template")
+        names = ("symbols", "lowest", "highest", "template", "buckets")
         return {name: getattr(self, name) for name in names}
 
     @classmethod
-    def from_json(cls, record: Mapping[str, Any], build: Build) -> Family:
+    def from_json(cls, record: Mapping[str, Any]) -> Family:
         """Return the family that `as_json` wrote; `prepared` gives it plans."""
         low, high, template = (record[name] for name in ("lowest", "highest", "template"))
-        return cls(tuple(record["symbols"]), low, high, template, build)
+        buckets = tuple(record.get("buckets", ()))  # files of older versions lack them
+        return cls(tuple(record["symbols"]), low, high, template, buckets=buckets)
 
 
 def _reason(error: HipdnnIreeError) -> str:
@@ -289,9 +318,7 @@ def _named(rule: Any, rules: dict[str, Any]) -> str:
     return f"d{len(rules) - 1}"
 
 
-def family(
-    program: Callable[[Sizes], Program], symbols: Sequence[str], build: Build
-) -> Family | None:
+def family(program: Callable[[Sizes], Program], symbols: Sequence[str]) -> Family | None:
     """Return a module's programs at all sizes, or None where no rules give them.
 
     Parameters
@@ -301,8 +328,6 @@ def family(
         that there is none.
     symbols : sequence of str
         Names of the extents.
-    build : callable
-        Builds a plan.
     """
     names = tuple(symbols)
     if not 1 <= len(names) <= _MOST_SYMBOLS:
@@ -326,7 +351,7 @@ def family(
         except (_DiffersError, HipdnnIreeError) as error:
             log.info("no program for sizes from %d to %d: %s", lowest, highest, error)
             continue
-        return Family(names, lowest, highest, template, build)
+        return Family(names, lowest, highest, template)
     return None
 
 

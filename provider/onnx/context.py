@@ -20,7 +20,6 @@ from typing import Any
 
 from ...graph_api.errors import ArtifactError, NotSupportedError
 from ...graph_api.files import read_file, write_file
-from ...graph_api.frozen import FrozenGraph
 from ...jit.container import Container, DamagedError, pack
 from ...jit.target import Target
 from ..artifacts.artifact import Artifact
@@ -125,7 +124,7 @@ def _read(held: Container, target: Target, label: str) -> Code:
         graphs = {name: plan.graph for name, plan in plans.items()}
         weights = _weights(held, program.weights)
         return Code(program=replace(program, graphs=graphs), plans=plans, weights=weights)
-    every = Family.from_json(body["family"], _compiles_nothing)
+    every = Family.from_json(body["family"])
     every.plans.update({name: (plan, body["rules"][name]) for name, plan in plans.items()})
     dims = {name: tuple(found) for name, found in body["dims"].items()}
     weights = _weights(held, every.template["weights"])
@@ -136,18 +135,10 @@ def _weights(held: Container, names: Sequence[str]) -> dict[str, memoryview]:
     return {name: memoryview(held.part(f"weight/{k}")) for k, name in enumerate(names)}
 
 
-def _compiles_nothing(graph: FrozenGraph, **more: Any) -> Plan:
-    raise NotSupportedError(
-        f"the model with compiled code has none for graph {graph.name!r} at these sizes; write it "
-        "with a bucket for them, or run the model that it was written from"
-    )
-
-
 def _outside(every: Family, sizes: Sizes) -> tuple[Program, dict[str, Plan]]:
-    given = ", ".join(f"{name} = {sizes[name]}" for name in every.symbols)
     raise NotSupportedError(
         f"the model with compiled code serves sizes from {every.lowest} to {every.highest}; got "
-        f"{given}; run the model that it was written from"
+        f"{every.in_words(sizes)}; run the model that it was written from"
     )
 
 

@@ -51,8 +51,8 @@ def made_for_sizes(model: Model, options: Options, buckets: Sequence[int] = ()) 
     def program(sizes: Mapping[str, int]) -> Program:
         return _read(model.at(sizes), ahead)[1]
 
-    found = family(program, tuple(filter(None, model.symbols())), options.build)
-    return found and found.prepared(buckets)
+    found = family(program, tuple(filter(None, model.symbols())))
+    return found and found.prepared(options.build, buckets)
 
 
 def _read(model: Model, options: Options) -> tuple[Module, Program]:

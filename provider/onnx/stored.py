@@ -108,7 +108,7 @@ def _read(
     for one in record["groups"]:
         part = model.part([nodes[n] for n in one["nodes"]])
         if one["family"] is not None:
-            every = Family.from_json(one["family"], options.build).prepared(buckets)
+            every = Family.from_json(one["family"]).prepared(options.build, buckets)
             sizes = dict.fromkeys(every.symbols, partitions.SAMPLE)
             groups.append(Group(part, *every.at(sizes), every))
             continue

@@ -164,8 +164,8 @@ class Splitter:
 
         try:
             build = module("", self._target, **self._asked).options.build
-            found = family(program, self._names, build)
-            return found and found.prepared()
+            found = family(program, self._names)
+            return found and found.prepared(build)
         except Exception as error:  # a graph that is none at some size
             log.info("%s has no code for all sizes: %s", name, error)
             return None

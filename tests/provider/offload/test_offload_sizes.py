@@ -150,7 +150,8 @@ def test_a_family_is_data() -> None:
     found = sized(module(DENSE))
     every = family(found)
     record = json.loads(json.dumps(every.as_json()))
-    again = Family.from_json(record, every.build)
+    assert every.build is not None
+    again = Family.from_json(record).prepared(every.build)
     assert again.at({"batch": 5})[0] == every.at({"batch": 5})[0]
 
 
