@@ -154,6 +154,13 @@ def _unknown(rule: str, got: object, known: list[str], port: str, node: str) -> 
 _ELSEWHERE = {
     **{"mean": "avg", "average": "avg", "sum": "add", "prod": "mul", "absmax": "amax"},
     **{"l1": "norm1", "l2": "norm2"},
+    **{
+        "maximum": "max_op",
+        "minimum": "min_op",
+        "where": "binary_select",
+        "select": "binary_select",
+    },
+    **{"silu": "swish_fwd", "silu_backward": "swish_bwd", "cast": "identity", "iota": "gen_index"},
     **{"float8": "fp8_e4m3", "fp8": "fp8_e4m3", "float6": "fp6_e2m3", "float4": "fp4_e2m1"},
 }
 

@@ -86,7 +86,12 @@ def check_tensor(
         return
     if tensor.given_dims is None:
         if not produced:
-            yield problem("TENSOR-02", "no dims", "dims", "pass dims=(...) to tensor()")
+            yield problem(
+                "TENSOR-02",
+                "no dims",
+                "dims",
+                'pass dims=(...) to tensor(); in a file, "dims": [...]',
+            )
         return
     if len(tensor.given_dims) > MAX_RANK or not tensor.given_dims:
         yield problem("TENSOR-04", f"rank {len(tensor.given_dims)}", f"rank 1 to {MAX_RANK}")

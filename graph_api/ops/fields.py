@@ -85,8 +85,17 @@ class Field:
         """Key in JSON and name of the slot; for tensors ``<name>_tensor_uid`` by default."""
         if self.spelled:
             return self.spelled
-        tensors = self.kind in (Kind.TENSOR, Kind.TENSORS)
-        return f"{self.name}_tensor_uid" if tensors else self.name
+        return f"{self.name}_tensor_uid" if self.connects else self.name
+
+    @property
+    def connects(self) -> bool:
+        """Whether it is a port, not a parameter."""
+        return self.kind in (Kind.TENSOR, Kind.TENSORS)
+
+    @property
+    def needed(self) -> bool:
+        """Whether a file must have this parameter, as it has no default."""
+        return not self.connects and self.default is None and self.absent is Absent.REQUIRED
 
 
 def fields(

@@ -2,8 +2,9 @@
 """Every block of code of the pages runs as it stands there, from the top to the end of each page.
 
 Python runs in one namespace for each page; of shell blocks the commands of this package run. What
-stands under ``<!-- output -->`` is what the block above it prints.  A block that cannot run here
-has a remark before it: ``<!-- not run: reason -->``.
+stands under ``<!-- output -->`` is what the block above it prints; what stands under
+``<!-- file: NAME -->`` is a file for the blocks below it.  A block that cannot run here has a
+remark before it: ``<!-- not run: reason -->``.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ NEEDS = {
 """Packages without which a page is skipped."""
 
 _BLOCK = re.compile(
-    r"^(?:<!-- (not run|output)(?:: (.*?))? -->\n)?```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE
+    r"^(?:<!-- (not run|output|file)(?:: (.*?))? -->\n)?```(\w*)\n(.*?)^```$",
+    re.DOTALL | re.MULTILINE,
 )
 RUN = ("python", "sh", "console")
 
@@ -94,6 +96,8 @@ def test_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     names: dict[str, object] = {"graph": model, "x": np.ones((4, 6), np.float32)}
     printed = ""
     for block in blocks(page):
+        if block.remark == "file":
+            Path(block.why).write_text(block.code, encoding="utf-8")
         if block.remark == "output":
             assert settled(printed, block.why) == settled(block.code, block.why)
         if block.remark == "not run" or block.language not in RUN:
@@ -131,6 +135,10 @@ def test_a_block_that_does_not_run_says_why(page: Path) -> None:
         ("```python\nprint(1)\n```\n\n<!-- output -->\n```text\n2\n```\n", AssertionError),
         ("```sh\nls\n```\n", AssertionError),
         ("```sh\nhipdnn-iree show nothing.json\n```\n", AssertionError),
+        (
+            "<!-- file: a.json -->\n```json\n{}\n```\n\n```sh\nhipdnn-iree show a.json\n```\n",
+            AssertionError,
+        ),
     ],
 )
 def test_a_wrong_page_fails(

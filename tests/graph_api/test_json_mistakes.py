@@ -54,8 +54,7 @@ MISTAKES: list[tuple[str, Any, str, str, str, str]] = [
     ("JSON-02", changed(("tensors",), {}), "graph", "tensors", "an object of 0", "an array"),
     ("JSON-02", changed(("nodes",), "x"), "graph", "nodes", "'x'", "an array"),
     ("JSON-03", relu(tensors=[tensor(1), tensor(2), {"dims": [1], "strides": [1]}]), "tensors[2]", "uid", "nothing", "the key uid"),
-    ("JSON-03", changed((*T, "dims")), "tensors[0]", "dims", "nothing", "the key dims"),
-    ("JSON-03", changed((*T, "strides"), None), "tensors[0]", "strides", "nothing", "strides"),
+    ("JSON-03", scalar(2.5, ...), "tensors[2]", "value_type", "nothing", "the type of the value"),
     ("JSON-03", changed((*N, "inputs", "in_0_tensor_uid")), "n", "in_0_tensor_uid", "nothing", "in inputs"),
     ("JSON-03", changed((*N, "outputs"), None), "n", "out_0_tensor_uid", "nothing", "in outputs"),
     ("JSON-03", changed((*N, "outputs")), "n", "out_0_tensor_uid", "nothing", "in outputs"),
@@ -103,6 +102,8 @@ MISTAKES: list[tuple[str, Any, str, str, str, str]] = [
     ("JSON-07", changed((*N, "type"), "FutureAttributes"), "n", "type", "'FutureAttributes'", "PointwiseAttributes"),
     ("JSON-07", changed((*N, "type")), "n", "type", "nothing", "MatmulAttributes"),
     ("JSON-07", changed((*N, "type"), {}), "n", "type", "an object", "one of"),
+    ("JSON-09", conv(padding=[1, 1]), "c", "padding", "an array of 2", "pre_padding in parameters"),
+    ("JSON-09", relu(preferred_engine="7"), "graph", "preferred_engine", "'7'", "preferred_engine_id"),
     ("JSON-08", scalar(None, "Float16Value"), "tensors[2]", "value", "null", "a finite number"),
 ]  # fmt: skip
 
@@ -155,6 +156,7 @@ def test_rules_of_the_graph_are_left_to_the_graph() -> None:
     for data, rule in (
         (relu(nodes=[]), "GRAPH-01"),
         (changed((*T, "dims"), []), "TENSOR-02"),
+        (changed((*T, "dims")), "TENSOR-02"),
         (changed((*T, "dims"), [2, 0]), "TENSOR-05"),
         (changed((*T, "strides"), [1]), "TENSOR-04"),
         (changed((*T, "virtual"), True), "TENSOR-09"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,17 +22,18 @@ from ...dtypes import DataType
 from ...errors import FormatError, Problem
 from ...ops import OPS, op_of_type
 from ...ops.base import variadic
-from ...ops.fields import Absent, Field, Kind
+from ...ops.fields import Field, Kind
 from ...size_limits import too_large
 from ...tensor import Tensor
 from ...values import from_byte, stored
 from . import json_dynamic
-from .json_write import dumps
+from .json_keys import GRAPH, NODE, OTHER_ERAS, TENSOR, Key, Places, Stray, meant, strays
+from .json_write import dumps, value_type
 
 if TYPE_CHECKING:
     from ...graph import Graph
 
-__all__ = ["RULES", "dumps", "loads"]
+__all__ = ["RULES", "VALUE_TYPES", "dumps", "loads"]
 
 G = TypeVar("G", bound="Graph")
 
@@ -41,16 +42,17 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 RULES: dict[str, str] = {
     "JSON-01": "the text is strict JSON (no NaN, no comments) in UTF-8, not nested absurdly deep",
     "JSON-02": "the graph is an object with the arrays nodes and tensors",
-    "JSON-03": "a key that the op needs is there",
+    "JSON-03": "a key that is needed is there",
     "JSON-04": "a value has the type that its key asks for",
     "JSON-05": "a mode or data type is one that hipDNN knows (hipDNN would take the first entry)",
     "JSON-06": "a tensor uid is defined in tensors, once",
     "JSON-07": "the node type is one that this version serves",
     "JSON-08": "a scalar's value is finite (hipDNN writes null for inf and NaN, which loses it)",
+    "JSON-09": "an unknown key, which is skipped, is not almost one that is left out",
 }
 
 # value_type -> data type that the value is stored for; Float16Value etc. hold plain numbers.
-_VALUE_TYPES: dict[str, DataType] = {
+VALUE_TYPES: dict[str, DataType] = {
     "Float32Value": DataType.FLOAT,
     "Float16Value": DataType.HALF,
     "BFloat16Value": DataType.BFLOAT16,
@@ -141,9 +143,31 @@ class _Reader:
                 return DataType.parse(value)
             except ValueError:
                 pass
-        known = ", ".join(t.json for t in DataType)
-        self.report("JSON-05", where, key, value, f"one of {known}")
+        self.unknown(where, key, value, [t.json for t in DataType])
         return DataType.UNSET
+
+    def unknown(
+        self, where: str, key: str, value: Any, known: Sequence[str], hint: str = ""
+    ) -> None:
+        """Add the problem of a spelling that is none of those known."""
+        hint = hint or nearest(value, known)
+        self.report("JSON-05", where, key, value, f"one of {', '.join(known)}", hint)
+
+    def missing(self, where: str, key: Key, found: list[Stray], what: str = "") -> None:
+        """Add the problem of a key that is needed, with the unknown one that may stand for it."""
+        hint = ""
+        if (stray := meant(key, found)) is not None:
+            found.remove(stray)
+            hint = stray.told(key)
+        self.say("JSON-03", where, key.name, "nothing", what or f"the key {key}", hint)
+
+    def skipped(self, where: str, found: list[Stray], left_out: Iterable[Key]) -> None:
+        """Add the problems of unknown keys that seem to be meant for those that are left out."""
+        for key in left_out if found else ():
+            if (stray := meant(key, found)) is not None:
+                found.remove(stray)
+                got = f"{_short(stray.value)} for a key that is not read"
+                self.say("JSON-09", where, stray.key.name, got, f"the key {key}", stray.told(key))
 
 
 @collector_paused()
@@ -181,6 +205,8 @@ def loads(text: str | bytes, factory: Callable[..., G]) -> G:
     if data.get("is_override_shape_enabled") is not None:
         flag = reader.flag("graph", "is_override_shape_enabled", data["is_override_shape_enabled"])
         graph.is_override_shape_enabled = bool(flag)
+    found = strays(data, {"": GRAPH | OTHER_ERAS})
+    reader.skipped("graph", found, _left_out(data, GRAPH))
     json_dynamic.read_dims(reader, graph, data.get("dynamic_dims"))
     tensors: dict[int, Tensor] = {}
     for i, item in enumerate(data["tensors"]):
@@ -252,17 +278,16 @@ def _read_tensor(
     if not isinstance(item, dict):
         reader.report("JSON-04", where, "", item, "an object")
         return
-    found: dict[str, Any] = {}
-    for key, read in (
-        ("uid", reader.integer),
-        ("dims", reader.integers),
-        ("strides", reader.integers),
-    ):
-        if item.get(key) is None:
-            reader.say("JSON-03", where, key, "nothing", f"the key {key}")
-        else:
-            found[key] = read(where, key, item[key])
-    uid = found.get("uid")
+    found = strays(item, {"": TENSOR})
+    if (uid := item.get("uid")) is None:
+        reader.missing(where, Key("", "uid"), found)
+    else:
+        uid = reader.integer(where, "uid", uid)
+    reader.skipped(where, found, _left_out(item, TENSOR - {"uid"}))
+    dims, strides = (
+        None if item.get(key) is None else reader.integers(where, key, item[key])
+        for key in ("dims", "strides")
+    )
     if uid is None:
         return
     if uid in tensors:
@@ -271,8 +296,8 @@ def _read_tensor(
     virtual = item.get("virtual")
     tensor = graph.tensor(
         # Empty arrays are hipDNN's way to write a vector that was never set.
-        dims=found.get("dims") or None,
-        strides=found.get("strides") or None,
+        dims=dims or None,
+        strides=strides or None,
         data_type=reader.data_type(where, "data_type", item.get("data_type")),
         name=_name(reader, where, item),
         uid=uid,
@@ -298,15 +323,20 @@ def _read_tensor(
 
 def _read_value(reader: _Reader, where: str, item: Mapping[str, Any], tensor: Tensor) -> None:
     kind, value = item.get("value_type"), item.get("value")
-    if kind is None or (kind == "NONE" and value is None):
+    if value is None and kind in (None, "NONE"):
+        return
+    if kind is None:
+        own = tensor.given_type
+        kind = value_type(DataType.BOOLEAN if isinstance(value, bool) else own)
+        hint = f'"value_type": "{kind}"'
+        reader.say("JSON-03", where, "value_type", "nothing", "the type of the value", hint)
         return
     if kind == "NONE" and isinstance(value, bool):
         kind = "BoolValue"  # hipDNN's table of names lacks it, its writer does not
-    if not isinstance(kind, str) or kind not in _VALUE_TYPES:
-        known = ", ".join(_VALUE_TYPES)
-        reader.report("JSON-05", where, "value_type", kind, f"one of {known}")
+    if not isinstance(kind, str) or kind not in VALUE_TYPES:
+        reader.unknown(where, "value_type", kind, [*VALUE_TYPES], _value_type_of(kind))
         return
-    held = _VALUE_TYPES[kind]
+    held = VALUE_TYPES[kind]
     if value is None:
         reader.say("JSON-08", where, "value", "null", "a finite number")
         return
@@ -332,6 +362,21 @@ def _read_value(reader: _Reader, where: str, item: Mapping[str, Any], tensor: Te
         tensor.value = reader.number(where, "value", value)
     if tensor.given_type is DataType.UNSET:
         tensor.data_type = held
+    if tensor.given_dims is None:  # a value has one element
+        tensor.dims = (1,)
+
+
+def _value_type_of(kind: Any) -> str:
+    """Return the question whether the value type of a data type was meant, if it names one."""
+    try:
+        data_type = DataType.parse(str(kind).lower().removesuffix("value"))
+    except ValueError:
+        return ""
+    return f"did you mean {value_type(data_type)!r}?" if data_type.bits else ""
+
+
+def _left_out(item: Mapping[str, Any], keys: Iterable[str]) -> Iterator[Key]:
+    return (Key("", key) for key in sorted(keys) if item.get(key) is None)
 
 
 def _read_node(
@@ -346,8 +391,10 @@ def _read_node(
     op_type = op_of_type(kind) if isinstance(kind, str) else None
     if op_type is None:
         known = sorted(op.TYPE_NAME for op in OPS.values())
-        wanted = f"one of {', '.join(known)}"
-        reader.report("JSON-07", label, "type", kind, wanted, nearest(kind, known))
+        wanted, hint, key = f"one of {', '.join(known)}", nearest(kind, known), Key("", "type")
+        if kind is None and (stray := meant(key, strays(item, {"": NODE}))) is not None:
+            hint = stray.told(key)
+        reader.report("JSON-07", label, "type", kind, wanted, hint)
         return
     layout, before = _layout(op_type.NAME), len(reader.problems)
     for section in layout.sections:
@@ -355,24 +402,33 @@ def _read_node(
             reader.report("JSON-04", label, section, item[section], "an object")
     if len(reader.problems) > before:
         return
+    found = strays(item, layout.places)
     compute = reader.data_type(label, "compute_data_type", item.get("compute_data_type"))
     ports: dict[str, Tensor] = {}
     values: dict[str, Any] = {}
     for spec in layout.fields:
         raw = _find(item, spec)
         if spec.kind is Kind.TENSOR:
-            tensor = _read_port(reader, label, layout, spec, raw, tensors)
-            if tensor is not None:
-                ports[spec.name] = tensor
+            if raw is not None:
+                tensor = _read_uid(reader, label, spec, raw, tensors)
+                if tensor is not None:
+                    ports[spec.name] = tensor
+            elif spec.name in layout.required:
+                reader.missing(label, Key(spec.section, spec.key), found)
         elif spec.kind is Kind.TENSORS:
             ports |= variadic(spec.name, _read_ports(reader, label, spec, raw, tensors))
         elif raw is None:
-            if spec.default is not None or spec.absent is not Absent.REQUIRED:
+            if spec.name not in layout.required:
                 values[spec.name] = spec.default
             else:
-                reader.say("JSON-03", label, spec.key, "nothing", f"the {spec.kind.value}")
+                what = f"the {spec.kind.value}"
+                reader.missing(label, Key(spec.section, spec.key), found, what)
         else:
             values[spec.name] = _read_parameter(reader, label, spec, raw)
+    if found:
+        optional = (spec for spec in layout.fields if spec.name not in layout.required)
+        absent = (Key(s.section, s.key) for s in optional if _find(item, s) is None)
+        reader.skipped(label, found, [*absent, *_left_out(item, NODE - {"type"})])
     if len(reader.problems) > before:
         return
     outputs = {name: ports.pop(name) for p in op_type.OUTPUTS for name in p.connected(ports)}
@@ -391,25 +447,38 @@ class _Layout:
         In the usual order of files, tensors first, in which problems are reported.
     sections : tuple of str
         Names of the objects inside a node, of any era.
+    places : mapping of str to frozenset of str
+        Section (``""``: the node itself) -> keys that are known there.
     required : frozenset of str
-        Ports that must be connected.
+        Ports that must be connected, and parameters without a default.
     """
 
     fields: tuple[Field, ...]
     sections: tuple[str, ...]
+    places: Places
     required: frozenset[str]
 
 
 @cache
 def _layout(name: str) -> _Layout:
     op_type = OPS[name]
-    tensors = (Kind.TENSOR, Kind.TENSORS)
     ports = (*op_type.INPUTS, *op_type.OUTPUTS)
     sections = {s for f in op_type.FIELDS for s in (f.section, f.older) if s}
+    places = {"": NODE | {f.key for f in op_type.FIELDS if not f.section}}
+    for section in sections:
+        places[section] = frozenset(
+            f.key for f in op_type.FIELDS if section in (f.section, f.older)
+        )
     return _Layout(
-        fields=tuple(sorted(op_type.FIELDS, key=lambda field: field.kind not in tensors)),
+        fields=tuple(sorted(op_type.FIELDS, key=lambda field: not field.connects)),
         sections=tuple(sorted(sections)),
-        required=frozenset(p.name for p in ports if not p.optional),
+        places=places,
+        required=frozenset(
+            (
+                *(p.name for p in ports if not p.optional),
+                *(f.name for f in op_type.FIELDS if f.needed),
+            )
+        ),
     )
 
 
@@ -420,22 +489,6 @@ def _find(item: Mapping[str, Any], spec: Field) -> Any:
         return section[key]
     older = item.get(spec.older)
     return older.get(key) if isinstance(older, dict) else None
-
-
-def _read_port(
-    reader: _Reader,
-    label: str,
-    layout: _Layout,
-    spec: Field,
-    raw: Any,
-    tensors: Mapping[int, Tensor],
-) -> Tensor | None:
-    if raw is None:
-        if spec.name in layout.required:
-            where = f"the key {spec.key}" + (f" in {spec.section}" if spec.section else "")
-            reader.say("JSON-03", label, spec.key, "nothing", where)
-        return None
-    return _read_uid(reader, label, spec, raw, tensors)
 
 
 def _read_ports(
@@ -469,8 +522,7 @@ def _read_parameter(reader: _Reader, label: str, spec: Field, raw: Any) -> Any:
         try:
             return spec.enum.parse(raw)
         except ValueError:
-            known = ", ".join(m.json for m in spec.enum)
-            reader.report("JSON-05", label, spec.key, raw, f"one of {known}")
+            reader.unknown(label, spec.key, raw, [m.json for m in spec.enum])
             return None
     readers: dict[Kind, Callable[[str, str, Any], Any]] = {
         Kind.INT: reader.integer,

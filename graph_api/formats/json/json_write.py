@@ -16,7 +16,7 @@ from ...ops.fields import Absent, Field, Kind
 if TYPE_CHECKING:
     from ...frozen import FrozenGraph, FrozenNode
 
-__all__ = ["dumps"]
+__all__ = ["dumps", "value_type"]
 
 _VALUE_TYPES = {
     DataType.FLOAT: "Float32Value",
@@ -73,7 +73,7 @@ def _write_tensor(graph: FrozenGraph, uid: int) -> dict[str, Any]:
     if spec.ragged_offset_uid is not None:
         data["ragged_offset_tensor_uid"] = spec.ragged_offset_uid
     if spec.value is not None:
-        kind = _value_type(spec.data_type)
+        kind = value_type(spec.data_type)
         if not math.isfinite(spec.value):
             problem = Problem(
                 rule="JSON-08", port=spec.label, got=repr(spec.value), wanted="a finite number"
@@ -84,7 +84,7 @@ def _write_tensor(graph: FrozenGraph, uid: int) -> dict[str, Any]:
     return data
 
 
-def _value_type(data_type: DataType) -> str:
+def value_type(data_type: DataType) -> str:
     """Return the name of the union member that holds a scalar, as a number and not as bits."""
     if data_type.is_integer:
         return _VALUE_TYPES.get(data_type, "Int64Value")
