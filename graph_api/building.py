@@ -15,6 +15,7 @@ from .compositions import Compositions
 from .dtypes import DataType
 from .dynamic_dim import DynamicDim, split_dims
 from .dynamic_dim import make as make_dynamic
+from .elsewhere import here
 from .errors import GraphError, Problem
 from .ops.base import Op
 from .tensor import Scalar, Tensor
@@ -431,22 +432,10 @@ def _unknown_attribute(graph: GraphBuilder, name: str) -> AttributeError:
 def _unknown_method(graph: GraphBuilder, name: str) -> AttributeError:
     """Return the error for a method that there is not, with the one of ours that does it."""
     text = f"{type(graph).__name__} has no attribute {name!r}"
-    from .ops import OPS
-
-    ours = _ELSEWHERE | {there: op.NAME for op in OPS.values() for there in op.ELSEWHERE}
-    if name in ours:
-        return AttributeError(f"{text}; here it is {ours[name]}")
+    if told := here(name):
+        return AttributeError(f"{text}; {told}")
     public = [known for known in dir(type(graph)) if not known.startswith("_")]
     return AttributeError(text + arguments.suggestion(name, [*public, *_ATTRIBUTES]))
-
-
-_ELSEWHERE = {
-    **dict.fromkeys(("astype", "convert", "to"), "cast"),
-    **dict.fromkeys(("select", "where"), "binary_select"),
-    **dict.fromkeys(("input", "placeholder"), "tensor"),
-    "silu": "swish",
-}
-"""What other libraries call methods that are no ops; those of ops stand with them."""
 
 
 def _no_operand(label: str, port: str, value: object, wanted: str) -> GraphError:

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...graph_api.arguments import nearest
+from ...graph_api.compositions import Compositions
 from ...graph_api.dtypes import DataType
+from ...graph_api.elsewhere import here
 from ...graph_api.ops import OPS
 from ...graph_api.ops.base import Op, Port
+from ...graph_api.ops.pointwise_methods import PointwiseMethods
 from .options import Command, State
 from .output import emit, facts, say, table
 
@@ -41,10 +44,8 @@ def command(state: State, names: tuple[str, ...]) -> None:
     nothing is compiled for that.  `hipdnn-iree explain GRAPH` tells it of a graph.
     """
     if unknown := [n for n in names if n not in OPS]:
-        hint = nearest(unknown[0], OPS)
-        raise click.UsageError(
-            f"no op {unknown[0]!r}; {hint and f'{hint} '}known: {', '.join(OPS)}"
-        )
+        told = (f"no op {unknown[0]!r}", _instead(unknown[0]), f"known: {', '.join(OPS)}")
+        raise click.UsageError("; ".join(filter(None, told)))
     if not names and not state.json:
         _list()
         return
@@ -58,6 +59,15 @@ def command(state: State, names: tuple[str, ...]) -> None:
         if k:
             say()
         _tell(OPS[name], served)
+
+
+def _instead(name: str) -> str:
+    """Return what a name is that is no op: a mode, a composition, or another library's word."""
+    if name in vars(PointwiseMethods):
+        return "it is a mode of pointwise"
+    if name in vars(Compositions):
+        return f"it is a composition of ops, Graph.{name}"
+    return here(name) or nearest(name, OPS)
 
 
 def _list() -> None:

@@ -98,7 +98,8 @@ class Progress:
 
     def _about(self, rate: float) -> str:
         failed = f", {count(self.failures, 'failure', 'failures')}" if self.failures else ""
-        return f"{rate:.3g}/s{failed}"
+        pace = f"{rate:.3g}/s" if rate >= 1 else f"{1 / rate:.3g} s each"
+        return f"{pace}{failed}"
 
     def _elapsed(self) -> float:
         return self._clock() - self._begin

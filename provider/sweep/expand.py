@@ -30,12 +30,13 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import Problem
 from .expressions import ExpressionError, evaluate, is_name, names_in
-from .graphs import METHODS, nearest, parameters, problem
+from .graphs import is_op, nearest, parameters, problem
 from .schema import (
     DTYPE_SETS,
     TYPE_WORDS,
@@ -211,12 +212,23 @@ class _Expansion:
                 self.must_be_axis(name, "for", at)
             yield _Step(names=names, values=self.values(str(key), names, values, at), line=at)
         at = getattr(lets, "line", 0) or line
-        for name, text in lets.items():
+        for name in lets:
             self.must_be_axis(str(name), "let", at)
-            yield _Step(names=(str(name),), let=str(text), line=at)
+        for name in self.in_order(lets, at):
+            yield _Step(names=(name,), let=str(lets[name]), line=at)
         conditions = own.get("where", [])
         for text in conditions if isinstance(conditions, list) else [conditions]:
             yield _Step(where=str(text), line=line)
+
+    def in_order(self, lets: Values, line: int) -> Iterator[str]:
+        """Return the names of ``let``, each behind those from which it follows."""
+        reads = {name: names_in(str(text)) & lets.keys() - {name} for name, text in lets.items()}
+        try:
+            return iter([*TopologicalSorter(reads).static_order()])
+        except CycleError as error:
+            circle = ", ".join(error.args[1][:-1])
+            wanted = "values that follow from axes, not from each other"
+            raise self.wrong("AXIS-03", "let", circle, wanted, line=line) from None
 
     def must_be_axis(self, name: str, key: str, line: int) -> None:
         if not is_name(name) or name in RESERVED:
@@ -505,7 +517,7 @@ def _names_of(about: Values) -> frozenset[str]:
         out = node.get("out") if isinstance(node, dict) else None
         found += out if isinstance(out, list) else [out]
     op = about.get("op")
-    if nodes is None and isinstance(op, str) and op in METHODS:
+    if nodes is None and is_op(op):
         takes = parameters(op)
         found += [key for key in about if takes.get(key) and key not in keys(CaseEntry)]
     return frozenset(name for name in found if isinstance(name, str))

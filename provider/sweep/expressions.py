@@ -133,7 +133,7 @@ def _name(node: ast.Name, names: Mapping[str, Any]) -> Any:
         return names[node.id]
     near = get_close_matches(node.id, list(names), 1)
     hint = f"did you mean {near[0]}?" if near else ""
-    raise ExpressionError(f"no axis has the name {node.id}", hint)
+    raise ExpressionError(f"{node.id}, which is no axis", hint)
 
 
 def _binary(node: ast.BinOp, names: Mapping[str, Any]) -> Any:

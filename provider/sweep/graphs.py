@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from ...graph_api.arguments import shown
 from ...graph_api.compositions import Compositions
 from ...graph_api.dtypes import DataType
+from ...graph_api.elsewhere import here
 from ...graph_api.errors import FormatError, GraphError, Problem
 from ...graph_api.ops import OPS
 from ...graph_api.ops.pointwise_methods import OUTPUTS, PointwiseMethods
@@ -24,21 +25,21 @@ from .numpy_functions import NUMPY_FUNCTIONS
 from .schema import TYPE_WORDS, CaseEntry, ResultEntry, TensorEntry, checked, keys, resolved_type
 
 __all__ = [
-    "COMPOSITIONS",
-    "METHODS",
     "build",
+    "is_op",
     "nearest",
+    "no_op",
     "parameters",
     "placed",
     "problem",
     "result_ports",
 ]
 
-METHODS: frozenset[str] = frozenset(
-    {*OPS, *(n for n in vars(PointwiseMethods) if not n.startswith("_"))}
-)
 COMPOSITIONS: frozenset[str] = frozenset(n for n in vars(Compositions) if not n.startswith("_"))
-"""Methods that add several nodes: they are written as nodes of a case, not as its one op."""
+METHODS: frozenset[str] = frozenset(
+    {*OPS, *(n for n in vars(PointwiseMethods) if not n.startswith("_")), *COMPOSITIONS}
+)
+"""What a case calls an op: methods of `Graph` that add nodes, of which compositions add several."""
 _NODE_KEYS = ("op", "in", "out", "type")
 
 
@@ -77,7 +78,21 @@ def parameters(method: str) -> dict[str, bool]:
 
 def result_ports(method: str) -> tuple[str, ...]:
     """Return what the results of a method are called."""
+    if method in COMPOSITIONS:
+        return ("y",)
     return tuple(port.name for port in (OPS[method].OUTPUTS if method in OPS else OUTPUTS))
+
+
+def is_op(op: object) -> TypeGuard[str]:
+    """Whether a case may call it an op."""
+    return isinstance(op, str) and op in METHODS
+
+
+def no_op(op: object, node: str, port: str) -> Problem:
+    """Return the problem of an op that is none, with the one that was meant."""
+    every = ", ".join(sorted(COMPOSITIONS))
+    wanted = f"an op: one of `hipdnn-iree ops`, a pointwise mode, or {every}"
+    return problem("BENCH-03", node, port, op, wanted, here(op) or nearest(op, sorted(METHODS)))
 
 
 def build(case: CaseEntry, name: str, arguments: Mapping[str, Any], data_type: DataType) -> Graph:
@@ -235,11 +250,11 @@ class _Builder:
 
     def _node(self, node: Any, where: str) -> None:
         op = node.get("op") if isinstance(node, dict) else None
-        if not isinstance(op, str) or op not in METHODS | COMPOSITIONS:
-            every = ", ".join(sorted(COMPOSITIONS))
-            wanted = f"a mapping with op: one of `hipdnn-iree ops`, a pointwise mode, or {every}"
-            hint = nearest(op, sorted(METHODS | COMPOSITIONS))
-            self._add("BENCH-03", where, node if op is None else op, wanted, hint)
+        if op is None:
+            self._add("BENCH-03", where, node, "a mapping with op, in and out")
+            return
+        if not is_op(op):
+            self._problems.append(no_op(op, self._name, where))
             return
         before = len(self._problems)
         operands = self._operands(node.get("in", []), f"{where}.in")

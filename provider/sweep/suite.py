@@ -24,11 +24,11 @@ from ..graph import Graph
 from ..graph_files import load
 from .expand import Entry, expanded
 from .graphs import (
-    COMPOSITIONS,
-    METHODS,
     build,
     described_as,
+    is_op,
     nearest,
+    no_op,
     placed,
     problem,
     unknown_keys,
@@ -372,14 +372,14 @@ class _Reader:
         arguments = {key: value for key, value in about.items() if key not in keys(CaseEntry)}
         nodes, file, op = (about.get(key) for key in ("nodes", "graph", "op"))
         many = isinstance(nodes, list) and bool(nodes)
-        if many or file is not None or not isinstance(op, str) or op not in METHODS:
+        short = not many and file is None
+        if short and op is not None and not is_op(op):
+            problems.append(no_op(op, name, "op"))
+        elif not short or op is None:
             problems += unknown_keys(arguments, keys(CaseEntry), name)
-            if many == (file is not None):
-                hint = nearest(op, sorted(METHODS)) if op else ""
-                if isinstance(op, str) and op in COMPOSITIONS:
-                    hint = f"{op} adds several nodes: write it under nodes"
-                wanted = "a list of nodes, or a graph file, or an op with its ports"
-                problems.append(problem("BENCH-02", name, "nodes", nodes, wanted, hint))
+        if (many and file is not None) or (short and op is None):
+            wanted = "a list of nodes, or a graph file, or an op with its ports"
+            problems.append(problem("BENCH-02", name, "nodes", nodes, wanted))
         dtypes, limits, wrong = _types_and_targets(about, name)
         problems += wrong
         if any(p.rule != "BENCH-05" for p in problems):

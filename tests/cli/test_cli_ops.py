@@ -83,7 +83,23 @@ def test_list_and_mistakes(cli: Cli) -> None:
     assert "in_0, in_1?, in_2?" in next(line for line in lines if line.startswith("pointwise "))
     wrong = cli("ops", "conv")
     assert wrong.code == 2
-    assert "no op 'conv'; known: batchnorm, " in wrong.err
+    assert "no op 'conv'; here it is conv_fprop; known: batchnorm, " in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("swish", "no op 'swish'; it is a mode of pointwise; known"),
+        ("max", "no op 'max'; it is a mode of pointwise; known"),
+        ("softmax", "no op 'softmax'; it is a composition of ops, Graph.softmax; known"),
+        ("silu", "no op 'silu'; here it is swish; known"),
+        ("group_norm", "no op 'group_norm'; here it is layernorm of x"),
+        ("matmull", "no op 'matmull'; did you mean 'matmul'?; known"),
+    ],
+)
+def test_what_is_no_op_but_can_be_written(cli: Cli, name: str, words: str) -> None:
+    found = cli("ops", name)
+    assert (found.code, words in found.err) == (2, True), found.err
 
 
 @pytest.mark.parametrize("words", [["ops"], ["ops", "--help"]], ids=" ".join)

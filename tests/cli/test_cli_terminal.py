@@ -176,9 +176,9 @@ def test_progress_tells_each_line_with_rate_and_time_left(
         progress.step("wrong: two", line="two")
         progress.at(3, 5, "the last")
     assert capsys.readouterr().err.splitlines() == [
-        "[1/4] one; 0.0333/s, 1 min 30 s left",
+        "[1/4] one; 30 s each, 1 min 30 s left",
         "wrong: two",
-        "[2/4] two; 0.0333/s, 1 failure, 1 min 0 s left",
+        "[2/4] two; 30 s each, 1 failure, 1 min 0 s left",
         "[3/5] work: the last, 1 min 0 s left",
     ]
 

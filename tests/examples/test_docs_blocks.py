@@ -22,6 +22,14 @@ import numpy as np
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.provider.cli.main import main
+from hipdnn_iree.provider.sweep.schema import (
+    CaseEntry,
+    NodeEntry,
+    SharedEntry,
+    SuiteEntry,
+    TensorEntry,
+    keys,
+)
 from hipdnn_iree.provider.sweep.suite import read
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,7 +125,24 @@ def test_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_suites_that_are_shown_can_be_read() -> None:
     shown = [b.code for b in blocks(DOCS / "suites.md") if b.language == "yaml"]
     counts = [len(read(text, source="suites.md").cases) for text in shown]
-    assert counts == [1, 2, 20]
+    assert counts == [7, 2, 20]
+
+
+@pytest.mark.parametrize(
+    ("heading", "entry"),
+    [
+        ("key of a file", keys(SuiteEntry).keys() - keys(SharedEntry).keys()),
+        ("shared key", keys(SharedEntry).keys()),
+        ("key of a case", keys(CaseEntry).keys() - keys(SharedEntry).keys()),
+        ("key of a node", keys(NodeEntry).keys()),
+        ("key of a tensor", keys(TensorEntry).keys()),
+    ],
+)
+def test_the_page_of_suites_has_all_keys(heading: str, entry: set[str]) -> None:
+    page = (DOCS / "suites.md").read_text(encoding="utf-8")
+    table = page.partition(f"| {heading} |")[2].partition("\n\n")[0]
+    told = re.findall(r"^\| (`[^|]*`) \|", table, re.MULTILINE)
+    assert {word for cell in told for word in re.findall(r"`(\w+)`", cell)} == entry
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -7,12 +7,15 @@ import re
 
 import pytest
 from hipdnn_iree import Graph
-from hipdnn_iree.graph_api import building
+from hipdnn_iree.graph_api import elsewhere
 from hipdnn_iree.graph_api.ops import OPS
 
 ELSEWHERE = {
     "conv2d": "here it is conv_fprop",
     "max_pool2d": "here it is resample_fwd",
+    "group_norm": "here it is layernorm of x reshaped to (N, groups, -1)",
+    "dropout": "here it is sdpa",
+    "leaky_relu": "here it is relu with lower_clip_slope",
     "rleu": "did you mean 'relu'?",
     "layer_norm": "did you mean 'layernorm'?",
     "nodez": "did you mean 'nodes'?",
@@ -29,10 +32,16 @@ def test_a_method_that_there_is_not(name: str) -> None:
 
 
 def test_names_of_other_libraries_lead_to_ours() -> None:
-    theirs = [*building._ELSEWHERE, *(name for op in OPS.values() for name in op.ELSEWHERE)]
-    assert len(set(theirs)) == len(theirs) > 30
+    theirs = [
+        *elsewhere.METHODS,
+        *elsewhere.RECIPES,
+        *(n for op in OPS.values() for n in op.ELSEWHERE),
+    ]
+    assert len(set(theirs)) == len(theirs) > 40
     assert not set(theirs) & set(dir(Graph))
-    assert set(building._ELSEWHERE.values()) <= set(dir(Graph))
+    assert set(elsewhere.METHODS.values()) <= set(dir(Graph))
+    for name, recipe in elsewhere.RECIPES.items():
+        assert {*re.findall(r"[a-z_]+", recipe)} & set(dir(Graph)), name
 
 
 @pytest.mark.parametrize("sign", ["<", "<=", ">", ">="])

@@ -111,14 +111,14 @@ LONG = "x" * 100_000
         (f"{BOMB}\ncases: [{{name: x, op: *a9}}]", "BENCH-01"),
         ("cases: " + "[" * 200_000, "BENCH-01"),  # libyaml ended the process
         ("cases: [" + "1, " * 400_000 + "]", "BENCH-01"),
-        ("cases: [{name: x, op: [relu]}]", "BENCH-02"),
-        ("cases: [{name: x, op: {a: relu}}]", "BENCH-02"),
+        ("cases: [{name: x, op: [relu]}]", "BENCH-03"),
+        ("cases: [{name: x, op: {a: relu}}]", "BENCH-03"),
         ("cases: [{name: x, nodes: [{op: [relu], in: 3, out: y}]}]", "BENCH-03"),
         ("cases: [{name: x, op: custom_op, in: [[2]], reference: [add]}]", "BENCH-03"),
         *((f"cases: [{{name: x, op: {value}}}]", "BENCH-01")
           for value in ("!!int x", "!!float x", "!!bool x", "2001-99-99", "!!timestamp x",
                         "!!binary '3'", "!!python/name:os.system x")),
-        (f"cases: [{{name: {LONG}, op: {LONG}}}]", "BENCH-02"),
+        (f"cases: [{{name: {LONG}, op: {LONG}}}]", "BENCH-03"),
         (f"{LONG}: 1\ncases: 3", "BENCH-01"),
     ],
 )  # fmt: skip
@@ -243,7 +243,7 @@ SHORT_MISTAKES = {
     "{name: a, a: [2, 3]}": ("BENCH-03", "matmul.a"),
     "{name: a, a: [2, 3], b: [3, 4], c: {dim: [2, 4]}}": ("BENCH-01", "matmul.a.c.dim"),
     "{name: a, a: [2, 3], b: [3, 4], dtypes: [floats, full]}": ("BENCH-05", "matmul.a.dtypes"),
-    "{name: a, a: [2, 3], b: [3, 4], op: matmull}": ("BENCH-01", "matmul.a.a"),
+    "{name: a, a: [2, 3], b: [3, 4], op: matmull}": ("BENCH-03", "matmul.a.op"),
     "{name: a, a: [2, 3], a: [3, 4]}": ("BENCH-01", "line 4, column 26"),
     "{name: a, a: [2, 3], b: [3, 4], results: {d: {type: half}}}": ("BENCH-04", "matmul.a.d"),
 }
@@ -287,7 +287,12 @@ def test_the_op_of_a_case_that_cannot_be_read() -> None:
 @pytest.mark.parametrize(
     ("case", "words"),
     [
-        ("{name: a, op: softmax, x: [2, 8]}", "softmax adds several nodes: write it under nodes"),
+        ("{name: a, op: softmax, x: [2, 8], axis: 2}", "COMPOSE-03"),
+        ("{name: a, op: matmull, a: [4, 8], b: [8, 4]}", "a.op: [BENCH-03] got matmull; wanted"),
+        ("{name: a, op: matmull, a: [4, 8], b: [8, 4]}", "did you mean matmul?"),
+        ("{name: a, op: conv2d, x: [1, 2, 8, 8], w: [4, 2, 3, 3]}", "here it is conv_fprop"),
+        ("{name: a, op: 3, a: [4, 8]}", "a.op: [BENCH-03] got 3; wanted"),
+        ("{name: a, nodes: [{op: group_norm, in: [[2, 8]], out: y}]}", "here it is layernorm of"),
         ("{name: a, nodes: [{op: softmaxx, in: [[2, 8]], out: y}]}", "did you mean softmax?"),
         ("{name: a, nodes: [{op: freeze, in: [[2, 8]], out: y}]}", "hipdnn-iree ops"),
         ("{name: a, nodes: [{op: softmax, in: [[2, 8]], axis: 2, out: y}]}", "COMPOSE-03"),
@@ -297,6 +302,29 @@ def test_what_is_no_op_of_a_case(case: str, words: str) -> None:
     with pytest.raises(FormatError) as caught:
         read(f"cases: [{case}]").cases[0].graph(DataType.FLOAT)
     assert words in str(caught.value)
+
+
+def test_an_op_that_is_none_is_all_that_is_told_of_its_case() -> None:
+    """What else the case has are ports and parameters of the op that was meant."""
+    with pytest.raises(FormatError) as caught:
+        read("cases: [{name: a, op: matmull, a: [4, 8], b: [8, 4]}, {name: b, op: relu, x: [2]}]")
+    assert [(p.rule, p.where) for p in caught.value.problems] == [("BENCH-03", "a.op")]
+
+
+def test_compositions_have_a_short_form_as_well() -> None:
+    suite = read("""
+cases:
+  - {name: probabilities, op: softmax, x: [5, 33], axis: 0, y: {type: float}}
+  - for: {n: [2, 3]}
+    cases: [{name: layer, op: linear, x: [4, n, 8], w: [8, 6], bias: [6]}]
+""")
+    one, *layers = suite.cases
+    g = Graph("script", io_data_type="half", compute_data_type="float")
+    g.intermediate_data_type = "float"
+    g.softmax(g.tensor(dims=(5, 33)), axis=0).set_output().set_data_type("float")
+    assert one.graph(DataType.HALF).freeze().digest == g.freeze().digest
+    assert [case.name for case in layers] == ["layer_n2", "layer_n3"]
+    assert [len(case.freeze().inputs) for case in layers] == [3, 3]
 
 
 def test_a_mistake_tells_its_line_and_the_nearest_key() -> None:
