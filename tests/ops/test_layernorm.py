@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_rows import emulated_row
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.enums import NormFwdPhase
 from hipdnn_iree.graph_api.errors import GraphError
@@ -251,3 +252,26 @@ def test_gfx9_completes_rows_while_it_reads_them(
     assert "index_select" in torch_ir(graph(1000), "gfx942")
     for n, target in ((1024, "gfx942"), (1000, "cpu")):
         assert "index_select" not in torch_ir(graph(n), target)
+
+
+def test_rows_over_two_dims_in_another_order_beside_their_sum() -> None:
+    """W-128, emulated: of the sums of three subgroups one was read (random graph 21014)."""
+    g = Graph(io_data_type="half", compute_data_type="float")
+    by_columns = (192, 1, 32)
+    x, s, b = g.tensor(dims=(2, 32, 6)), g.tensor(dims=(32, 6)), g.tensor(dims=(32, 6))
+    g.layernorm(x, s, b).y.set_output().set_stride(by_columns)
+    other = g.relu(g.tensor(dims=(2, 32, 6)))
+    g.sub(other, g.reduction(other, mode="add", axes=(1, 2))).set_output().set_stride(by_columns)
+    found = emulated_row(g.freeze())
+    assert (found["status"], found["device"]) == ("ok", "emulated"), found
+    assert found["check"]["bad"] == 0
+
+
+def test_what_is_added_up_is_materialised_where_sums_would_be_lost(
+    torch_ir: Callable[..., str],
+) -> None:
+    """W-128: before each of the two sums, and not for rows that stay in one piece."""
+    for strides, copies in (((192, 1, 32), 2), ((192, 6, 1), 0)):
+        g, _, results = norm((2, 32, 6), (32, 6))
+        results.y.set_stride(strides)
+        assert torch_ir(g, "gfx942").count("aten.cat") == copies

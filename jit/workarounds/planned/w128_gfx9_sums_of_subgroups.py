@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""W-128: A row over several dims is added up by more subgroups than a subgroup has lanes at work.
+
+The last of the dims is shared among lanes, by the largest power of two, and among subgroups, by
+what is left.  Their sums meet in LDS, where each lane reads one: with fewer lanes than subgroups
+one sum is read, and the others are lost.  Rows in one piece have one dim, but if what is added up
+is read in another order beside it, they keep theirs, or get those of a reshape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate
+from math import gcd, prod
+from operator import mul
+
+from ....graph_api.ops.pointwise import Pointwise
+from ...node_context import GraphContext, NodeContext, is_named
+from ...ops.row_norms import row_length
+from ..rule import GFX9, Workaround
+
+__all__ = ["WORKAROUND"]
+
+_WAVE, _WORKGROUP = 64, 1024
+_LOADS = (16, 8, 4, 2, 1)  # elements in 128 bits
+_NORMS = ("layernorm", "layernorm_backward", "rmsnorm", "rmsnorm_backward")
+_IN_ORDER = (*_NORMS, "reduction", "reshape")
+
+
+def _lost(row: int, last: int) -> bool:
+    """Whether sums of subgroups are lost, for rows whose last dim has this extent."""
+    return row % _WAVE == 0 and any(_lost_with(row, last, loads) for loads in _LOADS)
+
+
+def _lost_with(row: int, last: int, loads: int) -> bool:
+    if row % (loads * _WAVE):
+        return False
+    threads = row // loads
+    if threads > _WORKGROUP:
+        threads = gcd(threads, _WORKGROUP)
+    loads = gcd(loads, last)
+    shared = gcd(threads * loads, last) // loads
+    lanes = gcd(shared, _WAVE)
+    return shared // lanes > lanes
+
+
+def _ends(context: NodeContext) -> Iterator[int]:
+    """Yield what the last dim of a row may be, once dims are merged or split."""
+    size = prod(context.dims("x"))
+    for spec in context.graph.tensors.values():
+        if prod(spec.dims) == size:
+            for order in (range(len(spec.dims)), spec.layout.order):
+                yield from accumulate((spec.dims[i] for i in reversed(order)), mul)
+
+
+def _one_order(around: GraphContext) -> bool:
+    """Whether all values of a graph are in the order of their dims, and stay so."""
+    nodes = around.graph.nodes
+    return all(isinstance(n.op, Pointwise) or is_named(n.op, *_IN_ORDER) for n in nodes) and all(
+        spec.layout.order == tuple(range(len(spec.dims))) for spec in around.graph.tensors.values()
+    )
+
+
+def _row(context: NodeContext) -> int:
+    """Return how many elements the node adds up for each row, or 0."""
+    if context.named("reduction"):
+        return prod(context.dims("x")) // prod(context.dims("y"))
+    return row_length(context) if context.named(*_NORMS) else 0
+
+
+def _struck(context: NodeContext) -> bool:
+    row = _row(context)
+    if row < 2 or context.around.once("one order", lambda: _one_order(context.around)):
+        return False
+    return any(_lost(row, last) for last in {*_ends(context)} if row % last == 0 and last < row)
+
+
+def _operands(context: NodeContext) -> Iterator[str]:
+    if context.named("reduction") and _struck(context):
+        yield "x"
+
+
+WORKAROUND = Workaround(
+    id="W-128",
+    title="A row over several dims is added up by more subgroups than a subgroup has lanes at work",
+    symptom="wrong numbers",
+    targets=GFX9,
+    instead="what is added up is materialised",
+    operands=_operands,
+    node=lambda context: context.named(*_NORMS) and _struck(context),
+)
