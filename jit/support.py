@@ -83,7 +83,7 @@ def _dynamic_problems(context: NodeContext) -> Iterator[Problem]:
         able = ", ".join(op for op in OPS if info(op).dynamic)
         yield problem(node, "IREE-DYN-02", "", node.op.NAME, f"one of {able}", _HINT)
         return
-    for port, axis in refused(node, marks):
+    for port, axis in refused(context, marks):
         got = f"{marks[port][axis]!r} as dim {axis}"
         yield problem(node, "IREE-DYN-03", port, got, "a fixed extent there", _HINT)
 

@@ -85,6 +85,8 @@ class Builder:
     contents : callable
         Returns what the memory of an output at a port of that node holds, to be written part by
         part and not to be read: the value in memory order, and the order.
+    results : dict of str to tuple of int
+        The dims of that node's results, by port.
     """
 
     def __init__(self, target: Target, compiler: Compiler | None = None) -> None:
@@ -93,6 +95,7 @@ class Builder:
         self.extents: dict[str, Callable[[], Any]] = {}
         self.node_plan = NodePlan()
         self.contents: Callable[[str], tuple[Value, Ints]]
+        self.results: dict[str, Ints] = {}
         self._made = 0
         self._types: dict[tuple[str, DataType, bool], Any] = {}
         self._constants: dict[tuple[object, object], Any] = {}

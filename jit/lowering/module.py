@@ -22,7 +22,7 @@ from ..code_plan import CodePlan, plan_code
 from ..compiler.client import Compiler
 from ..emit import narrow, parameters
 from ..emit.builder import Builder, T, Value
-from ..emit.dims import Dim
+from ..emit.dims import Dim, sizes
 from ..emit.layout import argument, contents, store, to_logical
 from ..emit.scatter import zero
 from ..target import Target
@@ -134,6 +134,7 @@ def _emit_function(b: Builder, graph: FrozenGraph, plan: CodePlan) -> None:
         for k, node in enumerate(graph.nodes):
             b.node_plan = decided = plan.nodes[k]
             b.contents = partial(_contents, b, graph, node, slots)
+            b.results = {port: sizes(graph.tensors[uid]) for port, uid in node.outputs.items()}
             with b.at(f"n{k}"):
                 for uid in node.inputs.values():
                     spec = graph.tensors[uid]

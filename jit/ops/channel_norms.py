@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...graph_api.errors import Problem
-from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.channel_norms import of_one_device
 from ..node_context import NodeContext
 from .counts import per_element
@@ -20,7 +19,7 @@ def declines(context: NodeContext) -> Iterator[Problem]:
     yield from of_one_device(context.node.label, context.node.inputs)
 
 
-def _dynamic(node: FrozenNode, marks: Marks) -> Iterator[tuple[str, int]]:
+def _dynamic(context: NodeContext, marks: Marks) -> Iterator[tuple[str, int]]:
     yield from ((port, axis) for port, axis in dynamic_axes(marks, "x") if axis == 1)
 
 

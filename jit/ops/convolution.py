@@ -8,7 +8,6 @@ from math import prod
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import Problem
-from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.conv_fprop import ConvOp
 from ..emit.dims import Dim
 from ..node_context import NodeContext
@@ -70,7 +69,7 @@ def work(result: str, filter: str) -> Callable[[object, Dims], tuple[int, int]]:
 def batch_only(port: str) -> DynamicAxes:
     """Return what refuses every dynamic dim but the batch of one port."""
 
-    def refused(node: FrozenNode, marks: Marks) -> Iterator[tuple[str, int]]:
+    def refused(context: NodeContext, marks: Marks) -> Iterator[tuple[str, int]]:
         yield from (found for found in dynamic_axes(marks, port, "w") if found != (port, 0))
 
     return refused

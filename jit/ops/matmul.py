@@ -189,7 +189,7 @@ def _rule(context: NodeContext) -> str:
 
 INFO = OpInfo(
     work=_work,
-    dynamic=lambda node, marks: (),
+    dynamic=lambda context, marks: (),
     dynamic_gfx9=_dynamic_gfx9,
     strategies=Strategies(
         (

@@ -25,7 +25,7 @@ __all__ = [
 
 Dims = Mapping[str, tuple[int, ...]]
 Marks = Mapping[str, tuple[str, ...]]
-DynamicAxes = Callable[[FrozenNode, Marks], Iterable[tuple[str, int]]]
+DynamicAxes = Callable[["NodeContext", Marks], Iterable[tuple[str, int]]]
 Refusal = tuple[str, str, str]
 Refusals = Callable[[NodeContext, Marks], Iterable[Refusal]]
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from math import prod
 
 from ...graph_api.enums import PointwiseMode
-from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.pointwise import Pointwise
 from ..node_context import Layout, NodeContext
 from .counts import COSTS
@@ -23,9 +22,9 @@ def _work(op: object, dims: Dims) -> tuple[int, int]:
     return 0, COSTS.get(op.mode, 1) * prod(dims["out_0"])
 
 
-def _dynamic(node: FrozenNode, marks: Marks) -> Iterator[tuple[str, int]]:
-    assert isinstance(node.op, Pointwise)
-    if node.op.mode is PointwiseMode.GEN_INDEX:
+def _dynamic(context: NodeContext, marks: Marks) -> Iterator[tuple[str, int]]:
+    assert isinstance(context.op, Pointwise)
+    if context.op.mode is PointwiseMode.GEN_INDEX:
         yield from dynamic_axes(marks, "in_0")
 
 

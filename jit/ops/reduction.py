@@ -22,6 +22,6 @@ def _dynamic_gfx9(context: NodeContext, marks: Marks) -> Iterator[Refusal]:
 
 INFO = OpInfo(
     work=per_element("x", 1),
-    dynamic=lambda node, marks: (),
+    dynamic=lambda context, marks: (),
     dynamic_gfx9=_dynamic_gfx9,
 )

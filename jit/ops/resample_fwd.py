@@ -9,7 +9,7 @@ from math import prod
 from ...graph_api.errors import Problem
 from ...graph_api.ops.resample_fwd import ResampleFwd
 from ..node_context import NodeContext
-from .op_info import OpInfo, problem
+from .op_info import Marks, OpInfo, dynamic_axes, problem
 from .resample import MOST_TERMS, flags, resize_declines, work
 
 __all__ = ["INFO"]
@@ -30,4 +30,13 @@ def _declines(context: NodeContext) -> Iterator[Problem]:
         yield problem(context.node, "IREE-POOL-01", "window", list(op.window), wanted, hint)
 
 
-INFO = OpInfo(work=work("y"), cpu_efficiency=0.02, declines=_declines, flags=flags)
+def _dynamic(context: NodeContext, marks: Marks) -> Iterator[tuple[str, int]]:
+    """Refuse all dynamic dims of what is resized, and the spatial ones of what is pooled."""
+    assert isinstance(context.op, ResampleFwd)
+    kept = () if context.op.resizes else (0, 1)
+    yield from (found for found in dynamic_axes(marks, "x") if found[1] not in kept)
+
+
+INFO = OpInfo(
+    work=work("y"), cpu_efficiency=0.02, declines=_declines, dynamic=_dynamic, flags=flags
+)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from ...graph_api.errors import Problem
-from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.row_norms import normalised_dims
 from ..node_context import NodeContext
 from ..workarounds import strikes
@@ -65,7 +64,7 @@ def declines(context: NodeContext) -> Iterator[Problem]:
         yield problem(context.node, "IREE-NORM-01", "x", got, wanted, hint)
 
 
-def dynamic(node: FrozenNode, marks: Marks) -> Iterator[tuple[str, int]]:
+def dynamic(context: NodeContext, marks: Marks) -> Iterator[tuple[str, int]]:
     """Yield dynamic dims that the code depends on: the length of rows."""
     yield from dynamic_axes(marks, "scale", "bias", "epsilon", "dscale", "dbias")
 

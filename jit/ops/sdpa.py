@@ -9,7 +9,6 @@ from math import prod
 from ...graph_api.dtypes import DataType
 from ...graph_api.enums import AttentionImplementation, PointwiseMode
 from ...graph_api.errors import Problem
-from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.attention import AttentionOp
 from ...graph_api.ops.conv_fprop import ConvOp
 from ...graph_api.ops.matmul import Matmul
@@ -52,8 +51,8 @@ def _declines(context: NodeContext) -> Iterator[Problem]:
         yield problem(node, "IREE-SDPA-03", "k", f"{keys} keys", wanted, hint)
 
 
-def _dynamic(node: FrozenNode, marks: Marks) -> Iterator[tuple[str, int]]:
-    op = node.op
+def _dynamic(context: NodeContext, marks: Marks) -> Iterator[tuple[str, int]]:
+    op, node = context.op, context.node
     assert isinstance(op, AttentionOp)
     banded = op.band != (None, None, False) or op.alibi_mask
     bottom = getattr(node.source, "band", op.band)[2]

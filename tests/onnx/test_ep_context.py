@@ -139,22 +139,37 @@ def test_what_has_no_one_code_stays_in_a_model_with_code(tmp_path: Path) -> None
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
-def pooled(*more: Any) -> bytes:
+def test_a_classifier_has_one_code_for_all_batches(tmp_path: Path) -> None:
+    """Windows over the whole input are reductions, and the dims of 1 behind them go."""
+    nodes = [
+        *(node("Conv", "x k", "c", pads=[1] * 4), node("Relu", "c", "r")),
+        node("MaxPool", "r", "m", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
+        *(node("GlobalAveragePool", "m", "p"), node("Flatten", "p", "f")),
+        *(node("Gemm", "f w b", "g"), node("Softmax", "g", "y", axis=-1)),
+    ]
+    weights = {"k": values((8, 3, 3, 3), 1), "w": values((8, 5), 2), "b": values((5,), 3)}
+    source = model(nodes, {"x": ("n", 3, 9, 9)}, {"y": ("n", 5)}, weights)
+    made = written(source, tmp_path)
+    assert [n.op_type for n in made.graph.node] == ["EPContext"]
+    runs_elsewhere(source, tmp_path, [{"x": values((n, 3, 9, 9), n)} for n in (1, 3, 17)])
+
+
+def turned(*more: Any) -> bytes:
     """Return a graph with a dim known at execution, along which it has code for each size."""
-    nodes = [node("GlobalMaxPool", "x", "y", name="pool"), *more]
-    outputs = {"y": ("batch", 2, 1, 1), **{one.output[0]: (3, 4) for one in more}}
-    inputs = {"x": ("batch", 2, 3, 3), **{one.input[0]: (3, 4) for one in more}}
+    nodes = [node("Transpose", "x", "y", name="turn", perm=[0, 2, 1]), *more]
+    outputs = {"y": ("batch", 3, 2), **{one.output[0]: (3, 4) for one in more}}
+    inputs = {"x": ("batch", 2, 3), **{one.input[0]: (3, 4) for one in more}}
     return model(nodes, inputs, outputs)
 
 
 def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     """It names the graph at fault, why it has code for each size, and what to do."""
     with pytest.raises(Exception, match=r"m_ctx.onnx cannot be written") as caught:
-        written(pooled(), tmp_path)
+        written(turned(), tmp_path)
     said = str(caught.value)
-    for word in ("graph of pool has code for each size", "IREE-DYN-02", "option buckets"):
+    for word in ("graph of turn has code for each size", "IREE-DYN-02", "option buckets"):
         assert word in said
-    made = written(pooled(), tmp_path, {"buckets": "1,4"})
+    made = written(turned(), tmp_path, {"buckets": "1,4"})
     assert [n.op_type for n in made.graph.node] == ["EPContext"]
 
 
@@ -162,7 +177,7 @@ def test_a_group_that_is_not_written_is_one_warning(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The rest is written; ONNX Runtime logs the warning unless it is told not to."""
-    (tmp_path / "m.onnx").write_bytes(pooled(node("Neg", "u", "v")))
+    (tmp_path / "m.onnx").write_bytes(turned(node("Neg", "u", "v")))
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 2
     options.add_session_config_entry("ep.context_enable", "1")
@@ -170,9 +185,9 @@ def test_a_group_that_is_not_written_is_one_warning(
     session_options({}, device="cpu", onto=options)
     onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), options, enable_fallback=0)
     made = onnx.load(str(tmp_path / "m_ctx.onnx"))
-    assert sorted(n.op_type for n in made.graph.node) == ["EPContext", "GlobalMaxPool"]
+    assert sorted(n.op_type for n in made.graph.node) == ["EPContext", "Transpose"]
     said = capfd.readouterr().err
-    assert said.count("graph of pool has code for each size") == 1
+    assert said.count("graph of turn has code for each size") == 1
     assert "m_ctx.onnx is written without 1 node:" in said
     assert "Neg_v" not in said
     assert "option buckets" in said

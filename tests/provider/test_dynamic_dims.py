@@ -127,7 +127,42 @@ def linear_of_a_batch(g: Graph, n: DynamicDim) -> None:
     g.linear(g.tensor(dims=(n, 3, 8)), g.tensor(dims=(8, 5))).set_output()
 
 
+def pooled(g: Graph, n: DynamicDim) -> None:
+    """Windows of a batch; with a strided last dim, of which elements are loaded one by one."""
+    x = g.tensor(dims=(n, 3, 9, 9))
+    more: dict[str, Any] = {"window": 3, "stride": 2, "pre_padding": 1, "post_padding": 1}
+    maxima = g.resample_fwd(
+        x, resample_mode="maxpool", padding_mode="neg_inf_pad", generate_index=True, **more
+    )
+    for result in maxima:
+        g.output(result)
+    more |= {"resample_mode": "avgpool_exclude_padding", "padding_mode": "zero_pad"}
+    g.resample_fwd(x, **more).y.set_output()
+
+
+def pooled_nhwc(g: Graph, n: DynamicDim) -> None:
+    x = g.tensor(dims=(2, n, 9, 8), strides=(576, 1, 64, 8))
+    g.resample_fwd(
+        x, resample_mode="avgpool_include_padding", window=(9, 2), padding_mode="zero_pad"
+    ).y.set_output()
+
+
+def classifier(g: Graph, n: DynamicDim) -> None:
+    x = g.relu(g.conv_fprop(g.tensor(dims=(n, 3, 9, 9)), g.tensor(dims=(8, 3, 3, 3))))
+    x = g.reduction(x, mode="avg", axes=(2, 3))
+    g.matmul(g.reshape(x, (-1, 8)), g.tensor(dims=(8, 5))).set_output()
+
+
+def reshaped(g: Graph, n: DynamicDim) -> None:
+    """Dims on both sides of an open one are split and merged."""
+    x = g.reshape(g.relu(g.tensor(dims=(2, 3, n, 12))), (6, -1, 4, 3))
+    g.mul(x, 2.0).set_output()
+
+
 SERVED = (
+    pooled,
+    classifier,
+    reshaped,
     mlp,
     linear,
     normed_mlp,
@@ -141,6 +176,7 @@ SERVED = (
     scalars,
 )
 MORE = (
+    pooled_nhwc,
     linear_of_a_batch,
     inner,
     inner_product,

@@ -197,6 +197,21 @@ def _channels(g: Graph, n: DynamicDim) -> None:
     g.output(g.batchnorm_inference(g.tensor(dims=(2, n, 3, 3)), *others))
 
 
+def _windows(g: Graph, n: DynamicDim) -> None:
+    x = g.tensor(dims=(1, 2, n, 8))
+    g.output(g.resample_fwd(x, resample_mode="maxpool", window=1, padding_mode="neg_inf_pad").y)
+
+
+def _resized(g: Graph, n: DynamicDim) -> None:
+    x = g.tensor(dims=(n, 2, 4, 8))
+    g.output(g.resample_fwd(x, resample_mode="nearest", size=(8, 8)).y)
+
+
+def _past_others(g: Graph, n: DynamicDim) -> None:
+    """What stood before the open dim stands behind it: no view has a stride for that."""
+    g.output(g.reshape(g.tensor(dims=(4, n)), (-1, 4)))
+
+
 def _packed(g: Graph, n: DynamicDim) -> None:
     g.identity(g.tensor(dims=(n, 3), data_type="int4")).set_output()
 
@@ -213,6 +228,9 @@ def _packed(g: Graph, n: DynamicDim) -> None:
         ("IREE-DYN-03", "q", _bottom, "cpu"),
         ("IREE-DYN-03", "q", _heads, "cpu"),
         ("IREE-DYN-03", "x", _channels, "cpu"),
+        ("IREE-DYN-03", "x", _windows, "cpu"),
+        ("IREE-DYN-03", "x", _resized, "cpu"),
+        ("IREE-DYN-03", "x", _past_others, "cpu"),
         ("IREE-DYN-04", "in_0", _packed, "cpu"),
         ("IREE-DYN-05", "b", mlp, "gfx942"),
         ("IREE-DYN-05", "a", batches, "gfx942"),

@@ -62,8 +62,20 @@ def _pooled(c: Call, about: dict[str, Any], *, index: bool = False) -> Resampled
     )
 
 
+def _pool(
+    c: Call, mode: str, size: Ints, stride: Ints, padding: list[tuple[int, int]] | None = None
+) -> Tensor:
+    """Return the pooled input; a window over all of it is a reduction, which more engines serve."""
+    x, kind = c.tensor("self"), c.type("self")
+    padded = any(n for pair in padding or () for n in pair)
+    if size != kind.dims[2:] or padded or not kind.data_type.is_float:
+        return _pooled(c, _window(mode, size, stride, padding)).y
+    over, axes = "max" if mode == "maxpool" else "avg", range(2, len(kind.dims))
+    return c.graph.reduction(x, mode=over, axes=axes, compute_data_type=c.compute)
+
+
 def _max_pool(count: int) -> Callable[[Call], Tensor]:
-    return lambda c: _pooled(c, _window("maxpool", *_windows(c, count))).y
+    return lambda c: _pool(c, "maxpool", *_windows(c, count))
 
 
 def _max_pool_with_indices(count: int) -> Callable[[Call], Built]:
@@ -100,7 +112,7 @@ def _avg_pool(count: int) -> Callable[[Call], Tensor]:
             raise c.refuse("ceil_mode", "true", "false, as padding is counted")
         padded = any(n for pair in padding for n in pair)
         mode = "include" if counted or not padded else "exclude"
-        return _pooled(c, _window(f"avgpool_{mode}_padding", size, stride, padding)).y
+        return _pool(c, f"avgpool_{mode}_padding", size, stride, padding)
 
     return build
 
@@ -110,13 +122,8 @@ def _adaptive(count: int) -> Callable[[Call], Tensor]:
         extents, wanted = _spatial(c, count), c.integers("output_size", count)
         if any(n % m for n, m in zip(extents, wanted, strict=True)):
             raise c.refuse("output_size", list(wanted), f"divisors of {list(extents)}")
-        if all(n == 1 for n in wanted):
-            axes = tuple(range(2, count + 2))
-            return c.graph.reduction(
-                c.tensor("self"), mode="avg", axes=axes, compute_data_type=c.compute
-            )
         size = tuple(n // m for n, m in zip(extents, wanted, strict=True))
-        return _pooled(c, _window("avgpool_include_padding", size, size)).y
+        return _pool(c, "avgpool_include_padding", size, size)
 
     return build
 

@@ -41,7 +41,8 @@ def run(
     order: Callable[[list[Val], tuple[Any, ...]], list[Any]] | None = None,
     engine: str = "reference",
     element: str = "",
-) -> None:
+) -> list[str]:
+    """Check the op's result, and return the names of the graph's ops."""
     m = Module()
     kinds = {"float32": "f32", "float16": "f16", "int8": "si8", "int64": "si64", "bool": "i1"}
     kinds |= {"int32": "si32", "float64": "f64", "uint8": "ui8"}
@@ -59,6 +60,8 @@ def run(
     else:
         bound = 2e-3 if out == "f16" else 2e-6
         assert np.allclose(got.astype(np.float64), expected, rtol=bound, atol=bound), name
+    (graph,) = (one.plan.graph for one in module.graphs.values())
+    return [one.op.NAME for one in graph.nodes]
 
 
 def x(*dims: int, kind: Any = np.float32, low: float = -3, high: float = 3) -> A:
@@ -501,10 +504,31 @@ def test_windows() -> None:
     run("aten.max_pool1d", [a], ([3], [3], [0], [1], True), ceiled.astype(np.float64))
     b = x(2, 3, 4, 6)
     u = b.astype(np.float64)
-    run("aten.adaptive_avg_pool2d", [b], ([1, 1],), u.mean((2, 3), keepdims=True))
     halves = u.reshape(2, 3, 2, 2, 3, 2).mean((3, 5))
+    # A stride that is left out is the size of the windows; torch-mlir reads past the empty list.
+    run("aten.avg_pool2d", [b], ([2, 2], [], [0], False, True, None), halves)
+    largest = u.reshape(2, 3, 2, 2, 3, 2).max((3, 5))
+    run("aten.max_pool2d", [b], ([2, 2], [], [0], [1], False), largest)
     run("aten.adaptive_avg_pool2d", [b], ([2, 3],), halves)
     run("aten.upsample_nearest2d", [b], ([8, 12], None, None), u.repeat(2, 2).repeat(2, 3))
+
+
+def test_windows_over_whole_planes_are_reductions() -> None:
+    """As of these engines have one code for all sizes; padding, and integers, are pooled."""
+    a = x(2, 3, 4, 6)
+    u = a.astype(np.float64)
+    plane, mean, largest = [4, 6], u.mean((2, 3), keepdims=True), u.max((2, 3), keepdims=True)
+    reduced, pooled = ["reduction"], ["resample_fwd"]
+    assert run("aten.adaptive_avg_pool2d", [a], ([1, 1],), mean) == reduced
+    assert run("aten.max_pool2d", [a], (plane, [], [0], [1], False), largest) == reduced
+    assert run("aten.avg_pool2d", [a], (plane, [], [0], False, True, None), mean) == reduced
+    wide = ([6, 8], [], [1], False, True, None)
+    assert run("aten.avg_pool2d", [a], wide, mean * 24 / 48) == pooled
+    half = u.max(2, keepdims=True)
+    assert run("aten.max_pool2d", [a], ([4, 1], [], [0], [1], False), half) == pooled
+    n = (a * 9).astype(np.int32)
+    largest = n.max((2, 3), keepdims=True).astype(np.float64)
+    assert run("aten.max_pool2d", [n], (plane, [], [0], [1], False), largest) == pooled
 
 
 def test_movement() -> None:
