@@ -23,7 +23,7 @@ from ....jit.settings_table import Settings
 from ....jit.signature import ArgSpec
 from ....jit.target import Target
 from ....jit.trace import span, traced
-from ....jit.work import cpu_us
+from ....jit.work import pays_threads
 from ...emulated import start as start_emulation
 from ...plan import Plan
 
@@ -36,11 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["IreePlan", "driver_for", "load", "open_device"]
 
-# Where an estimate on one core is shorter, worker threads cost more than they save: waking them
-# takes 6 to 30 microseconds.  Measured on two cores of a busy machine, 38 graphs: the fastest of
-# 25 rounds was shorter with threads from 45 microseconds on, always from 70 on (to 1.8 times).
-_TASK_US = 60.0
-
 
 def driver_for(graph: FrozenGraph, target: Target, settings: Settings) -> str:
     """Return the IREE driver for a graph: worker threads only where they are faster."""
@@ -50,7 +45,7 @@ def driver_for(graph: FrozenGraph, target: Target, settings: Settings) -> str:
     if chosen != "auto":
         return chosen
     alone = settings.runtime_threads == 1 or len(os.sched_getaffinity(0)) == 1
-    return "local-sync" if alone or cpu_us(graph) < _TASK_US else "local-task"
+    return "local-task" if pays_threads(graph) and not alone else "local-sync"
 
 
 def load(
