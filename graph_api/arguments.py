@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from .dtypes import DataType
 from .enums import ModeEnum
-from .errors import GraphError, Problem
+from .errors import GraphError
+from .script_line import refused
 from .values import Scalar, plain_number
 
 __all__ = [
@@ -142,8 +143,9 @@ def _is_array(values: object) -> bool:
 
 
 def _wrong(rule: str, got: object, wanted: str, port: str, node: str, hint: str = "") -> GraphError:
-    problem = Problem(rule=rule, node=node, port=port, got=shown(got), wanted=wanted, hint=hint)
-    return GraphError("an argument has the wrong type or spelling", [problem])
+    told = {"got": shown(got), "wanted": wanted, "hint": hint}
+    message = "an argument has the wrong type or spelling"
+    return refused(message, rule=rule, node=node, port=port, **told)
 
 
 def _unknown(rule: str, got: object, known: list[str], port: str, node: str) -> GraphError:

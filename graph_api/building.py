@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from . import arguments
@@ -16,10 +14,11 @@ from .dtypes import DataType
 from .dynamic_dim import DynamicDim, split_dims
 from .dynamic_dim import make as make_dynamic
 from .elsewhere import here
-from .errors import GraphError, Problem
+from .errors import GraphError
 from .ops.base import Op
+from .script_line import refused, script_line
 from .tensor import Scalar, Tensor
-from .values import plain_number
+from .values import plain_number, stored
 
 if TYPE_CHECKING:
     from .frozen import FrozenGraph
@@ -191,6 +190,7 @@ class GraphBuilder(Compositions):
             given_strides=strides,  # type: ignore[arg-type]
             virtual=virtual,
             dynamic=marks,
+            at=script_line() if type(self).checks_calls else "",
         )
         if uid is not None:
             tensor.set_uid(uid)
@@ -262,13 +262,13 @@ class GraphBuilder(Compositions):
         if not isinstance(tensor, Tensor):
             raise _no_operand("output", "tensor", tensor, "a Tensor of this graph")
         if tensor.graph is not self:
-            problem = Problem(
+            raise refused(
+                "the tensor cannot be an output of this graph",
                 rule="GRAPH-04",
                 port=tensor.name or "tensor",
                 got="a tensor of another graph",
                 wanted="a tensor of this graph",
             )
-            raise GraphError("the tensor cannot be an output of this graph", [problem])
         tensor.set_output()
         if name:
             tensor.set_name(name)
@@ -366,7 +366,19 @@ class GraphBuilder(Compositions):
             wanted = "a Tensor of this graph, or a bool, int or float"
             raise _no_operand(label, port, value, wanted)
         kind = DataType.BOOLEAN if isinstance(number, bool) else compute
-        return self.scalar(number, data_type=kind)
+        tensor = self.scalar(number, data_type=kind)
+        if stored(number, tensor.given_type) is None:
+            del self.tensors[-1]
+            raise refused(
+                "a number cannot be an operand",
+                rule="TENSOR-08",
+                node=label,
+                port=port,
+                got=arguments.shown(number),
+                wanted=f"a number that {tensor.given_type.json} can hold, in which the op computes",
+                hint='pass compute_data_type="float", or set another on the graph',
+            )
+        return tensor
 
     def is_produced(self, tensor: Tensor) -> bool:
         """Whether a node writes the tensor."""
@@ -392,34 +404,24 @@ class GraphBuilder(Compositions):
     @preferred_engine_id.setter
     def preferred_engine_id(self, value: int | None) -> None:
         self.must_be_open()  # later it would have no effect
-        self._preferred_engine_id = value
+        self._preferred_engine_id = arguments.integer(value, port="preferred_engine_id")
 
     def must_be_open(self) -> None:
         """Raise ``GraphError`` once the graph is frozen."""
         if self._frozen is not None:
-            problem = Problem(
+            raise refused(
+                "the graph is frozen",
                 rule="GRAPH-07",
                 got="a change after freeze()",
                 wanted="all changes before validate, freeze or build",
                 hint="build a new Graph, or load graph.to_json() again",
             )
-            raise GraphError("the graph is frozen", [problem])
-
-
-def script_line() -> str:
-    """Return file and line of the innermost caller outside of this package."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] != _PACKAGE:
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        frame = frame.f_back
-    return ""
 
 
 def _one_of(value: S | None, other: S | None, port: str) -> S | None:
     if value is not None and other is not None:
-        problem = Problem(rule="PARAM-01", port=port, got=f"{port} and {port[:-1]}", wanted="one")
-        raise GraphError("an argument is given twice", [problem])
+        told = {"got": f"{port} and {port[:-1]}", "wanted": "one"}
+        raise refused("an argument is given twice", rule="PARAM-01", port=port, **told)
     return other if value is None else value
 
 
@@ -447,8 +449,8 @@ def _no_operand(label: str, port: str, value: object, wanted: str) -> GraphError
         hint = "take one of its elements"
     elif hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
         hint = "describe it by tensor(dims=...), and pass the data to plan.run"
-    problem = Problem(rule="PARAM-03", node=label, port=port, got=got, wanted=wanted, hint=hint)
-    return GraphError("an operand has the wrong type", [problem])
+    told = {"got": got, "wanted": wanted, "hint": hint}
+    return refused("an operand has the wrong type", rule="PARAM-03", node=label, port=port, **told)
 
 
 _PACKAGE = __name__.partition(".")[0]

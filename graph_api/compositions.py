@@ -7,8 +7,9 @@ from math import prod
 
 from . import arguments
 from .dtypes import DataType
-from .errors import GraphError, Problem
+from .errors import GraphError
 from .op_methods import OpMethods
+from .script_line import refused
 from .tensor import Tensor
 
 __all__ = ["RULES", "Compositions"]
@@ -144,5 +145,5 @@ def _known(tensor: Tensor, label: str, port: str, rule: str) -> tuple[int, ...]:
 
 
 def _refused(rule: str, label: str, port: str, got: str, wanted: str) -> GraphError:
-    problem = Problem(rule=rule, node=label, port=port, got=got, wanted=wanted)
-    return GraphError("the nodes cannot be made", [problem])
+    told = {"rule": rule, "node": label, "port": port, "got": got, "wanted": wanted}
+    return refused("the nodes cannot be made", **told)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from operator import index
 
 from .arguments import shown
-from .errors import GraphError, Problem
+from .errors import GraphError
+from .script_line import refused
 
 __all__ = ["DERIVED", "LARGEST", "RULES", "DynamicDim", "make", "probes", "split_dims"]
 
@@ -62,8 +63,8 @@ def make(
     """Return the dim, or raise `GraphError` (DYN-01)."""
 
     def refuse(got: object, wanted: str) -> GraphError:
-        problem = Problem(rule="DYN-01", port=str(name), got=shown(got), wanted=wanted)
-        return GraphError("a dynamic dim is not well described", [problem])
+        told = {"port": str(name), "got": shown(got), "wanted": wanted}
+        return refused("a dynamic dim is not well described", rule="DYN-01", **told)
 
     if not isinstance(name, str) or not name.isidentifier():
         raise refuse(name, "a name of letters, digits and underscores")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from . import arguments
 from .dtypes import DataType
 from .dynamic_dim import DynamicDim, split_dims
-from .errors import GraphError, Problem
 from .layout import Layout, layout_of
+from .script_line import refused
 from .values import Scalar
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Tensor:
 
     ``dims``, ``strides`` and ``data_type`` are what was set, else what follows from the graph as it
     is now (``shape`` is ``dims`` where they are known); ``given_dims``, ``given_strides`` and
-    ``given_type`` are what was set.
+    ``given_type`` are what was set.  ``at`` is the line of the script that made it.
 
     Examples
     --------
@@ -117,6 +117,7 @@ class Tensor:
     ragged_offset_uid: int | None = None
     given_uid: int | None = None
     dynamic: tuple[str, ...] = ()
+    at: str = ""
 
     def __setattr__(self, name: str, value: Any) -> None:
         kept = _AS_THEY_ARE.get(name)
@@ -152,14 +153,14 @@ class Tensor:
         """The dims, as NumPy calls them; ``GraphError`` while they are not known (TENSOR-13)."""
         if (dims := self.dims) is not None:
             return dims
-        problem = Problem(
+        raise refused(
+            "the shape is not known",
             rule="TENSOR-13",
             port=self.name or "tensor",
             got="dims that do not follow yet",
             wanted="known dims",
             hint="an argument of its op, say axes=, or set_dim tells them; .dims is None before",
         )
-        raise GraphError("the shape is not known", [problem])
 
     @property
     def strides(self) -> Ints | None:

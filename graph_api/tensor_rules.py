@@ -145,8 +145,9 @@ def misplaced(
 
 
 def _check_scalar(graph: GraphBuilder, tensor: Tensor, value: Scalar) -> Iterator[Problem]:
-    def problem(got: object, wanted: str) -> Problem:
-        return Problem(rule="TENSOR-08", port=label_of(tensor), got=str(got), wanted=wanted)
+    def problem(got: object, wanted: str, hint: str = "") -> Problem:
+        port = label_of(tensor)
+        return Problem(rule="TENSOR-08", port=port, got=str(got), wanted=wanted, hint=hint)
 
     if tensor.given_dims is None or any(d != 1 for d in tensor.given_dims):
         yield problem(f"dims {shown(tensor.given_dims)}", "dims (1,) for a compile-time scalar")
@@ -154,7 +155,8 @@ def _check_scalar(graph: GraphBuilder, tensor: Tensor, value: Scalar) -> Iterato
         yield problem("a value and a writer", "a scalar that no node writes")
     data_type = default_type(graph, tensor)
     if data_type is not DataType.UNSET and stored(value, data_type) is None:
-        yield problem(shown(value), f"a number that {data_type.json} can hold")
+        hint = 'data_type="float", say, is the type of the scalar alone'
+        yield problem(shown(value), f"a number that {data_type.json} can hold", hint)
 
 
 def _check_runtime_scalar(graph: GraphBuilder, tensor: Tensor) -> Iterator[Problem]:

@@ -7,11 +7,10 @@ still known, so that one mistake does not hide the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from .arguments import shown
 from .dtypes import DataType
 from .errors import Problem
 from .layout import contiguous_strides, strides_like
@@ -103,16 +102,20 @@ def resolve(
             Problem(
                 rule="GRAPH-03",
                 node=names[0],
+                at=cycle[0].at,
                 got=f"a cycle among {', '.join(names[:_SHOWN])}"
                 + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""),
                 wanted="no node that depends on its own result",
             )
         )
     uids = {tensor.given_uid for tensor in graph.tensors}
+    of_tensors: list[tuple[Tensor, Problem]] = []
     for tensor in graph.tensors:
-        result.problems += check_tensor(graph, tensor, uids)
+        of_tensors += ((tensor, problem) for problem in check_tensor(graph, tensor, uids))
         if not graph.is_produced(tensor):
             result.views[id(tensor)] = source_view(graph, tensor)
+    if of_tensors:
+        result.problems += _located(graph, of_tensors, result.labels)
     for node in result.nodes:
         if prepare is not None:
             prepare(node, result)
@@ -122,6 +125,21 @@ def resolve(
             found = result.problems[before:]
             result.problems[before:] = [replace(problem, at=node.at) for problem in found]
     return result
+
+
+def _located(
+    graph: GraphBuilder, found: Sequence[tuple[Tensor, Problem]], labels: Mapping[int, str]
+) -> Iterator[Problem]:
+    """Yield problems of tensors with their lines; one without a label is told by its first node."""
+    ports = {
+        id(tensor): (labels[id(node)], port)
+        for node in reversed(graph.nodes)
+        for port, tensor in (*node.inputs.items(), *node.outputs.items())
+    }
+    for tensor, problem in found:
+        unknown = not tensor.name and tensor.given_uid is None
+        node, port = ports.get(id(tensor), ("", problem.port)) if unknown else ("", problem.port)
+        yield replace(problem, node=node, port=port, at=tensor.at)
 
 
 def _check_graph(graph: GraphBuilder, labels: Mapping[int, str]) -> Iterator[Problem]:
@@ -134,12 +152,8 @@ def _check_graph(graph: GraphBuilder, labels: Mapping[int, str]) -> Iterator[Pro
             rule="GRAPH-02",
             got="only virtual results",
             wanted="at least one output",
+            at=graph.nodes[-1].at,
             hint="call .set_output() on the results to keep",
-        )
-    engine = graph.preferred_engine_id
-    if engine is not None and (isinstance(engine, bool) or not isinstance(engine, int)):
-        yield Problem(
-            rule="PARAM-01", port="preferred_engine_id", got=shown(engine), wanted="an integer"
         )
     writers: dict[int, str] = {}
     for node in graph.nodes:
@@ -150,6 +164,7 @@ def _check_graph(graph: GraphBuilder, labels: Mapping[int, str]) -> Iterator[Pro
                 yield Problem(
                     rule="GRAPH-05",
                     node=label,
+                    at=node.at,
                     port=port,
                     got=f"{label_of(tensor)!r}, which {writers[id(tensor)]} writes",
                     wanted="a tensor of its own",
@@ -163,6 +178,7 @@ def _check_graph(graph: GraphBuilder, labels: Mapping[int, str]) -> Iterator[Pro
         if uid in seen:
             yield Problem(
                 rule="TENSOR-01",
+                at=tensor.at,
                 port=label_of(tensor),
                 got=f"uid {uid}, which {label_of(seen[uid])!r} has",
                 wanted="unique uids",
@@ -177,6 +193,7 @@ def foreign(graph: GraphBuilder, node: Node, label: str) -> Iterator[Problem]:
             yield Problem(
                 rule="GRAPH-04",
                 node=label,
+                at=node.at,
                 port=port,
                 got=f"{label_of(tensor)!r} of another graph",
                 wanted="a tensor of this graph",
@@ -276,34 +293,29 @@ def resolve_node(graph: GraphBuilder, node: Node, result: Resolution) -> None:
             found += more
         result.views[id(node.outputs[port])] = settled
         if settled.data_type is DataType.UNSET:
-            found.append(
-                Problem(
-                    rule="TENSOR-03",
-                    node=label,
-                    port=port,
-                    got="no data type",
-                    wanted="a data type",
-                    hint="set the graph's io_data_type, or the tensor's data_type",
-                )
-            )
+            found.append(_untyped(label, port))
     if inferred and not found:
         views = {p: result.views[id(t)] for p, t in node.outputs.items()}
         ports = Ports(label, {**known, **views}, compute)
         found += op.check_outputs(ports)
         result.ops[id(node)] = op.settle(ports)
-    found += [
-        Problem(
-            rule="TENSOR-03",
-            node=label,
-            port=port,
-            got="no data type",
-            wanted="a data type",
-            hint="set the graph's io_data_type, or the tensor's data_type",
-        )
+    untyped = [
+        port
         for port, view in known.items()
         if view.data_type is DataType.UNSET and not graph.is_produced(node.inputs[port])
     ]
-    result.problems += found
+    result.problems += [*(_untyped(label, port) for port in untyped), *found]
+
+
+def _untyped(label: str, port: str) -> Problem:
+    return Problem(
+        rule="TENSOR-03",
+        node=label,
+        port=port,
+        got="no data type",
+        wanted="a data type",
+        hint="set the graph's io_data_type, or the tensor's data_type",
+    )
 
 
 def _usable(view: PortView) -> bool:

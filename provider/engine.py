@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..jit.settings_table import Settings
     from .plan import Plan
 
-__all__ = ["Engine", "EngineKnob", "build_pinned", "checked_knobs", "must_serve"]
+__all__ = ["Engine", "EngineKnob", "build_pinned", "checked_knobs", "located", "must_serve"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -233,5 +233,14 @@ def must_serve(
         raise NotSupportedError(
             f"engine {(name or engine.NAME)!r} was pinned and declines graph {graph.name!r} "
             f"for {target}",
-            reasons,
+            located(graph, reasons),
         )
+
+
+def located(graph: FrozenGraph, reasons: Iterable[Decline]) -> list[Decline]:
+    """Return reasons with the lines of the script that added their nodes, for an error."""
+    lines = {node.label: node.at for node in graph.nodes if node.at}
+    return [
+        replace(reason, problem=replace(reason.problem, at=lines.get(reason.problem.node, "")))
+        for reason in reasons
+    ]

@@ -10,7 +10,8 @@ from typing import ClassVar, Self
 from .. import arguments
 from ..dtypes import DataType
 from ..enums import ConvMode
-from ..errors import GraphError, Problem
+from ..errors import Problem
+from ..script_line import refused
 from ..tensor import Tensor
 from .base import Axis, Follows, Inferred, Match, Op, OpSink, Port, Ports, check_length, filled
 from .fields import Field, Kind, fields, inputs, outputs
@@ -232,14 +233,14 @@ def conv_arguments(node: str, **given: Sequence[int] | int) -> dict[str, Ints]:
     if both := found.pop("padding", ()):
         for side in ("pre_padding", "post_padding"):
             if found[side]:
-                problem = Problem(
+                raise refused(
+                    "two parameters contradict each other",
                     rule="CONV-10",
                     node=node,
                     port=side,
                     got=f"{list(found[side])} beside padding {list(both)}",
                     wanted="either padding, or pre_padding and post_padding",
                 )
-                raise GraphError("two parameters contradict each other", [problem])
             found[side] = both
     return found
 

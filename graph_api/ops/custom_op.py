@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Self
 
 from .. import arguments
 from ..dtypes import DataType
-from ..errors import GraphError, Problem
+from ..errors import Problem
 from ..mlir_text import results_of
+from ..script_line import refused
 from ..tensor import Scalar, Tensor
 from .base import Inferred, Op, OpSink, Port, Ports
 from .fields import Field, Kind
@@ -157,8 +158,8 @@ def _described(output: object, index: int, node: str) -> tuple[tuple[int, ...], 
     if not (isinstance(output, tuple | list) and len(output) == 2):
         wanted = "a pair of dims and data type, such as ((2, 3), 'float')"
         got = arguments.shown(output)
-        problem = Problem(rule="PARAM-03", node=node, port=port, got=got, wanted=wanted)
-        raise GraphError("an output is not described", [problem])
+        told = {"port": port, "got": got, "wanted": wanted}
+        raise refused("an output is not described", rule="PARAM-03", node=node, **told)
     dims, data_type = output
     return (
         arguments.integers(dims, port=port, node=node),
@@ -237,8 +238,8 @@ def custom_op(
     given: object = reference
     if given is not None and not callable(given):
         got, wanted = arguments.shown(reference), "a function of NumPy arrays, or nothing"
-        problem = Problem(rule="PARAM-03", node=node, port="reference", got=got, wanted=wanted)
-        raise GraphError("a reference is a function", [problem])
+        told = {"port": "reference", "got": got, "wanted": wanted}
+        raise refused("a reference is a function", rule="PARAM-03", node=node, **told)
     op = CustomOp(
         custom_op_id=arguments.text(custom_op_id, port="custom_op_id", node=node),
         data=data,

@@ -8,6 +8,7 @@ and its ops are moved, as objects, behind those that are there: no name can clas
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch_mlir import ir
@@ -53,7 +54,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         block = module.body.operations[0].regions[0].blocks[0]
         problems = list(_misfits(node, block, operands, op.results))
     if problems:
-        raise GraphError(f"the function of custom op {node.label!r} cannot be used", problems)
+        told = [replace(problem, at=node.at) for problem in problems]
+        raise GraphError(f"the function of custom op {node.label!r} cannot be used", told)
     if b.strikes("W-019", _names(block)):
         operands = [b.materialise(v) for v in operands]
     results = _inline(b, block, operands, op.results)

@@ -33,7 +33,7 @@ from ...jit.settings_table import Settings
 from ...jit.target import Target
 from ...jit.trace import span
 from .. import registry
-from ..engine import Engine, checked_knobs, must_serve
+from ..engine import Engine, checked_knobs, located, must_serve
 from ..plan import Plan
 from ..registry import engine, engines
 from .candidate import Asked, Candidate, Candidates
@@ -253,7 +253,8 @@ def _free(
             raise SettingError("\n  ".join(lines))
         left_out = f" (without {', '.join(settings.engine_deselect)})" if dropped else ""
         raise NotSupportedError(
-            f"no engine serves graph {graph.name!r} for {target}{left_out}", reasons
+            f"no engine serves graph {graph.name!r} for {target}{left_out}",
+            located(graph, reasons),
         )
     others = tuple(c for c in served if c.engine not in wanted)
     if len(others) == len(served):

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hipdnn_iree import Graph as Script
 from hipdnn_iree.graph_api import tensor_rules, validate
 from hipdnn_iree.graph_api.errors import GraphError, Problem
 from hipdnn_iree.graph_api.graph import Graph
@@ -139,7 +141,7 @@ TABLE = [
         "", "y", "uid 7, which 'x' has", "unique",
     ),
     Row("TENSOR-02", lambda g: g.relu(g.tensor(name="x")).set_output(), "", "x", "no dims", "dims"),
-    Row("TENSOR-02", lambda g: g.relu(g.tensor()).set_output(), "", "unnamed tensor", "no", "dims"),
+    Row("TENSOR-02", lambda g: g.relu(g.tensor()).set_output(), "pointwise_0", "in_0", "no", "dims"),
     Row("TENSOR-04", lambda g: relu(g, *[1] * 9), "", "x", "rank 9", "rank 1 to 8"),
     Row("TENSOR-04", lambda g: g.relu(g.tensor(dims=(), uid=3)).set_output(), "", "tensor 3", "rank 0", "1 to 8"),
     Row("TENSOR-04", lambda g: relu(g, strides=(1,)), "", "x", "1 strides for 2 dims", "one"),
@@ -168,7 +170,7 @@ TABLE = [
     Row("TENSOR-06", lambda g: relu(g, strides=(4, 2)), "", "x", "interleave (dim 0)", "broadcast"),
     Row("TENSOR-06", lambda g: given_result(g, strides=(1, 1)), "relu", "out_0", "(1, 1)", "padded"),
     Row("TENSOR-05", lambda g: given_result(g, strides=(2**60 - 1, 1)), "relu", "out_0", "a span of", "less than 2^63"),
-    Row("TENSOR-07", lambda g: given_result(g, (2, 3), (0, 1)), "", "unnamed tensor", "[0, 1] for dims [2, 3]", "no stride 0"),
+    Row("TENSOR-07", lambda g: given_result(g, (2, 3), (0, 1)), "relu", "out_0", "[0, 1] for dims [2, 3]", "no stride 0"),
     Row("TENSOR-07", lambda g: given_result(g, None, (0, 1)), "relu", "out_0", "[0, 1] for dims [2, 3]", "no stride 0"),
     Row("TENSOR-12", lambda g: narrow_result(g, (5, 1)), "n", "out_0", "[5, 1] for dims [2, 4] of 4 bits", "begin and end with a byte"),
     Row("TENSOR-12", lambda g: narrow_result(g, (6, 1), (2, 3)), "n", "out_0", "[6, 1]", "with a byte"),
@@ -218,7 +220,7 @@ TABLE = [
     Row("PARAM-01", lambda g: conv1(g, stride=(1, "2")), "conv", "stride", "(1, '2')", "integers"),
     Row("PARAM-01", lambda g: reduce(g, axes=[0.5]), "sum", "axes", "[0.5]", "integers"),
     Row("PARAM-01", lambda g: pw(g, mode="gen_index", axis=(0, 1)), "pw", "axis", "(0, 1)", "one"),
-    Row("PARAM-01", engine, "", "preferred_engine_id", "'first'", "an integer"),
+    Row("PARAM-01", engine, "", "preferred_engine_id", "'first'", "64-bit integer"),
     Row("PARAM-02", lambda g: x(g, data_type="flaot"), "", "data_type", "'flaot'", "one of unset, float"),
     Row("PARAM-02", lambda g: relu(g).set_data_type("f31"), "", "data_type", "'f31'", "float"),
     Row("PARAM-02", lambda g: Graph(io_data_type="x"), "", "io_data_type", "'x'", "float"),
@@ -298,9 +300,11 @@ TABLE = [
 ]  # fmt: skip
 
 
-def found(build: Callable[[Graph], object]) -> tuple[list[Problem], Graph]:
+def found(
+    build: Callable[[Graph], object], kind: type[Graph] = Graph
+) -> tuple[list[Problem], Graph]:
     """All problems that a mistake leads to, whether at once or on checking."""
-    g = Graph("g", io_data_type="float")
+    g = kind("g", io_data_type="float")
     try:
         build(g)
     except GraphError as error:
@@ -325,7 +329,46 @@ def test_mistake(row: Row) -> None:
     assert row.got in problem.got
     assert row.wanted in problem.wanted
     assert len(str(problem)) < 650
-    assert set(problem.as_dict()) == {"rule", "node", "port", "got", "wanted", "hint"}
+    assert set(problem.as_dict()) - {"at"} == {"rule", "node", "port", "got", "wanted", "hint"}
+
+
+PLACELESS = ("GRAPH-01",)
+"""Rules of a graph in which there is nothing to point at."""
+
+
+@pytest.mark.parametrize("row", TABLE, ids=[f"{r.rule}-{i}" for i, r in enumerate(TABLE)])
+def test_a_script_is_told_the_line(row: Row) -> None:
+    problems, _ = found(row.build, Script)
+    lines = [problem.at for problem in problems if problem.rule not in PLACELESS]
+    assert all(re.search(r"(test_rules|rule_graphs)\.py:\d+$", line) for line in lines), lines
+
+
+def test_a_number_that_the_compute_type_cannot_hold() -> None:
+    """As in a script that scales int32 sums: told by the call, with the way out."""
+    g = Script("g", io_data_type="int8", compute_data_type="int32")
+    total = g.matmul(g.tensor(dims=(4, 8)), g.tensor(dims=(8, 4))).set_data_type("int32")
+    count = len(g.tensors)
+    with pytest.raises(GraphError) as caught:
+        g.mul(total, 0.01, name="scaled")
+    (problem,) = caught.value.problems
+    assert (problem.rule, problem.where, problem.got) == ("TENSOR-08", "scaled.in_1", "0.01")
+    assert 'compute_data_type="float"' in problem.hint
+    assert problem.at.startswith(__file__)
+    assert len(g.tensors) == count
+    g.mul(total, 0.01, compute_data_type="float").set_output()
+    assert g.problems() == []
+
+
+def test_a_tensor_without_a_name_is_told_by_its_node() -> None:
+    g = Script("g", io_data_type="int8")
+    g.add(g.tensor(dims=(2,)), g.scalar(0.5, data_type="int8"), name="sum").set_output()
+    g.relu(g.tensor(), name="r").set_output()
+    problems = g.problems()
+    assert [(p.rule, p.where) for p in problems] == [
+        ("TENSOR-08", "sum.in_1"),
+        ("TENSOR-02", "r.in_0"),
+    ]
+    assert all(p.at.startswith(__file__) and p.hint for p in problems)
 
 
 def test_the_table_covers_all_rules() -> None:
@@ -348,8 +391,8 @@ def test_types_are_missing(rule: str) -> None:
     g.relu(y, name="r").set_output()
     problems = g.problems()
     assert [(p.rule, p.node, p.port) for p in problems] == [
-        (rule, "e", "out_0"),
         (rule, "e", "in_0"),
+        (rule, "e", "out_0"),
         (rule, "r", "out_0"),
     ]
     assert {p.got for p in problems} == {"no data type"}

@@ -127,6 +127,7 @@ def test_a_text_that_is_no_such_function(text: str, rule: str, got: str) -> None
     assert problem.port
     assert problem.wanted
     assert got in problem.got
+    assert "custom_ops.py:" in problem.at
 
 
 @pytest.mark.parametrize(
@@ -156,6 +157,10 @@ def test_narrow_types_are_declined(data_type: str) -> None:
     (decline,) = engine("iree").declines(graph.freeze(), Target.parse("cpu"))
     assert (decline.problem.rule, decline.problem.port) == ("IREE-CUSTOM-04", "inputs[0]")
     assert decline.problem.got == data_type
+    for options in ({}, {"engine": "iree"}):
+        with pytest.raises(NotSupportedError) as caught:
+            graph.build("cpu", **options)
+        assert [d.problem.at.startswith(__file__) for d in caught.value.declines] == [True]
 
 
 def test_nothing_verifies_it() -> None:
