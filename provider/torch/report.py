@@ -101,9 +101,16 @@ class Report:
 
     def __str__(self) -> str:
         ops = ", ".join(f"{count} by {name}" for name, count in self.engines.items()) or "no ops"
-        lines = [f"{self.name}: {ops}, in {len(self.groups)} graphs and {self.parts} parts"]
+        graphs, parts = (
+            _count(n, w) for n, w in ((len(self.groups), "graph"), (self.parts, "part"))
+        )
+        lines = [f"{self.name}: {ops}, in {graphs} and {parts}"]
         lines += [f"  {s.node} ({s.op}) stays: [{s.rule}] {s.reason}" for s in self.stayed]
         return "\n".join(lines)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"
 
 
 _REPORTS: deque[Report] = deque(maxlen=_KEPT)

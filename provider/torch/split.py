@@ -107,7 +107,7 @@ class Splitter:
             setattr(fused, name, call)
         if first:
             self.stayed = [
-                Stayed(node=name, op=op, rule=stays[name].rule, reason=stays[name].got)
+                Stayed(node=name, op=op, rule=stays[name].rule, reason=stays[name].reason)
                 for name, op in ops.items()
                 if name in stays
             ]

@@ -88,33 +88,40 @@ def _max_pool_with_indices(count: int) -> Callable[[Call], Built]:
     return build
 
 
-def _max_pool_backward(count: int) -> Callable[[Call], Tensor]:
-    def build(c: Call) -> Tensor:
-        return c.graph.resample_bwd(
-            c.tensor("grad_output"),
-            **_window("maxpool", *_windows(c, count)),
-            index=c.tensor("indices"),
-            dx_dims=c.type("self").dims,
-            compute_data_type=c.compute,
-        )
+def _pool_backward(c: Call, about: dict[str, Any], index: Tensor | None = None) -> Tensor:
+    return c.graph.resample_bwd(
+        c.tensor("grad_output"),
+        **about,
+        index=index,
+        dx_dims=c.type("self").dims,
+        compute_data_type=c.compute,
+    )
 
-    return build
+
+def _max_pool_backward(count: int) -> Callable[[Call], Tensor]:
+    return lambda c: _pool_backward(c, _window("maxpool", *_windows(c, count)), c.tensor("indices"))
+
+
+def _averages(c: Call, count: int) -> tuple[str, Ints, Ints, list[tuple[int, int]]]:
+    """Return mode, size, stride and padding of windows that are averaged."""
+    size, stride, padding = _windows(c, count)
+    if c.takes("divisor_override"):
+        c.must_be("divisor_override", None)
+    # What ceil_mode adds behind the padding is never counted.
+    counted = c.flag("count_include_pad") and any(c.integers("padding"))
+    if counted and any(pre != post for pre, post in padding):
+        raise c.refuse("ceil_mode", "true", "false, as padding is counted")
+    padded = any(n for pair in padding for n in pair)
+    mode = "include" if counted or not padded else "exclude"
+    return f"avgpool_{mode}_padding", size, stride, padding
 
 
 def _avg_pool(count: int) -> Callable[[Call], Tensor]:
-    def build(c: Call) -> Tensor:
-        size, stride, padding = _windows(c, count)
-        if c.takes("divisor_override"):
-            c.must_be("divisor_override", None)
-        counted = c.flag("count_include_pad")
-        if counted and any(pre != post for pre, post in padding):
-            # What ceil_mode adds behind the padding is not counted, but padding is.
-            raise c.refuse("ceil_mode", "true", "false, as padding is counted")
-        padded = any(n for pair in padding for n in pair)
-        mode = "include" if counted or not padded else "exclude"
-        return _pool(c, f"avgpool_{mode}_padding", size, stride, padding)
+    return lambda c: _pool(c, *_averages(c, count))
 
-    return build
+
+def _avg_pool_backward(count: int) -> Callable[[Call], Tensor]:
+    return lambda c: _pool_backward(c, _window(*_averages(c, count)))
 
 
 def _adaptive(count: int) -> Callable[[Call], Tensor]:
@@ -184,6 +191,12 @@ OPS: dict[str, AtenOp] = {
     },
     "aten.avg_pool1d": _row(_AVERAGE, _avg_pool(1)),
     **{f"aten.avg_pool{n}d": _row(f"{_AVERAGE} divisor_override", _avg_pool(n)) for n in (2, 3)},
+    **{
+        f"aten.avg_pool{n}d_backward": _row(
+            f"grad_output {_AVERAGE} divisor_override", _avg_pool_backward(n)
+        )
+        for n in (2, 3)
+    },
     **{f"aten.adaptive_avg_pool{n}d": _row("self output_size", _adaptive(n)) for n in (1, 2, 3)},
     "aten._adaptive_avg_pool2d": _row("self output_size", _adaptive(2)),
     "aten.upsample_nearest2d": _row("self output_size scales_h scales_w", _resized("nearest", 2)),

@@ -7,15 +7,14 @@ import math
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from aten_ops import A, run, x
 from hipdnn_iree.provider.offload import offload, outline
 from hipdnn_iree.provider.offload.aten import ATEN
 from torch_text import Module, Val
 
-A = np.ndarray[Any, Any]
 X = np.random.default_rng(7)
 
 
@@ -30,42 +29,6 @@ def softmax(x: A, axis: int = -1) -> A:
 
 def sigmoid(x: A) -> A:
     return 1 / (1 + np.exp(-x))
-
-
-def run(
-    name: str,
-    arrays: list[A],
-    rest: tuple[Any, ...],
-    expected: A,
-    *,
-    order: Callable[[list[Val], tuple[Any, ...]], list[Any]] | None = None,
-    engine: str = "reference",
-    element: str = "",
-) -> list[str]:
-    """Check the op's result, and return the names of the graph's ops."""
-    m = Module()
-    kinds = {"float32": "f32", "float16": "f16", "int8": "si8", "int64": "si64", "bool": "i1"}
-    kinds |= {"int32": "si32", "float64": "f64", "uint8": "ui8"}
-    values = [m.argument(*a.shape, element=kinds[str(a.dtype)]) for a in arrays]
-    operands = order(values, rest) if order else [*values, *rest]
-    out = element or kinds[str(arrays[0].dtype)]
-    y = m.op(name, operands, *expected.shape, element=out)
-    text = m.text(y)
-    module = offload(text, engine=engine)
-    assert not module.remarks, [str(one) for one in module.remarks]
-    (got,) = module.executor().run(*arrays)
-    assert got.shape == expected.shape
-    if out == "i1" or out.startswith(("s", "u")):
-        assert np.array_equal(got, expected.astype(got.dtype))
-    else:
-        bound = 2e-3 if out == "f16" else 2e-6
-        assert np.allclose(got.astype(np.float64), expected, rtol=bound, atol=bound), name
-    (graph,) = (one.plan.graph for one in module.graphs.values())
-    return [one.op.NAME for one in graph.nodes]
-
-
-def x(*dims: int, kind: Any = np.float32, low: float = -3, high: float = 3) -> A:
-    return X.uniform(low, high, dims).astype(kind)
 
 
 UNARY: dict[str, Callable[[A], A]] = {
@@ -329,59 +292,6 @@ def test_gradients_of_a_convolution() -> None:
             assert np.allclose(got, right, rtol=2e-6, atol=1e-5)
 
 
-@pytest.mark.parametrize("engine", ["reference", "iree"])
-def test_maximum_pooling_with_its_gradient(engine: str) -> None:
-    """Windows that overlap, padding, and equal elements, of which the first one counts."""
-    a = np.round(x(2, 3, 7, 9) * 2)
-    dy = x(2, 3, 4, 5)
-    padded = np.pad(a, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=-np.inf)
-    where = np.pad(np.arange(63).reshape(7, 9), 1, constant_values=-1)
-    y, index, dx = np.zeros(dy.shape), np.zeros(dy.shape, np.int64), np.zeros((2, 3, 63))
-    for n, c, i, j in np.ndindex(*dy.shape):
-        at = slice(2 * i, 2 * i + 3), slice(2 * j, 2 * j + 3)
-        best = int(padded[n, c][at].argmax())
-        y[n, c, i, j], index[n, c, i, j] = padded[n, c][at].flat[best], where[at].flat[best]
-        dx[n, c, index[n, c, i, j]] += dy[n, c, i, j]
-    big, small = "!torch.vtensor<[2,3,7,9],f32>", "!torch.vtensor<[2,3,4,5],f32>"
-    places, pair = "!torch.vtensor<[2,3,4,5],si64>", "!torch.list<int>"
-    window = ", ".join(["%size", "%two", "%one", "%one", "%false"])
-    kinds = f"{pair}, {pair}, {pair}, {pair}, !torch.bool"
-    name = "torch.aten.max_pool2d_with_indices"
-    lists = "".join(
-        f"""%int{k} = torch.constant.int {k}
-        %{word} = torch.prim.ListConstruct %int{k}, %int{k} : (!torch.int, !torch.int) -> {pair}
-        """
-        for k, word in ((1, "one"), (2, "two"), (3, "size"))
-    )
-    text = f"""func.func @main(%x: {big}, %dy: {small}) -> ({small}, {places}, {big}) {{
-        %false = torch.constant.bool false
-        {lists}
-        %y, %index = {name} %x, {window} : {big}, {kinds} -> {small}, {places}
-        %dx = {name}_backward %dy, %x, {window}, %index :
-          {small}, {big}, {kinds}, {places} -> {big}
-        return %y, %index, %dx : {small}, {places}, {big}
-    }}"""
-    module = offload(text, engine=engine)
-    assert not module.remarks, [str(one) for one in module.remarks]
-    got = module.executor().run(a, dy)
-    assert np.array_equal(got[0], y)
-    assert np.array_equal(got[1], index)
-    assert np.allclose(got[2], dx.reshape(a.shape), atol=1e-5)
-
-
-def test_results_that_are_not_read() -> None:
-    a = x(1, 2, 4, 6)
-    pooled = a.reshape(1, 2, 2, 2, 3, 2).max((3, 5))
-    m = Module()
-    window = ([2, 2], [2, 2], [0, 0], [1, 1], False)
-    y, index = m.results(
-        "aten.max_pool2d_with_indices", [m.argument(*a.shape), *window], pooled.shape, pooled.shape
-    )
-    module = offload(m.text(y), engine="reference")
-    assert np.array_equal(module.executor().run(a)[0], pooled)
-    assert outline(m.text(y, index)).declined
-
-
 def test_convolution_with_padding_of_the_same_size() -> None:
     a, w = x(1, 2, 9), x(3, 2, 4)
     full = np.pad(a, ((0, 0), (0, 0), (1, 2)))
@@ -486,49 +396,6 @@ def test_attention() -> None:
     few = [t[:, :2].copy() for t in (k, v)]
     wide = [wide[0], *(np.repeat(t.astype(np.float64), 2, 1) for t in few)]
     run(name, [q, *few], (None, 0.0, False, None, True), attend())
-
-
-def test_windows() -> None:
-    a = x(2, 3, 7)
-    v = np.pad(a.astype(np.float64), ((0, 0), (0, 0), (1, 1)), constant_values=-np.inf)
-    w = np.pad(a.astype(np.float64), ((0, 0), (0, 0), (1, 1)))
-    counts = np.pad(np.ones(7), 1)
-    at = [slice(i, i + 3) for i in (0, 2, 4, 6)]
-    largest = np.stack([v[..., s].max(-1) for s in at], -1)
-    run("aten.max_pool1d", [a], ([3], [2], [1], [1], False), largest)
-    mean = np.stack([w[..., s].mean(-1) for s in at], -1)
-    run("aten.avg_pool1d", [a], ([3], [2], [1], False, True), mean)
-    without = np.stack([w[..., s].sum(-1) / counts[s].sum() for s in at], -1)
-    run("aten.avg_pool1d", [a], ([3], [2], [1], False, False), without)
-    ceiled = np.stack([a[..., 0:3].max(-1), a[..., 3:6].max(-1), a[..., 6:].max(-1)], -1)
-    run("aten.max_pool1d", [a], ([3], [3], [0], [1], True), ceiled.astype(np.float64))
-    b = x(2, 3, 4, 6)
-    u = b.astype(np.float64)
-    halves = u.reshape(2, 3, 2, 2, 3, 2).mean((3, 5))
-    # A stride that is left out is the size of the windows; torch-mlir reads past the empty list.
-    run("aten.avg_pool2d", [b], ([2, 2], [], [0], False, True, None), halves)
-    largest = u.reshape(2, 3, 2, 2, 3, 2).max((3, 5))
-    run("aten.max_pool2d", [b], ([2, 2], [], [0], [1], False), largest)
-    run("aten.adaptive_avg_pool2d", [b], ([2, 3],), halves)
-    run("aten.upsample_nearest2d", [b], ([8, 12], None, None), u.repeat(2, 2).repeat(2, 3))
-
-
-def test_windows_over_whole_planes_are_reductions() -> None:
-    """As of these engines have one code for all sizes; padding, and integers, are pooled."""
-    a = x(2, 3, 4, 6)
-    u = a.astype(np.float64)
-    plane, mean, largest = [4, 6], u.mean((2, 3), keepdims=True), u.max((2, 3), keepdims=True)
-    reduced, pooled = ["reduction"], ["resample_fwd"]
-    assert run("aten.adaptive_avg_pool2d", [a], ([1, 1],), mean) == reduced
-    assert run("aten.max_pool2d", [a], (plane, [], [0], [1], False), largest) == reduced
-    assert run("aten.avg_pool2d", [a], (plane, [], [0], False, True, None), mean) == reduced
-    wide = ([6, 8], [], [1], False, True, None)
-    assert run("aten.avg_pool2d", [a], wide, mean * 24 / 48) == pooled
-    half = u.max(2, keepdims=True)
-    assert run("aten.max_pool2d", [a], ([4, 1], [], [0], [1], False), half) == pooled
-    n = (a * 9).astype(np.int32)
-    largest = n.max((2, 3), keepdims=True).astype(np.float64)
-    assert run("aten.max_pool2d", [n], (plane, [], [0], [1], False), largest) == pooled
 
 
 def test_movement() -> None:
