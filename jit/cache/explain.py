@@ -12,6 +12,7 @@ from .store import CacheStore
 __all__ = ["GRAPH", "Miss", "explain_miss"]
 
 GRAPH = "graph"  # label of the ingredient that holds the digest of the canonical graph
+TARGET = "target"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +24,15 @@ class Miss:
     digest : str
         Digest that was looked for.
     reason : str
-        ``"off"``, ``"empty"``, ``"new graph"``, ``"differs"``, or ``"found"`` if it is there
-        by now.
+        ``"off"``, ``"empty"``, ``"new graph"``, ``"other target"``, ``"differs"``, or ``"found"``
+        if it is there by now.
     nearest : str
-        Digest of the stored entry with the same graph and the fewest differences, or ``""``.
+        Digest of the stored entry with the same graph and target and the fewest differences, or
+        ``""``.
     differences : tuple of Difference
         From the stored entry to the wanted key.
     detail : str
-        Why the cache is off, or how many entries were looked at.
+        Why the cache is off, how many entries were looked at, or for which targets there is code.
     """
 
     digest: str
@@ -62,6 +64,7 @@ _TEXTS = {
     "off": "no entry {}: the cache is not used",
     "empty": "no entry {}: the cache is empty",
     "new graph": "no entry {}: nothing was compiled for this graph yet",
+    "other target": "no entry {}: nothing was compiled of this graph for this target yet",
     "found": "entry {} is there",
 }
 
@@ -82,9 +85,14 @@ def explain_miss(store: CacheStore, key: CacheKey) -> Miss:
     same = [entry for entry in entries if graph and entry.ingredients.get(GRAPH) == graph]
     if not same:
         return Miss(key.digest, "new graph", detail=f"{looked_at} entries looked at")
+    target = key.ingredients.get(TARGET)
+    alike = [entry for entry in same if entry.ingredients.get(TARGET) == target]
+    if not alike:  # code for another target differs in all that follows from it
+        others = ", ".join(sorted({str(entry.ingredients.get(TARGET)) for entry in same}))
+        return Miss(key.digest, "other target", detail=f"for {others} only")
     # Entries come most recently used first, and min keeps the first of equals.
     nearest, differences = min(
-        ((entry, explain_difference(entry.ingredients, key)) for entry in same),
+        ((entry, explain_difference(entry.ingredients, key)) for entry in alike),
         key=lambda pair: len(pair[1]),
     )
     return Miss(key.digest, "differs", nearest.digest, differences)

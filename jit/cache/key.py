@@ -164,8 +164,9 @@ class Difference:
             return f"{self.label}: only in the second, {_show(self.b)}"
         if self.b is None:
             return f"{self.label}: only in the first, {_show(self.a)}"
-        if isinstance(self.a, tuple) and isinstance(self.b, tuple):
-            return f"{self.label}: {'; '.join(_list_changes(self.a, self.b))}"
+        a, b = (_parts(value) for value in (self.a, self.b))
+        if a is not None and b is not None:
+            return f"{self.label}: {'; '.join(_list_changes(a, b))}"
         return f"{self.label}: {_show(self.a)} -> {_show(self.b)}"
 
     def as_dict(self) -> dict[str, Any]:
@@ -190,6 +191,13 @@ def explain_difference(
 def plain(value: Readable | None) -> str | list[str] | None:
     """Return the JSON form of a readable ingredient: tuples become lists."""
     return list(value) if isinstance(value, tuple) else value
+
+
+def _parts(value: Readable) -> tuple[str, ...] | None:
+    """Return the parts of a list, or the lines of a text that has several."""
+    if isinstance(value, tuple):
+        return value
+    return tuple(value.splitlines()) if "\n" in value else None
 
 
 def _show(value: Readable | None) -> str:

@@ -261,7 +261,7 @@ def _print_candidate(candidate: dict[str, Any]) -> None:
         terms = ", ".join(f"{name} {number(us)}" for name, us in estimate["terms_us"].items())
         factor, known = estimate["calibration"], estimate["measurements"]
         by = f"; times {number(factor)} as {known} measurement(s) say" if known else ""
-        say(f"  estimated {number(estimate['us'])} µs ({terms}{by})")
+        say(f"  estimated {number(estimate['us'])} µs for a call ({terms}{by})")
     for part in candidate["parts"] or ():
         say(f"  part for {part['engine']}: {', '.join(map(shown, part['nodes']))}")
     for row in candidate["measured"]:

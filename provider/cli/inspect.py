@@ -68,8 +68,9 @@ def command(state: State, graph: str, target: Target, page: str | None, dump: st
     """Compile GRAPH anew and show its dispatches: nodes, tiles, registers, least time.
 
     No hardware is needed, and nothing is run: occupancy and least times are bounds from data
-    sheets, and the estimate is that of a model of the kernel's instructions. Kernels are read for
-    gfx9 targets; for others there are dispatches and tiles.
+    sheets, and the estimate is that of a model of the kernels' instructions, without calls and
+    launches, which the estimate of `explain` counts.  Kernels are read for gfx9 targets; for
+    others there are dispatches and tiles.
     """
     from ...jit.inspect import inspect_graph
     from ...jit.options import BuildOptions
@@ -112,7 +113,11 @@ def render(found: Inspection, name: str) -> Iterator[str]:
         "kernel"
     )
     if found.seconds is not None and found.least is not None:
-        guess = "" if found.estimate_s is None else f"; estimate {time_text(found.estimate_s)}"
+        guess = (
+            ""
+            if found.estimate_s is None
+            else f"; estimate {time_text(found.estimate_s)} without launches"
+        )
         least = f"{time_text(found.least.seconds)} if all was one kernel"
         yield f"at least {time_text(found.seconds)}, {least}{guess}"
     longest = max((d.roofline.seconds for d in found.dispatches if d.roofline), default=0.0)

@@ -77,6 +77,9 @@ def test_hit_and_miss(
     assert "knob:compiler.opt_level: 'O3' -> 'O1'" in table
     about = cli(*words, "--cache", "off").json()
     assert (about["cache"]["state"], about["cache"]["miss"]["reason"]) == ("off", "off")
+    elsewhere = cli(*words[:2], "--target", "gfx942")
+    assert "of this graph for this target yet (for cpu" in elsewhere.out
+    assert "µs for a call (call" in elsewhere.out
     other = cli("explain", graphs / "bf16.json", "--json").json()
     assert other["cache"]["miss"]["reason"] == "new graph"
 

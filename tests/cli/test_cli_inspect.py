@@ -31,7 +31,16 @@ def test_text_fits_a_terminal(cli: Cli, graphs: Path) -> None:
     assert found.code == 0, found.err
     lines = found.out.splitlines()
     assert max(map(len, lines)) <= inspect_module.WIDTH
-    for word in ("MI355X", "waves per SIMD", "v_mfma", "bound by", "LDS", "workgroup of", "█"):
+    for word in (
+        "MI355X",
+        "waves per SIMD",
+        "v_mfma",
+        "bound by",
+        "LDS",
+        "workgroup of",
+        "█",
+        "µs without launches",
+    ):
         assert word in found.out
     assert any(line.strip().startswith("nodes") for line in lines)
 

@@ -167,8 +167,11 @@ def test_explain_miss_names_the_nearest_entry_and_what_differs(store) -> None:
     miss = explain_miss(store, wanted)
     assert miss.reason == "new graph"
     assert "1 entries" in str(miss)
-    store.put(near, files(), MANIFEST)
     store.put(far, files(), MANIFEST)
+    miss = explain_miss(store, wanted)
+    assert (miss.reason, miss.nearest, miss.differences) == ("other target", "", ())
+    assert "nothing was compiled of this graph for this target yet (for cpu only)" in str(miss)
+    store.put(near, files(), MANIFEST)
     miss = explain_miss(store, wanted)
     assert (miss.reason, miss.nearest) == ("differs", near.digest)
     assert [difference.label for difference in miss.differences] == ["flags"]
@@ -176,6 +179,15 @@ def test_explain_miss_names_the_nearest_entry_and_what_differs(store) -> None:
     assert json.loads(json.dumps(miss.as_dict()))["differences"][0]["b"] == ["-a", "-b"]
     store.put(wanted, files(), MANIFEST)
     assert explain_miss(store, wanted).reason == "found"
+
+
+def test_of_texts_of_several_lines_those_that_changed_are_told(store) -> None:
+    plan = "node n0: direct\nnode n1: packed\nflags: -x"
+    store.put(CacheKey({"graph": "g", "plan": plan}), files(), MANIFEST)
+    miss = explain_miss(store, CacheKey({"graph": "g", "plan": plan.replace("packed", "plain")}))
+    assert str(miss).splitlines()[1:] == [
+        "  plan: without ['node n1: packed']; with ['node n1: plain']"
+    ]
 
 
 def test_explain_miss_passes_over_damaged_entries(store) -> None:
