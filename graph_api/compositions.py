@@ -27,8 +27,8 @@ class Compositions(OpMethods):
     def softmax(
         self,
         x: Tensor,
-        *,
         axis: int = -1,
+        *,
         compute_data_type: DataType | str = DataType.UNSET,
         name: str = "",
     ) -> Tensor:

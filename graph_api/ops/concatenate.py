@@ -92,7 +92,7 @@ class Concatenate(Op):
         return "tensors are concatenated along it" if at.axis == self.axis % at.rank else at.to()
 
 
-def concatenate(graph: OpSink, x: Sequence[Tensor], *, axis: int, name: str = "") -> Tensor:
+def concatenate(graph: OpSink, x: Sequence[Tensor], axis: int, *, name: str = "") -> Tensor:
     """Concatenate tensors along a dim.
 
     Parameters

@@ -67,8 +67,8 @@ class Cumsum(Op):
 def cumsum(
     graph: OpSink,
     x: Tensor,
-    *,
     axis: int,
+    *,
     exclusive: bool = False,
     reverse: bool = False,
     compute_data_type: DataType | str = DataType.UNSET,

@@ -7,7 +7,8 @@ returns the result tensor; ``pointwise`` documents broadcasting, scalars and err
 
 from __future__ import annotations
 
-from typing import TypedDict, Unpack
+from inspect import Parameter, Signature, isfunction, signature
+from typing import TypedDict, TypeVar, Unpack
 
 from .. import arguments
 from ..dtypes import DataType
@@ -17,6 +18,7 @@ from .base import OpSink
 from .pointwise import Pointwise, pointwise
 
 Operand = Tensor | Scalar
+M = TypeVar("M", bound=OpSink)
 
 OUTPUTS = Pointwise.OUTPUTS
 """The result of every method."""
@@ -29,6 +31,25 @@ class NodeOptions(TypedDict, total=False):
     name: str
 
 
+def _signatures(methods: type[M]) -> type[M]:
+    """Write out the options in the signatures of methods, which help() and editors show."""
+    options = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, default, kind in (
+            ("compute_data_type", DataType.UNSET, "DataType | str"),
+            ("name", "", "str"),
+        )
+    ]
+    for method in vars(methods).values():
+        if isfunction(method):
+            given = [*signature(method).parameters.values()]
+            if given[-1].kind is Parameter.VAR_KEYWORD:
+                told = Signature([*given[:-1], *options], return_annotation="Tensor")
+                setattr(method, "__signature__", told)  # noqa: B010  # no attribute of functions
+    return methods
+
+
+@_signatures
 class PointwiseMethods(OpSink):
     """Mixin of ``Graph``."""
 
@@ -228,25 +249,23 @@ class PointwiseMethods(OpSink):
             **options,
         )
 
-    def elu(
-        self, x: Operand, *, alpha: float | None = None, **options: Unpack[NodeOptions]
-    ) -> Tensor:
+    def elu(self, x: Operand, alpha: float | None = None, **options: Unpack[NodeOptions]) -> Tensor:
         """Return x above 0 and alpha (1) · (e^x - 1) elsewhere."""
         return pointwise(self, x, mode=PointwiseMode.ELU_FWD, elu_alpha=alpha, **options)
 
     def softplus(
-        self, x: Operand, *, beta: float | None = None, **options: Unpack[NodeOptions]
+        self, x: Operand, beta: float | None = None, **options: Unpack[NodeOptions]
     ) -> Tensor:
         """Return log(1 + e^(beta · x)) / beta, beta 1 by default."""
         return pointwise(self, x, mode=PointwiseMode.SOFTPLUS_FWD, softplus_beta=beta, **options)
 
     def swish(
-        self, x: Operand, *, beta: float | None = None, **options: Unpack[NodeOptions]
+        self, x: Operand, beta: float | None = None, **options: Unpack[NodeOptions]
     ) -> Tensor:
         """Return x · sigmoid(beta · x), beta 1 by default (SiLU)."""
         return pointwise(self, x, mode=PointwiseMode.SWISH_FWD, swish_beta=beta, **options)
 
-    def gen_index(self, x: Operand, *, axis: int, **options: Unpack[NodeOptions]) -> Tensor:
+    def gen_index(self, x: Operand, axis: int, **options: Unpack[NodeOptions]) -> Tensor:
         """Return, with the dims of x, each element's index along ``axis``."""
         return pointwise(self, x, mode=PointwiseMode.GEN_INDEX, axis=axis, **options)
 
@@ -300,7 +319,6 @@ class PointwiseMethods(OpSink):
         self,
         dy: Operand,
         x: Operand,
-        *,
         alpha: float | None = None,
         **options: Unpack[NodeOptions],
     ) -> Tensor:
@@ -311,7 +329,6 @@ class PointwiseMethods(OpSink):
         self,
         dy: Operand,
         x: Operand,
-        *,
         beta: float | None = None,
         **options: Unpack[NodeOptions],
     ) -> Tensor:
@@ -324,7 +341,6 @@ class PointwiseMethods(OpSink):
         self,
         dy: Operand,
         x: Operand,
-        *,
         beta: float | None = None,
         **options: Unpack[NodeOptions],
     ) -> Tensor:

@@ -126,8 +126,8 @@ class Reduction(Op):
 def reduction(
     graph: OpSink,
     x: Tensor,
-    *,
     mode: ReductionMode | str,
+    *,
     axes: Sequence[int] | int | None = None,
     is_deterministic: bool = False,
     compute_data_type: DataType | str = DataType.UNSET,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
 from typing import Any
 
 import pytest
@@ -64,11 +65,11 @@ def test_methods_have_signature_and_documentation(mode: PointwiseMode) -> None:
     assert method.__doc__
     assert method.__doc__.startswith("Return")
     parameters = list(inspect.signature(method).parameters.values())
-    operands = [p for p in parameters[1:] if p.kind is p.POSITIONAL_OR_KEYWORD]
+    operands = [p for p in parameters[1:] if "Operand" in str(p.annotation)]
     assert len(operands) == mode.arity
-    assert parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
-    keywords = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
-    assert keywords == set(OPTIONS.get(mode, {}))
+    assert all(p.kind is p.POSITIONAL_OR_KEYWORD for p in operands)
+    keywords = {p.name for p in parameters[1:] if p not in operands}
+    assert keywords - {"compute_data_type", "name"} == set(OPTIONS.get(mode, {}))
 
 
 def test_there_is_one_method_for_a_mode() -> None:
@@ -102,3 +103,54 @@ def test_every_mode_is_one_row_with_sound_facts() -> None:
         assert mode.name.endswith("_BWD") == (mode.result == "backward")
         for spelling in (mode.json, mode.json.upper(), mode.name, mode.name.lower(), mode.wire):
             assert PointwiseMode.parse(spelling) is mode
+
+
+SHORTHANDS = [name for name in vars(PointwiseMethods) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", SHORTHANDS)
+def test_help_tells_every_parameter(name: str) -> None:
+    """Not ``**options``, which says nothing of ``name``."""
+    found = inspect.signature(getattr(Graph, name)).parameters
+    assert not [p for p in found.values() if p.kind is p.VAR_KEYWORD]
+    assert found["name"].default == ""
+    if name != "cast":  # which computes nothing
+        assert found["compute_data_type"].default is DataType.UNSET
+    assert "options" not in pydoc.render_doc(getattr(Graph, name))
+
+
+def test_one_parameter_beside_the_tensors_needs_no_keyword() -> None:
+    """As in PyTorch and NumPy: swish(x, beta), softmax(x, axis), reduction(x, mode)."""
+
+    def made(*calls: Any) -> str:
+        g = Graph("g", io_data_type="float")
+        x, dy = (g.tensor(dims=(2, 3)) for _ in "xy")
+        for call in calls:
+            call(g, x, dy).set_output()
+        return g.freeze().digest
+
+    assert made(
+        lambda g, x, dy: g.swish(x, 1.5),
+        lambda g, x, dy: g.elu(x, 1.5),
+        lambda g, x, dy: g.softplus(x, 1.5),
+        lambda g, x, dy: g.swish_backward(dy, x, 1.5),
+        lambda g, x, dy: g.elu_backward(dy, x, 1.5),
+        lambda g, x, dy: g.softplus_backward(dy, x, 1.5),
+        lambda g, x, dy: g.gen_index(x, 1),
+        lambda g, x, dy: g.softmax(x, 0),
+        lambda g, x, dy: g.cumsum(x, 0),
+        lambda g, x, dy: g.concatenate([x, dy], 1),
+        lambda g, x, dy: g.reduction(x, "max", axes=0),
+    ) == made(
+        lambda g, x, dy: g.swish(x, beta=1.5),
+        lambda g, x, dy: g.elu(x, alpha=1.5),
+        lambda g, x, dy: g.softplus(x, beta=1.5),
+        lambda g, x, dy: g.swish_backward(dy, x, beta=1.5),
+        lambda g, x, dy: g.elu_backward(dy, x, alpha=1.5),
+        lambda g, x, dy: g.softplus_backward(dy, x, beta=1.5),
+        lambda g, x, dy: g.gen_index(x, axis=1),
+        lambda g, x, dy: g.softmax(x, axis=0),
+        lambda g, x, dy: g.cumsum(x, axis=0),
+        lambda g, x, dy: g.concatenate([x, dy], axis=1),
+        lambda g, x, dy: g.reduction(x, mode="max", axes=0),
+    )
