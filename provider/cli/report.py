@@ -13,25 +13,27 @@ from ...graph_api.errors import SettingError
 from ..units import time_text
 from .exits import CHECK_FAILED
 from .options import Command, State, output_option
-from .output import bold, complain, count, emit, say, table, talk, working
+from .output import bold, complain, count, emit, number, say, table, talk, working
 
 if TYPE_CHECKING:
     from ..sweep.report import Report
-    from ..sweep.row import Run
+    from ..sweep.row import Row, Run
 
 JSON: dict[str, str] = {
     "run, rows, cut": "file; rows of it; where and why reading ended before the file did, or null",
     "counts": "status to rows",
     "geomean": "by pair of engines (`iree/torch`): geometric mean of the ratios of their times, "
     "each the median over the rounds that both were timed in",
-    "pairs": "of each pair `engine`, `against`, `rows`, `geomean`, `faster`, `above_1_5`, "
-    "`above_3` (rows), `worst` (ratio)",
+    "disturbed": "`rows` whose rounds differ widely, as something else kept the machine busy "
+    "(docs/reports.md), of how many `timed` ones; the machine's `load` when parts of the run began",
+    "pairs": "of each pair `engine`, `against`, `rows`, `geomean`, `disturbed` (rows), "
+    "`geomean_steady` (of the others), `faster`, `above_1_5`, `above_3` (rows), `worst` (ratio)",
     "by": "`op`, `engine`, `target`, `dtype`: of each value `name`, `rows`, `counts`, `geomean` "
     "of the ratios against the yardstick, `timed` (rows that have one)",
     "worst": "`broken` (invalid problems last), `errors` (with `of_bound`), `times` (the "
     "longest, with `median_us` and `roofline`, their share of it or null) and `ratios` (with "
-    "`ratio`, `against`): rows with `key`, `case`, `status`, `detail` and the `command` that does "
-    "them again",
+    "`ratio`, `against`; both with `disturbed`): rows with `key`, `case`, `status`, `detail` and "
+    "the `command` that does them again",
     "baseline": "with `--baseline`, else null: `alike` (machines), `counts` of verdicts, "
     "`geomean`, `scatters` (by `engine|target`: `rows`, `shift`, the median of the ratios, "
     "`scatter` of their logarithms, `threshold`, the smallest ratio that is told) and `changes` "
@@ -147,16 +149,34 @@ def _read(path: str) -> Run:
     return found
 
 
+def _mark(report: Report, row: Row) -> str:
+    return ", disturbed" if row.key in report.disturbed else ""
+
+
+def _without(pair: dict[str, Any]) -> str:
+    """Return the mean of a pair's rows that are not disturbed, where some are."""
+    if not pair["disturbed"]:
+        return ""
+    left, mean = pair["rows"] - pair["disturbed"], pair["geomean_steady"]
+    if mean is None:
+        return "; all are disturbed"
+    return f"; {number(mean)} of the {left:,} that are not disturbed"
+
+
 def _show(report: Report) -> None:
     """Print the report for people."""
+    from ..sweep.disturbed import in_words
+
     say(count(len(report.run.rows), "row", "rows") + ": " + _counts(report.counts))
     for pair in report.pairs:
         about = pair.as_dict()
         say(
-            f"time of {pair.engine} / {pair.against}: geometric mean {about['geomean']:.3f} of "
-            f"{count(about['rows'], 'row', 'rows')}, worst {about['worst']:.2f}, "
-            f"{about['above_3']} above 3"
+            f"time of {pair.engine} / {pair.against}: geometric mean {number(about['geomean'])} of "
+            f"{count(about['rows'], 'row', 'rows')}, worst {number(about['worst'])}, "
+            f"{about['above_3']} above 3{_without(about)}"
         )
+    if said := in_words(**report.disturbance()):
+        say(said)
     by_op = report.by(lambda row: row.op)
     say()
     statuses = list(report.counts)
@@ -165,11 +185,18 @@ def _show(report: Report) -> None:
     broken = [[row.key, row.status, row.detail] for row in report.broken()[:20]]
     _list("broken", ["row", "status", "detail"], broken)
     longest = [
-        [row.key, time_text(us / 1e6), "" if share is None else f"{100 * share:.3g} %"]
+        [
+            row.key,
+            time_text(us / 1e6) + _mark(report, row),
+            "" if share is None else f"{100 * share:.3g} %",
+        ]
         for row, us, share in report.longest_times()[:10]
     ]
     _list("longest times", ["row", "time", "of the roofline"], longest)
-    slow = [[row.key, ratio, against] for row, ratio, against in report.slowest_ratios()[:10]]
+    slow = [
+        [row.key, ratio, against + _mark(report, row)]
+        for row, ratio, against in report.slowest_ratios()[:10]
+    ]
     _list("slowest against the yardstick", ["row", "ratio", "by time of"], slow)
     if report.comparison is not None:
         _show_changes(report)

@@ -68,6 +68,7 @@ class _Told(NamedTuple):
     source: str
     case: str
     rules: list[str]
+    disturbed: bool | None
 
 
 @dataclass(slots=True)
@@ -224,9 +225,11 @@ def conclude(done: Done, state: State, more: Mapping[str, Mapping[str, str]] | N
     more : mapping of str to mapping, optional
         What else is known of rows that failed, by key.
     """
-    from ..sweep.row import FAILED, STATUSES, Row, RunReader
+    from ..sweep.disturbed import disturbed, in_words
+    from ..sweep.row import FAILED, STATUSES, Header, Row, RunReader
 
     found: dict[str, _Told] = {}
+    load: list[float] = []
     for entry in RunReader(done.path):
         if isinstance(entry, Row):
             found[entry.key] = _Told(
@@ -238,7 +241,10 @@ def conclude(done: Done, state: State, more: Mapping[str, Mapping[str, str]] | N
                 source=entry.source,
                 case=entry.case,
                 rules=entry.rules,
+                disturbed=disturbed(entry.times) if entry.times is not None else None,
             )
+        elif isinstance(entry, Header) and "load" in entry.machine:
+            load.append(entry.machine["load"])
     invalid = Invalid()
     for one in found.values():
         broken = one.detail if one.status == "invalid" else ""
@@ -274,6 +280,9 @@ def conclude(done: Done, state: State, more: Mapping[str, Mapping[str, str]] | N
         for row in failed:
             say(shown(f"{row['status']}: {row['key']}: {row['detail']}"))
         rows = count(len(found), "row", "rows")
+        off = [one.disturbed for one in found.values() if one.disturbed is not None]
+        if said := in_words(sum(off), len(off), load):
+            say(said)
         say(f"{done.path}: {rows}, {done.new:,} new, {checked:,} checked, {done.seconds:.1f} s")
     whole = invalid.tell()
     if failed:

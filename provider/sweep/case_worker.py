@@ -146,11 +146,11 @@ class _Work:
                 times = _times(calls, budget)
         return {
             "times": dict(zip(self._task.engines, times, strict=True)),
-            "least_us": self._least_us(at),
+            "limits": self._limits(at),
         }
 
-    def _least_us(self, graph: FrozenGraph) -> float | None:
-        """Return the time that the machine's limits allow, None where they are not known."""
+    def _limits(self, graph: FrozenGraph) -> dict[str, float] | None:
+        """Return the machine's limits and the time that they allow, None of unknown ones."""
         from ...jit.inspect.peaks import cpu_peaks, gpu_peaks
         from ...jit.inspect.roofline import least_seconds
 
@@ -159,7 +159,13 @@ class _Work:
             peaks = cpu_peaks(self._task.threads).of(graph_work(graph).nbytes)
         else:
             peaks = gpu_peaks(self._target, self._opened().name)
-        return None if peaks is None else 1e6 * least_seconds(graph, peaks)
+        if peaks is None:
+            return None
+        return {
+            "least_us": 1e6 * least_seconds(graph, peaks),
+            "peak_tflops": float(f"{peaks.vector_flops / 1e12:.4g}"),
+            "peak_gbytes_per_s": float(f"{peaks.bytes_per_s / 1e9:.4g}"),
+        }
 
     def _check(self, name: str, facts: dict[str, Any]) -> None:
         self._say(facts, "graph")

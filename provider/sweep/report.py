@@ -25,6 +25,7 @@ from .compare_runs import (
     rounds_of,
     yardstick,
 )
+from .disturbed import disturbed
 from .row import FAILED, STATUSES, Row, Run
 
 __all__ = ["FAIL_ON", "SUMMARISED", "Pair", "Report", "Summary", "change_as_dict", "command_of"]
@@ -44,20 +45,26 @@ class Pair:
     engine, against : str
     ratios : dict of str to float
         By the key of the engine's row: the median over rounds of its time by the other's.
+    disturbed : frozenset of str
+        Keys of those of which a time is disturbed (`disturbed.disturbed`).
     """
 
     engine: str
     against: str
     ratios: dict[str, float]
+    disturbed: frozenset[str] = frozenset()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form: how the ratios are distributed."""
         values = sorted(self.ratios.values())
+        steady = [ratio for key, ratio in self.ratios.items() if key not in self.disturbed]
         return {
             "engine": self.engine,
             "against": self.against,
             "rows": len(values),
             "geomean": geomean(values),
+            "disturbed": len(self.disturbed),
+            "geomean_steady": geomean(steady),
             "faster": sum(value < 1 for value in values),
             "above_1_5": sum(value > 1.5 for value in values),
             "above_3": sum(value > 3 for value in values),
@@ -133,14 +140,32 @@ class Report:
         return tuple(found.values())
 
     @cached_property
+    def disturbed(self) -> frozenset[str]:
+        """Keys of the rows whose times are disturbed."""
+        rows = self.run.rows
+        return frozenset(r.key for r in rows if r.times is not None and disturbed(r.times))
+
+    def disturbance(self) -> dict[str, Any]:
+        """Return how many timed rows are disturbed, and the machine's load at each header."""
+        timed = sum(row.times is not None for row in self.run.rows)
+        load = [h.machine["load"] for h in self.run.headers if "load" in h.machine]
+        return {"rows": len(self.disturbed), "timed": timed, "load": load}
+
+    @cached_property
     def pairs(self) -> tuple[Pair, ...]:
         """Each engine against each later one, where both were timed on the same problem."""
         found = []
         for engine, against in combinations(self.engines, 2):
             both = [rows for rows in self._timed if engine in rows and against in rows]
             ratios = {rows[engine].key: _ratio(rows[engine], rows[against]) for rows in both}
+            off = {
+                rows[engine].key
+                for rows in both
+                if self.disturbed & {rows[engine].key, rows[against].key}
+            }
             if ratios:
-                found.append(Pair(engine=engine, against=against, ratios=ratios))
+                about = {"engine": engine, "against": against}
+                found.append(Pair(**about, ratios=ratios, disturbed=frozenset(off)))
         return tuple(found)
 
     @cached_property
@@ -241,6 +266,7 @@ class Report:
             "rows": len(self.run.rows),
             "cut": self.run.cut,
             "counts": self.counts,
+            "disturbed": self.disturbance(),
             "geomean": {f"{p.engine}/{p.against}": p.as_dict()["geomean"] for p in self.pairs},
             "pairs": [pair.as_dict() for pair in self.pairs],
             "by": {name: [one.as_dict() for one in self.by(of)] for name, of in SUMMARISED.items()},
@@ -248,11 +274,11 @@ class Report:
                 "broken": [self._brief(row) for row in self.broken()[:_LISTED]],
                 "errors": [self._brief(row, of_bound=e) for row, e in self.largest_errors()],
                 "times": [
-                    self._brief(row, median_us=us, roofline=share)
+                    self._timed_brief(row, median_us=us, roofline=share)
                     for row, us, share in self.longest_times()
                 ],
                 "ratios": [
-                    self._brief(row, ratio=ratio, against=against)
+                    self._timed_brief(row, ratio=ratio, against=against)
                     for row, ratio, against in self.slowest_ratios()
                 ],
             },
@@ -270,6 +296,9 @@ class Report:
             "scatters": {group: asdict(one) for group, one in found.scatters.items()},
             "changes": [change_as_dict(c) for c in found.changes if c.verdict != "same"],
         }
+
+    def _timed_brief(self, row: Row, **more: object) -> dict[str, Any]:
+        return self._brief(row, **more, disturbed=row.key in self.disturbed)
 
     def _brief(self, row: Row, **more: object) -> dict[str, Any]:
         about = {name: getattr(row, name) for name in ("key", "case", "status", "detail")}

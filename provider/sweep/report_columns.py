@@ -86,6 +86,10 @@ def _knobs(_: Report, row: Row) -> str:
     return " ".join(f"{name}={value}" for name, value in row.knobs.items())
 
 
+def _disturbed(report: Report, row: Row) -> str:
+    return "disturbed" if row.key in report.disturbed else ""
+
+
 COLUMNS: tuple[Column, ...] = (
     _row("status", "status"),
     _row("case", "case"),
@@ -95,6 +99,8 @@ COLUMNS: tuple[Column, ...] = (
     _row("target", "target"),
     _part("times", "median_us", "time, µs", "median of all calls"),
     _part("times", "spread", "spread, %", "half the distance of the quartiles", scale=100),
+    Column(name="disturbed", label="disturbed", about="rounds differ widely: a busy machine",
+           of=_disturbed),
     Column(name="ratio", label="ratio", about="time by the yardstick's, same rounds", of=_ratio),
     Column(name="change", label="now / before", about="time by the baseline's", of=_change),
     Column(name="verdict", label="change", about="since the baseline", of=_verdict),
@@ -126,6 +132,9 @@ COLUMNS: tuple[Column, ...] = (
     _part("code", "mfma", "MFMA instructions", hidden=True),
     _part("work", "flops", "operations", hidden=True),
     _part("work", "bytes", "bytes", "of inputs and outputs", hidden=True),
+    _part("work", "peak_tflops", "the machine's TFLOP/s", hidden=True),
+    _part("work", "peak_gbytes_per_s", "the machine's GB/s", hidden=True),
+    _part("work", "no_roofline", "why there is no share of the roofline", hidden=True),
     _row("device", "device", hidden=True),
     Column(name="knobs", label="knobs", of=_knobs, hidden=True),
     Column(name="tags", label="tags", of=_spaced("tags"), hidden=True),

@@ -13,6 +13,7 @@ from importlib.resources import files
 
 from ..pages.markup import Markup, element, join
 from ..pages.page import code, document, section, table
+from .disturbed import in_words
 from .report import SUMMARISED, Report
 from .report_columns import embedded
 from .row import STATUSES, Row
@@ -62,7 +63,9 @@ def _conditions(report: Report) -> Markup:
 
 def _sections(report: Report) -> Iterable[Markup]:
     """Yield what can be read without a script."""
-    yield section("Summary", _pairs(report), *(_by(report, name) for name in SUMMARISED))
+    said = in_words(**report.disturbance())
+    about = element("p", said, class_="bad", role="note") if said else Markup("")
+    yield section("Summary", about, _pairs(report), *(_by(report, name) for name in SUMMARISED))
     if report.comparison is not None:
         yield section("Since the baseline", *_changes(report))
     yield section("Worst rows", *_worst(report))
@@ -88,9 +91,11 @@ def _pairs(report: Report) -> Markup:
     rows = []
     for pair in report.pairs:
         about = pair.as_dict()
-        numbers = (about[key] for key in ("rows", "geomean", "faster", "above_1_5", "above_3"))
-        rows.append([f"{pair.engine} / {pair.against}", *numbers, about["worst"]])
+        names = ["rows", "geomean", "faster", "above_1_5", "above_3", "worst"]
+        names += ["disturbed", "geomean_steady"] if report.disturbed else []
+        rows.append([f"{pair.engine} / {pair.against}", *(about[name] for name in names)])
     headers = ["time of", "rows", "geomean", "faster", "above 1.5", "above 3", "worst"]
+    headers += ["disturbed", "geomean without those"] if report.disturbed else []
     return table("engines against each other", headers, rows)
 
 

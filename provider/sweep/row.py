@@ -248,7 +248,12 @@ class WorkFacts(Struct, kw_only=True):
         10^12 operations and 10^9 bytes a second; None without times.
     roofline
         Least time that the machine's limits allow (`jit.inspect.peaks`), by the median time; None
-        without times, and for a GPU whose limits are not known.
+        without times, where the limits are not known, and above 1.5, where they are not right.
+    no_roofline
+        Why a row with times has none.
+    peak_tflops, peak_gbytes_per_s
+        The limits: 10^12 operations of 32 bits a second outside of matrix units, and 10^9 bytes;
+        None where they are not known.
     """
 
     flops: int
@@ -256,6 +261,9 @@ class WorkFacts(Struct, kw_only=True):
     tflops: float | None = None
     gbytes_per_s: float | None = None
     roofline: float | None = None
+    no_roofline: str = ""
+    peak_tflops: float | None = None
+    peak_gbytes_per_s: float | None = None
 
 
 class Row(Struct, kw_only=True, omit_defaults=True):

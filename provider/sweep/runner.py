@@ -23,7 +23,7 @@ import msgspec
 from ...jit.trace import tell_trace
 from .case_task import CaseTask
 from .process_pool import Ended, Limits, ProcessPool, Result, Timed
-from .row import Header, Row, TimeFacts, row_key
+from .row import Header, Row, TimeFacts, WorkFacts, row_key
 
 if TYPE_CHECKING:
     from .cluster import ClusterPool
@@ -195,8 +195,8 @@ class _Timing:
         """Yield the rows of a case together, with their times."""
         _, one = self._of.pop(id(result.task))
         if not isinstance(result.answer, Ended):
-            times, least = result.answer["times"], result.answer["least_us"]
-            yield [_with_times(row, times[name], least) for name, row in one.rows.items()]
+            times, limits = result.answer["times"], result.answer["limits"]
+            yield [_with_times(row, times[name], limits) for name, row in one.rows.items()]
         elif len(one.rows) == 1:
             yield [_ended(row, result.answer) for row in one.rows.values()]
         else:  # which of them it was shows when each is alone
@@ -249,18 +249,46 @@ def suite_file(source: str) -> str:
     return _LINE.sub("", source)
 
 
-def _with_times(row: Row, times: Mapping[str, Any], least_us: float | None) -> Row:
+def _with_times(row: Row, times: Mapping[str, Any], limits: Mapping[str, float] | None) -> Row:
     found = msgspec.convert(times, TimeFacts)
-    work = row.work
-    if work is not None:
-        seconds = found.median_us / 1e6
-        work = msgspec.structs.replace(
-            work,
-            tflops=float(f"{work.flops / seconds / 1e12:.4g}"),
-            gbytes_per_s=float(f"{work.bytes / seconds / 1e9:.4g}"),
-            roofline=None if least_us is None else float(f"{least_us / found.median_us:.4g}"),
-        )
+    work = row.work and with_share(row.work, found, limits)
     return msgspec.structs.replace(row, times=found, work=work, at=_now())
+
+
+# A share above 1 comes of BLAS, which does not reach the peak, and of nearer caches than those of
+# the copies that are measured; above this only limits that a busy machine has made too low.
+_MOST_SHARE = 1.5
+
+
+def with_share(work: WorkFacts, times: TimeFacts, limits: Mapping[str, float] | None) -> WorkFacts:
+    """Return the work with what times make of it.
+
+    Parameters
+    ----------
+    limits : mapping, optional
+        ``least_us``, ``peak_tflops``, ``peak_gbytes_per_s`` of the machine; None: not known.
+    """
+    seconds, known = times.median_us / 1e6, limits or {}
+    share = None if limits is None else limits["least_us"] / times.median_us
+    why = "the machine's limits are not known" if share is None else ""
+    if share is not None and share > _MOST_SHARE:
+        why = (
+            f"the share would be {share:.3g}, above {_MOST_SHARE}: the machine was too busy when "
+            "its limits were measured"
+        )
+    return msgspec.structs.replace(
+        work,
+        tflops=_digits(work.flops / seconds / 1e12),
+        gbytes_per_s=_digits(work.bytes / seconds / 1e9),
+        roofline=None if why or share is None else _digits(share),
+        no_roofline=why,
+        peak_tflops=known.get("peak_tflops"),
+        peak_gbytes_per_s=known.get("peak_gbytes_per_s"),
+    )
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.4g}")
 
 
 def _ended(row: Row, end: Ended) -> Row:

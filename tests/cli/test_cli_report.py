@@ -57,6 +57,16 @@ def test_text(cli: Cli, old: Path, new: Path) -> None:
     assert "time of iree / torch: geometric mean" in found.out
 
 
+def test_small_ratios_and_disturbed_rows_in_words(cli: Cli, tmp_path: Path) -> None:
+    wide = [41e3, 52e3, 60e3, 80e3, 108e3]
+    rows = [row("a", rounds_us=[8.0] * 5), row("a", engine="torch", rounds_us=wide)]
+    found = cli("report", write_run(tmp_path / "run.jsonl", rows, load=14.24))
+    assert "geometric mean 0.000133 of 1 row, worst 0.000133" in found.out
+    assert "1 of 2 timed rows is disturbed" in found.out
+    assert "(load 14.24)" in found.out
+    assert "60 ms, disturbed" in found.out
+
+
 def test_times_of_one_engine(cli: Cli, tmp_path: Path) -> None:
     rows = [row("quick", rounds_us=[12.5] * 3), row("slow", rounds_us=[40_000.0] * 3)]
     found = cli("report", write_run(tmp_path / "one.jsonl", rows))

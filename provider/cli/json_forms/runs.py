@@ -186,10 +186,18 @@ class PairOfEngines(Part, kw_only=True):
     against: str
     rows: int
     geomean: float | None
+    disturbed: int
+    geomean_steady: float | None
     faster: int
     above_1_5: int
     above_3: int
     worst: float
+
+
+class DisturbedRows(Part, kw_only=True):
+    rows: int
+    timed: int
+    load: list[float]
 
 
 class SummaryOfRows(Part, kw_only=True):
@@ -209,6 +217,7 @@ class BriefRow(Part, kw_only=True):
     of_bound: float | Absent | None = UNSET
     median_us: float | Absent = UNSET
     roofline: float | Absent | None = UNSET
+    disturbed: bool | Absent = UNSET
     ratio: float | Absent = UNSET
     against: str | Absent = UNSET
 
@@ -254,6 +263,7 @@ class Report(Form, kw_only=True):
     rows: int
     cut: str | None
     counts: dict[str, int]
+    disturbed: DisturbedRows
     geomean: dict[str, float | None]
     pairs: list[PairOfEngines]
     by: dict[str, list[SummaryOfRows]]
