@@ -125,29 +125,6 @@ def test_the_operand_of_a_reshape_beside_a_convolution_is_materialised() -> None
         assert ("W-127" in plan_code(graph.freeze(), GFX942).workarounds) is computed
 
 
-def test_sums_of_subgroups_are_lost_where_the_dims_of_a_row_stay_apart() -> None:
-    """W-128, the halves that are not in the table of planned ones."""
-
-    def added_up(g: Graph, *, by_columns: bool) -> None:
-        x = g.relu(g.tensor(dims=(2, 32, 6)))
-        y = g.sub(x, g.reduction(x, mode="add", axes=(1, 2))).set_output()
-        y.strides = (192, 1, 32) if by_columns else (192, 6, 1)
-
-    def split(g: Graph, *, by_columns: bool) -> None:
-        y = g.rmsnorm(g.tensor(dims=(2, 192)), g.tensor(dims=(1, 192))).y
-        y = g.reshape(y, dim=(2, 32, 6)).set_output()
-        y.strides = (192, 1, 32) if by_columns else (192, 6, 1)
-
-    def whole(g: Graph, *, by_columns: bool) -> None:
-        normalised_rows(6, by_columns=by_columns)(g)
-
-    for build in (added_up, split, whole):
-        for by_columns in (True, False):
-            graph = Graph(io_data_type="half", compute_data_type="float")
-            build(graph, by_columns=by_columns)
-            assert ("W-128" in plan_code(graph.freeze(), GFX942).workarounds) is by_columns
-
-
 def test_a_gradient_that_is_padded_in_the_order_of_memory_is_materialised() -> None:
     """W-088, without a transpose behind the gradient: it is laid out as dy is."""
     for order, struck in (((3, 2, 1, 0), True), ((3, 0, 1, 2), False)):
@@ -417,6 +394,16 @@ def reshaped(g: Graph, *, computed: bool) -> None:
     g.conv_fprop(scaled, g.tensor(dims=(3, 4, 2, 2)), padding=1).set_output()
 
 
+def detector_heads(*paddings: int) -> Callable[[Graph], None]:
+    def build(g: Graph) -> None:
+        x = g.tensor(dims=(1, 4, 8, 8))
+        for padding in paddings:
+            w = g.tensor(dims=(4, 4, 2 * padding + 1, 2 * padding + 1))
+            g.conv_fprop(x, w, padding=padding).set_output()
+
+    return build
+
+
 def normalised_rows(last: int, *, by_columns: bool = True) -> Callable[[Graph], None]:
     def build(g: Graph) -> None:
         x, scale = g.tensor(dims=(2, 32, last)), g.tensor(dims=(1, 32, last))
@@ -461,6 +448,7 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-097": (CPU, product(1024, then="relu"), product(1000)),
     "W-126": (GFX942, convolved_indices(added=False), convolved_indices(added=True)),
     "W-127": (GFX942, convolved_products(1), convolved_products(2)),
+    "W-129": (GFX942, detector_heads(1, 1), detector_heads(1, 2)),
     "W-128": (GFX942, normalised_rows(6), normalised_rows(8)),
     "W-115": (GFX950, narrow_matmul(96, 32), narrow_matmul(96, 48)),
     "W-120": (GFX942, partial(parts, axis=0), partial(parts, axis=1)),

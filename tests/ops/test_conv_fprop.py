@@ -12,6 +12,7 @@ import pytest
 from graph_rows import emulated_row
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.layout import channels_last_strides
+from hipdnn_iree.jit.code_plan import plan_code
 from hipdnn_iree.jit.node_context import GraphContext
 from hipdnn_iree.jit.support import problems
 from hipdnn_iree.jit.target import Target
@@ -356,3 +357,31 @@ def test_one_tap_with_one_window(check: Run) -> None:
     x, w = g.tensor(dims=(1, 32, 9, 3)), g.tensor(dims=(2, 32, 1, 1))
     g.conv_fprop(x, w, stride=3).set_output()
     check(g.freeze())
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+@pytest.mark.parametrize("padding", [0, 1])
+def test_what_several_pad_by_the_same_is_padded_once(padding: int, gradient: bool) -> None:
+    """W-129; without any padding there is none to share."""
+    g = Graph(io_data_type="half", compute_data_type="float")
+    x = g.tensor(dims=(1, 4, 8, 8))
+    for _ in range(2):
+        if gradient:
+            dy = g.tensor(dims=(1, 4, 6 + 2 * padding, 6 + 2 * padding))
+            g.conv_wgrad(dy, x, dw_dims=(4, 4, 3, 3), padding=padding).set_output()
+        else:
+            g.conv_fprop(x, g.tensor(dims=(4, 4, 3, 3)), padding=padding).set_output()
+    plan = plan_code(g.freeze(), Target.parse("gfx942"))
+    assert ("--iree-flow-enable-pad-handling=false" in plan.flags) is bool(padding)
+
+
+def test_heads_that_pad_one_input_by_the_same() -> None:
+    """W-129, emulated: it did not compile for gfx9."""
+    g = Graph(io_data_type="half", compute_data_type="float")
+    x = g.tensor(dims=(1, 8, 4, 4))
+    heads = [g.conv_fprop(x, g.tensor(dims=(16, 8, 3, 3)), padding=1) for _ in range(3)]
+    g.concatenate([heads[0], g.relu(heads[1])], axis=1).set_output()
+    heads[2].set_output()
+    found = emulated_row(g.freeze())
+    assert (found["status"], found["device"]) == ("ok", "emulated"), found
+    assert found["check"]["bad"] == 0

@@ -15,6 +15,7 @@ from hipdnn_iree.graph_api.enums import NormFwdPhase
 from hipdnn_iree.graph_api.errors import GraphError
 from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.jit import support
+from hipdnn_iree.jit.code_plan import plan_code
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import expect
 from under_settings import compile_source
@@ -275,3 +276,25 @@ def test_what_is_added_up_is_materialised_where_sums_would_be_lost(
         g, _, results = norm((2, 32, 6), (32, 6))
         results.y.set_stride(strides)
         assert torch_ir(g, "gfx942").count("aten.cat") == copies
+
+
+def test_sums_of_subgroups_are_lost_where_the_dims_of_a_row_stay_apart() -> None:
+    """W-128, where some value is in another order, or is given two dims."""
+
+    def added_up(g: Graph, *, by_columns: bool) -> None:
+        x = g.relu(g.tensor(dims=(2, 32, 6)))
+        y = g.sub(x, g.reduction(x, mode="add", axes=(1, 2))).set_output()
+        y.strides = (192, 1, 32) if by_columns else (192, 6, 1)
+
+    def split(g: Graph, *, by_columns: bool) -> None:
+        y = g.rmsnorm(g.tensor(dims=(2, 192)), g.tensor(dims=(1, 192))).y
+        y = g.reshape(y, dim=(2, 32, 6)).set_output()
+        y.strides = (192, 1, 32) if by_columns else (192, 6, 1)
+
+    for build in (added_up, split):
+        for by_columns in (True, False):
+            graph = Graph(io_data_type="half", compute_data_type="float")
+            build(graph, by_columns=by_columns)
+            assert (
+                "W-128" in plan_code(graph.freeze(), Target.parse("gfx942")).workarounds
+            ) is by_columns
