@@ -159,7 +159,11 @@ class PointwiseMethods(OpSink):
         return pointwise(self, x, mode=PointwiseMode.TANH_FWD, **options)
 
     def add(self, a: Operand, b: Operand, **options: Unpack[NodeOptions]) -> Tensor:
-        """Return a + b."""
+        """Return a + b.
+
+        As in NumPy, dims are aligned on the right: a bias for each channel of (N, C, H, W) has dims
+        (1, C, 1, 1).
+        """
         return pointwise(self, a, b, mode=PointwiseMode.ADD, **options)
 
     def add_square(self, a: Operand, b: Operand, **options: Unpack[NodeOptions]) -> Tensor:

@@ -75,7 +75,9 @@ JSON: dict[str, str] = {
     "outputs": "of each one `uid`, `name`, `data_type`, `dims`, `strides`, `layout`; with "
     "`--verify` also `ok`, `max_abs_error`, `max_rel_error`, `of_bound` (the largest error in "
     "units of what is allowed), `elements`, `wrong`, and the `worst` element's index with what "
-    "was `got`, `expected` and `allowed`",
+    "was `got`, `expected` and `allowed`: the distance to the farthest number of the output's type "
+    "that is right there. Narrow types have few numbers, so that a good result is often just "
+    "that far off; `of_bound` says how near to wrong it was before it was rounded",
 }
 
 
