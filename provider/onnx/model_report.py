@@ -97,8 +97,10 @@ def examine(
     times: dict[str, Any] = {"session_s": seconds, "run_us": None, "cpu_us": None, "graphs": []}
     verified: bool | None = None
     outputs: list[dict[str, Any]] = []
+    inputs: list[dict[str, Any]] | None = None
     if not ahead:
         feed = made_up_inputs(own, arrays)
+        inputs = [_run_with(one, feed[one.name].shape) for one in own.get_inputs()]
         if verify:
             results = zip(session.run(None, feed), own.run(None, feed), strict=True)
             names = [one.name for one in session.get_outputs()]
@@ -106,9 +108,18 @@ def examine(
             verified = all(one["ok"] for one in outputs)
         times["run_us"] = _median_us(lambda: session.run(None, feed), repeats)
         times["cpu_us"] = _median_us(lambda: own.run(None, feed), repeats)
-        times["graphs"] = _graph_times(reports, repeats)
+        sizes = {name: size for one in inputs for name, size in one["open"].items()}
+        times["graphs"] = _graph_times(reports, repeats, sizes)
         times["graphs_us"] = sum(one["us"] for one in times["graphs"])
-    return {"verified": verified, **found, "outputs": outputs, "times": times, "reports": reports}
+    told = {"inputs": inputs, "outputs": outputs, "times": times, "reports": reports}
+    return {"verified": verified, **found, **told}
+
+
+def _run_with(one: Any, dims: Sequence[int]) -> dict[str, Any]:
+    """Return the dims that an input of a session is run with, and those that are open by name."""
+    pairs = enumerate(zip(one.shape, dims, strict=True))
+    opened = {n or f"dim {k}": size for k, (n, size) in pairs if not isinstance(n, int)}
+    return {"name": one.name, "dims": list(dims), "open": opened}
 
 
 def _timed(make: Callable[[], Any]) -> tuple[Any, float]:
@@ -197,12 +208,17 @@ def _median_us(call: Callable[[], object], repeats: int) -> float:
     return median(_timed(call)[1] for _ in range(repeats)) * 1e6
 
 
-def _graph_times(reports: Sequence[Report], repeats: int) -> list[dict[str, Any]]:
-    """Return the time of each graph by itself, the longest first."""
+def _graph_times(
+    reports: Sequence[Report], repeats: int, sizes: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """Return the time of each graph by itself, at the sizes of the run; the longest first."""
     found = []
     for _, partition in reports:
         for number, group in enumerate(partition.groups):
-            for name, plan in group.plans.items():
+            every, plans = group.family, group.plans
+            if every is not None and sizes.keys() >= set(every.symbols):
+                plans = every.at({name: sizes[name] for name in every.symbols})[1]
+            for name, plan in plans.items():
                 us = _median_us(alone(plan), repeats)
                 nodes = list(group.program.nodes[name])
                 found.append({"name": f"group_{number}/{name}", "nodes": nodes, "us": us})

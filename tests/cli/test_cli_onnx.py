@@ -49,6 +49,7 @@ def test_json_report_and_verification(cli: Cli, file: Path, tmp_path: Path) -> N
         assert (group["policy"], group["why"]) == ("order", "the fixed order of engines")
         assert (group["code"], group["each_size"]) == ("fixed", "")
     assert about["times"]["run_us"] > 0 < about["times"]["cpu_us"]
+    assert about["inputs"] == [{"name": "x", "dims": [3, 8], "open": {}}]
     text = page.read_text()
     assert "<svg" in text
     assert "EP-01" in text
@@ -68,7 +69,9 @@ def test_it_says_why_each_engine_was_taken_and_what_code_there_is(cli: Cli, file
     nodes = [node("Relu", "x", "y"), node("Transpose", "u", "v", perm=[0, 2, 1])]
     dims = {"x": ("n", 4), "u": ("n", 3, 2)}, {"y": ("n", 4), "v": ("n", 2, 3)}
     file.write_bytes(model(nodes, *dims))
-    groups = cli("onnx", file, "--json").json()["groups"]
+    about = cli("onnx", file, "--json").json()
+    groups = about["groups"]
+    assert about["inputs"][1] == {"name": "u", "dims": [2, 3, 2], "open": {"n": 2}}
     assert all((g["policy"], g["why"]) == ("order", "the fixed order of engines") for g in groups)
     by_code = {g["code"]: g for g in groups}
     assert by_code.keys() == {"all sizes", "each size"}
@@ -77,12 +80,17 @@ def test_it_says_why_each_engine_was_taken_and_what_code_there_is(cli: Cli, file
     assert "IREE-DYN-02" in by_code["each size"]["each_size"]
     found = cli("onnx", file).out
     assert all(word in found for word in ("the fixed order", "for each size: ", "IREE-DYN-02"))
+    assert "x [2, 4], u [2, 3, 2]; open dims: n = 2" in found
+    assert "by ONNX Runtime's CPU provider" in found
+    assert "its graphs by themselves" in found
+    for word in ("two", "CPU provider", "by themselves"):  # what is run, and what the times are
+        assert word in cli("onnx", "model", "--help").out
 
 
 def test_code_for_a_gpu_that_is_not_here(cli: Cli, file: Path) -> None:
     about = cli("onnx", file, "--target", "gfx942", "--json").json()
     assert about["verified"] is None
-    assert about["times"]["run_us"] is None
+    assert about["times"]["run_us"] is about["inputs"] is None
     assert about["assigned"] == about["nodes"] - 1
 
 

@@ -449,6 +449,12 @@ class OnnxTimes(Part, kw_only=True):
     graphs_us: float | Absent = UNSET
 
 
+class OnnxInput(Part, kw_only=True):
+    name: str
+    dims: list[int]
+    open: dict[str, int]
+
+
 class OnnxModel(Form, kw_only=True):
     model: str
     verified: bool | None
@@ -456,5 +462,6 @@ class OnnxModel(Form, kw_only=True):
     assigned: int
     groups: list[OnnxGroup]
     declined: list[OnnxDeclined]
+    inputs: list[OnnxInput] | None
     outputs: list[OnnxOutput]
     times: OnnxTimes
