@@ -80,14 +80,16 @@ def product(a: Array, ea: Array, b: Array, eb: Array) -> Array:
 def inverse(square: Array, error: Array, epsilon: Array, off: Array, row: Row) -> Array:
     """Return the error of 1 / √(square + epsilon), square being off and not negative."""
     total = square + epsilon
+    rounded = off + 2 * row.unit * total
     # The mean of squares is not negative however it is computed: epsilon stays.
-    least = np.maximum(square - error, 0.0) + epsilon - off
-    least = least - 2 * row.unit * total
+    least = np.maximum(square - error, 0.0) + epsilon - rounded
     exact = 1 / np.sqrt(total)
     with np.errstate(all="ignore"):
-        worst = np.where(least > 0, 1 / np.sqrt(np.maximum(least, 0.0)), np.inf)
+        most = np.where(least > 0, 1 / np.sqrt(np.maximum(least, 0.0)), np.inf)
+    # Where epsilon holds it up, a larger square takes more off than a smaller one adds.
+    below = exact - 1 / np.sqrt(total + error + rounded)
     # The root itself is good to 4 units (hardware's reciprocal root to one).
-    return worst - exact + 4 * row.unit * worst
+    return np.maximum(most - exact, below) + 4 * row.unit * most
 
 
 def affine(h: Array, eh: Array, inputs: Arrays, errors: Arrays, ctx: Context, row: Row) -> Array:
