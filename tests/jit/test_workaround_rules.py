@@ -245,6 +245,16 @@ def training_step(same: bool) -> Callable[[Graph], None]:
     return build
 
 
+def strided_step(stride: int) -> Callable[[Graph], None]:
+    def build(g: Graph) -> None:
+        x = g.relu(g.tensor(dims=(1, 15, 16)))
+        g.conv_fprop(x, g.tensor(dims=(8, 15, 1)), stride=stride).set_output()
+        dy = g.tensor(dims=(1, 8, -(-16 // stride)))
+        g.conv_wgrad(dy, x, dw_dims=(8, 15, 1), stride=stride).set_output()
+
+    return build
+
+
 def transposed_convolution(permutation: tuple[int, ...]) -> Callable[[Graph], None]:
     def build(graph: Graph) -> None:
         y = graph.conv_fprop(graph.tensor(dims=(1, 4, 1, 8)), graph.tensor(dims=(4, 4, 1, 3)))
@@ -452,6 +462,7 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-128": (GFX942, normalised_rows(6), normalised_rows(8)),
     "W-115": (GFX950, narrow_matmul(96, 32), narrow_matmul(96, 48)),
     "W-120": (GFX942, partial(parts, axis=0), partial(parts, axis=1)),
+    "W-131": (CPU, strided_step(3), strided_step(1)),
 }
 
 
@@ -525,9 +536,23 @@ def norm_of_parts(g: Graph) -> None:
     g.mul(rest, g.rsqrt(mean)).set_output()
 
 
+def gradient_then_sum(g: Graph, *, axes: tuple[int, ...], bias: bool = True) -> None:
+    dy, x = g.tensor(dims=(2, 4, 4, 9)), g.tensor(dims=(2, 4, 4, 9))
+    mean, inverse, scale = (g.tensor(dims=(1, 4, 1, 1)) for _ in range(3))
+    found = g.batchnorm_backward(dy, x, scale, mean=mean, inv_variance=inverse)
+    found.dscale.set_output()
+    if bias:
+        found.dbias.set_output()
+    g.reduction(found.dx, mode="add", axes=axes).set_output()
+
+
 @pytest.mark.parametrize(
     ("build", "struck"),
     [
+        (partial(gradient_then_sum, axes=(2, 3)), True),
+        (partial(gradient_then_sum, axes=(0, 1, 2, 3)), True),
+        (partial(gradient_then_sum, axes=(1,)), False),
+        (partial(gradient_then_sum, axes=(2, 3), bias=False), False),
         (partial(sums_of_sums, dims=(4, 9, 33), axis=1, mode="norm1"), True),
         (read_twice, True),
         (stored_by_a_move, True),

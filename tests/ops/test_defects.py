@@ -155,6 +155,17 @@ def _attention(g: Graph) -> Tensor:
     return g.rmsnorm(y, _tensor(g, 1, 3, 33, 47), epsilon=1e-5).y
 
 
+def _gradient(g: Graph) -> Tensor:
+    dims, strides = (1, 4, 4, 9), (144, 1, 36, 4)  # channels last
+    dy, x = _tensor(g, *dims), _tensor(g, *dims, strides=strides)
+    mean, inverse, scale = (_tensor(g, 1, 4, 1, 1) for _ in range(3))
+    found = g.batchnorm_backward(dy, x, scale, mean=mean, inv_variance=inverse)
+    found.dbias.set_output()
+    found.dscale.set_output()
+    dx = found.dx.set_stride(strides)
+    return g.layernorm(dx, _tensor(g, *dims), _tensor(g, *dims), epsilon=1e-5).y
+
+
 SUMS: dict[str, Make] = {
     "rows, rows": _added("add", (99, 33), (1,), (1,)),
     "rows, all": _added("add", (4, 100), (1,), (0, 1)),
@@ -168,6 +179,7 @@ SUMS: dict[str, Make] = {
     "a column": _column,
     "a filter": _filter,
     "attention": _attention,
+    "a gradient": _gradient,
 }
 
 
@@ -206,3 +218,17 @@ def test_one_matrix_with_gaps_between_elements(strides: tuple[int, ...], check: 
     graph.matmul(_tensor(graph, 2, 1, 17, 9), w).set_output()
     graph.matmul(_tensor(graph, 1, 1, 4, 9), w).set_output()
     check(graph.freeze())
+
+
+# ------------------------- W-131: strided 1x1 convolution of what is converted and transposed
+
+
+@pytest.mark.parametrize(("stride", "size"), [(3, 16), (2, 17)])
+def test_a_strided_convolution_of_converted_numbers(stride: int, size: int, check: Run) -> None:
+    g = Graph(io_data_type="bfloat16", intermediate_data_type="float", compute_data_type="float")
+    dy = _tensor(g, 1, 15, size, strides=(15 * size, 1, 15))
+    x = g.resample_bwd(dy, resample_mode="avgpool_include_padding", window=1)
+    g.conv_fprop(x, _tensor(g, 8, 15, 1), stride=stride).set_output()
+    step = _tensor(g, 1, 8, -(-size // stride))
+    g.conv_wgrad(step, x, dw_dims=(8, 15, 1), stride=stride).set_output()
+    check(g.freeze())

@@ -29,6 +29,11 @@ def _results(context: NodeContext) -> bool:
         # o is divided by the sums of the rows, which are in `stats` too.
         later = _facts(around).summed.get(context.uid("o"), ())
         return -1 in later and len(context.node.outputs) > 1
+    if context.named("batchnorm_backward"):
+        # dbias is the sum of dy, whose mean over each channel dx lacks.
+        later = _facts(around).summed.get(context.uid("dx"), set())
+        stored = context.uid("dbias") in _facts(around).stored
+        return stored and not later <= {1 - len(context.dims("dx"))}
     if context.named("reduction"):
         if cast("Reduction", context.op).mode not in _MODES:
             return False
