@@ -159,7 +159,8 @@ class _Reader:
         if (stray := meant(key, found)) is not None:
             found.remove(stray)
             hint = stray.told(key)
-        self.say("JSON-03", where, key.name, "nothing", what or f"the key {key}", hint)
+        wanted = f"the {what}, as the key {key}" if what else f"the key {key}"
+        self.say("JSON-03", where, key.name, "nothing", wanted, hint)
 
     def skipped(self, where: str, found: list[Stray], left_out: Iterable[Key]) -> None:
         """Add the problems of unknown keys that seem to be meant for those that are left out."""
@@ -421,8 +422,7 @@ def _read_node(
             if spec.name not in layout.required:
                 values[spec.name] = spec.default
             else:
-                what = f"the {spec.kind.value}"
-                reader.missing(label, Key(spec.section, spec.key), found, what)
+                reader.missing(label, Key(spec.section, spec.key), found, spec.kind.value)
         else:
             values[spec.name] = _read_parameter(reader, label, spec, raw)
     if found:
