@@ -20,6 +20,7 @@ from .validate import (
     Resolution,
     compute_type,
     foreign,
+    located,
     output_views,
     resolve_node,
     source_view,
@@ -101,7 +102,7 @@ class Inference:
         if certain:
             for tensor in node.outputs.values():
                 views.pop(id(tensor), None)
-            certain = [replace(problem, at=node.at) for problem in certain]
+            certain = [replace(problem, at=problem.at or node.at) for problem in certain]
             count = len(certain)
             raise GraphError(f"graph {self._graph.name!r} breaks {count} rule(s)", certain)
         self._link(node)
@@ -130,11 +131,12 @@ class Inference:
 
     def _broken_operands(self, node: Node, unknown: bool) -> Iterator[Problem]:
         """Yield the problems of a node's operands that are there whatever it computes."""
-        yield from foreign(self._graph, node, self._found.labels[id(node)])
-        for tensor in dict.fromkeys(node.inputs.values()):
+        label = self._found.labels[id(node)]
+        yield from foreign(self._graph, node, label)
+        for tensor, port in {tensor: port for port, tensor in node.inputs.items()}.items():
             if unknown or tensor.given_strides is not None:
                 found = check_tensor(self._graph, tensor, ())
-                yield from (p for p in found if p.rule in _OF_TENSORS)
+                yield from (located(p, tensor, label, port) for p in found if p.rule in _OF_TENSORS)
 
     # ------------------------------------------------------------------ once there are problems
 

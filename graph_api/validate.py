@@ -28,6 +28,7 @@ __all__ = [
     "Resolution",
     "compute_type",
     "foreign",
+    "located",
     "output_views",
     "resolve",
     "resolve_node",
@@ -130,16 +131,21 @@ def resolve(
 def _located(
     graph: GraphBuilder, found: Sequence[tuple[Tensor, Problem]], labels: Mapping[int, str]
 ) -> Iterator[Problem]:
-    """Yield problems of tensors with their lines; one without a label is told by its first node."""
+    """Yield problems of tensors as `located` by the first node of each."""
     ports = {
         id(tensor): (labels[id(node)], port)
         for node in reversed(graph.nodes)
         for port, tensor in (*node.inputs.items(), *node.outputs.items())
     }
     for tensor, problem in found:
-        unknown = not tensor.name and tensor.given_uid is None
-        node, port = ports.get(id(tensor), ("", problem.port)) if unknown else ("", problem.port)
-        yield replace(problem, node=node, port=port, at=tensor.at)
+        yield located(problem, tensor, *ports.get(id(tensor), ("", problem.port)))
+
+
+def located(problem: Problem, tensor: Tensor, node: str, port: str) -> Problem:
+    """Return a problem of a tensor with its line; one without a label is told by a node's port."""
+    if tensor.name or tensor.given_uid is not None:
+        return replace(problem, at=tensor.at)
+    return replace(problem, node=node, port=port, at=tensor.at)
 
 
 def _check_graph(graph: GraphBuilder, labels: Mapping[int, str]) -> Iterator[Problem]:

@@ -32,7 +32,7 @@ class NodeOptions(TypedDict, total=False):
 
 
 def _signatures(methods: type[M]) -> type[M]:
-    """Write out the options in the signatures of methods, which help() and editors show."""
+    """Write out the options of methods, which help() and editors show, and name them by Graph."""
     options = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
         for name, default, kind in (
@@ -40,8 +40,9 @@ def _signatures(methods: type[M]) -> type[M]:
             ("name", "", "str"),
         )
     ]
-    for method in vars(methods).values():
+    for name, method in vars(methods).items():
         if isfunction(method):
+            method.__qualname__ = f"Graph.{name}"  # as a TypeError calls it
             given = [*signature(method).parameters.values()]
             if given[-1].kind is Parameter.VAR_KEYWORD:
                 told = Signature([*given[:-1], *options], return_annotation="Tensor")

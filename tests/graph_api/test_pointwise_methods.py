@@ -119,6 +119,12 @@ def test_help_tells_every_parameter(name: str) -> None:
     assert "options" not in pydoc.render_doc(getattr(Graph, name))
 
 
+def test_a_call_with_too_many_arguments_names_the_method() -> None:
+    g = Graph(io_data_type="float")
+    with pytest.raises(TypeError, match=r"^Graph\.relu\(\) takes 2 positional arguments"):
+        g.relu(g.tensor(dims=(2,)), 0.1)  # type: ignore[misc]
+
+
 def test_one_parameter_beside_the_tensors_needs_no_keyword() -> None:
     """As in PyTorch and NumPy: swish(x, beta), softmax(x, axis), reduction(x, mode)."""
 

@@ -369,6 +369,11 @@ def test_a_tensor_without_a_name_is_told_by_its_node() -> None:
         ("TENSOR-02", "r.in_0"),
     ]
     assert all(p.at.startswith(__file__) and p.hint for p in problems)
+    with pytest.raises(GraphError) as caught:
+        g.relu(g.tensor(dims=(2, 8), strides=(4, 1)), name="refused")
+    (problem,) = caught.value.problems
+    assert (problem.rule, problem.where) == ("TENSOR-06", "refused.in_0")
+    assert problem.at.startswith(__file__)
 
 
 def test_the_table_covers_all_rules() -> None:
