@@ -72,13 +72,16 @@ class Machine(Waves):
         Raises
         ------
         EmulationError
-            If any byte is beyond the LDS of the workgroup, or a load into it was not waited for.
+            If any byte is beyond the LDS of the workgroup (for what is read, rounded up to 16
+            bytes), or a load into it was not waited for.
         """
         mask = self.mask
         if mask is not None:
             address = np.where(mask, address, 0)
         high = int(address.max())
-        if high + size > self.lds_size or int(address.min()) < 0:
+        # LLVM widens aligned loads, of 3 halves to 8 bytes; LDS is allocated in larger blocks.
+        end = self.lds_stride if kind == READ else self.lds_size
+        if high + size > end or int(address.min()) < 0:
             if mask is not None and not mask.any():
                 return np.zeros_like(address)
             raise EmulationError(

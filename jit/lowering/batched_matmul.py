@@ -44,4 +44,6 @@ def batched_matmul(
 def _matmul(b: Builder, left: Value, right: Value, dtype: DataType) -> Value:
     op = T.AtenMmOp if left.rank == 2 else T.AtenBmmOp
     shape = (*left.shape[:-1], right.shape[-1])
+    if left.rank == 2 and b.strikes("W-130", *left.shape, right.shape[1], left.dtype):
+        left, right = (b.materialise(b.convert(x, dtype)) for x in (left, right))
     return b.call(op, shape, dtype, *(narrow.native(b, x) for x in (left, right)))

@@ -338,6 +338,14 @@ def test_lds_and_scratch_are_bounded():
     lds = [op("v_mov_b32", v(1), literal(1024)), op("ds_write_b32", v(1), v(1), encoding="ds"), END]
     with pytest.raises(EmulationError, match=r"ds_write_b32: LDS access of 4 bytes at 0x400"):
         run(kernel(*lds, lds_size=1024), [])
+    for size, offset, inside in ((1018, 1016, True), (1018, 1024, False), (1024, 1020, False)):
+        at = literal(offset)
+        read = [op("v_mov_b32", v(1), at), op("ds_read_b64", v(2, 2), v(1), encoding="ds"), END]
+        if inside:  # a load of 3 halves, widened to 8 bytes
+            run(kernel(*read, lds_size=size), [])
+        else:
+            with pytest.raises(EmulationError, match="ds_read_b64: LDS access of 8 bytes"):
+                run(kernel(*read, lds_size=size), [])
     scratch = [op("scratch_store_dword", OFF, v(0), OFF, encoding="scratch", offset=16), END]
     with pytest.raises(EmulationError, match="scratch access"):
         run(kernel(*scratch, scratch_size=16), [])

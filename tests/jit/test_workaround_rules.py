@@ -90,6 +90,7 @@ ASKED: dict[str, tuple[Target, tuple[Any, ...], tuple[Any, ...]]] = {
         (conv((1, 5, 4, 3), (2, 5, 2, 3), dilation=(1, 2)),),
         (conv((1, 5, 4, 4), (2, 5, 2, 3), dilation=(1, 2)),),
     ),
+    "W-130": (GFX942, (65, 35, 2, HALF), (65, 35, 5, HALF)),
 }
 
 # These concern everything that is compiled for their targets: one of them, and another one.

@@ -126,3 +126,25 @@ def test_nan_between_the_matrices_of_a_batch_is_not_multiplied() -> None:
     found = emulated_row(g.freeze())
     assert (found["status"], found["device"]) == ("ok", "emulated"), found
     assert found["check"]["bad"] == 0
+
+
+def test_few_columns_of_sums_over_5_halves() -> None:
+    """W-130, emulated: LLVM could not select the sum (random graph 20356)."""
+    g = Graph(io_data_type="half", compute_data_type="float")
+    g.matmul(g.tensor(dims=(3, 5)), g.tensor(dims=(5, 67))).set_output()
+    # The kernel of this one reads 3 halves of LDS as 8 bytes.
+    g.matmul(g.tensor(dims=(3, 3)), g.tensor(dims=(3, 67))).set_output()
+    found = emulated_row(g.freeze())
+    assert (found["status"], found["device"]) == ("ok", "emulated"), found
+    assert found["check"]["bad"] == 0
+
+
+def test_few_columns_of_sums_over_5_halves_are_multiplied_as_floats(
+    torch_ir: Callable[..., str],
+) -> None:
+    """W-130: and no other ones, of which sums over 2 or 3 halves are selected."""
+    for k, kind in ((5, "f32"), (35, "f32"), (10, "f16"), (11, "f16")):
+        g = Graph(io_data_type="half", compute_data_type="float")
+        g.matmul(g.tensor(dims=(65, k)), g.tensor(dims=(k, 2))).set_output()
+        (line,) = (x for x in torch_ir(g, "gfx942").splitlines() if "torch.aten.mm" in x)
+        assert f"!torch.vtensor<[65,{k}],{kind}>" in line
