@@ -45,7 +45,7 @@ __all__ = [
     "status_of",
 ]
 
-TABLE_VERSION = 1
+TABLE_VERSION = 2
 API_VERSION = 23
 VENDOR_ID = 0x1002
 
@@ -151,7 +151,6 @@ _STATUS: dict[str, tuple[int, tuple[Any, ...]]] = {
     "GetSymbolicDimensions": (63, (_P, _PS, c_size_t)),
     "GetTensorTypeAndShape": (65, (_P, _PP)),
     "MemoryInfoGetId": (72, (_P, _PI)),
-    "KernelContext_GetInput": (90, (_P, c_size_t, _PP)),
     "KernelContext_GetOutput": (91, (_P, c_size_t, _PL, c_size_t, _PP)),
     "KernelContext_GetGPUComputeStream": (193, (_P, _PP)),
     "CreateOpAttr": (211, (_S, _P, c_int, c_int, _PP)),

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from ctypes import c_int32, c_int64, c_size_t
+from ctypes import c_int32, c_int64
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from ...graph_api.errors import DeviceError, HipdnnIreeError, NotSupportedError
 from ...jit.lru import LruCache
@@ -84,7 +85,7 @@ class Compiled:
     ----------
     call : callable
         Takes the addresses of outputs and inputs, and a stream with the flag ``STREAMS``; with
-        ``DYNAMIC`` the kernel's context alone.
+        ``DYNAMIC`` the kernel's context, the addresses of inputs, and of each input rank and dims.
     inputs : int
     outputs : tuple of tuple of int
         Their dims.
@@ -335,41 +336,34 @@ class _Dynamic:
         assert isinstance(code.program, Programs)
         self._session, self._programs, self._weights = session, code.program, weights
         self._inputs, self._outputs = inputs, outputs
-        self._kernels: LruCache[Kernel] = LruCache(_KEPT_SIZES)
+        self._kernels: LruCache[_Sized] = LruCache(_KEPT_SIZES)
         self._dims = [code.dims[name] for name in inputs]
 
     def __call__(self, arguments: tuple[int, ...]) -> None:
-        """Run; ``arguments`` holds the kernel's context."""
-        ort = self._session.ort
-        (kernel_context,) = arguments
-        values = [
-            ort.pointer("KernelContext_GetInput", kernel_context, k)
-            for k in range(len(self._inputs))
-        ]
-        sizes = sizes_of(self._dims, [_shape(ort, value) for value in values])
-        kernel = self._kernels.get(tuple(sizes.items()), lambda: self._made(sizes))
+        """Run; ``arguments`` are those of `Compiled.call`."""
+        ort, context, end = self._session.ort, arguments[0], len(self._inputs) + 1
+        shapes = arguments[end:]
+        kernel, outputs = self._kernels.get(shapes, lambda: self._made(shapes))
         addresses = []
-        for k, shape in enumerate(kernel.program.shapes):
-            made_shape = (c_int64 * max(len(shape), 1))(*shape)
-            out = ort.pointer("KernelContext_GetOutput", kernel_context, k, made_shape, len(shape))
+        for k, (dims, rank) in enumerate(outputs):
+            out = ort.pointer("KernelContext_GetOutput", context, k, dims, rank)
             addresses.append(ort.pointer("GetTensorMutableData", out))
-        addresses += [ort.pointer("GetTensorData", value) for value in values]
+        addresses += arguments[1:end]
         if self._session.device.memory is not None:
-            addresses.append(ort.pointer("KernelContext_GetGPUComputeStream", kernel_context))
+            addresses.append(ort.pointer("KernelContext_GetGPUComputeStream", context))
         kernel(tuple(addresses))
 
-    def _made(self, sizes: Mapping[str, int]) -> Kernel:
-        program, plans = self._programs.at(sizes)
+    def _made(self, shapes: tuple[int, ...]) -> _Sized:
+        """Return what runs at the shapes of the inputs: of each one rank and dims."""
+        given, left = [], shapes
+        for _ in self._inputs:
+            given.append(left[1 : 1 + left[0]])
+            left = left[1 + left[0] :]
+        program, plans = self._programs.at(sizes_of(self._dims, given))
         program = program.ordered(self._inputs, self._outputs)
-        return self._session._kernel(program, plans, self._weights)
+        outputs = [((c_int64 * max(len(dims), 1))(*dims), len(dims)) for dims in program.shapes]
+        return self._session._kernel(program, plans, self._weights), outputs
 
 
-def _shape(ort: OrtFunctions, value: int) -> list[int]:
-    info = ort.pointer("GetTensorTypeAndShape", value)
-    try:
-        rank = ort.number(c_size_t, "GetDimensionsCount", info)
-        sizes = (c_int64 * rank)()
-        ort("GetDimensions", info, sizes, rank)
-    finally:
-        ort.plain("ReleaseTensorTypeAndShapeInfo", info)
-    return list(sizes)
+_Sized = tuple[Kernel, list[tuple[Any, int]]]
+"""A kernel, and dims and rank of each output."""

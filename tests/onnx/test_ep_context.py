@@ -202,3 +202,17 @@ def test_damaged_code_is_told(tmp_path: Path, source: bytes) -> None:
     held.write_bytes(data)
     with pytest.raises(Exception, match="the code of node"):
         session(str(tmp_path / "m_ctx.onnx"))
+
+
+def test_inputs_of_several_ranks_and_sizes_in_turns() -> None:
+    """Compute describes them to Python in one go: ranks and dims, one of them without any."""
+    nodes = [node("MatMul", "x y", "m"), node("Mul", "m s", "p"), node("Add", "p b", "z")]
+    dims = {"x": ("n", "k"), "y": ("k", 3), "s": (), "b": (3,)}
+    source = model(nodes, dims, {"z": ("n", 3)})
+    found = session(source)
+    for n, k in ((2, 5), (7, 1), (2, 5), (1, 9), (7, 1)):
+        shapes = ((n, k), (k, 3), (), (3,))
+        feed = {name: values(shape, n) for name, shape in zip(dims, shapes, strict=True)}
+        np.testing.assert_allclose(
+            found.run(None, feed)[0], on_cpu(source, feed)[0], rtol=1e-4, atol=1e-4
+        )
