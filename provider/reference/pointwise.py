@@ -400,6 +400,9 @@ def _range_points(x: Array, e: Array) -> list[Array]:
 def _own_error(op: Pointwise, row: Row, y: Array, xs: list[Array], ctx: Context) -> Array:
     if not ctx.compute.is_float or op.mode in _UNTOUCHED:
         return np.zeros(())
+    if row.slack is None and ctx.compute is DataType.DOUBLE:
+        # y has been rounded to this type already, and does not tell how far.
+        return np.asarray(ctx.roundoff * np.abs(y))
     if row.slack is None:
         return rounding(y, np.zeros(()), ctx.compute)
     amount = np.asarray(row.slack(op, y, *xs), dtype=np.float64)

@@ -327,6 +327,17 @@ def test_one_rounding_is_one_rounding() -> None:
         assert (high - low <= np.spacing(np.abs(got).astype(np.float32))).all()
 
 
+def test_a_fused_multiply_add_of_doubles_is_right() -> None:
+    # (2^27 + 1)² - 2^54 without the rounding of the product, which takes off the last 1.
+    g = Graph(io_data_type="double", compute_data_type="double")
+    a, b, c = (g.tensor(dims=(1,)) for _ in range(3))
+    y = g.output(g.add(g.mul(a, b), c))
+    given = {t.uid: np.array([v]) for t, v in ((a, 2.0**27 + 1), (b, 2.0**27 + 1), (c, -(2.0**54)))}
+    e = expect(g.freeze(), given)
+    assert e.low[y.uid].item() <= 2.0**28 + 1 <= e.high[y.uid].item()
+    assert e.high[y.uid].item() - e.low[y.uid].item() < 32
+
+
 DIRECT: dict[PointwiseMode, Callable[[Any], Any]] = {
     P.SIN: np.sin,
     P.COS: np.cos,
