@@ -15,6 +15,7 @@ from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
 from hipdnn_iree.jit.code_plan import plan_code
 from hipdnn_iree.jit.ops.conv_geometry import Convolution
 from hipdnn_iree.jit.workarounds import for_plan, strikes, workaround, workarounds
+from stored_sums import sums_of_sums
 
 CPU, CUDA = Target.parse("cpu"), Target.parse("cuda:sm_80")
 GFX942, GFX950 = Target.parse("gfx942"), Target.parse("gfx950")
@@ -337,21 +338,6 @@ def rows_and_columns(other: bool) -> Callable[[Graph], None]:
     return build
 
 
-def sums_of_sums(
-    g: Graph,
-    *,
-    dims: tuple[int, ...] = (9, 33),
-    axis: int = 1,
-    mode: str = "add",
-    stored: bool = True,
-) -> None:
-    first = g.reduction(g.tensor(dims=dims), mode=mode, axes=(axis,))
-    repeated = g.add(first, g.tensor(dims=dims))
-    g.reduction(repeated, mode="add", axes=(1,)).set_output()
-    if stored:
-        first.set_output()
-
-
 def open_sum(*axes: int) -> Callable[[Graph], None]:
     def build(g: Graph) -> None:
         x = g.tensor(dims=(31, g.dynamic("n", example=5), 2))
@@ -486,93 +472,6 @@ def test_packed_across_matrices_where_the_tiles_are_as_many(rows: int, struck: b
     graph = Graph(io_data_type="float")
     batch_of_matmuls(rows)(graph)
     assert ("W-098" in plan_code(graph.freeze(), CPU).workarounds) == struck
-
-
-def read_twice(g: Graph) -> None:
-    first = g.reduction(g.tensor(dims=(9, 33)), mode="mul", axes=(1,))
-    y = g.transpose(g.relu(g.mul(g.tensor(dims=(9, 33)), first)), permutation=(1, 0))
-    g.reduction(y, mode="max", axes=(0, 1)).set_output()
-    g.matmul(g.tensor(dims=(7, 9)), first).set_output()
-
-
-def stored_by_a_move(g: Graph) -> None:
-    first = g.matmul(g.tensor(dims=(1, 9, 33)), g.tensor(dims=(1, 33, 1)))
-    column = g.reshape(first, dim=(9, 1)).set_output()
-    g.rmsnorm(
-        g.mul(g.tensor(dims=(2, 9, 33)), column), g.tensor(dims=(1, 1, 33)), epsilon=1e-5
-    ).y.set_output()
-
-
-def attention_and_norm(g: Graph, *, stats: bool) -> None:
-    q, k, v = (g.tensor(dims=(1, 3, 33, 15)) for _ in "qkv")
-    found = g.sdpa(q, k, v, generate_stats=stats)
-    row = g.tensor(dims=(1, 1, 1, 15))
-    g.layernorm(g.relu(found.o), row, row, epsilon=1e-5).y.set_output()
-    if stats:
-        found.stats.set_output()
-
-
-def residual_and_norm(g: Graph) -> None:
-    x, w = g.tensor(dims=(64, 64)), g.tensor(dims=(64, 64))
-    y = g.add(g.matmul(x, w), x).set_output()
-    g.layernorm(y, g.tensor(dims=(1, 64)), g.tensor(dims=(1, 64)), epsilon=1e-5).y.set_output()
-
-
-def conv_bias_relu_mean(g: Graph) -> None:
-    y = g.conv_fprop(g.tensor(dims=(2, 8, 9, 9)), g.tensor(dims=(8, 8, 3, 3))).set_output()
-    y = g.relu(g.add(y, g.tensor(dims=(1, 8, 1, 1)))).set_output()
-    g.reduction(y, mode="avg", axes=(2, 3)).set_output()
-
-
-def softmax_of_parts(g: Graph) -> None:
-    x = g.tensor(dims=(9, 33))
-    powers = g.exp(g.sub(x, g.reduction(x, mode="max", axes=(1,)).set_output()))
-    g.div(powers, g.reduction(powers, mode="add", axes=(1,)).set_output()).set_output()
-
-
-def norm_of_parts(g: Graph) -> None:
-    x = g.tensor(dims=(9, 33))
-    rest = g.sub(x, g.reduction(x, mode="avg", axes=(1,)).set_output())
-    mean = g.reduction(g.mul(rest, rest), mode="avg", axes=(1,)).set_output()
-    g.mul(rest, g.rsqrt(mean)).set_output()
-
-
-def gradient_then_sum(g: Graph, *, axes: tuple[int, ...], bias: bool = True) -> None:
-    dy, x = g.tensor(dims=(2, 4, 4, 9)), g.tensor(dims=(2, 4, 4, 9))
-    mean, inverse, scale = (g.tensor(dims=(1, 4, 1, 1)) for _ in range(3))
-    found = g.batchnorm_backward(dy, x, scale, mean=mean, inv_variance=inverse)
-    found.dscale.set_output()
-    if bias:
-        found.dbias.set_output()
-    g.reduction(found.dx, mode="add", axes=axes).set_output()
-
-
-@pytest.mark.parametrize(
-    ("build", "struck"),
-    [
-        (partial(gradient_then_sum, axes=(2, 3)), True),
-        (partial(gradient_then_sum, axes=(0, 1, 2, 3)), True),
-        (partial(gradient_then_sum, axes=(1,)), False),
-        (partial(gradient_then_sum, axes=(2, 3), bias=False), False),
-        (partial(sums_of_sums, dims=(4, 9, 33), axis=1, mode="norm1"), True),
-        (read_twice, True),
-        (stored_by_a_move, True),
-        (partial(attention_and_norm, stats=True), True),
-        (partial(attention_and_norm, stats=False), False),
-        (partial(sums_of_sums, stored=False), False),
-        (partial(sums_of_sums, mode="avg"), False),
-        (partial(sums_of_sums, mode="max"), False),
-        (residual_and_norm, False),
-        (conv_bias_relu_mean, False),
-        (softmax_of_parts, False),
-        (norm_of_parts, False),
-    ],
-)
-def test_sums_that_are_added_up_again(build: Build, *, struck: bool) -> None:
-    """W-109, where a sum is stored, and not for the chains that people want fused."""
-    graph = Graph(io_data_type="float")
-    build(graph)
-    assert ("W-109" in plan_code(graph.freeze(), CPU).workarounds) is struck
 
 
 def test_every_rule_is_tested_and_well_formed() -> None:
