@@ -9,23 +9,25 @@ then takes the wrong elements of a tile.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
 
-from ....graph_api.ops.conv_fprop import ConvFprop
-from ....graph_api.ops.conv_wgrad import ConvWgrad
-from ...node_context import NodeContext
+from ...node_context import NodeContext, is_named
 from ..rule import CPU, Workaround
+
+if TYPE_CHECKING:
+    from ....graph_api.ops.conv_fprop import ConvFprop
 
 __all__ = ["WORKAROUND"]
 
 
 def _operands(context: NodeContext) -> Iterator[str]:
-    op, around = context.op, context.around
-    if not isinstance(op, ConvFprop) or not context.spec("x").virtual:
+    if not context.named("conv_fprop") or not context.spec("x").virtual:
         return
-    strided = any(n > 1 and k == 1 for n, k in zip(op.stride, context.dims("w")[2:], strict=True))
+    window = zip(cast("ConvFprop", context.op).stride, context.dims("w")[2:], strict=True)
+    strided = any(n > 1 and k == 1 for n, k in window)
     nodes = context.graph.nodes
-    differentiated = around.once(
-        _operands, lambda: {n.inputs["x"] for n in nodes if isinstance(n.op, ConvWgrad)}
+    differentiated = context.around.once(
+        _operands, lambda: {n.inputs["x"] for n in nodes if is_named(n.op, "conv_wgrad")}
     )
     if strided and context.uid("x") in differentiated:
         yield "x"
