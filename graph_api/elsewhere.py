@@ -9,8 +9,7 @@ METHODS = {
     **dict.fromkeys(("astype", "convert", "to"), "cast"),
     **dict.fromkeys(("select", "where"), "binary_select"),
     **dict.fromkeys(("input", "placeholder"), "tensor"),
-    **dict.fromkeys(("split", "chunk", "narrow"), "slice"),
-    **{"silu": "swish", "conv_transpose2d": "conv_dgrad", "maximum": "max", "minimum": "min"},
+    **{"silu": "swish", "maximum": "max", "minimum": "min"},
 }
 """Those that are no ops of their own."""
 

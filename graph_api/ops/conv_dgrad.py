@@ -36,6 +36,7 @@ class ConvDgrad(ConvOp):
     dx_dims: Ints = ()
 
     NAME: ClassVar[str] = "conv_dgrad"
+    ELSEWHERE: ClassVar[tuple[str, ...]] = ("conv_transpose2d",)
     INPUTS: ClassVar[tuple[Port, ...]] = (Port("dy"), Port("w"))
     OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("dx"),)
     LIKE: ClassVar[Mapping[str, str]] = {"dx": "dy"}

@@ -25,6 +25,7 @@ class Slice(Op):
     strides: Ints = ()
 
     NAME: ClassVar[str] = "slice"
+    ELSEWHERE: ClassVar[tuple[str, ...]] = ("chunk", "narrow", "split")
     INPUTS: ClassVar[tuple[Port, ...]] = (Port("x"),)
     OUTPUTS: ClassVar[tuple[Port, ...]] = (Port("y"),)
     LIKE: ClassVar[Mapping[str, str]] = {"y": "x"}
