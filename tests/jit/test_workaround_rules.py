@@ -247,6 +247,16 @@ def training_step(same: bool) -> Callable[[Graph], None]:
     return build
 
 
+def part_of_planes(g: Graph, *, step: int) -> None:
+    part = g.slice(
+        g.tensor(dims=(8, 7, 13, 2)),
+        starts=(0, 0, 9, 1),
+        limits=(8, 7, 10, 2),
+        strides=(1, step, 1, 1),
+    )
+    g.reduction(part, mode="add", axes=(1,)).set_output()
+
+
 def strided_step(stride: int) -> Callable[[Graph], None]:
     def build(g: Graph) -> None:
         x = g.relu(g.tensor(dims=(1, 15, 16)))
@@ -449,6 +459,7 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-128": (GFX942, normalised_rows(6), normalised_rows(8)),
     "W-115": (GFX950, narrow_matmul(96, 32), narrow_matmul(96, 48)),
     "W-120": (GFX942, partial(parts, axis=0), partial(parts, axis=1)),
+    "W-132": (GFX942, partial(part_of_planes, step=3), partial(part_of_planes, step=1)),
     "W-131": (CPU, strided_step(3), strided_step(1)),
 }
 

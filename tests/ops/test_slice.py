@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Slice: rules and forms."""
+"""Slice: rules, forms, and what is computed of a part."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from graph_rows import emulated_row
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import GraphError
 
@@ -34,3 +35,14 @@ def test_an_argument_of_the_wrong_type() -> None:
     g = Graph(io_data_type="float")
     with pytest.raises(GraphError, match="PARAM-01"):
         g.slice(g.tensor(dims=(4,)), starts=0, limits=None)  # type: ignore[arg-type]
+
+
+def test_a_norm_of_every_third_element_of_a_plane_on_gfx9() -> None:
+    """W-132; emulated."""
+    g = Graph(io_data_type="half", intermediate_data_type="float", compute_data_type="float")
+    x = g.tensor(dims=(8, 7, 13, 2))
+    part = g.slice(x, starts=(0, 0, 9, 1), limits=(8, 7, 10, 2), strides=(1, 3, 1, 1))
+    g.rmsnorm(part, g.tensor(dims=(1, 3, 1, 1)), epsilon=1e-5).y.set_output()
+    found = emulated_row(g.freeze())
+    assert (found["status"], found["device"]) == ("ok", "emulated"), found
+    assert found["check"]["bad"] == 0
