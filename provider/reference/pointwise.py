@@ -376,7 +376,7 @@ def bound(op: Pointwise, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: C
         # The ends of two overlapping ranges need not be equal, but values inside them are.
         close = (np.abs(xs[0] - xs[1]) <= es[0] + es[1]) & (es[0] + es[1] > 0)
         spread = np.where(close, 1.0, spread)
-    return {"out_0": spread + _own_error(op, row, y, xs, ctx)}
+    return {"out_0": spread + _own_error(op, row, y, xs, spread, ctx)}
 
 
 def _jump(points: Sequence[Array], xs: list[Array], es: list[Array], y: Array) -> Array:
@@ -397,14 +397,17 @@ def _range_points(x: Array, e: Array) -> list[Array]:
     return points if x.dtype.kind == "f" else [np.rint(p).astype(np.int64) for p in points]
 
 
-def _own_error(op: Pointwise, row: Row, y: Array, xs: list[Array], ctx: Context) -> Array:
+def _own_error(
+    op: Pointwise, row: Row, y: Array, xs: list[Array], spread: Array, ctx: Context
+) -> Array:
+    """Return what the mode adds to the error of its operands."""
     if not ctx.compute.is_float or op.mode in _UNTOUCHED:
         return np.zeros(())
     if row.slack is None and ctx.compute is DataType.DOUBLE:
         # y has been rounded to this type already, and does not tell how far.
         return np.asarray(ctx.roundoff * np.abs(y))
     if row.slack is None:
-        return rounding(y, np.zeros(()), ctx.compute)
+        return rounding(y, spread, ctx.compute)
     amount = np.asarray(row.slack(op, y, *xs), dtype=np.float64)
     lost = ctx.tiny * row.flushed(op, *xs)
     return ctx.roundoff * amount + np.where((amount > 0) & (y != 0), lost, 0.0)

@@ -327,6 +327,18 @@ def test_one_rounding_is_one_rounding() -> None:
         assert (high - low <= np.spacing(np.abs(got).astype(np.float32))).all()
 
 
+def test_a_sum_of_rounded_numbers_is_rounded_anywhere() -> None:
+    rng = np.random.default_rng(3)
+    g = Graph(io_data_type="double", compute_data_type="double")
+    x = g.tensor(dims=(2000,))
+    kept = g.abs(x).set_data_type("float")
+    y = g.output(g.add(kept, 0.5, compute_data_type="float"))
+    array = rng.uniform(0.25, 0.3, 2000)
+    e = expect(g.freeze(), {x.uid: array})
+    got = (np.float32(array) + np.float32(0.5)).astype(np.float64)
+    assert ((e.low[y.uid] <= got) & (got <= e.high[y.uid])).all()
+
+
 def test_a_fused_multiply_add_of_doubles_is_right() -> None:
     # (2^27 + 1)² - 2^54 without the rounding of the product, which takes off the last 1.
     g = Graph(io_data_type="double", compute_data_type="double")
