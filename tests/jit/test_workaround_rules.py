@@ -485,6 +485,25 @@ def test_packed_across_matrices_where_the_tiles_are_as_many(rows: int, struck: b
     assert ("W-098" in plan_code(graph.freeze(), CPU).workarounds) == struck
 
 
+@pytest.mark.parametrize(
+    ("strides", "struck"),
+    [
+        ((15, 1, 30), True),
+        ((16, 1, 32), True),  # with gaps
+        ((135, 9, 1), False),
+        ((135, 1, 15), False),  # each matrix by columns
+        ((9, 18, 1), True),  # the rows of one matrix among those of the other
+    ],
+)
+def test_packed_across_matrices_whose_columns_are_outermost(
+    strides: tuple[int, ...], *, struck: bool
+) -> None:
+    graph = Graph(io_data_type="float")
+    a = graph.tensor(dims=(2, 15, 9), strides=strides)
+    graph.matmul(a, graph.tensor(dims=(2, 9, 8))).set_output()
+    assert ("W-098" in plan_code(graph.freeze(), CPU).workarounds) is struck
+
+
 def test_every_rule_is_tested_and_well_formed() -> None:
     known = {one.id: one for one in workarounds()}
     assert set(known) == {*ASKED, *WHOLE, *PLANNED, "W-063"}

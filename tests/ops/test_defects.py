@@ -72,6 +72,20 @@ def test_a_batch_of_matmuls_of_biased_rows(kind: str, check: Run) -> None:
     check(graph.freeze())
 
 
+@pytest.mark.parametrize("kind", ["float", "half"])
+def test_a_batch_of_matmuls_whose_columns_are_outermost(kind: str, check: Run) -> None:
+    """Of an argument too: from the second matrix on every element was wrong."""
+    graph = Graph(io_data_type=kind, compute_data_type="float", intermediate_data_type=kind)
+    for b, m, k, n in ((10, 15, 9, 9), (3, 31, 17, 33)):
+        a, y = _tensor(graph, b, m, k, strides=(m, 1, b * m)), _tensor(graph, b, k, n)
+        graph.matmul(a, y).set_output()
+        turned = graph.transpose(_tensor(graph, k, b, m), permutation=(1, 2, 0))
+        graph.matmul(turned, y).set_output()
+        columns = _tensor(graph, b, k, m, strides=(m, b * m, 1))
+        graph.matmul(_tensor(graph, b, n, k), columns).set_output()
+    check(graph.freeze())
+
+
 @pytest.mark.parametrize("kind", ["float", "half", "bfloat16"])
 def test_a_filter_gradient_of_narrow_groups(kind: str, check: Run) -> None:
     """The matmul of each group: half of the elements were wrong, of arguments too."""

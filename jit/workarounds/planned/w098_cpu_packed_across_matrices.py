@@ -2,13 +2,14 @@
 """W-098: A computed operand of a data-tiled batch of matmuls is packed as if it were one matrix.
 
 What makes the operand works on the rows of all matrices in one dim, b m of them, as it does where
-it adds a bias to each row.  The packing takes that dim for the one to be tiled, though each matrix
-has tiles of its own, the last one padded.  Numbers are wrong from the second matrix on.
+it adds a bias to each row, or transposes an operand in whose memory one dim of the matrices is
+outside of the batch.  The packing takes that dim for the one to be tiled, though each matrix has
+tiles of its own, the last one padded.  Numbers are wrong from the second matrix on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from ...node_context import GraphContext, NodeContext
@@ -25,8 +26,15 @@ def _operands(context: NodeContext) -> Iterator[str]:
     around = context.around
     computed = around.once("computed", lambda: _computed(around))
     for port, uid in context.node.inputs.items():
-        if uid in computed and (context.dynamic or _mixed(batch, *context.dims(port)[-2:])):
+        made = uid in computed or _apart(context.operands[port].order, context.dims(port))
+        if made and (context.dynamic or _mixed(batch, *context.dims(port)[-2:])):
             yield port
+
+
+def _apart(order: Sequence[int], dims: Sequence[int]) -> bool:
+    """Whether memory has a dim of the matrices outside of one of the batch."""
+    batch = [axis < len(dims) - 2 for axis in order if dims[axis] > 1]
+    return batch != sorted(batch, reverse=True)
 
 
 def _computed(around: GraphContext) -> set[int]:
