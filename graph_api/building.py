@@ -75,7 +75,7 @@ class GraphBuilder(Compositions):
         self.symbols: dict[str, DynamicDim] = {}
         self.tensors: list[Tensor] = []
         self.nodes: list[Node] = []
-        self._produced: set[int] = set()
+        self._makers: dict[int, Node] = {}
         self._taken: set[int] = set()
         self._counted = itertools.count(1)
 
@@ -334,23 +334,26 @@ class GraphBuilder(Compositions):
         node = Node(op, connected, results, compute, name)
         if check and type(self).checks_calls:  # also where an instance leaves checks for later
             node.at = script_line()
+        made = {id(t): node for t in results.values()}
+        before = {key: self._makers[key] for key in made.keys() & self._makers.keys()}
+        self._makers |= made  # types of results depend on it
         if check and self.checks_calls:
-            self._admit(node, count)
+            try:
+                self._admit(node)
+            except GraphError:
+                del self.tensors[count:]
+                self._makers = {k: n for k, n in self._makers.items() if n is not node} | before
+                raise
         self.nodes.append(node)
-        self._produced.update(id(t) for t in results.values())
         return results
 
-    def _admit(self, node: Node, count: int) -> None:
-        """Refuse a node that is certain to be wrong, with the tensors made for it."""
+    def _admit(self, node: Node) -> None:
+        """Refuse a node that is certain to be wrong."""
         from .inference import Inference
 
         if self.inference is None:
             self.inference = Inference(self)
-        try:
-            self.inference.admit(node)
-        except GraphError:
-            del self.tensors[count:]
-            raise
+        self.inference.admit(node)
 
     def known(self, tensor: Tensor) -> PortView:
         """Return what is known of a tensor while the graph is built."""
@@ -382,7 +385,11 @@ class GraphBuilder(Compositions):
 
     def is_produced(self, tensor: Tensor) -> bool:
         """Whether a node writes the tensor."""
-        return id(tensor) in self._produced
+        return id(tensor) in self._makers
+
+    def maker(self, tensor: Tensor) -> Node | None:
+        """Return the node that writes the tensor."""
+        return self._makers.get(id(tensor))
 
     def take_uid(self, uid: int | None) -> int:
         """Return a uid that a tensor gets: the one given, else the smallest one never taken."""

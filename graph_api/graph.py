@@ -27,7 +27,8 @@ class Graph(GraphBuilder):
     io_data_type : DataType or str
         Default type of tensors that have a buffer.
     intermediate_data_type : DataType or str
-        Default type of virtual tensors; the compute type when unset.
+        Default type of virtual tensors.  When unset: ``compute_data_type``, else the I/O type;
+        where that is an integer type and the node has a float compute type of its own, the latter.
     compute_data_type : DataType or str
         Type to compute and accumulate in; when unset, float32 for floats up to 32 bits, else
         the type of the inputs.

@@ -123,7 +123,7 @@ def specialise(graph: FrozenGraph, shapes: Mapping[int, Shape]) -> FrozenGraph:
     }
     nodes = [_node(node, tensors) for node in graph.nodes]
     other.nodes += nodes
-    other._produced.update(id(tensors[uid]) for uid in written)
+    other._makers.update((id(t), node) for node in nodes for t in node.outputs.values())
     frozen = {id(node): old for node, old in zip(nodes, graph.nodes, strict=True)}
 
     def prepare(node: Node, found: Resolution) -> None:

@@ -179,5 +179,11 @@ def default_type(graph: GraphBuilder, tensor: Tensor) -> DataType:
         return tensor.given_type
     if not tensor.virtual:
         return graph.io_data_type
-    candidates = (graph.intermediate_data_type, graph.compute_data_type, graph.io_data_type)
-    return next((t for t in candidates if t is not DataType.UNSET), DataType.UNSET)
+    if graph.intermediate_data_type is not DataType.UNSET:
+        return graph.intermediate_data_type
+    candidates = (graph.compute_data_type, graph.io_data_type)
+    found = next((t for t in candidates if t is not DataType.UNSET), DataType.UNSET)
+    maker = graph.maker(tensor)
+    if maker and maker.compute_data_type.is_float and not found.is_float:
+        return maker.compute_data_type  # or the fractions of a single float step would be lost
+    return found

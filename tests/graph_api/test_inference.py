@@ -312,3 +312,25 @@ def test_attributes_are_float32_as_in_hipdnn() -> None:
     assert ops["ELU_FWD"].elu_alpha == float(np.float32(0.1))
     assert repr(ops["RELU_FWD"].relu_upper_clip) == "6.0"
     assert repr(ops["RELU_FWD"].relu_lower_clip) == "-0.0"
+
+
+@pytest.mark.parametrize(
+    ("intermediate", "own", "wanted"),
+    [
+        ("unset", "float", "float"),  # or a product with 0.01 would lose its fraction
+        ("unset", "half", "half"),
+        ("unset", "unset", "int32"),
+        ("unset", "int64", "int32"),
+        ("int32", "float", "int32"),  # as it was asked for
+    ],
+)
+def test_a_float_step_in_a_graph_of_integers_stays_float(
+    intermediate: str, own: str, wanted: str
+) -> None:
+    g = Graph(io_data_type="int8", intermediate_data_type=intermediate, compute_data_type="int32")
+    step = g.mul(g.tensor(dims=(3, 4)), g.tensor(dims=(3, 4)), compute_data_type=own)
+    assert step.data_type.json == wanted
+    g.output(g.identity(step))
+    frozen = g.freeze()
+    assert step.data_type.json == frozen.spec(step.uid).data_type.json == wanted
+    assert Graph.from_json(g.to_json()).freeze() == frozen
