@@ -56,7 +56,14 @@ def integers(values: object, *, port: str, node: str = "") -> tuple[int, ...]:
                 return found
     except TypeError:
         pass
-    raise _wrong("PARAM-01", values, "64-bit integers", port, node)
+    hint = "-1 stands for what is left, a dynamic dim too" if _dynamic(items) else ""
+    raise _wrong("PARAM-01", values, "64-bit integers", port, node, hint)
+
+
+def _dynamic(items: Iterable[object]) -> bool:
+    from .dynamic_dim import DynamicDim
+
+    return any(isinstance(item, DynamicDim) for item in items)
 
 
 def integer(value: object, *, port: str, node: str = "") -> int | None:

@@ -128,7 +128,7 @@ def command(
             f"--baseline is {baseline!r}{near}; wanted one of {', '.join(names[1:])}"
         )
     names = [contestant(name, settings()).name for name in names]
-    must_have_device(target)
+    must_have_device(target, emulates=False)
     if not target.is_cpu and emulated():
         raise SettingError(f"--target is {target}, which is emulated here: emulation has no times")
     if realtime:

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["must_fit", "must_have_device", "why_no_device"]
 
 
-def must_have_device(target: Target) -> None:
-    """Raise `DeviceError` before anything is compiled in vain; a CPU is always here."""
+def must_have_device(target: Target, *, emulates: bool = True) -> None:
+    """Raise `DeviceError` before anything is compiled in vain; a CPU is always here.
+
+    ``emulates`` says whether the command has an option for it.
+    """
     if target.is_cpu:
         return
     from ...jit.runtime.device import Device
@@ -32,7 +35,7 @@ def must_have_device(target: Target) -> None:
             f"{target} cannot run here: {error}\n"
             f"  to compile without running: hipdnn-iree compile GRAPH --target {target}"
             + "\n  to run it on an emulated GPU: --emulate"
-            * target.is_gfx9
+            * (emulates and target.is_gfx9)
         ) from error
 
 

@@ -78,7 +78,8 @@ def model(
 
     Three times are medians of a run: by a session with this provider; by one with ONNX Runtime's
     CPU provider alone; and that of the graphs by themselves, on bound memory, without ONNX Runtime.
-    Inputs are made up; dims that the model leaves open are two, or those of the arrays of --inputs.
+    Inputs are made up; dims that the model leaves open have the size 2, or those of the arrays of
+    --inputs.
     """
     from ..onnx.model_report import examine
 

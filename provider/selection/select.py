@@ -234,7 +234,7 @@ def _free(
         if not found.served:
             reasons += found.reasons
             if one in asked_for:
-                _say_once(f"{one.NAME} was preferred, and {found.reasons[0].problem}")
+                _say_once(f"{one.NAME} was preferred, and declines: {found.reasons[0].problem}")
             continue
         try:
             served.append(replace(found, choice=checked_knobs(one, graph, target, knobs)))

@@ -268,3 +268,12 @@ def test_strides_of_a_result_without_dims_are_checked_like_others(far: int) -> N
     y = graph.relu(graph.tensor(dims=(4, 1))).set_output().set_stride((1, far))
     assert y.given_dims is None
     assert [p.rule for p in graph.problems()] == ["TENSOR-05"]
+
+
+def test_a_dynamic_dim_among_the_numbers_of_a_reshape() -> None:
+    g = Graph(io_data_type="float")
+    rows = g.dynamic("rows", example=4)
+    with pytest.raises(GraphError, match=r"PARAM-01.*") as caught:
+        g.reshape(g.tensor(dims=(rows, 6)), (rows, 2, 3))
+    assert caught.value.problems[0].hint == "-1 stands for what is left, a dynamic dim too"
+    assert g.reshape(g.tensor(dims=(rows, 6)), (-1, 2, 3)).dims == (4, 2, 3)

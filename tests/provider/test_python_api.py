@@ -119,7 +119,7 @@ def test_a_preferred_engine_that_declines_says_so(caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.WARNING, "hipdnn_iree.selection"):
         g.build("cpu", prefer="torch", require_precompiled=False, engine=None, policy="order")
     served = any(c.name == "TORCH_CPU_ENGINE" and c.served for c in g.plans("cpu"))
-    assert served or "TORCH_CPU_ENGINE was preferred, and " in caplog.text
+    assert served or "TORCH_CPU_ENGINE was preferred, and declines: " in caplog.text
 
 
 # ------------------------------------------------------------------------------- operators
