@@ -154,6 +154,8 @@ def manifest_bytes(head: bytes) -> int:
     if len(head) < HEAD or not head.startswith(b"PK\3\4"):
         raise DamagedError("", "the file does not begin as one")
     length = int.from_bytes(head[18:22], "little")
+    if length > _LARGEST_MANIFEST and not head[_LOCAL.size :].startswith(MANIFEST.encode()):
+        raise DamagedError("", "the file does not begin as one")
     if length > _LARGEST_MANIFEST:
         raise DamagedError(MANIFEST, f"has {length} bytes")
     return length

@@ -425,6 +425,7 @@ DEEP = b'"a": ' + b"[" * 200_000
     [
         (b"", "does not begin as one"),
         (b'{"nodes": []}' * 9, "does not begin as one"),
+        (b"PK\3\4" + b"junk" * 40, "does not begin as one"),
         (zipped(("other.json", b"{}")), "does not begin with a seal"),
         (zipped(("manifest.json", b"{}")), "does not begin with a seal"),
         (raw(b"{}"), "does not begin with a seal"),

@@ -35,6 +35,6 @@ WORKAROUND = Workaround(
     title="An output that is an input ends the compiler by SIGSEGV",
     symptom="crash",
     targets=ALL,
-    instead="the value is multiplied by 1",
+    instead="a value that might be one is multiplied by 1, in its own kernel: nothing is copied",
     copied_outputs=_may_fold,
 )
