@@ -141,7 +141,9 @@ def test_accesses_are_bounded_by_allocation(offset):
     place = next(k for k, i in enumerate(changed) if i.mnemonic == "global_load_dword")
     old = changed[place]
     changed[place] = Instruction(0, 4, old.mnemonic, old.encoding, old.operands, {"offset": offset})
-    with pytest.raises(EmulationError, match=r"global_load_dword: load of 4 bytes .* buffer 0"):
+    with pytest.raises(
+        EmulationError, match=r"global_load_dword: load of 4 bytes .* outside every .* buffer [01]"
+    ):
         run(kernel(*changed, workitem_ids=0), [_numbers(64), _numbers(64)])
 
 

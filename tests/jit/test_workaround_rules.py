@@ -492,6 +492,7 @@ def test_packed_across_matrices_where_the_tiles_are_as_many(rows: int, struck: b
         ((16, 1, 32), True),  # with gaps
         ((135, 9, 1), False),
         ((135, 1, 15), False),  # each matrix by columns
+        ((1, 2, 30), False),  # the batch innermost
         ((9, 18, 1), True),  # the rows of one matrix among those of the other
     ],
 )

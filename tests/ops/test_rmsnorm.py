@@ -89,7 +89,7 @@ def test_json_has_the_phase_as_text_and_leaves_out_what_is_absent() -> None:
 @pytest.mark.parametrize(
     ("rule", "port", "options"),
     [
-        ("ROWNORM-01", "compute_data_type", {"compute_data_type": "int32"}),
+        ("ROWNORM-01", "compute_data_type", {"compute_data_type": "int32", "epsilon": 1}),
         ("ROWNORM-02", "scale", {"scale": (1,)}),
         ("ROWNORM-03", "scale", {"scale": (4, 5)}),
         ("ROWNORM-05", "epsilon", {"epsilon": -1.0}),

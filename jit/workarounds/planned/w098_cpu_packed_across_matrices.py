@@ -10,6 +10,7 @@ tiles of its own, the last one padded.  Numbers are wrong from the second matrix
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from math import prod
 
 from ...node_context import GraphContext, NodeContext
@@ -32,9 +33,10 @@ def _operands(context: NodeContext) -> Iterator[str]:
 
 
 def _apart(order: Sequence[int], dims: Sequence[int]) -> bool:
-    """Whether memory has a dim of the matrices outside of one of the batch."""
-    batch = [axis < len(dims) - 2 for axis in order if dims[axis] > 1]
-    return batch != sorted(batch, reverse=True)
+    """Whether memory has one dim of the matrices outside of the batch, and the other inside."""
+    of_batch = [axis < len(dims) - 2 for axis in order if dims[axis] > 1]
+    changes = sum(one != other for one, other in pairwise(of_batch))
+    return changes > 1 and not of_batch[-1]
 
 
 def _computed(around: GraphContext) -> set[int]:
