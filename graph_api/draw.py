@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 from unicodedata import category
 
@@ -33,16 +34,28 @@ def tensor_text(spec: TensorSpec) -> str:
     """Return e.g. ``half[16,64,56,56] channels-last``."""
     if spec.value is not None:
         return f"{spec.data_type.json} {spec.value!r}"
-    dims = ",".join(map(str, spec.dims)) or "?"  # not known in a graph that breaks rules
+    dims = _extents(spec.dims, spec.dynamic) or "?"  # not known in a graph that breaks rules
     known = len(spec.strides) == len(spec.dims)
     layout = layout_name(spec.dims, spec.strides) if known else "of unknown layout"
     return f"{spec.data_type.json}[{dims}]" + ("" if layout == "contiguous" else f" {layout}")
 
 
+def _extents(dims: Sequence[int], names: Sequence[str]) -> str:
+    """Return e.g. ``n=4,3,8*``: a dynamic dim at its example, and one that follows from such."""
+    from .dynamic_dim import DERIVED
+
+    shown = {name: f"{name}={{}}" for name in names} | {"": "{}", DERIVED: "{}*"}
+    return ",".join(shown[name].format(n) for n, name in zip_longest(dims, names, fillvalue=""))
+
+
 def _headline(graph: GraphBuilder | FrozenGraph) -> str:
+    symbols = graph.symbols
+    symbols = tuple(symbols.values()) if isinstance(symbols, Mapping) else symbols
+    sizes = [f"\n  {dim.name}: {dim.low} to {dim.high}" for dim in symbols]
     return (
         f"{type(graph).__name__} {graph.name!r} (io {graph.io_data_type.json}, intermediate "
         f"{graph.intermediate_data_type.json}, compute {graph.compute_data_type.json})"
+        + "".join(sizes)
     )
 
 
@@ -81,7 +94,7 @@ def operand(tensor: Tensor | TensorSpec, name: str) -> str:
     """Return a tensor in one line: its name, type and dims, or its value."""
     if tensor.value is not None:
         return shown(tensor.value)
-    dims = "?" if tensor.dims is None else ",".join(map(str, tensor.dims))
+    dims = "?" if tensor.dims is None else _extents(tensor.dims, tensor.dynamic)
     kind = "" if tensor.data_type is DataType.UNSET else tensor.data_type.json
     return f"{name}: {kind}[{dims}]"
 

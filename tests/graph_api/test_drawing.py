@@ -229,3 +229,16 @@ def test_the_listing_of_a_broken_graph() -> None:
 )
 def test_names_of_layouts(dims: Any, strides: Any, expected: str) -> None:
     assert layout_name(dims, strides) == expected
+
+
+def test_dynamic_dims_are_told_with_their_range() -> None:
+    g = Graph("open", io_data_type="float")
+    n = g.dynamic("n", range=(1, 64), example=4)
+    x = g.tensor(dims=(n, 3, 2), name="x")
+    g.reshape(x, (-1, 2)).set_output().set_name("y")
+    text = str(g.freeze())
+    assert "\n  n: 1 to 64\n" in text
+    assert "x: float[n=4,3,2]" in text
+    assert "y: float[12*,2] (output)" in text  # follows from n, in a way that has no name
+    assert "x: float[n=4,3,2]" in str(g)
+    assert "n=4,3,2" in g.to_mermaid()
