@@ -10,6 +10,7 @@ from unicodedata import category
 
 from .arguments import shown
 from .dtypes import DataType
+from .dynamic_dim import DERIVED
 from .layout import channels_last_strides, contiguous_strides, same_strides
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ def tensor_text(spec: TensorSpec) -> str:
 
 def _extents(dims: Sequence[int], names: Sequence[str]) -> str:
     """Return e.g. ``n=4,3,8*``: a dynamic dim at its example, and one that follows from such."""
-    from .dynamic_dim import DERIVED
-
     shown = {name: f"{name}={{}}" for name in names} | {"": "{}", DERIVED: "{}*"}
     return ",".join(shown[name].format(n) for n, name in zip_longest(dims, names, fillvalue=""))
 
