@@ -334,15 +334,13 @@ class GraphBuilder(Compositions):
         node = Node(op, connected, results, compute, name)
         if check and type(self).checks_calls:  # also where an instance leaves checks for later
             node.at = script_line()
-        made = {id(t): node for t in results.values()}
-        before = {key: self._makers[key] for key in made.keys() & self._makers.keys()}
-        self._makers |= made  # types of results depend on it
+        self._makers.update((id(t), node) for t in results.values())  # types depend on it
         if check and self.checks_calls:
             try:
                 self._admit(node)
             except GraphError:
                 del self.tensors[count:]
-                self._makers = {k: n for k, n in self._makers.items() if n is not node} | before
+                self._makers = {id(t): n for n in self.nodes for t in n.outputs.values()}
                 raise
         self.nodes.append(node)
         return results
