@@ -505,6 +505,34 @@ def test_packed_across_matrices_whose_columns_are_outermost(
     assert ("W-098" in plan_code(graph.freeze(), CPU).workarounds) is struck
 
 
+@pytest.mark.parametrize(
+    ("kind", "read_twice", "struck"),
+    [("float", True, True), ("float", False, False), ("half", True, False)],
+)
+def test_packed_across_matrices_what_is_converted_for_two(
+    kind: str, *, read_twice: bool, struck: bool
+) -> None:
+    graph = Graph(io_data_type="half", compute_data_type="float")
+    a = graph.tensor(dims=(2, 15, 9))
+    graph.matmul(a, graph.tensor(dims=(2, 9, 8), data_type=kind)).set_output()
+    if read_twice:
+        graph.reduction(a, mode="add", axes=(2,)).set_output()
+    assert ("W-098" in plan_code(graph.freeze(), CPU).workarounds) is struck
+
+
+def test_attention_whose_gradient_follows_is_stored_first() -> None:
+    """The gradient adds up the rows of o, which is divided by the sums of the softmax."""
+    graph = Graph(io_data_type="float")
+    q, k, v, do = (graph.tensor(dims=(1, 2, 9, 32)) for _ in range(4))
+    found = graph.sdpa(q, k, v, generate_stats=True)
+    made = graph.sdpa_backward(q, k, v, found.o, do, found.stats)
+    for tensor in (found.o, made.dq, made.dk, made.dv):
+        tensor.set_output()
+    forward, backward = plan_code(graph.freeze(), CPU).nodes
+    assert forward.copied_results
+    assert not backward.copied_results
+
+
 def test_every_rule_is_tested_and_well_formed() -> None:
     known = {one.id: one for one in workarounds()}
     assert set(known) == {*ASKED, *WHOLE, *PLANNED, "W-063"}

@@ -86,6 +86,22 @@ def test_a_batch_of_matmuls_whose_columns_are_outermost(kind: str, check: Run) -
     check(graph.freeze())
 
 
+@pytest.mark.parametrize("kind", ["half", "bfloat16"])
+def test_a_batch_of_matmuls_of_what_is_converted_for_two(kind: str, check: Run) -> None:
+    """One conversion, for a norm's rows and for the matmul: wrong from the second matrix on."""
+    graph = Graph(io_data_type=kind, compute_data_type="float", intermediate_data_type="float")
+    for dims, n in (((2, 2, 15, 2), 1), ((1, 4, 3, 16), 32)):
+        x, scale = _tensor(graph, *dims), _tensor(graph, 1, 1, 1, dims[-1])
+        graph.rmsnorm(x, scale, epsilon=1e-5).y.set_output()
+        b = _tensor(graph, 1, 1, dims[-1], n, data_type="float")
+        graph.matmul(x, b).set_output()
+        y = _tensor(graph, *dims[:2], n, dims[-1])
+        graph.reduction(y, mode="add", axes=(3,)).set_output()
+        a = _tensor(graph, *dims[:2], 5, n, data_type="float")
+        graph.matmul(a, y).set_output()
+    check(graph.freeze())
+
+
 @pytest.mark.parametrize("kind", ["float", "half", "bfloat16"])
 def test_a_filter_gradient_of_narrow_groups(kind: str, check: Run) -> None:
     """The matmul of each group: half of the elements were wrong, of arguments too."""
@@ -180,6 +196,14 @@ def _gradient(g: Graph) -> Tensor:
     return g.layernorm(dx, _tensor(g, *dims), _tensor(g, *dims), epsilon=1e-5).y
 
 
+def _step(g: Graph) -> Tensor:
+    q, k = _tensor(g, 1, 2, 9, 32), _tensor(g, 1, 1, 2, 32)
+    v, do = _tensor(g, 1, 2, 2, 32), _tensor(g, 1, 2, 9, 32)
+    found = g.sdpa(q, k, v, generate_stats=True)
+    o = found.o.set_output()
+    return g.sdpa_backward(q, k, v, o, do, found.stats).dq
+
+
 SUMS: dict[str, Make] = {
     "rows, rows": _added("add", (99, 33), (1,), (1,)),
     "rows, all": _added("add", (4, 100), (1,), (0, 1)),
@@ -193,6 +217,7 @@ SUMS: dict[str, Make] = {
     "a column": _column,
     "a filter": _filter,
     "attention": _attention,
+    "attention and its gradient": _step,
     "a gradient": _gradient,
 }
 

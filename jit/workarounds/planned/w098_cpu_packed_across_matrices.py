@@ -2,9 +2,10 @@
 """W-098: A computed operand of a data-tiled batch of matmuls is packed as if it were one matrix.
 
 What makes the operand works on the rows of all matrices in one dim, b m of them, as it does where
-it adds a bias to each row, or transposes an operand in whose memory one dim of the matrices is
-outside of the batch.  The packing takes that dim for the one to be tiled, though each matrix has
-tiles of its own, the last one padded.  Numbers are wrong from the second matrix on.
+it adds a bias to each row, converts the rows for another node too, or transposes an operand in
+whose memory one dim of the matrices is outside of the batch.  The packing takes that dim for the
+one to be tiled, though each matrix has tiles of its own, the last one padded.  Numbers are wrong
+from the second matrix on.
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ def _operands(context: NodeContext) -> Iterator[str]:
         return
     around = context.around
     computed = around.once("computed", lambda: _computed(around))
+    mixed = context.kind("a") is not context.kind("b")  # else they are multiplied as they are
     for port, uid in context.node.inputs.items():
-        made = uid in computed or _apart(context.operands[port].order, context.dims(port))
+        converted = mixed and around.readers[uid] > 1 and context.kind(port) is not context.compute
+        apart = _apart(context.operands[port].order, context.dims(port))
+        made = uid in computed or converted or apart
         if made and (context.dynamic or _mixed(batch, *context.dims(port)[-2:])):
             yield port
 

@@ -25,7 +25,7 @@ _MODES = (ReductionMode.ADD, ReductionMode.MUL, ReductionMode.MUL_NO_ZEROS, Redu
 
 def _results(context: NodeContext) -> bool:
     around = context.around
-    if context.named("attention"):
+    if context.named("sdpa"):
         # o is divided by the sums of the rows, which are in `stats` too.
         later = _facts(around).summed.get(context.uid("o"), ())
         return -1 in later and len(context.node.outputs) > 1
@@ -86,6 +86,8 @@ def _found(around: GraphContext) -> _Facts:
                 axes = axes if made else made
             elif here.pointwise or here.moves:
                 axes = made
+            elif here.named("sdpa_backward") and uid in {here.uid("o"), here.uid("do")}:
+                axes = {-1}  # it adds up o do, row by row
             elif here.named("matmul", "conv", "attention"):
                 continue  # they read what was stored before
             else:
