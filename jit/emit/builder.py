@@ -30,6 +30,7 @@ from ..target import Target
 from ..workarounds import strikes
 from . import narrow
 from .dims import Dim, broadcast
+from .parts import is_part
 
 if TYPE_CHECKING:
     from ..compiler.client import Compiler
@@ -402,7 +403,20 @@ class Builder:
 
     def flip(self, x: Value, axes: Sequence[int]) -> Value:
         """Return x reversed along the axes."""
+        return self._reversed(self.standing_alone(x), axes)
+
+    def _reversed(self, x: Value, axes: Sequence[int]) -> Value:
         return self.unary(T.AtenFlipOp, x, list(axes))
+
+    def standing_alone(self, x: Value) -> Value:
+        """Return x as single elements of it may be read, by indices or in reverse.
+
+        A part of a larger tensor, such as an operand with gaps, is copied first (W-080).
+        """
+        return self.materialise(x) if self._lies_apart(x) else x
+
+    def _lies_apart(self, x: Value) -> bool:
+        return self.strikes("W-080") and is_part(x.ssa)
 
     def materialise(self, x: Value) -> Value:
         """Return a copy of x that the compiler lays out afresh.
@@ -411,7 +425,7 @@ class Builder:
         slicing x in two and concatenating the parts keeps it out (measured: nothing lighter does).
         """
         # An extent that is known later cannot be halved.
-        least = 2 if self.strikes("W-111") else 1
+        least = 2 if self.strikes("W-111") or self._lies_apart(x) else 1
         known = ((i, d) for i, d in enumerate(x.shape) if not isinstance(d, Dim) and d >= least)
         axis, extent = next(known, (0, 1))
         if half := extent // 2:
@@ -419,7 +433,7 @@ class Builder:
             return self.concatenate(parts, axis)
         # To reverse an extent of 1 is folded away.
         long = next((i for i in reversed(range(x.rank)) if x.shape[i] != 1), x.rank - 1)
-        return self.flip(self.flip(x, [long]), [long])
+        return self._reversed(self._reversed(x, [long]), [long])
 
     # ---------------------------------------------------------------- conversion
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Parts of larger tensors are copied before gfx9 gathers from them."""
+"""Parts of larger tensors are copied before GPUs read single elements of them (W-080)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from graph_rows import emulated_row
 from hipdnn_iree import Graph
 from hipdnn_iree.jit.lowering.module import lower_graph
 from hipdnn_iree.jit.target import Target
@@ -54,8 +55,27 @@ def pages(cut: str) -> Graph:
     return g
 
 
+def gradient(cut: str, graph: Graph | None = None) -> Graph:
+    """The filter is reversed, and exchanged before."""
+    g = graph or Graph(io_data_type="float")
+    strides = (64, 4, 1, 4) if cut == "gaps" else None
+    w = g.tensor(dims=(32, 16, 2, 1), strides=strides, data_type="float")
+    dy = g.tensor(dims=(1, 32, 3, 1), data_type="float")
+    g.conv_dgrad(dy, w, dx_dims=(1, 16, 4, 1)).set_output()
+    return g
+
+
+def products(cut: str) -> Graph:
+    """An operand that is repacked: widened and copied, by reversing it twice if it can be."""
+    g = Graph(io_data_type="half", intermediate_data_type="float", compute_data_type="float")
+    strides = (864, 1, 216, 18) if cut == "gaps" else (768, 1, 192, 16)
+    a, b = g.tensor(dims=(1, 16, 4, 12), strides=strides), g.tensor(dims=(1, 16, 12, 7))
+    g.matmul(a, g.relu(b)).set_output()
+    return g
+
+
 def gathered_from_copies(graph: Graph, target: Target) -> list[bool]:
-    """Return for each gathering of numbers whether a joined copy is read."""
+    """Return for each gathering or reversal of numbers whether a joined copy is read."""
     text = lower_graph(graph.freeze(), target)
     made = {}
     for line in text.splitlines():
@@ -65,11 +85,12 @@ def gathered_from_copies(graph: Graph, target: Target) -> list[bool]:
 
     def is_joined(name: str) -> bool:
         rest = made.get(name, "")
-        if rest.startswith("torch.aten.view"):
+        if rest.startswith(("torch.aten.view", "torch.aten.permute")):
             return is_joined(rest.split()[1].rstrip(","))
         return rest.startswith("torch.aten.cat")
 
-    gatherings = (rest for rest in made.values() if rest.startswith("torch.aten.index_select"))
+    reads = ("torch.aten.index_select", "torch.aten.flip")
+    gatherings = (rest for rest in made.values() if rest.startswith(reads))
     return [is_joined(rest.split()[1].rstrip(",")) for rest in gatherings if "f32>" in rest]
 
 
@@ -85,9 +106,11 @@ def gathered_from_copies(graph: Graph, target: Target) -> list[bool]:
         (experts("whole"), False),
         (pages("gaps"), True),
         (pages("whole"), False),
+        (gradient("gaps"), True),
+        (gradient("whole"), False),
     ],
 )
-def test_parts_are_copied_before_gfx9_gathers(graph: Graph, copied: bool) -> None:
+def test_parts_are_copied_before_gpus_gather_or_reverse(graph: Graph, copied: bool) -> None:
     found = gathered_from_copies(graph, GPU)
     assert found
     assert set(found) == {copied}
@@ -95,3 +118,15 @@ def test_parts_are_copied_before_gfx9_gathers(graph: Graph, copied: bool) -> Non
 
 def test_the_cpu_reads_parts_where_they_lie() -> None:
     assert not any(gathered_from_copies(experts("gaps"), CPU))
+
+
+def test_parts_are_not_copied_by_reversing_them() -> None:
+    for cut, reversals in (("gaps", False), ("whole", True)):
+        assert ("aten.flip" in lower_graph(products(cut).freeze(), GPU)) is reversals
+
+
+def test_parts_read_in_reverse_on_gfx9() -> None:
+    """Emulated (random graphs 90433 and 90761)."""
+    found = emulated_row(gradient("gaps", products("gaps")).freeze())
+    assert (found["status"], found["device"]) == ("ok", "emulated"), found
+    assert found["check"]["bad"] == 0

@@ -24,7 +24,6 @@ from ....graph_api.ops.resample_bwd import ResampleBwd
 from ....graph_api.ops.resample_fwd import ResampleFwd
 from ...emit.builder import Builder, T, Value
 from ...emit.dims import broadcast
-from ...emit.gather import standing_alone
 from .resize_lines import Line, Neighbours, Numbers, Table, ends, lines, users
 from .windows import Positions
 
@@ -73,10 +72,10 @@ def lower_backward(
     elif repeats:
         dx = _summed_copies(b, b.convert(given, compute), changed)
     elif prod(a.users for a in changed) > _UNROLLED:
-        dx = _summed(b, standing_alone(b, given), changed, compute)
+        dx = _summed(b, b.standing_alone(given), changed, compute)
     else:
         counts = [a.users for a in changed]
-        given = standing_alone(b, given)
+        given = b.standing_alone(given)
         dx = _added(b, given, changed, [a.n for a in changed], counts, users, compute)
     return {"dx": b.permute(dx, [order.index(axis) for axis in range(dy.rank)])}
 
@@ -92,7 +91,7 @@ def _resized(b: Builder, x: Value, changed: Sequence[Line], compute: DataType) -
     """Return the elements around each position, weighted; the nearest one by itself."""
     read = [a for a in changed if a.n > 1]
     if read:
-        x = standing_alone(b, x)
+        x = b.standing_alone(x)
         outs = [a.out for a in read]
         if read[0].nearest:
             run = _Run.of(x, read)
