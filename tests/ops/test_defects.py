@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from graph_rows import emulated_row
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.tensor import Tensor
 
@@ -54,6 +55,17 @@ def test_a_result_and_its_transpose(op: str, check: Run) -> None:
         getattr(graph, op)(*pair).set_output()
         getattr(graph, op)(*reversed(pair)).set_output()
     check(graph.freeze())
+
+
+def test_a_result_and_its_transpose_on_gfx9() -> None:
+    """Emulated (random graphs 90610 and 91482)."""
+    graph = Graph(io_data_type="float")
+    for name in ("a sum of 4", "a matmul of 33x1", "a norm of 33x33"):
+        y = LINES[name](graph)
+        graph.mul(y, graph.transpose(y, permutation=(0, 2, 1))).set_output()
+    found = emulated_row(graph.freeze())
+    assert (found["status"], found["device"]) == ("ok", "emulated"), found
+    assert found["check"]["bad"] == 0
 
 
 # ------------------------------------------- W-098: computed operands of a batch of matmuls

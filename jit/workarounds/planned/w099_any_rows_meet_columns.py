@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ...node_context import GraphContext, NodeContext
-from ..rule import CPU, Workaround
+from ..rule import ALL, Workaround
 
 __all__ = ["WORKAROUND"]
 
@@ -60,7 +60,7 @@ WORKAROUND = Workaround(
     id="W-099",
     title="A result that one elementwise op reads along two dims: part is unwritten",
     symptom="wrong numbers",
-    targets=CPU,
+    targets=ALL,
     instead="the operand is materialised",
     operands=_operands,
 )
