@@ -119,7 +119,14 @@ def store(options: CacheOptions) -> CacheStore:
     return _store(options.dir, options.max_bytes, options.mode != "off")
 
 
-_MODULES = ("code_plan", "compiler/consume", "cpu_machine", "node_context", "strategies")
+_MODULES = (
+    "code_plan",
+    "compiler/consume",
+    "compiler/lone_pads",
+    "cpu_machine",
+    "node_context",
+    "strategies",
+)
 
 
 def lowering_sources() -> Iterator[str]:

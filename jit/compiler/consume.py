@@ -9,14 +9,9 @@ Without it the code is right as well, but copies the whole output.
 from __future__ import annotations
 
 import re
-from ctypes import c_char_p, c_void_p
-from functools import lru_cache
 from typing import Any
 
-__all__ = ["INPUT", "consuming", "execute", "is_asked"]
-
-INPUT = "input"
-"""The phase that ends with the conversion."""
+__all__ = ["consume", "consuming", "is_asked"]
 
 _ALIAS, _IMPORT = "hal.tensor.alias", "hal.tensor.import"
 _STORED = re.compile(rb" to (%\w+) : !hal\.buffer_view\b")
@@ -30,35 +25,14 @@ def is_asked(source: bytes) -> bool:
     return b"{iree.abi.consume}" in source
 
 
-@lru_cache(maxsize=1)
-def _library() -> Any:
-    # The Python class does not wrap these two.
-    from iree.compiler.api import ctypes_dl
-
-    library = ctypes_dl._dylib
-    for function in (
-        library.ireeCompilerInvocationSetCompileFromPhase,
-        library.ireeCompilerInvocationSetCompileToPhase,
-    ):
-        function.restype, function.argtypes = None, [c_void_p, c_char_p]
-    return library
-
-
-def execute(session: Any, invocation: Any) -> bool:
-    """Run all passes over a module with such outputs; return whether that worked."""
-    library, phase = _library(), INPUT.encode()
+def consume(session: Any, invocation: Any) -> None:
+    """Mark such outputs in a converted module."""
     context = session.context  # Python's from now on, which frees it after the module
-    library.ireeCompilerInvocationSetCompileToPhase(invocation._inv_p, phase)
-    if not invocation.execute():
-        return False
     module = invocation.export_module()
     with context:
         for function in module.regions[0].blocks[0].operations:
             _consume(function.operation)
     invocation.import_module(module)
-    library.ireeCompilerInvocationSetCompileFromPhase(invocation._inv_p, phase)
-    library.ireeCompilerInvocationSetCompileToPhase(invocation._inv_p, b"end")
-    return bool(invocation.execute())
 
 
 def _consume(function: Any) -> None:

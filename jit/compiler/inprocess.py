@@ -13,7 +13,9 @@ from functools import lru_cache
 from typing import Any
 
 from ..trace import span
-from .consume import execute, is_asked
+from .consume import consume, is_asked
+from .lone_pads import LonePad, any_alone, kept
+from .phases import DISPATCHES, END, INPUT, START, run
 from .wire import BUFFER_NAME
 
 __all__ = ["Refused", "compile_in_process", "workspace_bytes"]
@@ -68,6 +70,8 @@ def compile_in_process(source: bytes, flags: Sequence[str], report: Report) -> b
     ------
     Refused
         With stage ``"flags"``, ``"parse"`` or ``"compile"``.
+    LonePad
+        If the code would be wrong (W-133).
     """
     with span("load the compiler", "compiler"):
         from iree.compiler.api import Output, Session, Source
@@ -91,9 +95,7 @@ def compile_in_process(source: bytes, flags: Sequence[str], report: Report) -> b
                 if not invocation.parse_source(text):
                     raise Refused("parse")
             with span("run the passes", "compiler"):
-                done = execute(session, invocation) if is_asked(source) else invocation.execute()
-                if not done:
-                    raise Refused("compile")
+                _execute(session, invocation, consumed=is_asked(source), padded=kept(flags))
             with span("write the module", "compiler"), Output.open_membuffer() as output:
                 try:
                     invocation.output_vm_bytecode(output)
@@ -102,6 +104,34 @@ def compile_in_process(source: bytes, flags: Sequence[str], report: Report) -> b
                 return bytes(output.map_memory())
         finally:
             invocation.close()
+
+
+def _execute(session: Any, invocation: Any, *, consumed: bool, padded: bool) -> None:
+    """Run all passes, with what is done between them."""
+    phase = START
+    if consumed:
+        _run(invocation, phase, INPUT)
+        phase = INPUT
+        consume(session, invocation)
+    if padded:
+        _run(invocation, phase, DISPATCHES)
+        phase = DISPATCHES
+        if any_alone(_text(invocation)):
+            raise LonePad
+    _run(invocation, phase, END)
+
+
+def _run(invocation: Any, after: str, until: str) -> None:
+    if not run(invocation, after, until):
+        raise Refused("compile")
+
+
+def _text(invocation: Any) -> bytes:
+    from iree.compiler.api import Output
+
+    with Output.open_membuffer() as output:
+        invocation.output_ir(output)
+        return bytes(output.map_memory())
 
 
 def workspace_bytes(vmfb: bytes, *, dynamic: bool = False) -> int | None:

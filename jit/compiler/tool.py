@@ -17,8 +17,10 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from ..trace import span
-from .consume import INPUT, consuming, is_asked
+from .consume import consuming, is_asked
 from .inprocess import Refused, Report
+from .lone_pads import LonePad, any_alone, kept
+from .phases import DISPATCHES, INPUT
 from .wire import BUFFER_NAME, UNKNOWN_CPU
 
 __all__ = ["compile_with_tool", "diagnostics_of", "tool_path"]
@@ -51,6 +53,8 @@ def compile_with_tool(source: bytes, flags: Sequence[str], report: Report) -> by
     ------
     Refused
         With stage ``"flags"``, ``"parse"``, ``"compile"`` or ``"crash"``.
+    LonePad
+        If the code would be wrong (W-133).
     """
     tool = tool_path()
     if not tool:
@@ -58,10 +62,17 @@ def compile_with_tool(source: bytes, flags: Sequence[str], report: Report) -> by
             "crash", "iree-compile was not found; install iree-base-compiler", cause="host"
         )
     if is_asked(source):
-        upto = (f"--compile-to={INPUT}", "--mlir-print-debuginfo")
-        source = consuming(_compiled(tool, source, (*flags, *upto), report))
+        source = consuming(_text(tool, source, flags, report, INPUT))
         flags = (*flags, f"--compile-from={INPUT}")
+    if kept(flags) and any_alone(_text(tool, source, flags, report, DISPATCHES)):
+        raise LonePad
     return _compiled(tool, source, flags, report)
+
+
+def _text(tool: str, source: bytes, flags: Sequence[str], report: Report, phase: str) -> bytes:
+    """Return the module after a phase."""
+    upto = (f"--compile-to={phase}", "--mlir-print-debuginfo")
+    return _compiled(tool, source, (*flags, *upto), report)
 
 
 def _compiled(tool: str, source: bytes, flags: Sequence[str], report: Report) -> bytes:
