@@ -152,7 +152,7 @@ def _compiled(
         noted(
             Report(
                 name=f"{kind} {next(_NUMBERS)}",
-                parts=len({group.part for group in splitter.groups}),
+                parts=len({group.part for group in splitter.groups if group.part}),
                 groups=tuple(splitter.groups),
                 stayed=tuple(splitter.stayed),
                 seconds=time.perf_counter() - begin,

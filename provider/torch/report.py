@@ -19,7 +19,8 @@ class Group:
     Attributes
     ----------
     part, name : str
-        Of the call that it is in, and its own within that.
+        Of the call that it is in, and its own within that; no part where PyTorch's engine is
+        chosen, as PyTorch then runs the nodes as they were traced.
     engine : str
     nodes : tuple of str
         Names of FX nodes.

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from operator import getitem
 from typing import Any
 
 from ...graph_api.errors import Problem
+from ...graph_api.frozen import FrozenGraph
+from ...jit.settings import settings
 from ...jit.target import Target
-from ..offload import PIPELINE, Executor, Module, Outlined, module, offload, outline
+from ..engines.torch.torch_engine import TorchEngine
+from ..offload import PIPELINE, Executor, Module, module, offload, outline
 from ..offload.api import Asked
 from ..offload.finished import Program, planned
 from ..offload.sizes import Family, family
+from ..selection.select import choose
 from ..torch_import import load_torch
 from .fx_module import module_text
 from .part import part_call
@@ -73,6 +76,8 @@ class Splitter:
         self._graph_at, self._names, self._target = graph_at, tuple(names), target
         self._asked: Asked = {"engine": engine, "policy": policy}
         self._stays: dict[str, Problem] | None = None
+        self._planned: frozenset[str] = frozenset()
+        self._native: frozenset[str] = frozenset()
         self._texts: dict[tuple[Any, ...], dict[str, str]] = {}
         self._families: dict[str, Family | None] = {}
         self.groups: list[Group] = []
@@ -89,9 +94,7 @@ class Splitter:
         ops = {node.name: str(node.target) for node in _calls(graph_module.graph)}
         first = self._stays is None
         if self._stays is None:
-            asked: Asked = {**self._asked, "whole_nodes": True}
-            ask = partial(outline, target=self._target, **asked)
-            self._stays = _declined(graph_module.graph, ask)
+            self._stays = self._decided(graph_module.graph)
         stays = dict(self._stays)
         fused = self._fused(graph_module)
         weights = _weights(fused.graph, self._weights)
@@ -114,9 +117,36 @@ class Splitter:
         self._texts.clear()
         return fused
 
+    def _decided(self, graph: Any) -> dict[str, Problem]:
+        """Return the nodes that no engine serves, by name, and note which engine's the others are.
+
+        Those of PyTorch's engine run as they were traced, without a plan around its functions.
+        """
+        asked: Asked = {**self._asked, "whole_nodes": True}
+        try:
+            found = outline(module_text(_of_arguments(graph)), self._target, **asked)
+        except Exception as error:  # torch-mlir's importer raises whatever it meets
+            log.warning("a graph stays in PyTorch: %s", error)
+            return {n.name: _problem("DYNAMO-01", error) for n in _calls(graph)}
+        native = [one for one in found.regions if self._is_native(one.graph)]
+        self.groups += [
+            Group(part="", name=one.name, engine=TorchEngine.NAME, nodes=one.nodes, ops=one.ops)
+            for one in native
+        ]
+        self._native = frozenset(name for one in native for name in one.nodes)
+        every = (name for one in found.regions for name in one.nodes)
+        self._planned = frozenset(every) - self._native
+        return {remark.location: remark.problem for remark in found.declined}
+
+    def _is_native(self, graph: FrozenGraph) -> bool:
+        engine, policy = self._asked["engine"], self._asked["policy"]
+        chosen = choose(graph, self._target, settings(), engine_name=engine, policy=policy)
+        return chosen.name == TorchEngine.NAME
+
     def _fused(self, graph_module: Any) -> Any:
         assert self._stays is not None
-        return _fused(graph_module, _wanted(graph_module.graph, self._stays))
+        stays = {*self._stays, *self._native}
+        return _fused(graph_module, _wanted(graph_module.graph, self._planned, stays))
 
     def _served(
         self, name: str, graph: Any, sizes: Sizes, first: bool, weights: Collection[int]
@@ -199,16 +229,6 @@ def _problem(rule: str, error: Exception) -> Problem:
     return Problem(rule=rule, got=f"{type(error).__name__}: {said}", wanted=RULES[rule])
 
 
-def _declined(graph: Any, ask: Callable[..., Outlined]) -> dict[str, Problem]:
-    """Return the nodes that no engine serves, by name."""
-    try:
-        found = ask(module_text(_of_arguments(graph)))
-    except Exception as error:  # torch-mlir's importer raises whatever it meets
-        log.warning("a graph stays in PyTorch: %s", error)
-        return {n.name: _problem("DYNAMO-01", error) for n in _calls(graph)}
-    return {remark.location: remark.problem for remark in found.declined}
-
-
 def _of_arguments(graph: Any) -> Any:
     """Return the graph with constants as arguments, and without results that are no tensors."""
     torch = load_torch()
@@ -237,20 +257,22 @@ def _results(graph: Any) -> list[Any]:
     return [node for node in every if hasattr(node, "meta")]
 
 
-def _wanted(graph: Any, stays: Mapping[str, Problem]) -> set[str]:
-    """Return the nodes that become parts: what is served, less views that nothing in it reads.
+def _wanted(graph: Any, planned: Collection[str], stays: Collection[str]) -> set[str]:
+    """Return the nodes that become parts: what is planned, less views that nothing in it reads.
 
-    A view costs nothing in PyTorch; a plan would copy it.
+    A view costs nothing in PyTorch; a plan would copy it.  What is neither planned nor stays, such
+    as a clone that MLIR folds into its reader, goes with its readers too.
     """
     wanted: set[str] = set()
     for node in reversed(graph.nodes):
         if node.op != "call_function" or node.name in stays:
             continue
         if node.target is getitem:
-            source = node.args[0]
-            served = source.op == "call_function" and source.name not in stays
+            served = node.args[0].name in planned
+        elif node.name in planned and not _is_view(node):
+            served = True
         else:
-            served = not _is_view(node) or any(user.name in wanted for user in node.users)
+            served = any(user.name in wanted for user in node.users)
         if served:
             wanted.add(node.name)
     return wanted
