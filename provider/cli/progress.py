@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -19,10 +20,14 @@ __all__ = ["Progress"]
 
 _LINES = 20  # in which a whole run is told where there is no terminal
 _SOON_S = 2.0  # what ends sooner is not told of
+_KNOWN = 0.5  # part of the time since the start over which steps have come, for a rate
 
 
 class Progress:
     """Counts steps on stderr, with rate, failures and time left; a context manager.
+
+    Steps may come in batches, the first one late: rate and time left are told once the steps so
+    far have come over half of the time that has passed.
 
     Parameters
     ----------
@@ -38,7 +43,7 @@ class Progress:
     ) -> None:
         self.done = self.failures = 0
         self._what, self._total, self._clock = what, total, clock
-        self._begin = clock()
+        self._begin, self._first = clock(), math.inf
         self._bar: Bar | None = None
         self._row: TaskID | None = None
 
@@ -73,39 +78,40 @@ class Progress:
         if self._bar is not None and self._row is not None:
             for text in filter(None, (failure, line)):
                 self._bar.console.print(shown(text), markup=False, highlight=False)
-            self._bar.update(self._row, advance=1, about=self._about(self._rate(self._elapsed())))
+            about = self._paced(self._elapsed())[:-1]
+            self._bar.update(self._row, advance=1, about=", ".join(about))
             return
         if failure:
             complain(failure)
         total, elapsed = max(self._total, 1), self._elapsed()
         due = self.done * _LINES // total > (self.done - 1) * _LINES // total
         if line or (due and elapsed >= _SOON_S):
-            rate = self._rate(elapsed)
-            left = _duration((self._total - self.done) / rate)
-            told = f"{line}; " if line else ""
-            talk(f"[{self.done}/{self._total}] {told}{self._about(rate)}, {left} left")
+            told = "; ".join(filter(None, (line, ", ".join(self._paced(elapsed)))))
+            talk(f"[{self.done}/{self._total}] {told}".rstrip())
 
     def at(self, done: int, total: int, what: str) -> None:
         """Say that so many of all are done, and what goes on now."""
         self.done, self._total = done, total
         if self._bar is not None and self._row is not None:
             self._bar.update(self._row, completed=done, total=total, about=shown(what))
-        elif done:
-            left = _duration((total - done) / self._rate(self._elapsed()))
-            talk(f"[{done}/{total}] {self._what}: {what}, {left} left")
         else:
-            talk(f"[{done}/{total}] {self._what}: {what}")
+            paced = self._paced(self._elapsed())[-1:]
+            talk(f"[{done}/{total}] {self._what}: {', '.join((what, *paced))}")
 
-    def _about(self, rate: float) -> str:
-        failed = f", {count(self.failures, 'failure', 'failures')}" if self.failures else ""
+    def _paced(self, elapsed: float) -> list[str]:
+        """Return the rate, the failures and, last, the time left; nothing before it is known."""
+        if not self.done:
+            return []
+        self._first = min(self._first, elapsed)
+        if elapsed - self._first < _KNOWN * elapsed:
+            return []
+        rate = self.done / max(elapsed, 1e-3)
         pace = f"{rate:.3g}/s" if rate >= 1 else f"{1 / rate:.3g} s each"
-        return f"{pace}{failed}"
+        failed = [count(self.failures, "failure", "failures")] if self.failures else []
+        return [pace, *failed, f"{_duration((self._total - self.done) / rate)} left"]
 
     def _elapsed(self) -> float:
         return self._clock() - self._begin
-
-    def _rate(self, elapsed: float) -> float:
-        return self.done / max(elapsed, 1e-3)
 
 
 def _bar() -> Bar:

@@ -176,11 +176,24 @@ def test_progress_tells_each_line_with_rate_and_time_left(
         progress.step("wrong: two", line="two")
         progress.at(3, 5, "the last")
     assert capsys.readouterr().err.splitlines() == [
-        "[1/4] one; 30 s each, 1 min 30 s left",
+        "[1/4] one",  # it may be the first of a batch
         "wrong: two",
         "[2/4] two; 30 s each, 1 failure, 1 min 0 s left",
         "[3/5] work: the last, 1 min 0 s left",
     ]
+
+
+def test_progress_foretells_nothing_from_the_first_batch(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of 16 steps in four batches, a minute each, the first would say that 15 min are left."""
+    now = iter([0.0, *(60.0 * batch for batch in range(1, 5) for _ in range(4))])
+    with Progress("work", 16, clock=lambda: next(now)) as progress:
+        for _ in range(16):
+            progress.step()
+    told = capsys.readouterr().err.splitlines()
+    assert told[3:5] == ["[4/16]", "[5/16] 24 s each, 4 min 24 s left"]
+    assert told[-1] == "[16/16] 15 s each, 0 s left"
 
 
 # ---------------------------------------------------------------------------- plain faults
