@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ JSON: dict[str, dict[str, str]] = {
     "model": {
         "model": "the file",
         "verified": "whether all outputs are those of ONNX Runtime's own provider; null: not asked",
+        "in_file": "number of nodes in the file; null without the package onnx",
         "nodes": "number of nodes of the graph, as ONNX Runtime has optimised it",
         "assigned": "how many of them the provider has",
+        "compiled": "those of them that hold compiled code (`EPContext`)",
         "groups": "of each graph `name`, `engine`, `policy` and `why` (who chose the engine, and "
         "what that rests on), `code` (what its code serves: `fixed` dims, `all sizes`, `buckets`, "
         "or `each size` when it is met), `each_size` (why it is that, or empty), `nodes`",
@@ -28,7 +31,7 @@ JSON: dict[str, dict[str, str]] = {
         "dims that the model leaves open; null where it cannot run",
         "outputs": "with --verify, of each `name`, `ok`, `error`, `bound`",
         "times": "`session_s`; `run_us`, and `cpu_us` by ONNX Runtime's CPU provider alone (null "
-        "where it cannot run); of each of the `graphs` by itself `name`, `nodes`, `us`, and their "
+        "where it cannot run, as a model with compiled code by the CPU provider); of each of the `graphs` by itself `name`, `nodes`, `us`, and their "
         "sum `graphs_us`",
     },
     "path": {"library": "the file", "version": "version of the package"},
@@ -125,9 +128,13 @@ def _print(found: dict[str, Any]) -> None:
     from ..onnx.reports import HEADS, each_size, table_row
 
     times = found["times"]
+    nodes = f"{found['assigned']} of {found['nodes']}"
+    if found["in_file"] not in {None, found["nodes"]}:
+        nodes += f" ({found['in_file']} in the file, before ONNX Runtime optimised it)"
     rows: list[tuple[str, object]] = [
         ("model", found["model"]),
-        ("nodes", f"{found['assigned']} of {found['nodes']}"),
+        ("nodes", nodes),
+        *([("compiled", len(found["compiled"]))] if found["compiled"] else []),
         ("session", f"{times['session_s']:.2f} s"),
     ]
     if times["run_us"] is not None:
@@ -135,12 +142,15 @@ def _print(found: dict[str, Any]) -> None:
             ("inputs", shown(_inputs(found["inputs"]))),
             (
                 "run",
-                f"{times['run_us']:.1f} us; its graphs by themselves {times['graphs_us']:.1f} us; "
-                f"by ONNX Runtime's CPU provider {times['cpu_us']:.1f} us",
+                "; ".join(_each_time(times)),
             ),
         ]
-    if found["verified"] is not None:
-        rows.append(("verified", found["verified"]))
+    if found["verified"]:
+        worst = max(found["outputs"], key=lambda one: one["error"] / (one["bound"] or 1.0))
+        off = f"{shown(worst['name'])} is {worst['error']:.2g} off, of {worst['bound']:.2g} allowed"
+        rows.append(("verified", f"yes: {off}"))
+    elif found["verified"] is not None:
+        rows.append(("verified", False))
     facts(rows)
     slowest = {one["name"]: one["us"] for one in times["graphs"]}
     if found["groups"]:
@@ -158,6 +168,16 @@ def _print(found: dict[str, Any]) -> None:
     for one in found["outputs"]:
         if not one["ok"]:
             say(f"{shown(one['name'])}: {one['error']} off; allowed: {one['bound']}")
+
+
+def _each_time(times: dict[str, Any]) -> Iterator[str]:
+    yield f"{times['run_us']:.1f} us"
+    if times["graphs"]:
+        yield f"its graphs by themselves {times['graphs_us']:.1f} us"
+    if times["cpu_us"] is None:
+        yield "ONNX Runtime's CPU provider cannot run it"
+    else:
+        yield f"by ONNX Runtime's CPU provider {times['cpu_us']:.1f} us"
 
 
 def _inputs(inputs: list[dict[str, Any]]) -> str:

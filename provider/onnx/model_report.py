@@ -78,36 +78,45 @@ def examine(
     Raises
     ------
     FormatError
-        If onnxruntime does not load the model.
+        If onnxruntime does not load the model (EP-FILE-01); one with compiled code only this
+        provider runs, so that it cannot be verified.
     BindError
         If the arrays do not fit it.
     """
     ort = onnxruntime()
     given = dict(options or {})
     ahead = bool(given.get("target")) and not Target.parse(str(given["target"])).is_cpu
-    own, _ = _timed(lambda: _plain(ort, path))
+    own = _plain(ort, path)
+    if verify and isinstance(own, FormatError):
+        raise own
     device, name = ("virtual", f"{DEFAULT_NAME}.virtual") if ahead else ("", DEFAULT_NAME)
     with listening() as reports:
         prepared = session_options(given, device=device, name=name, onto=_options(ort))
         prepared.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-        session, seconds = _timed(
-            lambda: ort.InferenceSession(str(path), prepared, enable_fallback=0)
-        )
-    found = summary(reports)
+        try:
+            session, seconds = _timed(
+                lambda: ort.InferenceSession(str(path), prepared, enable_fallback=0)
+            )
+        except Exception:
+            if isinstance(own, FormatError):
+                raise own from None
+            raise
+    found = {"in_file": _nodes_in(path), **summary(reports)}
     times: dict[str, Any] = {"session_s": seconds, "run_us": None, "cpu_us": None, "graphs": []}
     verified: bool | None = None
     outputs: list[dict[str, Any]] = []
     inputs: list[dict[str, Any]] | None = None
     if not ahead:
-        feed = made_up_inputs(own, arrays)
-        inputs = [_run_with(one, feed[one.name].shape) for one in own.get_inputs()]
+        feed = made_up_inputs(session, arrays)
+        inputs = [_run_with(one, feed[one.name].shape) for one in session.get_inputs()]
         if verify:
             results = zip(session.run(None, feed), own.run(None, feed), strict=True)
             names = [one.name for one in session.get_outputs()]
             outputs = [compared(n, *pair) for n, pair in zip(names, results, strict=True)]
             verified = all(one["ok"] for one in outputs)
         times["run_us"] = _median_us(lambda: session.run(None, feed), repeats)
-        times["cpu_us"] = _median_us(lambda: own.run(None, feed), repeats)
+        if not isinstance(own, FormatError):
+            times["cpu_us"] = _median_us(lambda: own.run(None, feed), repeats)
         sizes = {name: size for one in inputs for name, size in one["open"].items()}
         times["graphs"] = _graph_times(reports, repeats, sizes)
         times["graphs_us"] = sum(one["us"] for one in times["graphs"])
@@ -137,14 +146,23 @@ def _options(ort: Any) -> Any:
 
 
 def _plain(ort: Any, path: Path) -> Any:
+    """Return a session of ONNX Runtime's own provider, or why there is none, as `FormatError`."""
     try:
         return ort.InferenceSession(str(path), _options(ort), providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors have no common class of their own
         said = " ".join(str(error).split())
-        problem = Problem(
-            rule="EP-FILE-01", port=str(path), got=said, wanted="a model that onnxruntime loads"
-        )
-        raise FormatError(f"{path} is not an ONNX model that can be run", [problem]) from None
+        wanted = "a model that ONNX Runtime's CPU provider runs"
+        problem = Problem(rule="EP-FILE-01", port=str(path), got=said, wanted=wanted)
+        return FormatError(f"{path} is not an ONNX model that can be run", [problem])
+
+
+def _nodes_in(path: Path) -> int | None:
+    """Return how many nodes the file has; nothing without the package that reads it."""
+    try:
+        import onnx
+    except ImportError:
+        return None
+    return len(onnx.load(path, load_external_data=False).graph.node)
 
 
 def made_up_inputs(session: Any, arrays: Mapping[str, Array] | None = None) -> dict[str, Array]:

@@ -121,10 +121,11 @@ class Group:
 
 @dataclass(frozen=True)
 class Partition:
-    """The groups of a graph, and why other nodes are in none."""
+    """The groups of a graph, the nodes that hold code already, and why others are in none."""
 
     groups: tuple[Group, ...]
     declined: tuple[Declined, ...]
+    compiled: tuple[str, ...] = ()
 
 
 def partition(

@@ -37,6 +37,7 @@ def tell(model: Model, found: Partition) -> None:
 
 def summary(reports: list[Report]) -> dict[str, Any]:
     """Return the JSON form: counts, the graphs of every group, and why other nodes are in none."""
+    compiled = [name for _, found in reports for name in found.compiled]
     groups: list[dict[str, Any]] = []
     for _, found in reports:
         for number, group in enumerate(found.groups):
@@ -55,7 +56,9 @@ def summary(reports: list[Report]) -> dict[str, Any]:
                 )
     return {
         "nodes": sum(len(model.nodes) for model, _ in reports),
-        "assigned": sum(len(g.model.nodes) for _, found in reports for g in found.groups),
+        "assigned": sum(len(g.model.nodes) for _, found in reports for g in found.groups)
+        + len(compiled),
+        "compiled": compiled,
         "groups": groups,
         "declined": [d.as_dict() for _, found in reports for d in found.declined],
     }

@@ -27,7 +27,7 @@ from .claims import Declined
 from .context import Code
 from .model import Model, Node
 from .ort_graph import initializer_bytes, model_folder, value_names
-from .partition import Group, with_code
+from .partition import Group, Partition, with_code
 from .program import made
 from .reports import tell
 from .session_options import SessionOptions
@@ -182,12 +182,15 @@ class Session:
             # ONNX Runtime 1.23 does not tell bodies from the graph, and gives groups of two of
             # them one name.
             model = replace(model, nested=True)
+        rest, ours = [], []
         for node in model.nodes:
-            if context.is_ours(node, self.name):
-                claims.contexts[frozenset(filter(None, node.outputs))] = node
-                handles.append([node.handle])
-        rest = [n for n in model.nodes if not context.is_ours(n, self.name)]
+            (ours if context.is_ours(node, self.name) else rest).append(node)
+        for node in ours:
+            claims.contexts[frozenset(filter(None, node.outputs))] = node
+            handles.append([node.handle])
+        compiled = tuple(node.label for node in ours)
         if not rest:
+            tell(model, Partition((), (), compiled))
             return handles
         try:
             found = stored.partition(
@@ -214,8 +217,9 @@ class Session:
             claims.groups[frozenset(group.model.outputs)] = group
             handles.append([node.handle for node in group.model.nodes])
         self._has_groups = self._has_groups or bool(found.groups)
-        self._tell(found.declined)
-        tell(model, found)
+        declined = tuple(one for one in found.declined if one.node not in compiled)
+        self._tell(declined)
+        tell(model, replace(found, declined=declined, compiled=compiled))
         return handles
 
     def _tell(self, declined: tuple[Declined, ...]) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ def test_json_report_and_verification(cli: Cli, file: Path, tmp_path: Path) -> N
     assert set(about) == set(onnx_module.JSON["model"])
     assert about["verified"] is True
     assert about["assigned"] == about["nodes"] - 1
+    assert about["in_file"] == 5
     assert [d["op"] for d in about["declined"]] == ["EyeLike"]
     assert {"node", "op", "rule", "reason"} == set(about["declined"][0])
     assert about["groups"]
@@ -56,8 +58,10 @@ def test_json_report_and_verification(cli: Cli, file: Path, tmp_path: Path) -> N
 
 
 def test_the_plain_form(cli: Cli, file: Path) -> None:
-    found = cli("onnx", file)
+    found = cli("onnx", file, "--verify")
     assert found.code == 0, found.err
+    assert "(5 in the file, before ONNX Runtime optimised it)" in found.out
+    assert re.search(r"verified +yes: y is \S+ off, of \S+ allowed", found.out)
     assert "EP-01" in found.out
     assert "EyeLike" in found.out
 
@@ -85,6 +89,26 @@ def test_it_says_why_each_engine_was_taken_and_what_code_there_is(cli: Cli, file
     assert "its graphs by themselves" in found
     for word in ("size 2", "CPU provider", "by themselves"):  # what is run, and what the times are
         assert word in cli("onnx", "model", "--help").out
+
+
+def test_a_model_with_compiled_code_is_not_compared(
+    cli: Cli, file: Path, tmp_path: Path
+) -> None:
+    """ONNX Runtime's CPU provider cannot run it."""
+    from ep_models import session
+
+    compiled = tmp_path / "compiled.onnx"
+    entries = {"ep__context_enable": "1", "ep__context_file_path": str(compiled)}
+    session(str(file), whole=False, **entries)
+    about = cli("onnx", compiled, "--json").json()
+    assert about["assigned"] == len(about["compiled"]) == about["nodes"] - 1
+    assert [d["op"] for d in about["declined"]] == ["EyeLike"]
+    assert about["times"]["run_us"] > 0
+    assert about["times"]["cpu_us"] is None
+    assert "CPU provider cannot run it" in cli("onnx", compiled).out
+    found = cli("onnx", compiled, "--verify")
+    assert found.code == 2
+    assert "EP-FILE-01" in found.err
 
 
 def test_code_for_a_gpu_that_is_not_here(cli: Cli, file: Path) -> None:

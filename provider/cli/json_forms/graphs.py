@@ -458,8 +458,10 @@ class OnnxInput(Part, kw_only=True):
 class OnnxModel(Form, kw_only=True):
     model: str
     verified: bool | None
+    in_file: int | None
     nodes: int
     assigned: int
+    compiled: list[str]
     groups: list[OnnxGroup]
     declined: list[OnnxDeclined]
     inputs: list[OnnxInput] | None
