@@ -44,12 +44,12 @@ JSON: dict[str, str] = {
     "threads, seconds, realtime": "threads of each engine (0: its own choice), time for each in a "
     "case, and whether in real-time priority",
     "engines, baseline": "names, the first is judged; the one it is held against",
-    "cases": "`name`, `tags`, `digest`, `engines` (by name: `engine`, `knobs`, `median_us`, "
-    "`best_us`, `spread` (half of the range of the middle half, relative to the median), `calls`, "
-    "`rounds_us` (the fastest call of each round), `ok`, `max_rel_error`, `dispatches`, "
-    "`transient_bytes`; or `declined`, with `detail`; or `error`), `ratio` (median over the rounds "
-    "of the first engine's `rounds_us` by the baseline's in the same round) and `ratio_best` (of "
-    "the fastest calls)",
+    "cases": "`name`, `op`, `dtype`, `tags`, `digest`, `engines` (by name: `engine`, `knobs`, "
+    "`median_us`, `best_us`, `spread` (half of the range of the middle half, relative to the "
+    "median), `calls`, `rounds_us` (the fastest call of each round), `ok`, `max_rel_error`, "
+    "`dispatches`, `transient_bytes`, `work` as in rows of a sweep; or `declined`, with `detail`; "
+    "or `error`), `ratio` (median over the rounds of the first engine's `rounds_us` by the "
+    "baseline's in the same round) and `ratio_best` (of the fastest calls)",
     "geomean, geomean_best": "geometric means of the ratios",
     "geomean_fused, geomean_fused_best": "the same over the cases with the tag `fused`",
     "worst": "`ratio` and `name` of the worst case",

@@ -30,9 +30,9 @@ JSON: dict[str, dict[str, str]] = {
         "inputs": "of each input of the run `name`, `dims`, and `open`: the sizes, by name, of "
         "dims that the model leaves open; null where it cannot run",
         "outputs": "with --verify, of each `name`, `ok`, `error`, `bound`",
-        "times": "`session_s`; `run_us`, and `cpu_us` by ONNX Runtime's CPU provider alone (null "
-        "where it cannot run, as a model with compiled code by the CPU provider); of each of the `graphs` by itself `name`, `nodes`, `us`, and their "
-        "sum `graphs_us`",
+        "times": "`session_s`; `run_us`, and `cpu_us` by ONNX Runtime's CPU provider alone, which "
+        "runs no compiled code (null where it cannot run); of each of the `graphs` by itself "
+        "`name`, `nodes`, `us`, and their sum `graphs_us`",
     },
     "path": {"library": "the file", "version": "version of the package"},
     "install": {"library": "the copy", "record": "the file that says which Python it belongs to"},

@@ -182,7 +182,8 @@ class Session:
             # ONNX Runtime 1.23 does not tell bodies from the graph, and gives groups of two of
             # them one name.
             model = replace(model, nested=True)
-        rest, ours = [], []
+        rest: list[Node] = []
+        ours: list[Node] = []
         for node in model.nodes:
             (ours if context.is_ours(node, self.name) else rest).append(node)
         for node in ours:

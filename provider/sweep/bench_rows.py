@@ -10,7 +10,18 @@ import msgspec
 from msgspec import Struct
 
 from ...graph_api.errors import FormatError, Problem
-from .row import CheckFacts, CodeFacts, Header, Row, Run, Status, TimeFacts, read_run, row_key
+from .row import (
+    CheckFacts,
+    CodeFacts,
+    Header,
+    Row,
+    Run,
+    Status,
+    TimeFacts,
+    WorkFacts,
+    read_run,
+    row_key,
+)
 
 __all__ = ["RULES", "read_results"]
 
@@ -34,6 +45,7 @@ class _Engine(Struct):
     knobs: dict[str, Any] = {}
     declined: list[dict[str, Any]] | None = None
     error: str | None = None
+    work: WorkFacts | None = None
 
 
 class _Case(Struct):
@@ -43,6 +55,8 @@ class _Case(Struct):
     digest: str
     engines: dict[str, _Engine]
     tags: list[str] = []
+    op: str = ""
+    dtype: str = ""
 
 
 class _Results(Struct):
@@ -98,9 +112,9 @@ def _row(found: _Results, case: _Case, engine: str, entry: _Engine) -> Row:
         case=case.name,
         suite=found.title,
         source="",
-        op="",
+        op=case.op,
         tags=case.tags,
-        dtype="",
+        dtype=case.dtype,
         digest=case.digest,
         engine=engine,
         knobs=entry.knobs,
@@ -115,6 +129,7 @@ def _row(found: _Results, case: _Case, engine: str, entry: _Engine) -> Row:
         code=CodeFacts(dispatches=entry.dispatches, transient_bytes=entry.transient_bytes),
         check=_check(entry) if status in ("ok", "wrong") else None,
         times=_times(entry),
+        work=entry.work,
     )
 
 

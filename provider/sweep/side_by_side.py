@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec import to_builtins
+
 from ..timing import geomean, paired_ratio
 from .case_task import CaseTask
 from .row import FAILED, Row
@@ -52,9 +54,11 @@ def baseline_of(engines: Sequence[str]) -> str | None:
 
 
 def side_by_side(rows: Sequence[Row], baseline: str | None) -> dict[str, Any]:
-    """Return one case as the results have it: `name`, `tags`, `digest`, `engines`, ratios."""
+    """Return one case as the results have it: its name and facts, `engines`, ratios."""
     return {
         "name": rows[0].case,
+        "op": rows[0].op,
+        "dtype": rows[0].dtype,
         "tags": list(rows[0].tags),
         "digest": rows[0].digest,
         "engines": {row.engine: _entry(row) for row in rows},
@@ -103,6 +107,8 @@ def _entry(row: Row) -> dict[str, Any]:
             "calls": times.calls,
             "rounds_us": times.rounds_us,
         }
+    if row.work is not None:
+        found["work"] = to_builtins(row.work)
     return found
 
 

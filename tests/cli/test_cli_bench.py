@@ -12,6 +12,7 @@ import pytest
 from here_and_now import contestant
 from hipdnn_iree.graph_api.errors import SettingError
 from hipdnn_iree.provider.cli import bench as bench_module
+from hipdnn_iree.provider.sweep.bench_rows import read_results
 from hipdnn_iree.provider.sweep.contestants import Contestant
 from json_output import checked
 from page_parts import Parsed, needs_nothing
@@ -71,6 +72,10 @@ def test_a_real_case(cli: Cli, suite: Path, tmp_path: Path) -> None:
     assert data["geomean_fused"] == pytest.approx(chain["ratio"])
     assert data["geomean"] == pytest.approx((chain["ratio"] * whole["ratio"]) ** 0.5)
     assert data["worst"]["name"] in ("chain", "whole")
+    for row in read_results(output).rows:  # a report has the columns that one of a sweep has
+        assert row.op
+        assert row.dtype == {"chain": "float", "whole": "int8"}[row.case]
+        assert (row.work is not None) == (row.status == "ok")
     assert "[2/2] " in found.err
     assert "] whole: iree 0." in found.err
 

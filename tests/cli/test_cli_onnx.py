@@ -91,9 +91,7 @@ def test_it_says_why_each_engine_was_taken_and_what_code_there_is(cli: Cli, file
         assert word in cli("onnx", "model", "--help").out
 
 
-def test_a_model_with_compiled_code_is_not_compared(
-    cli: Cli, file: Path, tmp_path: Path
-) -> None:
+def test_a_model_with_compiled_code_is_not_compared(cli: Cli, file: Path, tmp_path: Path) -> None:
     """ONNX Runtime's CPU provider cannot run it."""
     from ep_models import session
 

@@ -40,10 +40,13 @@ class BenchRow(Part, kw_only=True):
     declined: list[RuleName] | Absent = UNSET
     detail: str | Absent = UNSET
     error: str | Absent = UNSET
+    work: dict[str, float | str | None] | Absent = UNSET
 
 
 class BenchCase(Part, kw_only=True):
     name: str
+    op: str
+    dtype: str
     tags: list[str]
     digest: str
     engines: dict[str, BenchRow]
