@@ -386,6 +386,15 @@ def convolved_indices(*, added: bool) -> Callable[[Graph], None]:
     return build
 
 
+def angles(*, added: bool) -> Callable[[Graph], None]:
+    def build(g: Graph) -> None:
+        x = g.tensor(dims=(4, 5))
+        indices = g.gen_index(x, axis=0)
+        g.sin(g.add(indices, x) if added else g.mul(indices, g.scalar(99.0))).set_output()
+
+    return build
+
+
 def convolved_products(k: int) -> Callable[[Graph], None]:
     def build(g: Graph) -> None:
         x = g.matmul(g.tensor(dims=(2, 2, 4, k)), g.tensor(dims=(2, 2, k, 5)))
@@ -454,6 +463,7 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-112": (CPU, open_sum(1, 2), open_sum(1)),
     "W-097": (CPU, product(1024, then="relu"), product(1000)),
     "W-126": (GFX942, convolved_indices(added=False), convolved_indices(added=True)),
+    "W-134": (CUDA, angles(added=False), angles(added=True)),
     "W-127": (GFX942, convolved_products(1), convolved_products(2)),
     "W-129": (GFX942, detector_heads(1, 1), detector_heads(1, 2)),
     "W-128": (GFX942, normalised_rows(6), normalised_rows(8)),

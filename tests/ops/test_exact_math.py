@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_rows import emulated_row
 from hipdnn_iree import Graph, PointwiseMode
 from hipdnn_iree.provider.reference import expect
 
@@ -202,3 +203,14 @@ def test_a_rounded_angle_of_many_turns_is_any_angle() -> None:
     frozen = graph.freeze()
     found = expect(frozen, {x.uid: np.linspace(0.51, 1.97, 64, dtype=np.float32)})
     assert (found.high[y.uid] - found.low[y.uid] >= 3.8).all()
+
+
+def test_sines_of_indices_on_gfx9() -> None:
+    """Emulated: the compiler computed them by code for the CPU, off by 0.05 (W-134)."""
+    graph = Graph(io_data_type="float", compute_data_type="float")
+    indices = graph.gen_index(graph.tensor(dims=(64, 3, 2)), axis=0)
+    angles = graph.mul(indices, graph.scalar(12345.678)).set_output()
+    graph.sin(angles).set_output()
+    found = emulated_row(graph.freeze())
+    assert (found["status"], found["device"]) == ("ok", "emulated"), found
+    assert found["check"]["bad"] == 0
