@@ -15,6 +15,7 @@ from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
 from hipdnn_iree.jit.code_plan import plan_code
 from hipdnn_iree.jit.ops.conv_geometry import Convolution
 from hipdnn_iree.jit.workarounds import for_plan, strikes, workaround, workarounds
+from joined_results import joined
 from stored_sums import sums_of_sums
 
 CPU, CUDA = Target.parse("cpu"), Target.parse("cuda:sm_80")
@@ -464,6 +465,11 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-097": (CPU, product(1024, then="relu"), product(1000)),
     "W-126": (GFX942, convolved_indices(added=False), convolved_indices(added=True)),
     "W-134": (CUDA, angles(added=False), angles(added=True)),
+    "W-135": (
+        GFX942,
+        partial(joined, axis=3, by="concatenate"),
+        partial(joined, axis=2, by="concatenate"),
+    ),
     "W-127": (GFX942, convolved_products(1), convolved_products(2)),
     "W-129": (GFX942, detector_heads(1, 1), detector_heads(1, 2)),
     "W-128": (GFX942, normalised_rows(6), normalised_rows(8)),
