@@ -378,7 +378,8 @@ class Settings:
         "POLICY",
         "",
         kinds.words,
-        "names of policies (config, tuned, heuristic, autotune, order), separated by commas",
+        "names of policies (config, tuned, heuristic, benchmark, autotune, order), separated by "
+        "commas",
         "Who ranks the engines that serve a graph; by default HIPDNN_HEUR_POLICY_ORDER, "
         "else config,tuned,order.",
     )

@@ -79,7 +79,7 @@ def command(
 ) -> None:
     """Say which engines serve GRAPH, why the others decline, and who chooses which one.
 
-    Nothing is compiled, unless the policy is autotune; for --html the compiler is asked what it
+    Nothing is compiled, unless a policy measures; for --html the compiler is asked what it
     fuses.  The exit code is 3 when no engine would run the graph.
     """
     from ...jit.options import BuildOptions
@@ -95,7 +95,7 @@ def command(
     policies = policy_names(policy, now)
     chosen, why = None, ""
     try:
-        with working("asking the policies"):  # autotune compiles and measures
+        with working("asking the policies"):  # some compile and measure
             chosen = choose(
                 frozen,
                 target,

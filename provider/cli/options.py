@@ -417,8 +417,8 @@ def choice_options(function: F) -> F:
     function = click.option(
         "--policy",
         metavar="NAMES",
-        help="Who ranks the engines: config, tuned, heuristic, autotune, order; the first that has "
-        "an opinion.  [env: HIPDNN_IREE_POLICY]",
+        help="Who ranks the engines: config, tuned, heuristic, benchmark, autotune, order; the "
+        "first that has an opinion.  [env: HIPDNN_IREE_POLICY]",
     )(function)
     return click.option(
         "--prefer",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,8 @@ from ...jit.settings_table import Settings
 from ...jit.target import Target
 from ..engines.iree.iree_engine import IreeEngine
 from ..plan import Plan
+from ..selection.candidate import Candidate
+from ..selection.policies import unmeasured
 from ..selection.select import build, choose
 from .executor import Executor
 from .finished import Executable, Program, planned, read_program
@@ -90,6 +92,12 @@ class Options:
         """Return a plan by engine selection; ``more`` as of ``Graph.build``."""
         engine = engine or self.engine
         return build(graph, self.target, self.settings, engine=engine, policy=self.policy, **more)
+
+    def choose(self, graph: FrozenGraph) -> Candidate:
+        """Return the engine that `build` takes; raises as ``selection.select.choose``."""
+        return choose(
+            graph, self.target, self.settings, engine_name=self.engine, policy=self.policy
+        )
 
 
 class Module:
@@ -310,13 +318,7 @@ def _signature(function: Function) -> Any:
 def _served(graph: FrozenGraph, options: Options) -> None:
     """Raise `CannotBuild` unless an engine serves the graph."""
     try:
-        choose(
-            graph,
-            options.target,
-            options.settings,
-            engine_name=options.engine,
-            policy=options.policy,
-        )
+        replace(options, policy=unmeasured(options.policy, options.settings)).choose(graph)
     except NotSupportedError as error:
         reason = next((d.problem for d in error.declines), None)
         got = error.message if reason is None else f"{reason.rule}, {reason.got}"

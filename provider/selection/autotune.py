@@ -158,6 +158,7 @@ def tune(
     *,
     engines: Sequence[str] | None = None,
     knobs: Mapping[str, str] | None = None,
+    tries_knobs: bool = True,
     budget_s: float = 2.0,
     seed: int = 0,
     store: bool = True,
@@ -176,6 +177,8 @@ def tune(
         Engines to try, the reference among them if it is named; by default all others.
     knobs : mapping, optional
         Choices that are fixed; engines without these knobs are left out.
+    tries_knobs : bool
+        Whether other choices are tried; otherwise each engine builds by its defaults.
     budget_s : float
         Seconds for the samples of one graph; compiling and checking come on top.
     seed : int
@@ -203,7 +206,7 @@ def tune(
         Device.open(where.drivers[0], device_id=settings.runtime_device)
     result = TuneResult(graph=graph, target=where)
     result.emulated = not where.is_cpu and bool(emulated())
-    jobs = _jobs(result, _engines(engines, settings), dict(knobs or {}))
+    jobs = _jobs(result, _engines(engines, settings), dict(knobs or {}), tries_knobs)
     report = progress or (lambda done, everything, what: None)
     report(0, len(jobs), "computing the reference")
     bench = _Bench(graph, where, seed)
@@ -242,7 +245,7 @@ def _engines(names: Sequence[str] | None, settings: Settings) -> list[Engine]:
 
 
 def _jobs(
-    result: TuneResult, tried: Sequence[Engine], knobs: dict[str, str]
+    result: TuneResult, tried: Sequence[Engine], knobs: dict[str, str], tries_knobs: bool
 ) -> list[tuple[Row, Candidate]]:
     """Return a row and a candidate for each way to build; engines that decline get a row too."""
     jobs: list[tuple[Row, Candidate]] = []
@@ -262,7 +265,7 @@ def _jobs(
             row.reason = str(error)
             result.rows.append(row)
             continue
-        for choice in variants(candidate.chosen_by("autotune", fixed)):
+        for choice in variants(candidate.chosen_by("autotune", fixed)) if tries_knobs else [fixed]:
             row = Row(engine=one.NAME, engine_id=one.id, knobs=choice)
             result.rows.append(row)
             jobs.append((row, candidate.chosen_by("autotune", choice)))

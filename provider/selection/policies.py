@@ -18,7 +18,7 @@ from ...jit.settings_table import Settings
 from ..engine_ids import engine_id
 from .candidate import Asked, Candidate
 
-__all__ = ["DEFAULT", "HIPDNN_NAMES", "POLICIES", "policy_names", "rank"]
+__all__ = ["DEFAULT", "HIPDNN_NAMES", "POLICIES", "policy_names", "rank", "unmeasured"]
 
 
 Policy = Callable[[Asked], "Sequence[Candidate] | None"]
@@ -28,11 +28,18 @@ POLICIES: dict[str, tuple[str, str, str]] = {
     "config": ("config", "policy", "rules of hipDNN's engine override file, first match first"),
     "tuned": ("tuned", "policy", "the fastest as measured earlier; measures nothing itself"),
     "heuristic": ("heuristic", "policy", "the fastest by a cost model of op, shape and target"),
+    "benchmark": (
+        "tuned",
+        "benchmark_policy",
+        "as tuned; measures each engine, without knobs, on graphs that are not known yet",
+    ),
     "autotune": ("tuned", "autotune_policy", "as tuned; measures graphs that are not known yet"),
     "order": ("order", "policy", "a fixed order of engines"),
 }
 
 DEFAULT = ("config", "tuned", "order")
+
+_MEASURE = ("benchmark", "autotune")
 
 HIPDNN_NAMES = {
     "SelectionHeuristic::Config": "config",
@@ -67,6 +74,17 @@ def policy_names(given: str | None, settings: Settings) -> tuple[str, ...]:
         # Policies of hipDNN's heuristic plugins are not ours to run: hipDNN skips unknown ones.
         return tuple(o for w in settings.engine_policy_order if (o := _of_hipdnn(w))) or DEFAULT
     return DEFAULT
+
+
+def unmeasured(given: str | None, settings: Settings) -> str | None:
+    """Return the policies with ``heuristic`` for those that measure.
+
+    For who only asks whether a graph is served, as of parts of a larger one.
+    """
+    names = policy_names(given, settings)
+    if not set(_MEASURE) & set(names):
+        return given
+    return ",".join("heuristic" if name in _MEASURE else name for name in names)
 
 
 def _known(word: str, where: str) -> str:

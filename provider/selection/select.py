@@ -168,7 +168,8 @@ def _pool(
     """
     own = registry.own_engines(settings).values()
     usual = tuple(entry.load() for entry in own if entry.by_default)
-    open_to_all = bool({"heuristic", "autotune"} & set(names)) or bool(settings.engine_order)
+    by_times = {"heuristic", "benchmark", "autotune"}
+    open_to_all = bool(by_times & set(names)) or bool(settings.engine_order)
     open_to_all |= settings.engine_config is not None and "config" in names
     if not open_to_all and "tuned" in names:
         known = winners(settings.engine_winners).engine_ids(graph, target)

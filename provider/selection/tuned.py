@@ -1,18 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The policies ``tuned`` and ``autotune``: what was measured, and measuring what was not."""
+"""Policies of measured times: ``tuned``, and ``benchmark`` and ``autotune``, which measure."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypedDict, Unpack
 
+from ...jit.work import graph_work
 from .candidate import Asked, Candidate
 from .order import in_order
 from .winners import winners
 
-__all__ = ["autotune_policy", "policy"]
+__all__ = ["autotune_policy", "benchmark_policy", "policy"]
+
+_BENCHMARK_S = 0.3  # of samples for one graph: some milliseconds for each round of an engine
+_BENCHMARK_FLOPS = 4e9  # of a graph; the reference, which results are checked by, takes seconds
 
 log = logging.getLogger("hipdnn_iree.selection")
+
+
+class Effort(TypedDict, total=False):
+    """What `tune` may be told of the time to take."""
+
+    tries_knobs: bool
+    budget_s: float
 
 
 def policy(asked: Asked, name: str = "tuned") -> list[Candidate] | None:
@@ -33,20 +46,40 @@ def policy(asked: Asked, name: str = "tuned") -> list[Candidate] | None:
 
 def autotune_policy(asked: Asked) -> list[Candidate] | None:
     """Rank by measured times; a graph without any is measured now, which takes seconds."""
-    found = policy(asked, "autotune")
+    return _measuring(asked, "autotune", [c.name for c in asked.candidates])
+
+
+def benchmark_policy(asked: Asked) -> list[Candidate] | None:
+    """Rank by measured times; a graph without any is measured now, each engine as it builds it.
+
+    Knobs stay as they are, and the engine that splits graphs is not tried: what it takes is
+    building one plan of each engine, a check against the reference and some samples.  No opinion
+    on a graph that is not known and has so much arithmetic that the check would take long.
+    """
+    work = graph_work(asked.graph)
+    if work.matrix_flops + work.other_flops > _BENCHMARK_FLOPS:
+        return policy(asked, "benchmark")
+    names = [c.name for c in asked.candidates if c.engine.ALIAS != "split"]
+    return _measuring(asked, "benchmark", names, tries_knobs=False, budget_s=_BENCHMARK_S)
+
+
+def _measuring(
+    asked: Asked, name: str, engines: Sequence[str], **how: Unpack[Effort]
+) -> list[Candidate] | None:
+    found = policy(asked, name)
     if found is None:
         from .autotune import tune
 
         fixed = {name: v for c in asked.candidates for name, v in c.choice.items()}
-        names = [c.name for c in asked.candidates]
         log.info("measuring graph %r for %s", asked.graph.name, asked.target)
         tune(
             asked.graph,
             asked.target,
             asked.settings,
-            engines=names,
+            engines=engines,
             knobs=fixed,
             progress=lambda done, everything, what: log.info("%d/%d %s", done, everything, what),
+            **how,
         )
-        found = policy(asked, "autotune")
+        found = policy(asked, name)
     return found

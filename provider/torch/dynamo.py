@@ -41,7 +41,8 @@ def backend(
     example_inputs : sequence of Tensor
     options : mapping, optional
         As given to ``torch.compile``: ``target`` (by default what the tensors are on), ``engine``
-        and ``policy`` as of ``Graph.build``, ``hold_weights`` (by default False): whether plans
+        and ``policy`` as of ``Graph.build`` (by default, on a CPU, a graph is PyTorch's where that
+        is measured to be faster), ``hold_weights`` (by default False): whether plans
         for a CPU hold packed copies of weights in inference; a weight that is changed behind
         PyTorch's back may then go unseen (docs/torch-compile.md).
 

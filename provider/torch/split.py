@@ -5,19 +5,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from operator import getitem
 from typing import Any
 
 from ...graph_api.errors import Problem
-from ...graph_api.frozen import FrozenGraph
-from ...jit.settings import settings
 from ...jit.target import Target
 from ..engines.torch.torch_engine import TorchEngine
 from ..offload import PIPELINE, Executor, Module, module, offload, outline
 from ..offload.api import Asked
 from ..offload.finished import Program, planned
+from ..offload.pipeline import Options
 from ..offload.sizes import Family, family
-from ..selection.select import choose
 from ..torch_import import load_torch
 from .fx_module import module_text
 from .part import part_call
@@ -33,6 +32,8 @@ RULES: dict[str, str] = {
     "DYNAMO-02": "a part of a torch graph is served where each of its graphs has a plan",
 }
 
+
+_DECIDES = "config,tuned,benchmark,order"
 
 Sizes = Mapping[str, Any]
 
@@ -128,7 +129,8 @@ class Splitter:
         except Exception as error:  # torch-mlir's importer raises whatever it meets
             log.warning("a graph stays in PyTorch: %s", error)
             return {n.name: _problem("DYNAMO-01", error) for n in _calls(graph)}
-        native = [one for one in found.regions if self._is_native(one.graph)]
+        options = _deciding(module("", self._target, **self._asked).options)
+        native = [r for r in found.regions if options.choose(r.graph).name == TorchEngine.NAME]
         self.groups += [
             Group(part="", name=one.name, engine=TorchEngine.NAME, nodes=one.nodes, ops=one.ops)
             for one in native
@@ -137,11 +139,6 @@ class Splitter:
         every = (name for one in found.regions for name in one.nodes)
         self._planned = frozenset(every) - self._native
         return {remark.location: remark.problem for remark in found.declined}
-
-    def _is_native(self, graph: FrozenGraph) -> bool:
-        engine, policy = self._asked["engine"], self._asked["policy"]
-        chosen = choose(graph, self._target, settings(), engine_name=engine, policy=policy)
-        return chosen.name == TorchEngine.NAME
 
     def _fused(self, graph_module: Any) -> Any:
         assert self._stays is not None
@@ -203,6 +200,17 @@ class Splitter:
     def _read(self, name: str, text: str) -> Module:
         asked: Asked = {**self._asked, "compiles": False}
         return module(text, self._target, name=name, **asked).run(*PIPELINE)
+
+
+def _deciding(options: Options) -> Options:
+    """Return what chooses between PyTorch's functions and an engine's code.
+
+    On a CPU those are measured, unless options or settings say which engines or policies choose.
+    """
+    now = options.settings
+    asked = options.engine or options.policy
+    said = asked or now.engine_policy or now.engine_policy_order or now.engine_order
+    return options if said or not options.target.is_cpu else replace(options, policy=_DECIDES)
 
 
 def _parts(fused: Any) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hipdnn_iree.graph_api.errors import DeviceError, NotSupportedError, SettingError
 from hipdnn_iree.jit.settings import scope
+from hipdnn_iree.provider.selection.winners import winners
 from hipdnn_iree.provider.torch import Report, backend, compile, reports, split
 
 torch = pytest.importorskip("torch")
@@ -26,7 +27,8 @@ STAYS = {"text_encoder": {"aten.embedding.default"}}
 
 
 @pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("HIPDNN_IREE_POLICY", "order")  # no times decide
     torch._dynamo.reset()
     reports(clear=True)
     yield
@@ -271,7 +273,7 @@ def test_graphs_of_several_engines(tmp_path: Path) -> None:
         return torch.layer_norm(y, [8]) + x
 
     x, w = torch.randn(2, 8, 8), torch.randn(8, 8)
-    with scope(engine_config=rules):
+    with scope(engine_config=rules, engine_policy="config,order"):
         got = torch.compile(mixed, backend=backend)(x, w)
     assert torch.allclose(got, mixed(x, w), atol=1e-5)
     found = the_report()
@@ -281,6 +283,31 @@ def test_graphs_of_several_engines(tmp_path: Path) -> None:
     assert "clone" not in engines
     assert found.parts == 2
     assert not found.stayed
+
+
+def test_the_faster_engine_is_measured_unless_somebody_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    x, w = torch.randn(12, 12), torch.randn(12, 12)
+
+    def engines(**options: Any) -> list[str]:
+        torch._dynamo.reset()
+        made = torch.compile(_block, backend="hipdnn_iree", options=options)
+        assert torch.allclose(made(x, w), _block(x, w), atol=1e-5)
+        return sorted(group.engine for group in the_report().groups)
+
+    monkeypatch.delenv("HIPDNN_IREE_POLICY")
+    with scope(engine_winners=tmp_path / "winners.json"):
+        assert engines(policy="order") == ["IREE_JIT_ENGINE"] * 2
+        assert not winners(tmp_path / "winners.json").entries
+        found = engines()
+        known = winners(tmp_path / "winners.json").entries
+        pairs = [(e.engine, e.graph) for e in known]
+        assert {name for name, _ in pairs} == {"IREE_JIT_ENGINE", "TORCH_CPU_ENGINE"}
+        assert len(set(pairs)) == len(pairs) == 4
+        assert engines() == found
+        assert engines(policy="benchmark") == found  # parts that are looked at are not measured
+        assert winners(tmp_path / "winners.json").entries == known
 
 
 def test_tensors_where_the_code_does_not_run() -> None:

@@ -22,7 +22,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::U
 
 
 @pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("HIPDNN_IREE_POLICY", "order")  # no times decide
     torch._dynamo.reset()
     reports(clear=True)
     with torch.no_grad():

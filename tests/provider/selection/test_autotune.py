@@ -360,6 +360,26 @@ def test_autotune_as_a_policy(install: Any) -> None:
         assert len(a.built) == built + 1  # built, not measured again
 
 
+def test_benchmark_as_a_policy(install: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each engine is built once, without knobs; no engine is split, and nothing large measured."""
+    a, b = install.Engine("A_ENGINE", knobs=(install.FORM,)), install.Engine("B_ENGINE", wrong="*")
+    install(a, b)
+    monkeypatch.setattr("hipdnn_iree.provider.selection.tuned._BENCHMARK_FLOPS", 2 * 4 * 8 * 2)
+    with scope(engine_deselect="iree,torch"):
+        graph = product().freeze()
+        found = choose(graph, "cpu", policy="benchmark")
+        assert (found.name, dict(found.choice), found.policy) == ("A_ENGINE", {}, "benchmark")
+        assert (a.built, len(b.built)) == ([{}], 1)
+        assert {(e.engine, tuple(e.knobs)) for e in winners().entries} == {("A_ENGINE", ())}
+        choose(product("again").freeze(), "cpu", policy="benchmark")
+        assert choose(graph, "cpu").policy == "tuned"
+        assert len(a.built) == 1
+        with pytest.raises(NotSupportedError, match="no policy of benchmark chooses one"):
+            choose(wide().freeze(), "cpu", policy="benchmark")
+        assert choose(wide().freeze(), "cpu", policy="benchmark,order").policy == "order"
+        assert len(a.built) == 1
+
+
 def test_files_that_go_elsewhere(install: Any, tmp_path: Path, own_winners: Path) -> None:
     a = install.Engine("A_ENGINE", knobs=(install.FORM,))
     install(a)
