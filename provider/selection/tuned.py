@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypedDict, Unpack
 
+from ...graph_api.errors import NotSupportedError
 from ...jit.work import graph_work
 from .candidate import Asked, Candidate
 from .order import in_order
@@ -21,7 +22,7 @@ _BENCHMARK_FLOPS = 4e9  # of a graph; the reference, which results are checked b
 log = logging.getLogger("hipdnn_iree.selection")
 
 
-class Effort(TypedDict, total=False):
+class Measuring(TypedDict, total=False):
     """What `tune` may be told of the time to take."""
 
     tries_knobs: bool
@@ -64,7 +65,7 @@ def benchmark_policy(asked: Asked) -> list[Candidate] | None:
 
 
 def _measuring(
-    asked: Asked, name: str, engines: Sequence[str], **how: Unpack[Effort]
+    asked: Asked, name: str, engines: Sequence[str], **how: Unpack[Measuring]
 ) -> list[Candidate] | None:
     found = policy(asked, name)
     if found is None:
@@ -72,14 +73,18 @@ def _measuring(
 
         fixed = {name: v for c in asked.candidates for name, v in c.choice.items()}
         log.info("measuring graph %r for %s", asked.graph.name, asked.target)
-        tune(
-            asked.graph,
-            asked.target,
-            asked.settings,
-            engines=engines,
-            knobs=fixed,
-            progress=lambda done, everything, what: log.info("%d/%d %s", done, everything, what),
-            **how,
-        )
+        try:
+            tune(
+                asked.graph,
+                asked.target,
+                asked.settings,
+                engines=engines,
+                knobs=fixed,
+                progress=lambda done, every, what: log.info("%d/%d %s", done, every, what),
+                **how,
+            )
+        except NotSupportedError as error:  # an op that results cannot be checked of
+            log.info("graph %r is not measured: %s", asked.graph.name, error)
+            return None
         found = policy(asked, name)
     return found

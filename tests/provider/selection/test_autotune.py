@@ -380,6 +380,16 @@ def test_benchmark_as_a_policy(install: Any, monkeypatch: pytest.MonkeyPatch) ->
         assert len(a.built) == 1
 
 
+def test_what_has_no_reference_is_not_measured() -> None:
+    kind = "!torch.vtensor<[4],f32>"
+    g = Graph("own", io_data_type="float")
+    text = f"func.func @main(%x: {kind}) -> {kind} {{ return %x : {kind} }}"
+    (y,) = g.custom_op(mlir=text, inputs=[g.tensor(dims=(4,))], outputs=[((4,), "float")])
+    y.set_output()
+    for policy in ("benchmark,order", "autotune,order"):
+        assert choose(g.freeze(), "cpu", policy=policy).policy == "order"
+
+
 def test_files_that_go_elsewhere(install: Any, tmp_path: Path, own_winners: Path) -> None:
     a = install.Engine("A_ENGINE", knobs=(install.FORM,))
     install(a)
