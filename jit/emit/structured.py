@@ -18,7 +18,7 @@ from .builder import Builder, Value
 from .dims import Dim
 from .narrow import storage
 
-__all__ = ["DEPTHWISE", "depthwise", "from_builtin", "load_casts", "to_builtin"]
+__all__ = ["DEPTHWISE", "depthwise", "from_builtin", "inserted", "load_casts", "to_builtin"]
 
 DEPTHWISE = {1: "linalg.depthwise_conv_1d_nwc_wc", 2: "linalg.depthwise_conv_2d_nhwc_hwc"}
 """The depthwise convolution by the number of spatial dims."""
@@ -80,6 +80,23 @@ def depthwise(
         total = ir.Operation.create("arith.addf", [element], [total, term]).result
         ir.Operation.create("linalg.yield", operands=[total])
     return from_builtin(b, op.result, shape, x.dtype)
+
+
+def inserted(b: Builder, part: Value, whole: Value, place: Sequence[int]) -> Value:
+    """Return a value with a part of it replaced, which is written there where it is computed.
+
+    ``place``: where the part begins in each dim.
+    """
+    given = [to_builtin(v) for v in (part, whole)]
+    ones = [1] * part.rank
+    attributes = {
+        "static_offsets": ir.DenseI64ArrayAttr.get(place),
+        "static_sizes": ir.DenseI64ArrayAttr.get(part.shape),
+        "static_strides": ir.DenseI64ArrayAttr.get(ones),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0, 0, 0]),
+    }
+    op = ir.Operation.create("tensor.insert_slice", [given[1].type], given, attributes)
+    return from_builtin(b, op.result, whole.shape, whole.dtype)
 
 
 def to_builtin(v: Value) -> ir.Value:

@@ -185,6 +185,60 @@ def test_a_strided_last_dim_is_pooled_apart(
     assert (apart > joint) is not nhwc
 
 
+@pytest.mark.parametrize(
+    ("dims", "given"),
+    [
+        ((1, 8, 61, 67), {}),  # rows of 69, and one more
+        ((1, 8, 61, 67), {"order": (0, 1, 3, 2), "window": (2, 3), "stride": (2, 4)}),
+        ((1, 7, 64, 64), {"window": 2, "pre_padding": 0, "post_padding": 0}),  # nothing is padded
+        ((2, 3, 65, 33), {"window": (4, 3), "pre_padding": (1, 2), "post_padding": (3, 0)}),
+        ((2, 3, 9, 31), {"kind": "half", "resample_mode": "avgpool_include_padding"}),
+        ((1, 2, 9, 30), {"kind": "bfloat16", "stride": (1, 4)}),
+        ((1, 2, 9, 31), {"kind": "int32", "compute": "int32"}),
+    ],
+)
+def test_neighbours_along_a_strided_last_dim_are_read_together(
+    dims: tuple[int, ...],
+    given: dict[str, Any],
+    check: Callable[..., Any],
+    torch_ir: Callable[..., str],
+) -> None:
+    """A row's remainder, another memory order, other types, and parts of windows at both ends."""
+    order, given = given.get("order"), {k: v for k, v in given.items() if k != "order"}
+    g = pool(dims, **({"padding_mode": "zero_pad"} if "resample_mode" in given else {}) | given)
+    if order:
+        g.tensors[0].set_stride((dims[1] * dims[2] * dims[3], dims[2] * dims[3], 1, dims[2]))
+    assert "iree_tensor_ext.bitcast" in torch_ir(g, "cpu")
+    assert "iree_tensor_ext.bitcast" not in torch_ir(g, "gfx942")
+    check(g.freeze())
+
+
+@pytest.mark.parametrize(
+    "given", [{"kind": "double", "compute": "double"}, {"stride": 3}, {"index": True}]
+)
+def test_other_neighbours_are_not(given: dict[str, Any], torch_ir: Callable[..., str]) -> None:
+    """Two doubles or three floats are no integer; and of an index the element's place counts."""
+    assert "iree_tensor_ext" not in torch_ir(pool(**given), "cpu")
+
+
+def test_nan_and_the_sign_of_zero_pass_through_integers(run: Run) -> None:
+    g = pool((1, 1, 1, 8), window=(1, 2), stride=(1, 2), pre_padding=0, post_padding=0)
+    x = np.array([np.nan, 1, 1, np.nan, -0.0, -0.0, np.inf, -np.inf], np.float32)
+    (y,) = run(g, {g.tensors[0]: x.reshape(1, 1, 1, 8)})
+    np.testing.assert_array_equal(y.ravel(), [np.nan, np.nan, -0.0, np.inf])
+    assert np.signbit(y.ravel()[2])
+
+
+def test_a_large_input_is_not_copied_for_its_padding(torch_ir: Callable[..., str]) -> None:
+    """The first dim's windows that lap over it are computed apart; a small input is padded."""
+    large, small = ((1, channels, 61, 67) for channels in (8, 1))
+    assert "constant_pad_nd" not in torch_ir(pool(large), "cpu")
+    assert "constant_pad_nd" in torch_ir(pool(small), "cpu")
+    zeros = {"padding_mode": "zero_pad"}  # which are the largest elements of some windows
+    assert "constant_pad_nd" in torch_ir(pool(large, **zeros), "cpu")
+    assert "tensor.insert_slice" not in torch_ir(pool(large), "gfx90a")
+
+
 def test_no_padding_stands_alone_on_gfx9(torch_ir: Callable[..., str]) -> None:
     assert "constant_pad_nd" in torch_ir(pool())
     assert "constant_pad_nd" not in torch_ir(pool(), "gfx90a")

@@ -7,8 +7,12 @@ the first of several largest elements.  Everything is computed in the input's me
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
 from math import inf, prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +22,8 @@ from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.resample_fwd import ResampleFwd
 from ...emit.builder import Builder, T, Value, integer_range
 from ...emit.dims import Dim
+from ...emit.neighbours import combined_neighbours, fits_integer, with_neighbours
+from ...emit.structured import inserted
 from ..padding import pad_with
 from . import resize
 from .windows import Axis, Positions, axes, both, covered
@@ -28,6 +34,8 @@ __all__ = ["lower"]
 _JOINT_POSITIONS = 36
 # Loads from which a dispatch of its own for the last dim pays (it costs some microseconds).
 _GATHERED_APART = 1 << 16
+# Elements whose copy, with padding, takes as long as a dispatch.
+_COPIED = 1 << 12
 
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
@@ -47,12 +55,25 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     return {"y": b.permute(view.all_pooled(given, spatial), inverse)}
 
 
+def _open(x: Value) -> bool:
+    """Return whether a batch is open, which counts as a large one."""
+    return any(isinstance(d, Dim) for d in x.shape)
+
+
 def _kept(b: Builder, best: Value, seen: Value) -> Value:
     """Return where the best so far stays: the first of equals, and the first NaN."""
     largest = b.compare(T.AtenGeTensorOp, best, seen)
     if not best.dtype.is_float:
         return largest
     return b.compare(T.AtenLogicalOrOp, largest, b.compare(T.AtenNeTensorOp, best, best))
+
+
+class _Padded(NamedTuple):
+    """An input with its padding, of ``dtype``; ``together`` elements of a row are an integer."""
+
+    x: Value
+    together: int
+    dtype: DataType
 
 
 class _View:
@@ -72,13 +93,35 @@ class _View:
         wide = self.b.convert(x, self.compute)
         return self.b.materialise(wide) if self.b.strikes("W-028", x.dtype) else wide
 
-    def prepared(self, x: Value, dims: Sequence[Axis]) -> Value:
-        """Return the input with its padding."""
-        padding = [(0, 0)] * x.rank
+    def apart(self, x: Value, a: Axis) -> int:
+        """Return how many neighbours along a strided dim are read as one integer."""
+        last = self.b.target.is_cpu and a.dim == x.rank - 1 and not self.op.generate_index
+        return a.stride if last and not _open(x) and fits_integer(x.dtype, a.stride) else 1
+
+    def padding(self, x: Value, dims: Sequence[Axis]) -> tuple[list[tuple[int, int]], int]:
+        """Return what is padded in each dim, and how many elements are one integer then."""
+        padding, together = [(0, 0)] * x.rank, 1
         for a in dims:
-            padding[a.dim] = (a.before, a.behind)
-        lowest = -inf if x.dtype.is_float else integer_range(x.dtype)[0]
-        return pad_with(self.b, x, padding, lowest if self.blind else 0)
+            count = self.apart(x, a)
+            together *= count
+            padding[a.dim] = (a.before, a.behind + -(a.before + a.n + a.behind) % count)
+        return padding, together
+
+    def lowest(self, dtype: DataType) -> float:
+        """Return what padding holds."""
+        if not self.blind:
+            return 0
+        return -inf if dtype.is_float else integer_range(dtype)[0]
+
+    def prepared(self, x: Value, dims: Sequence[Axis]) -> _Padded:
+        """Return the input with its padding."""
+        padding, together = self.padding(x, dims)
+        padded = pad_with(self.b, x, padding, self.lowest(x.dtype))
+        return self.together(padded, together)
+
+    def together(self, x: Value, count: int) -> _Padded:
+        """Return a padded input with so many elements of a row as one integer."""
+        return _Padded(with_neighbours(self.b, x, count) if count > 1 else x, count, x.dtype)
 
     def at(self, padded: Value, dims: Sequence[Axis], offset: Sequence[int]) -> Value:
         """Return the elements of a padded input at one position of all windows."""
@@ -92,8 +135,14 @@ class _View:
         whole = [a for a in spatial if a.count == 1 and not op.padded]
         y = self.whole(x, whole) if whole else x
         rest = [a for a in spatial if a not in whole and (a.window, a.stride) != (1, 1)]
-        for group in self.groups(rest, y):
-            y = self.pooled(y, group)
+        rest.sort(key=lambda a: a.dim)
+        groups = self.groups(rest, y)
+        padded: _Padded | None = None
+        for group, following in zip(groups, [*groups[1:], []], strict=True):
+            if padded is None and (padded := self.uncut(y, group, following)):
+                y = padded.x  # which is all where nothing follows
+            else:
+                y, padded = self.pooled(padded or self.prepared(y, group), group), None
         if prod(op.window) == 1:
             return b.copy(y)
         if op.averages:
@@ -110,8 +159,7 @@ class _View:
         loads = positions * prod(counts.get(i, d) for i, d in enumerate(x.shape))
         # Along a strided last dim elements are loaded one by one on a CPU: fewer, once the other
         # dims are pooled (3x3, stride 2, 64x112x112: 2.29 ms of CPU time, now 1.28).
-        # An open batch counts as a large one.
-        many = loads >= _GATHERED_APART or any(isinstance(d, Dim) for d in x.shape)
+        many = loads >= _GATHERED_APART or _open(x)
         apart = many and self.b.target.is_cpu
         last = [a for a in dims if apart and a.dim == x.rank - 1 and a.stride > 1]
         return [group for group in ([a for a in dims if a not in last], last) if group]
@@ -130,24 +178,66 @@ class _View:
             return b.call(T.AtenSumDimIntListOp, shape, self.compute, x, over, True, None)
         return b.call(T.AtenAmaxOp, shape, x.dtype, x, over, True)
 
-    def pooled(self, x: Value, dims: Sequence[Axis]) -> Value:
+    def pooled(self, padded: _Padded, dims: Sequence[Axis]) -> Value:
         """Return the largest elements, or the sums, of windows over some dims."""
-        b, result = self.b, None
-        padded = self.prepared(x, dims)
-        for offset in np.ndindex(*(a.window for a in dims)):
-            seen = self.at(padded, dims, offset)
-            if self.op.averages:
-                seen = b.convert(seen, self.compute)
-                result = seen if result is None else b.add(result, seen)
-            else:
-                result = seen if result is None else b.maximum(result, seen)
-        assert result is not None
-        return result
+        b, offsets = self.b, [*np.ndindex(*(a.window for a in dims))]
+        if padded.together == 1:
+            return self.combined(self.at(padded.x, dims, offset) for offset in offsets)
+        # The last of the dims, where an integer holds as many elements as it has strides.
+        *others, last = dims
+        along = replace(last, stride=1)
+        seen: dict[tuple[int, ...], Value] = {}
+        found = []
+        for *offset, t in offsets:
+            place = (*offset, t // last.stride)
+            if place not in seen:
+                seen[place] = self.at(padded.x, [*others, along], place)
+            found.append((seen[place], t % last.stride))
+        kind = self.compute if self.op.averages else padded.dtype
+        return combined_neighbours(b, found, padded.dtype, kind, added=self.op.averages)
+
+    def combined(self, seen: Iterable[Value]) -> Value:
+        """Return the largest, or the sum, of what is seen at some positions."""
+        b, averages = self.b, self.op.averages
+        given = (b.convert(one, self.compute) if averages else one for one in seen)
+        return reduce(b.add if averages else b.maximum, given)
+
+    def uncut(self, x: Value, dims: Sequence[Axis], following: Sequence[Axis]) -> _Padded | None:
+        """Return the results of windows over one dim, whose input is not padded, but they are.
+
+        Windows that lap over the input have fewer elements, and are computed apart.  None where
+        that costs more than a padded copy, or elements of the padding count.
+        """
+        b, (a, *more) = self.b, dims
+        counted = not (self.op.averages or self.blind)
+        padded = a.before or a.behind
+        if more or counted or not padded or not b.target.is_cpu or _open(x) or self.apart(x, a) > 1:
+            return None
+        counts = Counter(a.inside(i) for i in range(a.count))
+        if prod(x.shape) <= _COPIED * (len(counts) - 1):
+            return None
+        kind = self.compute if self.op.averages else x.dtype
+        shape = [*x.shape]
+        shape[a.dim] = a.count
+        padding, together = self.padding(Value(x.ssa, tuple(shape), kind), following)
+        whole = [pre + d + post for d, (pre, post) in zip(shape, padding, strict=True)]
+        y, first, parts = b.literal(self.lowest(kind), kind, whole), 0, []
+        for (low, high), count in counts.items():
+            starts = (first * a.stride - a.before + t for t in range(low, high))
+            span = (count - 1) * a.stride + 1
+            seen = (b.slice(x, a.dim, start, start + span, a.stride) for start in starts)
+            place = [pre + first * (i == a.dim) for i, (pre, _) in enumerate(padding)]
+            parts.append((self.combined(seen), place))
+            first += count
+        # The first one is written where it is computed, the others are copied.
+        for part, place in sorted(parts, key=lambda one: -one[0].shape[a.dim]):
+            y = inserted(b, part, y, place)
+        return self.together(y, together)
 
     def chosen(self, x: Value, spatial: Sequence[Axis]) -> tuple[Value, Value]:
         """Return the largest elements and their positions."""
         b, best, index = self.b, None, None
-        padded = self.prepared(x, spatial)
+        padded = self.prepared(x, spatial).x
         for offset in np.ndindex(*(a.window for a in spatial)):
             seen, position = self.at(padded, spatial, offset), self.index(spatial, offset, x.rank)
             if best is None or index is None:

@@ -40,6 +40,11 @@ class Axis:
         """How many positions after the input the last window covers."""
         return max((self.count - 1) * self.stride - self.before + self.window - self.n, 0)
 
+    def inside(self, i: int) -> tuple[int, int]:
+        """Return which positions of a window are in the input: the first, and one past the last."""
+        start = i * self.stride - self.before
+        return max(-start, 0), min(self.n - start, self.window)
+
 
 def axes(op: ResampleOp, dims: Sequence[int], order: Ints) -> tuple[Axis, ...]:
     """Return the spatial dims of an input (N, C, spatial...) that is permuted to memory order."""
