@@ -9,7 +9,9 @@ from math import prod
 from ...graph_api.frozen import FrozenNode
 from ..emit.blocked import blocked_matmul
 from ..emit.builder import Builder, T, Value
+from ..emit.tiled_sum import tiled_sum
 from ..ops.blocking import BLOCKED, blocking
+from ..ops.dots import DOTS, dots
 from .accumulate import operands
 from .batched_matmul import batched_matmul
 
@@ -26,8 +28,9 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     batch = tuple(max(m, n) for m, n in zip(left.shape[:-2], right.shape[:-2], strict=True))
     m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]
     count = prod(batch)
-    if b.strategy == BLOCKED:
-        return {"c": _blocked(b, left, right, batch, columns=_by_columns(inputs["b"]))}
+    if b.strategy in (BLOCKED, DOTS):
+        columns = _by_columns(inputs["b"])
+        return {"c": _as_one(b, left, right, batch, blocked=b.strategy == BLOCKED, columns=columns)}
     left = b.reshape(_repeat(b, left, batch), (count, m, k))
     right = b.reshape(_repeat(b, right, batch), (count, k, n))
     if b.strategy == "plain":
@@ -51,10 +54,16 @@ def _by_columns(x: Value) -> bool:
     return x.order[-1:] == (x.rank - 2,)
 
 
-def _blocked(
-    b: Builder, left: Value, right: Value, batch: tuple[int, ...], *, columns: bool
+def _as_one(
+    b: Builder,
+    left: Value,
+    right: Value,
+    batch: tuple[int, ...],
+    *,
+    blocked: bool,
+    columns: bool,
 ) -> Value:
-    """Return left · right in blocks for the target's caches.
+    """Return left · right in blocks for the target's caches, or as dot products.
 
     Rows of several matrices that are multiplied with the same one are those of one matrix.
     """
@@ -65,13 +74,36 @@ def _blocked(
     else:
         right = _repeat(b, right, batch)
     left = b.reshape(_repeat(b, left, batch), (count, rows, k))
-    if columns:
+    if columns or not blocked:
         axes = (*range(right.rank - 2), right.rank - 1, right.rank - 2)
         right = b.reshape(b.permute(right, axes), (count, n, k))
     else:
         right = b.reshape(right, (count, k, n))
-    c = blocked_matmul(b, left, right, blocking(b.target, rows, n, k), columns=columns)
+    if blocked:
+        c = blocked_matmul(b, left, right, blocking(b.target, rows, n, k), columns=columns)
+    else:
+        c = _dots(b, left, right)
     return b.reshape(c, (*batch, m, n))
+
+
+def _dots(b: Builder, left: Value, right: Value) -> Value:
+    """Return the products of all rows, dims (count, rows, k): a vector of sums each, added up."""
+    (count, m, k), n = left.shape, right.shape[1]
+    tiles = dots(b.target, m, n, k)
+    steps = k // tiles.lanes
+    extents = {"b": count, "m": m, "n": n, "l": tiles.lanes, "k": steps}
+    rows = b.reshape(left, (count, m, steps, tiles.lanes))
+    columns = b.reshape(right, (count, n, steps, tiles.lanes))
+    block = {"b": 1, "m": tiles.block_rows, "n": tiles.block_columns}
+    vector = {"b": 1, "m": tiles.rows, "n": tiles.columns, "l": tiles.lanes}
+    levels = {
+        "distribution": block,
+        "vector_common_parallel": vector,
+        "vector_reduction": {"k": 1},
+    }
+    dims = ("bmkl", "bnkl", "bmnl")
+    sums = tiled_sum(b, (rows, columns), dims, extents, levels, side_by_side=True)
+    return b.call(T.AtenSumDimIntListOp, (count, m, n), sums.dtype, sums, [3], False, None)
 
 
 def _repeat(b: Builder, x: Value, batch: tuple[int, ...]) -> Value:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
+from math import inf, prod
 from typing import NamedTuple
 
 from ...graph_api.dtypes import DataType
@@ -12,6 +12,7 @@ from ..cpu_machine import cpu_machine
 from ..node_context import NodeContext
 from . import info
 from .blocking import BLOCKED, blocking
+from .dots import DOTS, dots, fits_dots
 from .gemm_cost import TILED, raggedness
 from .op_info import Dims, Marks, OpInfo, Refusal
 from .strategy import NO_TILES, Strategies, Strategy
@@ -60,6 +61,13 @@ _MEASURED_BYTES, _BLOCKED_ROWS, _BLOCKED_DEPTH = 64, 16, 192
 _CLEARLY = 0.9
 
 
+# Of dot products: the two dispatches; an element of the longer operand, which is read once; a
+# multiply-add, by how many times as long the target's vectors are as those that fill k; an element
+# of the vectors of sums; and one of what is transposed.
+_DISPATCHED, _SEEN, _SUM, _TURNED = 4000.0, {"near": 0.11, "far": 0.21}, 0.3, 1.25
+_IN_DOTS = {1: 0.0275, 2: 0.03, 4: 0.05}
+
+
 class _Read(NamedTuple):
     """What the larger operand costs without tiles.
 
@@ -78,8 +86,8 @@ class _Read(NamedTuple):
 
 # By whether its elements along k are neighbours, and whether it is larger than the cache.
 _UNTILED = {
-    (True, "near"): _Read(0.38, 0.15, 0.036),
-    (True, "far"): _Read(0.38, 0.2, 0.045),
+    (True, "near"): _Read(0.63, 0.25, 0.06),
+    (True, "far"): _Read(0.63, 0.33, 0.075),
     (False, "near"): _Read(0.15, 0.3, 0.06),
     (False, "far"): _Read(0.75, 1.0, 0.16),
 }
@@ -90,10 +98,11 @@ def _costs(context: NodeContext) -> dict[str, float]:
 
     Tiles cost reading and writing both operands once more, which a constant is spared.  Without
     tiles the larger operand is read in place, in each pass over a few rows of the smaller one.
-    In blocks that cost is the right operand's only.
+    In blocks that cost is the right operand's only, in dot products there is none.
     """
-    blocked = _blocked_cost(context)
-    if not _untileable(context) and blocked is None:
+    others = {BLOCKED: _blocked_cost(context), DOTS: _dots_cost(context)}
+    known = {name: cost / 1e3 for name, cost in others.items() if cost is not None}
+    if not _untileable(context) and not known:
         return {}
     a, b = context.spec("a"), context.spec("b")
     batch, (m, k), n = prod(context.dims("c")[:-2]), a.dims[-2:], b.dims[-1]
@@ -101,13 +110,11 @@ def _costs(context: NodeContext) -> dict[str, float]:
     rows, along = (m, b.strides[-2]) if m <= n else (n, a.strides[-1])
     length = max(m, n)
     elements, lanes = length * k, machine.lanes
-    where = "far" if 4 * elements > _NEAR * machine.l2_bytes else "near"
+    where = _where(context, elements)
     packed = sum(prod(spec.dims[-2:]) for spec in (a, b) if not spec.constant)
     tiles = 1 << (rows - 1).bit_length() if rows < lanes else -(-rows // lanes) * lanes
     tiled = packed * _PACK[where] + tiles * elements * TILED
-    found = {GEMM: batch * tiled / 1e3}
-    if blocked is not None:
-        found[BLOCKED] = blocked / 1e3
+    found = {GEMM: batch * tiled / 1e3, **known}
     if not _untileable(context):
         return found
     read = _UNTILED[along == 1, where]
@@ -142,6 +149,36 @@ def _blocked_cost(context: NodeContext) -> float | None:
     return count * (steps + packed + _PASS * m * n * (c.virtual + ragged))
 
 
+def _dots_cost(context: NodeContext) -> float | None:
+    """Return what dot products take, in nanoseconds; None where nothing is known of that.
+
+    That is where the longer operand does not lie along k: it would be transposed.
+    """
+    if not _along_k(context):
+        return None
+    a, b, c = (context.spec(port) for port in "abc")
+    count, (m, k), n = prod(c.dims[:-2]), a.dims[-2:], b.dims[-1]
+    if prod(b.dims[:-2]) == 1:  # rows of all matrices are those of one
+        count, m = 1, count * m
+    # What is computed in the graph is by rows.
+    along = [not b.virtual and b.strides[-2] == 1, a.virtual or a.strides[-1] == 1]
+    long, short = along if m <= n else along[::-1]
+    repeated = any(prod(spec.dims[:-2]) != count for spec in (a, b)) and count > 1
+    if not long or repeated:
+        return None
+    lanes = cpu_machine(context.target).lanes
+    filled = dots(context.target, m, n, k).lanes
+    seen = max(m, n) * k * _SEEN[_where(context, max(m, n) * k)]
+    steps = max(m * n * k * _IN_DOTS[min(lanes // filled, 4)], seen)
+    turned = 0 if short else min(m, n) * k * _TURNED
+    return _DISPATCHED + count * (steps + turned + m * n * filled * _SUM)
+
+
+def _where(context: NodeContext, elements: int) -> str:
+    """Return whether an operand stays in the caches until it is used again."""
+    return "far" if 4 * elements > _NEAR * cpu_machine(context.target).l2_bytes else "near"
+
+
 def _untileable(context: NodeContext) -> bool:
     """Whether the graph can do without tiles: the flag holds for all of it.
 
@@ -165,6 +202,10 @@ def _blockable(context: NodeContext) -> bool:
     return context.target.is_cpu and not context.dynamic and _in_float(context)
 
 
+def _along_k(context: NodeContext) -> bool:
+    return _blockable(context) and fits_dots(context.dims("a")[-1])
+
+
 def _in_float(context: NodeContext) -> bool:
     return {context.compute, *map(context.kind, context.node.inputs)} == {DataType.FLOAT}
 
@@ -173,18 +214,24 @@ def _rule(context: NodeContext) -> str:
     """Return the default strategy.
 
     With tiles or without, whichever is cheaper for all matmuls of the graph together; instead of
-    tiles, blocks where they are clearly cheaper.
+    tiles, blocks where they are clearly cheaper, and instead of all of them dot products.
     """
 
     def find() -> str:
         nodes = [NodeContext(context.around, node) for node in context.graph.nodes]
         costs = [_costs(n) for n in nodes if n.named("matmul")]
-        return min((GEMM, UNTILED), key=lambda name: sum(cost[name] for cost in costs))
+        least = {
+            name: sum(min(cost[name], cost.get(DOTS, inf)) for cost in costs)
+            for name in (GEMM, UNTILED)
+        }
+        return min(least, key=least.__getitem__)
 
-    if _untileable(context) and context.around.once(_rule, find) == UNTILED:
-        return UNTILED
-    costs = _costs(context)
-    return BLOCKED if BLOCKED in costs and costs[BLOCKED] < _CLEARLY * costs[GEMM] else GEMM
+    untiled = _untileable(context) and context.around.once(_rule, find) == UNTILED
+    costs, best = _costs(context), UNTILED if untiled else GEMM
+    for name, instead in ((BLOCKED, (GEMM,)), (DOTS, (GEMM, UNTILED, BLOCKED))):
+        if best in instead and costs.get(name, inf) < _CLEARLY * costs.get(best, 0):
+            best = name
+    return best
 
 
 INFO = OpInfo(
@@ -211,6 +258,14 @@ INFO = OpInfo(
                 "registers and caches",
                 fits=_blockable,
                 why="float operands and compute, fixed dims, on the CPU",
+            ),
+            Strategy(
+                name=DOTS,
+                help="a vector of sums along k for each element of the result, added up at the "
+                "end; operands that lie along k are read in place",
+                fits=_along_k,
+                why="float operands and compute, fixed dims, a depth of whole vectors of 4 at "
+                "least, on the CPU",
             ),
             Strategy(
                 name="plain",

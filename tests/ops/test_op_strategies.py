@@ -167,6 +167,14 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
         product(1, 1, 1, 7),
         product(1, 5, 128, 1, second="columns"),
     ],
+    ("matmul", "dots"): [
+        product(2, 3, 49, 68, second="columns"),  # vectors of 4
+        product(1, 17, 97, 96, second="columns"),  # rests of rows and of columns
+        product(3, 31, 9, 40, first="columns"),
+        product(1, 1, 37, 16, second="columns"),  # one step
+        product(1, 13, 1, 64, second="columns"),
+        product(1, 1, 1, 4),
+    ],
     ("matmul", "plain"): [matmul()],
     ("moe_grouped_matmul", "plain"): [experts(), experts("scatter")],
     ("moe_grouped_matmul", "blocks"): [experts("scatter"), experts("gather")],

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Sums of products as one op of MLIR's linalg dialect, with tiles of our own choice.
+
+The op carries its tiles as an attribute of IREE's, which torch-mlir takes as it comes and IREE
+reads.  It names dims of the loop nest, so what would change them, a transpose or a reshape that is
+folded into the op, is kept out by barriers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from torch_mlir import ir
+
+from .builder import Builder, Value
+from .structured import from_builtin, to_builtin
+
+__all__ = ["constant", "empty", "tiled_sum"]
+
+_ALONG_K, _APART = "#linalg.iterator_type<reduction>", "#linalg.iterator_type<parallel>"
+_FUSED = "#arith.fastmath<contract>"
+
+
+def tiled_sum(
+    b: Builder,
+    operands: Sequence[Value],
+    dims: Sequence[str],
+    extents: Mapping[str, int],
+    tiles: Mapping[str, Mapping[str, int]],
+    *,
+    side_by_side: bool = False,
+) -> Value:
+    """Return the sum of the products of two operands' elements over some dims.
+
+    Parameters
+    ----------
+    operands : sequence of Value
+        Two, of one float type.
+    dims : sequence of str
+        The dims of the operands and of the result, a letter each.
+    extents : mapping
+        Of each letter, in the order of the loops: summed dims come last.
+    tiles : mapping
+        Tile sizes by letter, for each level of IREE's ``lowering_config``; 0 where none is given.
+    side_by_side : bool
+        Whether a vector has products of one sum each: what the innermost dim of both operands and
+        of the result calls for.  A product of matrices, as which the compiler would see the op
+        otherwise, has vectors along one operand, and elements of the other are repeated.
+
+    Returns
+    -------
+    Value
+        The dims of the last of ``dims``, in that order.
+    """
+    # torch-mlir knows nothing of IREE's dialects
+    ir.Context.current.allow_unregistered_dialects = True
+    # The compiler drops dims of one element, and would take the tiles for those of other dims.
+    loops = "".join(name for name, extent in extents.items() if extent > 1)
+    kept = [[d for d in names if d in loops] for names in dims]
+    shapes = [tuple(extents[d] for d in names) for names in kept]
+    given = [b.reshape(v, s) for v, s in zip(operands, shapes, strict=False)]
+    barred = [_barrier(to_builtin(v), "start") for v in given]
+    total = _summed(barred, loops, kept, shapes[-1], tiles, side_by_side=side_by_side)
+    result = from_builtin(b, _barrier(total, "end"), shapes[-1], operands[0].dtype)
+    return b.reshape(result, tuple(extents[d] for d in dims[-1]))
+
+
+def _summed(
+    operands: Sequence[ir.Value],
+    loops: str,
+    kept: Sequence[Sequence[str]],
+    shape: Sequence[int],
+    tiles: Mapping[str, Mapping[str, int]],
+    *,
+    side_by_side: bool,
+) -> ir.Value:
+    """Return the sums as one op over ``loops``, of which operands and result have ``kept``."""
+    element = operands[0].type.element_type
+    kind = ir.RankedTensorType.get(shape, element)
+    fill = ir.Operation.create(
+        "linalg.fill",
+        [kind],
+        [constant(0.0, element), empty(kind)],
+        {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])},
+        regions=1,
+    )
+    block = fill.regions[0].blocks.append(element, element)
+    with ir.InsertionPoint(block):
+        ir.Operation.create("linalg.yield", operands=[block.arguments[0]])
+    maps = [f"affine_map<({', '.join(loops)}) -> ({', '.join(names)})>" for names in kept]
+    kinds = [_APART if d in kept[-1] else _ALONG_K for d in loops]
+    op = ir.Operation.create(
+        "linalg.generic",
+        [kind],
+        [*operands, fill.result],
+        {
+            "indexing_maps": ir.Attribute.parse(f"[{', '.join(maps)}]"),
+            "iterator_types": ir.Attribute.parse(f"[{', '.join(kinds)}]"),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([2, 1]),
+            "compilation_info": ir.Attribute.parse(_configuration(loops, tiles)),
+        },
+        regions=1,
+    )
+    block = op.regions[0].blocks.append(element, element, element)
+    with ir.InsertionPoint(block):
+        x, y, total = block.arguments
+        if side_by_side:
+            # x · y + (-0) is x · y to the last bit; such a product is not taken for that of a
+            # contraction, and LLVM makes one instruction of it and of the sum.
+            fused, zero = {"fastmath": ir.Attribute.parse(_FUSED)}, constant(-0.0, element)
+            term = ir.Operation.create("math.fma", [element], [x, y, zero], fused).result
+        else:
+            term = ir.Operation.create("arith.mulf", [element], [x, y]).result
+        total = ir.Operation.create("arith.addf", [element], [total, term]).result
+        ir.Operation.create("linalg.yield", operands=[total])
+    return op.result
+
+
+def _configuration(loops: str, tiles: Mapping[str, Mapping[str, int]]) -> str:
+    """Return how the compiler is to tile the op over loops, a letter each."""
+    levels = (f"{name} = {[sizes.get(d, 0) for d in loops]}" for name, sizes in tiles.items())
+    return (
+        "#iree_codegen.compilation_info<"
+        f"lowering_config = #iree_cpu.lowering_config<{', '.join(levels)}>, "
+        "translation_info = #iree_codegen.translation_info<"
+        "pipeline = #iree_cpu.pipeline<DoubleTilingExpert>, {enable_loop_peeling}>>"
+    )
+
+
+def _barrier(x: ir.Value, end: str) -> ir.Value:
+    """Return a value that no transpose or reshape passes."""
+    name = f"iree_tensor_ext.compute_barrier.{end}"
+    return ir.Operation.create(name, [x.type], [x]).result
+
+
+def constant(value: float, element: ir.Type) -> ir.Value:
+    """Return a number of a float type."""
+    text = ir.Attribute.parse(f"{value} : {element}")
+    return ir.Operation.create("arith.constant", [element], attributes={"value": text}).result
+
+
+def empty(kind: ir.Type) -> ir.Value:
+    """Return a tensor whose elements are written before they are read."""
+    return ir.Operation.create("tensor.empty", [kind]).result
