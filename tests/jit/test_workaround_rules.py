@@ -268,6 +268,15 @@ def strided_step(stride: int) -> Callable[[Graph], None]:
     return build
 
 
+def strided_channel(stride: int) -> Callable[[Graph], None]:
+    def build(g: Graph) -> None:
+        x = g.abs(g.tensor(dims=(1, 1, 2, 7)))
+        g.conv_fprop(x, g.tensor(dims=(32, 1, 1, 1)), stride=stride).set_output()
+        g.sqrt(x).set_output().set_data_type("half")
+
+    return build
+
+
 def transposed_convolution(permutation: tuple[int, ...]) -> Callable[[Graph], None]:
     def build(graph: Graph) -> None:
         y = graph.conv_fprop(graph.tensor(dims=(1, 4, 1, 8)), graph.tensor(dims=(4, 4, 1, 3)))
@@ -477,6 +486,7 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-120": (GFX942, partial(parts, axis=0), partial(parts, axis=1)),
     "W-132": (GFX942, partial(part_of_planes, step=3), partial(part_of_planes, step=1)),
     "W-131": (CPU, strided_step(3), strided_step(1)),
+    "W-136": (CPU, strided_channel(2), strided_channel(1)),
 }
 
 

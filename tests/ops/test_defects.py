@@ -283,3 +283,16 @@ def test_a_strided_convolution_of_converted_numbers(stride: int, size: int, chec
     step = _tensor(g, 1, 8, -(-size // stride))
     g.conv_wgrad(step, x, dw_dims=(8, 15, 1), stride=stride).set_output()
     check(g.freeze())
+
+
+# ------------------------- W-136: a strided 1x1 convolution of what is computed, one channel
+
+
+@pytest.mark.parametrize("stride", [2, 3])
+def test_a_strided_convolution_of_one_channel(stride: int, check: Run) -> None:
+    """What the stride leaves out of its input was not written for the other reader."""
+    g = Graph(io_data_type="float", intermediate_data_type="float", compute_data_type="float")
+    x = g.add(g.abs(_tensor(g, 1, 1, 2, 7)), 0.5)
+    g.conv_fprop(x, _tensor(g, 32, 1, 1, 1), stride=stride).set_output()
+    g.sqrt(x).set_output().set_data_type("half")
+    check(g.freeze())
