@@ -56,7 +56,7 @@ class Effort:
     Attributes
     ----------
     rounds : tuple of int
-        Least and most; the least are made whatever they take.
+        Least and most; the least are made of every call whatever they take.
     block_s : float
         Seconds of a block; 0: what the budget leaves for each of the most rounds.
     run_s : float
@@ -81,7 +81,7 @@ class Effort:
 
 
 # A run is long against the clock, a block has several.
-TUNING = Effort(rounds=(1, 25), block_s=1e-3, run_s=5e-5, long_s=0.05, settle=7)
+TUNING = Effort(rounds=(3, 25), block_s=1e-3, run_s=5e-5, long_s=0.05, settle=7)
 # libgomp spins for some milliseconds after a parallel region; on two cores, that is half the
 # machine.
 BENCHMARK = Effort(rounds=(5, 40), pause_s=0.005)
@@ -172,7 +172,7 @@ def measure(
     budget_s: float,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[Samples]:
-    """Time calls in turns; each has at least one sample.
+    """Time calls in turns; each has a sample of each of the least rounds.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def measure(
     block_s = effort.block_s or budget_s / max(len(calls), 1) / most
     begin = clock()
     for turn in range(most if calls else 0):
-        if effort.settle:
+        if effort.settle and turn >= least:
             limit = _HOPELESS * min(fastest[i] for i in alive)
             alive = [i for i in alive if fastest[i] <= limit]
         shift = turn % len(alive)
@@ -206,9 +206,6 @@ def measure(
             break
         if 0 < effort.settle <= turn + 1 and _settled([found[i] for i in alive]):
             break
-    for samples, seconds in zip(found, fastest, strict=True):
-        if not samples.rounds_us:  # given up after the warm-up
-            samples.calls_us, samples.rounds_us = [1e6 * seconds], [1e6 * seconds]
     return found
 
 
@@ -307,7 +304,7 @@ def _between(call: Repeated, clock: Callable[[], float]) -> int:
 
 
 def _warm_up(call: Callable[[], object], clock: Callable[[], float]) -> float:
-    """Return a first time: one disturbed call must not make a candidate look hopeless."""
+    """Return a first time, of which the length of runs follows."""
     found: list[float] = []
     while not found or (len(found) < _WARM_CALLS and sum(found) < _WARM_S):
         found.append(_run(call, 1, clock))
