@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import under_settings
-from graph_rows import emulated_row
+from graph_rows import check_emulated
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.jit.code_plan import plan_code
@@ -99,9 +99,7 @@ def test_numbers_and_what_lies_around_them() -> None:
 
 
 def test_numbers_on_an_emulated_gpu() -> None:
-    found = emulated_row(graph_of(results, with_inputs, kind="half").freeze())
-    assert (found["status"], found["device"]) == ("ok", "emulated"), found
-    assert found["check"]["bad"] == 0
+    check_emulated(graph_of(results, with_inputs, kind="half"))
 
 
 def test_results_are_not_copied() -> None:

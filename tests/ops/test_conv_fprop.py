@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_rows import emulated_row
+from graph_rows import check_emulated
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.jit.code_plan import plan_code
@@ -304,9 +304,7 @@ def test_numbers_of_padded_lines_on_gfx9() -> None:
     x, w = ((1, 5, 4, 3), (2, 5, 2, 5))
     last = [g.tensor(dims=d, strides=channels_last_strides(d), data_type="half") for d in (x, w)]
     g.conv_fprop(*last, dilation=2, padding=(0, 3)).set_output()
-    found = emulated_row(g.freeze())
-    assert (found["status"], found["device"]) == ("ok", "emulated"), found
-    assert found["check"]["bad"] == 0
+    check_emulated(g)
 
 
 def test_gfx9_joins_zeros_to_a_computed_gradient(torch_ir: Callable[..., str]) -> None:
@@ -382,6 +380,4 @@ def test_heads_that_pad_one_input_by_the_same() -> None:
     heads = [g.conv_fprop(x, g.tensor(dims=(16, 8, 3, 3)), padding=1) for _ in range(3)]
     g.concatenate([heads[0], g.relu(heads[1])], axis=1).set_output()
     heads[2].set_output()
-    found = emulated_row(g.freeze())
-    assert (found["status"], found["device"]) == ("ok", "emulated"), found
-    assert found["check"]["bad"] == 0
+    check_emulated(g)

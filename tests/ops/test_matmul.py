@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_rows import emulated_row
+from graph_rows import check_emulated
 from hipdnn_iree import Graph
 
 Run = Callable[..., Any]
@@ -123,9 +123,7 @@ def test_nan_between_the_matrices_of_a_batch_is_not_multiplied() -> None:
     gaps = g.tensor(dims=(3, 5, 7), strides=(42, 7, 1))
     g.matmul(g.tensor(dims=(3, 2, 5)), gaps).set_output()
     g.matmul(g.tensor(dims=(3, 13, 5), strides=(78, 1, 13)), g.tensor(dims=(3, 5, 16))).set_output()
-    found = emulated_row(g.freeze())
-    assert (found["status"], found["device"]) == ("ok", "emulated"), found
-    assert found["check"]["bad"] == 0
+    check_emulated(g)
 
 
 def test_few_columns_of_sums_over_5_halves() -> None:
@@ -134,9 +132,7 @@ def test_few_columns_of_sums_over_5_halves() -> None:
     g.matmul(g.tensor(dims=(3, 5)), g.tensor(dims=(5, 67))).set_output()
     # The kernel of this one reads 3 halves of LDS as 8 bytes.
     g.matmul(g.tensor(dims=(3, 3)), g.tensor(dims=(3, 67))).set_output()
-    found = emulated_row(g.freeze())
-    assert (found["status"], found["device"]) == ("ok", "emulated"), found
-    assert found["check"]["bad"] == 0
+    check_emulated(g)
 
 
 def test_few_columns_of_sums_over_5_halves_are_multiplied_as_floats(

@@ -20,7 +20,7 @@ from hipdnn_iree.provider.sweep.sources import read_all
 from hipdnn_iree.provider.sweep.suite import Case
 from hipdnn_iree.provider.verify import Report, compare, expect, poisoned_outputs, random_inputs
 
-__all__ = ["emulated_row", "row_of", "row_of_graph", "run_and_compare"]
+__all__ = ["check_emulated", "emulated_row", "row_of", "row_of_graph", "run_and_compare"]
 
 
 def run_and_compare(plan: Plan, graph: FrozenGraph, seed: int) -> Report:
@@ -64,6 +64,13 @@ def emulated_row(
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         row: dict[str, Any] = pool.submit(_emulated, dumps(graph), damage_at, options).result()
         return row
+
+
+def check_emulated(graph: Graph) -> None:
+    """Every element of a graph's results is right on an emulated gfx942."""
+    found = emulated_row(graph.freeze())
+    assert (found["status"], found["device"]) == ("ok", "emulated"), found
+    assert found["check"]["bad"] == 0
 
 
 def _emulated(text: str, damage_at: int | None, options: dict[str, Any]) -> dict[str, Any]:
