@@ -29,6 +29,9 @@ LINES: dict[str, Make] = {
     "the least of 33": lambda g: g.reduction(_tensor(g, 1, 7, 33), mode="min", axes=(1,)),
     "a matmul of 33": lambda g: g.matmul(_tensor(g, 1, 1, 9), _tensor(g, 1, 9, 33)),
     "a matmul of 33x1": lambda g: g.matmul(_tensor(g, 1, 33, 9), _tensor(g, 1, 9, 1)),
+    "a part of a matmul of 31x8": lambda g: g.slice(
+        g.matmul(_tensor(g, 1, 31, 3), _tensor(g, 1, 3, 8)), starts=(0, 9, 5), limits=(1, 16, 6)
+    ),
     "a convolution of 33": lambda g: g.conv_fprop(_tensor(g, 1, 3, 33), _tensor(g, 1, 3, 1)),
     "attention of 33": lambda g: g.reshape(
         g.sdpa(_tensor(g, 1, 1, 33, 8), _tensor(g, 1, 1, 5, 8), _tensor(g, 1, 1, 5, 1)).o,
@@ -58,9 +61,9 @@ def test_a_result_and_its_transpose(op: str, check: Run) -> None:
 
 
 def test_a_result_and_its_transpose_on_gfx9() -> None:
-    """Emulated (random graphs 90610 and 91482)."""
+    """Emulated (random graphs 90610, 91482 and 124955)."""
     graph = Graph(io_data_type="float")
-    for name in ("a sum of 4", "a matmul of 33x1", "a norm of 33x33"):
+    for name in ("a sum of 4", "a matmul of 33x1", "a part of a matmul of 31x8", "a norm of 33x33"):
         y = LINES[name](graph)
         graph.mul(y, graph.transpose(y, permutation=(0, 2, 1))).set_output()
     check_emulated(graph)

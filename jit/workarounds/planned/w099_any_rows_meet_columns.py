@@ -48,9 +48,10 @@ def _met(around: GraphContext) -> Mapping[int, tuple[str, ...]]:
             elif here.named("transpose", "reshape"):
                 known[uid] = dict.fromkeys(came, uid)
             elif here.moves:
-                # A slice of everything is what it slices.
+                # A slice of everything is what it slices; any other is computed by itself.
                 dims = {around.graph.tensors[u].dims for u in (*node.inputs.values(), uid)}
-                known[uid] = came if len(dims) == 1 else {}
+                part = {uid: 0} if came and here.named("slice") else {}
+                known[uid] = came if len(dims) == 1 else part
             else:
                 known[uid] = {uid: 0} | (came if one_term else {})
     return ports
