@@ -44,3 +44,20 @@ def test_a_norm_of_every_third_element_of_a_plane_on_gfx9() -> None:
     part = g.slice(x, starts=(0, 0, 9, 1), limits=(8, 7, 10, 2), strides=(1, 3, 1, 1))
     g.rmsnorm(part, g.tensor(dims=(1, 3, 1, 1)), epsilon=1e-5).y.set_output()
     check_emulated(g)
+
+
+def test_sums_of_every_third_row_with_a_dim_of_one_on_gfx9() -> None:
+    """W-132; emulated (random graph 124390); also of parts of what is computed from one."""
+    g = Graph(io_data_type="float")
+    column = g.tensor(dims=(5, 93, 1))
+    part = g.slice(column, starts=(0, 61, 0), limits=(4, 64, 1), strides=(3, 1, 1))
+    g.reduction(part, mode="add", axes=(0,)).set_output()
+    rows = g.slice(
+        g.tensor(dims=(5, 7, 31)), starts=(0, 0, 0), limits=(4, 7, 31), strides=(3, 1, 1)
+    )
+    last = g.slice(g.exp(rows), starts=(0, 0, 2), limits=(2, 7, 3))
+    g.reduction(last, mode="add", axes=(0,)).set_output()
+    turned = g.transpose(rows, permutation=(0, 2, 1))
+    last = g.slice(turned, starts=(0, 0, 2), limits=(2, 31, 3))
+    g.reduction(last, mode="add", axes=(0,)).set_output()
+    check_emulated(g)

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""W-132: Every n-th element along one dim, at one position of two or more others, is added up.
+"""W-132: Every n-th element along one dim, with another dim of one element, is added up.
 
-The kernel loads a part of the tensor with those others left out, and takes its steps along the
-dim from a tensor that has them: it reads other elements.
+The kernel loads a part of the tensor with that other dim left out, and takes its steps from a
+tensor that has it: steps behind it are another dim's, so that other elements are read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import TYPE_CHECKING, cast
 
-from ...node_context import NodeContext
+from ...node_context import GraphContext, NodeContext
 from ..rule import GPU, Workaround
 
 if TYPE_CHECKING:
@@ -19,17 +20,33 @@ __all__ = ["WORKAROUND"]
 
 
 def _results(context: NodeContext) -> bool:
+    if not context.named("slice") or 1 not in context.dims("y"):
+        return False
+    around = context.around
+    return context.uid("y") in around.once("parts with steps", lambda: _stepped(around))
+
+
+def _stepped(around: GraphContext) -> Set[int]:
+    """Return what takes steps, and what is moved or computed from that element by element."""
+    found: set[int] = set()
+    for node in around.graph.nodes:
+        here = NodeContext(around, node)
+        follows = here.moves or here.pointwise
+        if _steps(here) or (follows and not found.isdisjoint(node.inputs.values())):
+            found.update(node.outputs.values())
+    return found
+
+
+def _steps(context: NodeContext) -> bool:
     if not context.named("slice"):
         return False
-    dims = zip(context.dims("x"), context.dims("y"), strict=True)
-    left_out = sum(y == 1 < x for x, y in dims)
     steps = zip(cast("Slice", context.op).strides, context.dims("y"), strict=True)
-    return left_out > 1 and any(step > 1 and y > 1 for step, y in steps)
+    return any(step > 1 and y > 1 for step, y in steps)
 
 
 WORKAROUND = Workaround(
     id="W-132",
-    title="Every n-th element along one dim, at one position of two others, is added up",
+    title="Every n-th element along one dim, with another dim of one element, is added up",
     symptom="wrong numbers",
     targets=GPU,
     instead="the part is materialised",
