@@ -75,18 +75,19 @@ class Progress:
         """
         self.done += 1
         self.failures += bool(failure)
+        elapsed = self._elapsed()
+        paced = self._paced(elapsed)
         if self._bar is not None and self._row is not None:
             for text in filter(None, (failure, line)):
                 self._bar.console.print(shown(text), markup=False, highlight=False)
-            about = self._paced(self._elapsed())[:-1]
-            self._bar.update(self._row, advance=1, about=", ".join(about))
+            self._bar.update(self._row, advance=1, about=", ".join(paced[:-1]))
             return
         if failure:
             complain(failure)
-        total, elapsed = max(self._total, 1), self._elapsed()
+        total = max(self._total, 1)
         due = self.done * _LINES // total > (self.done - 1) * _LINES // total
         if line or (due and elapsed >= _SOON_S):
-            told = "; ".join(filter(None, (line, ", ".join(self._paced(elapsed)))))
+            told = "; ".join(filter(None, (line, ", ".join(paced))))
             talk(f"[{self.done}/{self._total}] {told}".rstrip())
 
     def at(self, done: int, total: int, what: str) -> None:

@@ -63,7 +63,7 @@ def test_rows_and_counts(
     assert f"invalid: {suite}:4: the case cannot be built: bad" in found.err
     assert found.err.count("[MATMUL-02]") == 1
     assert sum(data["counts"].values()) == 6
-    assert "[6/6] " in found.err
+    assert "[6/6]" in found.err
     run = read_run(path)
     assert run.headers[0].argv == ["sweep", "these", "words"]
     assert run.headers[0].machine["processors"] >= 1

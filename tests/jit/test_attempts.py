@@ -302,12 +302,13 @@ def test_require_precompiled_and_verify_follow_the_attempt(tmp_path: Path) -> No
     stages, asked = failing(lambda job: job.options.code.data_tiling == "off")
     with scope(cache_dir=tmp_path):
         first = compiled(product(), stages)
+        before = len(asked)
         with scope(cache_require_precompiled=True):
             assert compile_source(product(), CPU).sha256 == first.sha256
         with scope(cache_mode="verify"):
             again = compiled(product(), stages)
     assert (again.cache, again.attempt) == ("verified", "data tiling off")
-    assert asked[4:] == ["data tiling off"]
+    assert asked[before:] == ["data tiling off"]
 
 
 def test_a_dump_holds_what_serves(tmp_path: Path) -> None:

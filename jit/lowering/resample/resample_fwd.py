@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import pairwise
 from math import inf, prod
 from typing import NamedTuple
 
@@ -138,7 +139,7 @@ class _View:
         rest.sort(key=lambda a: a.dim)
         groups = self.groups(rest, y)
         padded: _Padded | None = None
-        for group, following in zip(groups, [*groups[1:], []], strict=True):
+        for group, following in pairwise([*groups, []]):
             if padded is None and (padded := self.uncut(y, group, following)):
                 y = padded.x  # which is all where nothing follows
             else:
