@@ -15,7 +15,7 @@ __all__ = ["EXPLICIT_PADDING", "GEMM", "Convolution"]
 
 Ints = tuple[int, ...]
 
-EXPLICIT_PADDING = ("W-055", "W-056", "W-057", "W-058", "W-116", "W-124")
+EXPLICIT_PADDING = ("W-055", "W-056", "W-057", "W-058", "W-116", "W-124", "W-137")
 """The defects that are avoided by padding as a concatenation with zeros."""
 
 GEMM = frozenset({"im2col_gemm", "row_im2col", "winograd"})

@@ -92,6 +92,11 @@ ASKED: dict[str, tuple[Target, tuple[Any, ...], tuple[Any, ...]]] = {
         (conv((1, 5, 4, 3), (2, 5, 2, 3), dilation=(1, 2)),),
         (conv((1, 5, 4, 4), (2, 5, 2, 3), dilation=(1, 2)),),
     ),
+    "W-137": (
+        GFX942,
+        (conv((1, 4, 1, 8), (8, 4, 2, 3), pre_padding=(2, 0), stride=(4, 1)),),
+        (conv((1, 4, 1, 8), (8, 4, 2, 3), pre_padding=(1, 0), stride=(4, 1)),),
+    ),
     "W-130": (GFX942, (65, 35, 2, HALF), (65, 35, 5, HALF)),
 }
 

@@ -307,6 +307,19 @@ def test_numbers_of_padded_lines_on_gfx9() -> None:
     check_emulated(g)
 
 
+def test_a_window_in_the_padding(check: Callable[..., Any]) -> None:
+    """W-137 did not compile (random graph 122056): the only rows that are read are padding."""
+    g = Graph(io_data_type="float")
+    image, filter_ = g.tensor(dims=(1, 4, 1, 8)), g.tensor(dims=(8, 4, 2, 3))
+    across = {"stride": (3, 1), "pre_padding": (2, 1), "post_padding": (0, 0)}
+    g.conv_fprop(image, filter_, **across).set_output()
+    image, filter_ = g.tensor(dims=(1, 4, 8, 1)), g.tensor(dims=(8, 4, 3, 2))
+    along = {"stride": (1, 3), "pre_padding": (1, 3), "post_padding": (0, 0)}
+    g.conv_fprop(image, filter_, dilation=(1, 2), **along).set_output()
+    check(g.freeze())
+    check_emulated(g)
+
+
 def test_gfx9_joins_zeros_to_a_computed_gradient(torch_ir: Callable[..., str]) -> None:
     g = Graph(io_data_type="half", compute_data_type="float")
     dy = g.relu(g.tensor(dims=(2, 1, 4, 5)))
