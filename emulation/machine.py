@@ -42,6 +42,7 @@ from .waits import Waits, register_ids
 
 __all__ = ["Statistics", "launch"]
 
+BATCH_BYTES = 4 << 20  # of registers, scratch and LDS in one of several batches, and more of logs
 ENDED, BARRIER = 1 << 62, 1 << 61  # program counters of waves that ended, or wait
 _ARGUMENT_PADDING = 64  # scalar loads of several words may reach behind the last argument
 _IMPLICIT = {
@@ -195,9 +196,11 @@ class _Run:
                 f"{kernel.name}: {each} bytes of registers, scratch and LDS per workgroup,"
                 f" the limit is {limits.bytes}"
             )
-        self.per_batch = max(
-            1, min(groups, MOST_WAVES // self.waves_per_group, limits.bytes // each)
-        )
+        most = MOST_WAVES // self.waves_per_group
+        if groups > most:  # those of a small launch run together, which tells equal values
+            most = min(most, BATCH_BYTES // each)
+        most = max(1, min(most, limits.bytes // each))
+        self.per_batch = -(-groups // -(-groups // most))  # batches of like size: ended waves cost
         count = self.per_batch * self.waves_per_group
         self.m = m = Machine(kernel, count, self.per_batch, memory, lds)
         self.global_group = np.zeros(count, np.int64)
@@ -445,12 +448,6 @@ class _Run:
         if instruction.mnemonic in _IMPLICIT:
             sources.update(register_ids("s", _IMPLICIT[instruction.mnemonic], 2))
         run, special = (made.run, None) if isinstance(made, Plain) else (None, made)
-        return _Step(
-            run,
-            special,
-            frozenset(sources | writes),
-            frozenset(sources),
-            writes,
-            after,
-            instruction,
-        )
+        read = frozenset(sources)
+        touched = read | writes if writes else read
+        return _Step(run, special, touched, read, writes, after, instruction)

@@ -5,8 +5,8 @@ A run in one order cannot show races, so accesses are logged and compared.  The 
 happened since the last barrier of the batch (all its waves meet there, as a wave at a barrier
 waits until nothing else can run).  A byte's shadow names the wave that wrote it in this epoch;
 after the epoch, for global memory, the workgroup that wrote or read it: no barrier orders
-workgroups of one launch.  An access that a wave did not wait for before its barrier goes on into
-the next epoch.
+workgroups of one launch.  Bytes that no access has told apart share one shadow.  An access that a
+wave did not wait for before its barrier goes on into the next epoch.
 
 Only candidates are found by the shadow; the log itself decides.
 """
@@ -22,29 +22,33 @@ from .formats import Array, Bools
 from .memory import Allocation
 from .waits import Ticket, Waits
 
-__all__ = ["ATOMIC", "MOST_WAVES", "READ", "WRITE", "GlobalRaces", "LdsRaces"]
+__all__ = ["ATOMIC", "MOST_WAVES", "READ", "WRITE", "GlobalRaces", "LdsRaces", "accessed"]
 
 READ, WRITE, ATOMIC = 0, 1, 2
 _VERBS = ("reads", "writes", "updates")
 
-# Codes of a shadow byte.  0: untouched.  Then waves of this batch, then its workgroups.
+# Codes of a shadow.  0: untouched.  Then waves of this batch, then its workgroups.
 _ATOMIC = 127
 _GROUP = 128
 _SEVERAL = 255
 MOST_WAVES = 126
-LOG_BYTES = 96 << 20  # of addresses; a longer log is evaluated early
+LOG_BYTES = 48 << 20  # of places; a longer log is evaluated early
+_LARGEST = 16  # bytes of a unit
+_PART = 1 << 16  # codes that are split at a time
 
 
 @dataclass(slots=True)
 class Access:
-    """One logged access.
+    """One logged access (`accessed` makes it).
 
     Attributes
     ----------
     kind : int
         `READ`, `WRITE` or `ATOMIC`.
-    at : numpy.ndarray of int64, shape (lanes,)
-        Byte offsets, of the lanes that were on.
+    at : numpy.ndarray of int32 or int64, shape (lanes,)
+        Offsets of the lanes that were on, in units.
+    shift : int
+        A unit has ``1 << shift`` bytes; all offsets and the size are multiples of it.
     waves : numpy.ndarray of uint8, shape (lanes,)
         Waves of the batch.
     size : int
@@ -59,94 +63,141 @@ class Access:
 
     kind: int
     at: Array
+    shift: int
     waves: Array
     size: int
     text: str
     ticket: Ticket | None
     values: list[Array] | None = None
 
-    def only(self, on: Array, base: int = 0) -> Access:
-        """Return the access of some of its lanes, with offsets from `base`."""
+    def only(self, on: Array) -> Access:
+        """Return the access of some of its lanes."""
         values = None if self.values is None else [x[on] for x in self.values]
-        return replace(self, at=self.at[on] - base, waves=self.waves[on], values=values)
+        return replace(self, at=self.at[on], waves=self.waves[on], values=values)
 
 
-def _pieces(at: Array, size: int) -> tuple[int, list[Array]]:
-    """Return the largest unit (1, 2, 4, 8) that fits all offsets and the size, and its indices."""
-    bits = int(np.bitwise_or.reduce(at)) | size | 8
+def accessed(
+    kind: int,
+    at: Array,
+    waves: Array,
+    size: int,
+    text: str,
+    ticket: Ticket | None,
+    values: list[Array] | None = None,
+) -> Access:
+    """Return an access in as few bytes as its offsets ``at`` (bytes, none below 0) need."""
+    bits = int(np.bitwise_or.reduce(at)) | size | _LARGEST
     shift = (bits & -bits).bit_length() - 1
-    first = at >> shift
-    return 1 << shift, [first + k if k else first for k in range(size >> shift)]
+    units = (at >> shift).astype(np.int32 if bits >> shift < 1 << 31 else np.int64)
+    return Access(kind, units, shift, waves, size, text, ticket, values)
 
 
-_ONES = {1: 0x01, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
+_ONES = (0x01, 0x0101, 0x01010101, 0x0101010101010101)
 
 
-def _pattern(codes: Array, unit: int) -> Array:
-    dtype = np.dtype(f"u{unit}")
-    return codes.astype(dtype) * dtype.type(_ONES[unit])
+def _pattern(codes: Array, wide: int) -> Array:
+    """Return each code repeated ``1 << wide`` times, as one number."""
+    dtype = np.dtype(f"u{1 << wide}")
+    return codes.astype(dtype) * dtype.type(_ONES[wide])
 
 
 class _Shadow:
-    """One byte of shadow for each byte of memory."""
+    """A code for each unit of memory, the largest unit of which all accesses so far consist."""
 
     def __init__(self, size: int) -> None:
-        data = np.zeros(-(-size // 8) * 8, np.uint8)
-        self.views = {n: data.view(f"u{n}") for n in (1, 2, 4, 8)}
+        self._size = size
+        self._make(_LARGEST.bit_length() - 1)
+
+    def _make(self, shift: int) -> None:
+        self._shift = shift
+        data = np.zeros(((self._size >> shift) // 8 + 1) * 8, np.uint8)
+        self._views = [data.view(f"u{1 << wide}") for wide in range(4)]
+
+    def _places(self, access: Access) -> tuple[int, list[Array]]:
+        """Return how many codes (as a power of two) are looked at together, and where."""
+        if access.shift < self._shift:
+            self._split(access.shift)
+        more = access.shift - self._shift
+        wide = min(more, 3)
+        first = access.at.astype(np.int64) << (more - wide) if more > wide else access.at
+        count = access.size >> (self._shift + wide)
+        return wide, [first + k if k else first for k in range(count)]
+
+    def _split(self, shift: int) -> None:
+        """Have smaller units from now on; memory that nobody touched costs nothing."""
+        codes, times = self._views[0], 1 << (self._shift - shift)
+        self._make(shift)
+        for at in range(0, codes.size, _PART):
+            part = codes[at : at + _PART]
+            if part.any():
+                into = self._views[0][at * times : (at + part.size) * times]
+                into[:] = part.repeat(times)[: into.size]
+
+    def _bytes(self, units: Array) -> Array:
+        """Return the offsets of all bytes of units."""
+        octets: Array = (units[:, None] << self._shift) + np.arange(1 << self._shift)
+        return octets.ravel()
 
     def mark(self, access: Access, codes: Array) -> None:
-        unit, pieces = _pieces(access.at, access.size)
-        pattern, view = _pattern(codes, unit), self.views[unit]
-        for piece in pieces:
-            view[piece] = pattern
+        wide, places = self._places(access)
+        pattern, view = _pattern(codes, wide), self._views[wide]
+        for place in places:
+            view[place] = pattern
 
     def differing(
         self, access: Access, codes: Array, *, also: Array | None = None, empty: bool = True
     ) -> Array:
         """Return bytes whose code is neither 0 (if `empty`) nor the given one of their lane."""
-        unit, pieces = _pieces(access.at, access.size)
-        pattern, view = _pattern(codes, unit), self.views[unit]
+        wide, places = self._places(access)
+        pattern, view = _pattern(codes, wide), self._views[wide]
         found = []
-        for piece in pieces:
-            seen = view[piece]
+        for place in places:
+            seen = view[place]
             other = seen != pattern
             if empty:
                 other &= seen != 0
             if other.any():
-                octets = (piece[other][:, None] * unit + np.arange(unit)).ravel()
-                seen8, mine = self.views[1][octets], np.repeat(codes[other], unit)
-                bad = seen8 != mine
+                units = _each(place[other], wide)
+                code, mine = self._views[0][units], codes[other].repeat(1 << wide)
+                bad = code != mine
                 if empty:
-                    bad &= seen8 != 0
+                    bad &= code != 0
                 if also is not None:
-                    bad &= seen8 != np.repeat(also[other], unit)
-                found.append(octets[bad])
+                    bad &= code != also[other].repeat(1 << wide)
+                found.append(self._bytes(units[bad]))
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
     def share(self, access: Access, codes: Array) -> None:
         """Mark as `mark` does, but keep that several have touched a byte."""
-        unit, pieces = _pieces(access.at, access.size)
-        pattern, view, octet = _pattern(codes, unit), self.views[unit], self.views[1]
-        ones, several = _ONES[unit], view.dtype.type(_SEVERAL * _ONES[unit])
-        for piece in pieces:
-            seen = view[piece]
+        wide, places = self._places(access)
+        pattern, view, single = _pattern(codes, wide), self._views[wide], self._views[0]
+        ones = view.dtype.type(_ONES[wide])
+        several = view.dtype.type(_SEVERAL) * ones
+        for place in places:
+            seen = view[place]
             left = (seen != pattern) & (seen != several)
             if not left.any():
                 continue
-            at, mine, was = piece[left], pattern[left], seen[left]
-            # Where one other has touched the whole unit, or nobody, it needs no look at each byte.
-            whole = (was != 0) & ((was & was.dtype.type(255)) * was.dtype.type(ones) == was)
+            at, mine, was = place[left], pattern[left], seen[left]
+            # Where one other has touched all of them, or nobody, it needs no look at each unit.
+            whole = (was != 0) & ((was & was.dtype.type(255)) * ones == was)
             view[at[whole]] = several
             free = was == 0
             view[at[free]] = mine[free]
             mixed = ~whole & (~free | (view[at] != mine))
             if mixed.any():
-                octets = (at[mixed][:, None] * unit + np.arange(unit)).ravel()
-                own = np.repeat((mine[mixed] & mine.dtype.type(255)).astype(np.uint8), unit)
-                was8 = octet[octets]
-                value = np.where((was8 == 0) | (was8 == own), own, np.uint8(_SEVERAL))
-                octet[octets] = value
-                octet[octets[octet[octets] != value]] = _SEVERAL
+                units = _each(at[mixed], wide)
+                own = (mine[mixed] & mine.dtype.type(255)).astype(np.uint8).repeat(1 << wide)
+                code = single[units]
+                value = np.where((code == 0) | (code == own), own, np.uint8(_SEVERAL))
+                single[units] = value
+                single[units[single[units] != value]] = _SEVERAL
+
+
+def _each(places: Array, wide: int) -> Array:
+    """Return the units of which numbers of ``1 << wide`` codes consist."""
+    units: Array = (places.astype(np.int64)[:, None] << wide) + np.arange(1 << wide)
+    return units.ravel()
 
 
 class _Log:
@@ -155,11 +206,6 @@ class _Log:
     def __init__(self, waits: Waits, group: Array) -> None:
         self.waits, self.group = waits, group
         self.entries: list[Access] = []
-        self.bytes = 0
-
-    def add(self, access: Access) -> None:
-        self.entries.append(access)
-        self.bytes += access.at.nbytes
 
     def carry(self) -> list[Access]:
         """Return what of the log has not finished at the barrier that ends the epoch."""
@@ -220,8 +266,9 @@ class _Log:
 def _touched(entry: Access, number: int, suspects: Array) -> Array:
     """Return bytes (as places in `suspects`), waves, kinds, values and order of one access."""
     found = []
+    start = entry.at.astype(np.int64) << entry.shift
     for k in range(entry.size):
-        octets = entry.at + k
+        octets = start + k
         at = np.minimum(np.searchsorted(suspects, octets), len(suspects) - 1)
         on = suspects[at] == octets
         waves = entry.waves[on].astype(np.int64)
@@ -288,22 +335,20 @@ class LdsRaces(_Log):
             if suspects.size:
                 self._judge_lds(suspects)
         self.entries = self.carry()
-        self.bytes = sum(e.at.nbytes for e in self.entries)
 
     def _judge_lds(self, octets: Array) -> None:
         self.judge(octets, f"LDS (workgroups {self.stride} bytes apart)")
 
     def reset(self) -> None:
         """Forget everything: new waves start."""
-        self.entries, self.bytes = [], 0
+        self.entries = []
 
 
 def _compare(shadow: _Shadow, entries: list[Access], writes: list[Access]) -> Array:
     """Mark the writes of an epoch with their waves; return bytes that anyone else touched."""
-    codes = {id(e): _codes(e) for e in entries}
     for entry in writes:
-        shadow.mark(entry, codes[id(entry)])
-    found = [shadow.differing(e, codes[id(e)], empty=e.kind == READ) for e in entries]
+        shadow.mark(entry, _codes(entry))
+    found = [shadow.differing(e, _codes(e), empty=e.kind == READ) for e in entries]
     return np.concatenate(found)
 
 
@@ -324,9 +369,10 @@ class GlobalRaces(_Log):
         super().__init__(waits, group)
         self.shadows: dict[int, tuple[_Shadow, _Shadow]] = {}
         self.logs: dict[int, tuple[Allocation, list[Access]]] = {}
+        self.bytes = 0
 
     def add_at(self, allocation: Allocation, access: Access) -> None:
-        """Log an access to one allocation; `access.at` is relative to it."""
+        """Log an access to one allocation; its offsets are relative to that."""
         self.logs.setdefault(allocation.address, (allocation, []))[1].append(access)
         self.bytes += access.at.nbytes
         if self.bytes > LOG_BYTES:
@@ -397,9 +443,11 @@ def flat_words(words: list[Array], mask: Bools | None) -> list[Array]:
     return [x.ravel().copy() if mask is None else x[mask] for x in words]
 
 
-def flatten(address: Array, mask: Bools | None, waves: Array) -> tuple[Array, Array]:
-    """Return the offsets and waves of the lanes that are on, as one dimension each."""
-    rows = np.broadcast_to(waves[:, None], address.shape)
+def flatten(address: Array, mask: Bools | None, rows: Array) -> tuple[Array, Array]:
+    """Return the offsets and waves of the lanes that are on, as one dimension each.
+
+    `rows` are the waves of all lanes, ``(count, 64)``.
+    """
     if mask is None:
         return address.ravel(), rows.ravel()
     return address[mask], rows[mask]

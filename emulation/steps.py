@@ -13,7 +13,7 @@ from .formats import Array, Bools
 from .instruction import Instruction
 from .memory import Memory as DeviceMemory
 from .program import Program
-from .races import READ, WRITE, Access, GlobalRaces, LdsRaces, flat_words, flatten
+from .races import READ, WRITE, GlobalRaces, LdsRaces, accessed, flat_words, flatten
 from .state import Waves
 from .waits import Ticket, Waits
 
@@ -31,6 +31,8 @@ class Machine(Waves):
         Of the memory instruction that is executed.
     text : str
         The instruction that is executed.
+    rows : numpy.ndarray of uint8, shape (count, 64)
+        The wave of each lane, for logs.
     dma : list of (Ticket, numpy.ndarray)
         Loads into LDS that may not have finished, with the words of LDS that they write.
     """
@@ -45,6 +47,7 @@ class Machine(Waves):
         self, kernel: Program, count: int, groups: int, memory: DeviceMemory, lds: int
     ) -> None:
         super().__init__(kernel, count, groups, memory, lds)
+        self.rows = np.repeat(self.index.astype(np.uint8)[:, None], 64, axis=1)
         self.dma: list[tuple[Ticket, Array]] = []
         self.dma_shadow = np.zeros(self.lds.u8.size // 4 + 4, bool)
 
@@ -92,11 +95,11 @@ class Machine(Waves):
             self._check_dma(at, size)
         races = self.lds_races
         if races is not None:
-            flat, waves = flatten(at, mask, self.index)
+            flat, waves = flatten(at, mask, self.rows)
             if flat.size:
                 values = None if words is None else flat_words(words, mask)
-                races.add(
-                    Access(kind, flat, waves.astype(np.uint8), size, self.text, self.ticket, values)
+                races.entries.append(
+                    accessed(kind, flat, waves, size, self.text, self.ticket, values)
                 )
         return at
 
@@ -164,28 +167,38 @@ class Machine(Waves):
         at = self.memory.check(flat, size, write=kind != READ)
         races = self.global_races
         if races is not None:
-            ravelled, waves = flatten(address, on, self.index)
+            places, waves = flatten(address, on, self.rows)
             values = None if words is None else flat_words(words, on)
-            access = Access(
-                kind, ravelled, waves.astype(np.uint8), size, self.text, self.ticket, values
-            )
-            self._log_global(races, access)
+            self._log_global(races, kind, places, waves, size, values)
         return at
 
-    def _log_global(self, races: GlobalRaces, access: Access) -> None:
+    def _log_global(
+        self,
+        races: GlobalRaces,
+        kind: int,
+        at: Array,
+        waves: Array,
+        size: int,
+        values: list[Array] | None,
+    ) -> None:
         """Log an access under each allocation that it touches."""
-        at = access.at
-        low, high = int(at.min()), int(at.max())
         while True:
-            found = self.memory.find(low)
+            found = self.memory.find(int(at.min()))
             if found is None:
                 return
-            end = found.address + found.size
+            beyond = at >= found.address + found.size
+            several = bool(beyond.any())
+            on = ~beyond if several else slice(None)
             if not found.read_only:
-                races.add_at(found, access.only((at >= found.address) & (at < end), found.address))
-            if high < end:
+                here = None if values is None else [x[on] for x in values]
+                access = accessed(
+                    kind, at[on] - found.address, waves[on], size, self.text, self.ticket, here
+                )
+                races.add_at(found, access)
+            if not several:
                 return
-            low = int(at[at >= end].min())
+            at, waves = at[beyond], waves[beyond]
+            values = None if values is None else [x[beyond] for x in values]
 
     def load_global(self, address: Array, size: int, on: Bools | None) -> list[Array]:
         """Load from device memory; lanes that are off give 0.  Returns words ``(count, 64)``."""
