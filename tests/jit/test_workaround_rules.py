@@ -596,19 +596,3 @@ def test_rows_meet_columns_through_a_slice(columns: int) -> None:
     for target in (CPU, CUDA, GFX942):
         plan = plan_code(graph.freeze(), target)
         assert [node.workarounds for node in plan.nodes] == [(), (), (), ("W-099",)]
-
-
-@pytest.mark.parametrize(
-    ("width", "last", "struck"),
-    [(1, 1, (True, True)), (3, 1, (False, True)), (3, 3, (False, False))],
-)
-def test_steps_beside_a_dim_of_one(width: int, last: int, struck: tuple[bool, bool]) -> None:
-    """Other elements were read (W-132, random graph 124390), of a part of a part too."""
-    graph = Graph(io_data_type="float")
-    x = graph.tensor(dims=(5, 93, width))
-    part = graph.slice(x, starts=(0, 0, 0), limits=(5, 93, width), strides=(3, 1, 1))
-    end = graph.slice(graph.exp(part), starts=(0, 0, 0), limits=(2, 93, last))
-    graph.reduction(end, mode="add", axes=(0,)).set_output()
-    for target, here in ((GFX942, struck), (CUDA, struck), (CPU, (False, False))):
-        nodes = plan_code(graph.freeze(), target).nodes
-        assert tuple("W-132" in nodes[i].workarounds for i in (0, 2)) == here

@@ -9,6 +9,8 @@ import pytest
 from graph_rows import check_emulated
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import GraphError
+from hipdnn_iree.jit.code_plan import plan_code
+from hipdnn_iree.jit.target import Target
 
 MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
     ("SLICE-01", "starts", {"starts": 0, "limits": (4, 6)}),
@@ -61,3 +63,19 @@ def test_sums_of_every_third_row_with_a_dim_of_one_on_gfx9() -> None:
     last = g.slice(turned, starts=(0, 0, 2), limits=(2, 31, 3))
     g.reduction(last, mode="add", axes=(0,)).set_output()
     check_emulated(g)
+
+
+@pytest.mark.parametrize(
+    ("width", "last", "struck"),
+    [(1, 1, (True, True)), (3, 1, (False, True)), (3, 3, (False, False))],
+)
+def test_steps_beside_a_dim_of_one(width: int, last: int, struck: tuple[bool, bool]) -> None:
+    """Other elements were read (W-132, random graph 124390), of a part of a part too."""
+    graph = Graph(io_data_type="float")
+    x = graph.tensor(dims=(5, 93, width))
+    part = graph.slice(x, starts=(0, 0, 0), limits=(5, 93, width), strides=(3, 1, 1))
+    end = graph.slice(graph.exp(part), starts=(0, 0, 0), limits=(2, 93, last))
+    graph.reduction(end, mode="add", axes=(0,)).set_output()
+    for target, here in (("gfx942", struck), ("cuda:sm_80", struck), ("cpu", (False, False))):
+        nodes = plan_code(graph.freeze(), Target.parse(target)).nodes
+        assert tuple("W-132" in nodes[i].workarounds for i in (0, 2)) == here
