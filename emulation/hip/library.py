@@ -88,6 +88,11 @@ class Library:
         """Whether there is a process that executes kernels."""
         return self._worker is not None and self._worker.running
 
+    @property
+    def worker_pid(self) -> int | None:
+        """The process that executes kernels; None before the first device is opened."""
+        return self._worker.pid if self._worker is not None else None
+
     def executed(self) -> dict[str, set[int]]:
         """Return the addresses of instructions that were executed, by the kernel's name.
 
