@@ -19,7 +19,7 @@ JSON: dict[str, dict[str, str]] = {
     "model": {
         "model": "the file",
         "verified": "whether all outputs are those of ONNX Runtime's own provider; null: not asked",
-        "in_file": "number of nodes in the file; null without the package onnx",
+        "in_file": "number of nodes in the file; null where the package onnx cannot say",
         "nodes": "number of nodes of the graph, as ONNX Runtime has optimised it",
         "assigned": "how many of them the provider has",
         "compiled": "those of them that hold compiled code (`EPContext`)",

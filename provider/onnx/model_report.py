@@ -157,12 +157,16 @@ def _plain(ort: Any, path: Path) -> Any:
 
 
 def _nodes_in(path: Path) -> int | None:
-    """Return how many nodes the file has; nothing without the package that reads it."""
+    """Return how many nodes the file has; None if onnx is not there, or reads no such file."""
     try:
         import onnx
     except ImportError:
         return None
-    return len(onnx.load(path, load_external_data=False).graph.node)
+    try:  # ONNX Runtime knows a format of its own, and takes any name for either
+        held = onnx.load(path, format="protobuf", load_external_data=False)
+    except Exception:  # what protobuf and onnx raise has no common base
+        return None
+    return len(held.graph.node)
 
 
 def made_up_inputs(session: Any, arrays: Mapping[str, Array] | None = None) -> dict[str, Array]:

@@ -109,6 +109,15 @@ def test_a_model_with_compiled_code_is_not_compared(cli: Cli, file: Path, tmp_pa
     assert "EP-FILE-01" in found.err
 
 
+def test_a_file_is_what_it_holds_not_what_its_name_says(
+    cli: Cli, file: Path, tmp_path: Path
+) -> None:
+    """The count of its nodes is read by another package, for which names are formats."""
+    other = tmp_path / "model.json"
+    other.write_bytes(file.read_bytes())
+    assert cli("onnx", other, "--json").json()["in_file"] == 5
+
+
 def test_code_for_a_gpu_that_is_not_here(cli: Cli, file: Path) -> None:
     about = cli("onnx", file, "--target", "gfx942", "--json").json()
     assert about["verified"] is None
