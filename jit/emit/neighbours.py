@@ -20,6 +20,13 @@ from .structured import from_builtin, to_builtin
 __all__ = ["combined_neighbours", "fits_integer", "with_neighbours"]
 
 _INTEGERS = {32: DataType.INT32, 64: DataType.INT64}
+# By whether elements are added, and whether they are floats.
+_COMBINED = {
+    (True, True): "arith.addf",
+    (True, False): "arith.addi",
+    (False, True): "arith.maximumf",
+    (False, False): "arith.maxsi",
+}
 
 
 def fits_integer(dtype: DataType, count: int) -> bool:
@@ -59,9 +66,9 @@ def combined_neighbours(
     added : bool
         Whether to add, instead of taking the largest; that is NaN where one is.
     """
-    given = list(dict.fromkeys(v.ssa for v, _ in seen))
+    given = {v.ssa: v for v, _ in seen}
     shape = seen[0][0].shape
-    operands = [to_builtin(next(v for v, _ in seen if v.ssa == ssa)) for ssa in given]
+    operands = [to_builtin(v) for v in given.values()]
     start = to_builtin(b.literal(0, result, shape))
     wide, element = operands[0].type.element_type, start.type.element_type
     same = ir.AffineMapAttr.get(ir.AffineMap.get_identity(len(shape)))
@@ -78,12 +85,12 @@ def combined_neighbours(
         regions=1,
     )
     block = op.regions[0].blocks.append(*[wide] * len(given), element)
-    combine = ("arith.add" if added else "arith.max") + ("f" if dtype.is_float else "i")
-    combine = {"arith.maxf": "arith.maximumf", "arith.maxi": "arith.maxsi"}.get(combine, combine)
+    combine = _COMBINED[added, dtype.is_float]
+    integers = dict(zip(given, block.arguments, strict=False))  # the last one is the result's
     with ir.InsertionPoint(block):
         found = None
         for v, at in seen:
-            one = _taken(block.arguments[given.index(v.ssa)], at, dtype)
+            one = _taken(integers[v.ssa], at, dtype)
             if one.type != element:
                 one = ir.Operation.create("arith.extf", [element], [one]).result
             if found is not None:

@@ -134,9 +134,7 @@ def _blocked_cost(context: NodeContext) -> float | None:
     if not _blockable(context):
         return None
     a, b, c = (context.spec(port) for port in "abc")
-    count, (m, k), n = prod(c.dims[:-2]), a.dims[-2:], b.dims[-1]
-    if prod(b.dims[:-2]) == 1:  # rows of all matrices are those of one
-        count, m = 1, count * m
+    count, m, k, n = _as_one(context)
     measured = cpu_machine(context.target).vector_bytes == _MEASURED_BYTES and a.strides[-1] == 1
     if not measured or m < _BLOCKED_ROWS or k < _BLOCKED_DEPTH:
         return None
@@ -156,10 +154,8 @@ def _dots_cost(context: NodeContext) -> float | None:
     """
     if not _along_k(context):
         return None
-    a, b, c = (context.spec(port) for port in "abc")
-    count, (m, k), n = prod(c.dims[:-2]), a.dims[-2:], b.dims[-1]
-    if prod(b.dims[:-2]) == 1:  # rows of all matrices are those of one
-        count, m = 1, count * m
+    a, b = context.spec("a"), context.spec("b")
+    count, m, k, n = _as_one(context)
     # What is computed in the graph is by rows.
     along = [not b.virtual and b.strides[-2] == 1, a.virtual or a.strides[-1] == 1]
     long, short = along if m <= n else along[::-1]
@@ -168,10 +164,18 @@ def _dots_cost(context: NodeContext) -> float | None:
         return None
     lanes = cpu_machine(context.target).lanes
     filled = dots(context.target, m, n, k).lanes
-    seen = max(m, n) * k * _SEEN[_where(context, max(m, n) * k)]
+    elements = max(m, n) * k
+    seen = elements * _SEEN[_where(context, elements)]
     steps = max(m * n * k * _IN_DOTS[min(lanes // filled, 4)], seen)
     turned = 0 if short else min(m, n) * k * _TURNED
     return _DISPATCHED + count * (steps + turned + m * n * filled * _SUM)
+
+
+def _as_one(context: NodeContext) -> tuple[int, int, int, int]:
+    """Return count, m, k and n; rows of all matrices that meet a single one are those of one."""
+    a, b = context.dims("a"), context.dims("b")
+    count, (m, k), n = prod(context.dims("c")[:-2]), a[-2:], b[-1]
+    return (1, count * m, k, n) if prod(b[:-2]) == 1 else (count, m, k, n)
 
 
 def _where(context: NodeContext, elements: int) -> str:
