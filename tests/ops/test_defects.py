@@ -244,6 +244,22 @@ def test_a_stored_sum_is_added_up_once(kind: str, check: Run) -> None:
     check(graph.freeze())
 
 
+@pytest.mark.parametrize("kind", ["float", "half", "bfloat16"])
+@pytest.mark.parametrize("dims", [(16, 24, 1, 1), (99, 33, 1, 1)])
+def test_the_sum_of_a_gradient_is_added_up_once(
+    kind: str, dims: tuple[int, ...], check: Run
+) -> None:
+    """That of x was its dbias too: eight times what it is (seed 110180 of the random graphs)."""
+    graph = Graph(io_data_type=kind, compute_data_type="float", intermediate_data_type="float")
+    for is_dy in (True, False):
+        x, scale = _tensor(graph, *dims), _tensor(graph, 1, dims[1], 1, 1)
+        if not is_dy:
+            graph.reduction(x, mode="add", axes=(0, 2, 3)).set_output()
+        for result in graph.batchnorm_backward(x if is_dy else _tensor(graph, *dims), x, scale):
+            result.set_output()
+    check(graph.freeze())
+
+
 # ---------------------------------------- W-110: an argument with stride 0, moved and stored
 
 
