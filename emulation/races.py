@@ -71,7 +71,9 @@ class Access:
     values: list[Array] | None = None
 
     def only(self, on: Array) -> Access:
-        """Return the access of some of its lanes."""
+        """Return the access of some of its lanes; no copy for all of them."""
+        if on.all():
+            return self
         values = None if self.values is None else [x[on] for x in self.values]
         return replace(self, at=self.at[on], waves=self.waves[on], values=values)
 

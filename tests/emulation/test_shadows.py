@@ -13,8 +13,8 @@ from gfx9_kernels import END, integer, kernel, literal, loads, op, run, s, v, wa
 from hipdnn_iree.emulation.errors import EmulationError
 from hipdnn_iree.emulation.instruction import Instruction
 from hipdnn_iree.emulation.memory import Allocation
-from hipdnn_iree.emulation.races import READ, WRITE, GlobalRaces, accessed
-from hipdnn_iree.emulation.waits import Waits
+from hipdnn_iree.emulation.races import READ, WRITE, GlobalRaces, LdsRaces, accessed
+from hipdnn_iree.emulation.waits import LGKM, Waits
 
 WAVES, REGION = 4, 64  # each wave is a workgroup, with a region that is mostly its own
 BYTES = WAVES * REGION
@@ -75,6 +75,23 @@ def _raced(seed: int) -> bool:
 def test_races_are_those_of_single_bytes() -> None:
     found = [_raced(seed) for seed in range(100)]
     assert 20 < sum(found) < 80  # races and their absence were both tried
+
+
+def test_an_access_goes_on_for_the_waves_that_have_not_waited_and_is_not_copied() -> None:
+    waits, everyone = Waits(WAVES), np.ones(WAVES, bool)
+    ticket = waits.issue((LGKM,), True, everyone, frozenset(), "a load")
+    races = LdsRaces(waits, np.zeros(WAVES, np.int64), BYTES, BYTES)
+    waves = np.arange(WAVES, dtype=np.uint8)
+    load = accessed(READ, waves * np.int64(REGION), waves, 4, "a load", ticket)
+    races.entries.append(load)
+    races.flush()
+    assert [entry is load for entry in races.entries] == [True]  # nobody has waited
+    waits.wait((-1, 0), everyone & (waves < 2))
+    races.flush()
+    assert [entry.waves.tolist() for entry in races.entries] == [[2, 3]]
+    waits.wait((-1, 0), everyone)
+    races.flush()
+    assert races.entries == []
 
 
 # 64 items, each group 1 KiB on: 16 bytes of each item are copied.
