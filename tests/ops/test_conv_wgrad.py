@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_rows import check_emulated
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import GraphError
 from hipdnn_iree.graph_api.formats.json.json_form import dumps
@@ -172,6 +173,31 @@ def test_gfx9_pads_flat_images_by_zeros(
         )
         assert (f"ListConstruct {none} :" in padded) is struck
         assert ("aten.cat" in ir) is struck
+
+
+def test_windows_in_the_padding_add_nothing() -> None:
+    """They did not compile (random graph 123182): the input was cut to no rows at all."""
+    g = Graph(io_data_type="half", compute_data_type="float")
+    x, options = (2, 3, 1, 3), {"pre_padding": (2, 0), "post_padding": (0, 1), "stride": (3, 2)}
+    dy = g.tensor(dims=(2, 3, 1, 2))
+    g.conv_wgrad(dy, g.tensor(dims=x), dw_dims=(3, 3, 2, 2), **options).set_output()
+    # One of the three windows along the height holds what is there of the input.
+    x, options = (2, 3, 4, 3), {"pre_padding": (6, 0), "post_padding": (4, 0), "stride": (5, 1)}
+    dy = g.tensor(dims=(2, 3, 3, 2))
+    g.conv_wgrad(dy, g.tensor(dims=x), dw_dims=(3, 3, 2, 2), **options).set_output()
+    check_emulated(g)
+
+
+@pytest.mark.parametrize(("pre", "post", "rows"), [(2, 1, 5), (1, 2, 5), (3, 3, 5), (1, 1, 5)])
+def test_windows_in_the_padding_are_left_out(
+    pre: int, post: int, rows: int, torch_ir: Callable[..., str]
+) -> None:
+    """Of dy what is multiplied with elements of the input remains, and only that."""
+    _, g = backward((2, 3, 4, 9), (6, 3, 2, 2), pre_padding=(pre, 1), post_padding=(post, 0))
+    ir = torch_ir(g, "gfx942")
+    (convolution,) = (line for line in ir.splitlines() if "aten.convolution " in line)
+    assert f"!torch.vtensor<[6,2,{rows},9],f64>" in convolution
+    assert ("slice" in ir) == ((pre, post) != (1, 1))
 
 
 def test_gfx9_declines_what_it_would_compute_wrongly() -> None:

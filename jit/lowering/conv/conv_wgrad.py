@@ -30,11 +30,10 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         return {"dw": _plain(b, node, op, inputs)}
     widen = b.avoids("W-013")
     x, dy, accumulate = operands(b, inputs["x"], inputs["dy"], node.compute_data_type, widen=widen)
-    if b.strikes("W-065", op.dw_dims[2:], op):
-        cropped = _cropped(b, x, dy, op)
-        if cropped is None:
-            return {"dw": b.literal(0, accumulate, op.dw_dims)}
-        x, dy, op = cropped
+    cropped = _cropped(b, x, dy, op)
+    if cropped is None:
+        return {"dw": b.literal(0, accumulate, op.dw_dims)}
+    x, dy, op = cropped
     if b.strikes("W-059", x.shape[0], op.stride):
         # Strides become dilation, the batch dim is summed over.
         x, dy = (doubled(b, v, 0) for v in (x, dy))
@@ -63,23 +62,25 @@ def _plain(b: Builder, node: FrozenNode, op: ConvWgrad, inputs: Mapping[str, Val
 def _cropped(
     b: Builder, x: Value, dy: Value, op: ConvWgrad
 ) -> tuple[Value, Value, ConvWgrad] | None:
-    """Return x and dy without the padding of dims of filter size 1, where it adds nothing.
+    """Return x and dy without the windows of the forward convolution that are all padding.
 
-    None: nothing is left.
+    Dims of filter size 1 have no padding then.  None: no window holds an element of x.
     """
+    unpadded = b.strikes("W-065", op.dw_dims[2:], op)
     pre_padding, post_padding = list(op.pre_padding), list(op.post_padding)
     for i, (k, s, pre) in enumerate(zip(op.dw_dims[2:], op.stride, op.pre_padding, strict=True)):
-        if k > 1:
-            continue
-        axis = 2 + i
-        low = -(-pre // s)
-        high = min((x.shape[axis] - 1 + pre) // s + 1, dy.shape[axis])
+        axis, reach = 2 + i, (k - 1) * op.dilation[i]
+        n, count = x.shape[axis], dy.shape[axis]
+        low, high = max(-(-(pre - reach) // s), 0), min((n - 1 + pre) // s + 1, count)
         if low >= high:
             return None
+        if (low, high) == (0, count) and not (unpadded and k == 1):
+            continue
         dy = b.slice(dy, axis, low, high)
         start = low * s - pre
-        x = b.slice(x, axis, start, start + (high - low - 1) * s + 1)
-        pre_padding[i] = post_padding[i] = 0
+        stop = start + (high - low - 1) * s + reach + 1
+        x = b.slice(x, axis, max(start, 0), min(stop, n))
+        pre_padding[i], post_padding[i] = max(-start, 0), max(stop - n, 0)
     return x, dy, replace(op, pre_padding=tuple(pre_padding), post_padding=tuple(post_padding))
 
 
