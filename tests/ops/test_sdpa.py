@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_rows import check_emulated
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import FormatError, GraphError, NotSupportedError
 from hipdnn_iree.graph_api.ops.attention import alibi_slopes
@@ -191,6 +192,50 @@ def test_long_rows_are_multiplied_twice_on_gfx9(torch_ir: Run) -> None:
         graph = attention(k=(2, 2, keys, 8), generate_stats=True)
         assert torch_ir(graph, "gfx942").count("torch.aten.bmm") == products
         assert torch_ir(graph, "cpu").count("torch.aten.bmm") == 2
+
+
+@pytest.mark.parametrize(
+    ("depth", "queries", "laid_out", "keys", "copies"),
+    [
+        (15, 13, "queries", 32, 1),
+        (15, 2, "queries", 32, 1),
+        (15, 13, "depth", 32, 0),
+        (15, 13, "heads", 32, 0),
+        (16, 13, "queries", 32, 0),
+        (15, 16, "queries", 32, 0),
+        # Keys are copied whose rows do not fill a load either: for both matmuls of long rows.
+        (15, 16, "queries", 68, 2),
+    ],
+)
+def test_queries_by_rows_of_the_head_dim_are_copied_on_gfx9(
+    depth: int, queries: int, laid_out: str, keys: int, copies: int, torch_ir: Run
+) -> None:
+    """W-071: behind the last row of a head lies the first one of the next."""
+    dims = (2, 4, queries, depth)
+    strides = {
+        "queries": (4 * queries * depth, queries * depth, 1, queries),
+        "depth": (4 * queries * depth, queries * depth, depth, 1),
+        "heads": (4 * queries * depth, 1, 4 * depth, 4),
+    }
+    g = Graph(io_data_type="half", compute_data_type="float")
+    q = g.tensor(dims=dims, strides=strides[laid_out])
+    k, v = (g.tensor(dims=(2, 1, keys, depth)) for _ in "kv")
+    for result in g.sdpa(q, k, v, generate_stats=True):
+        if result is not None:
+            result.set_output()
+    assert torch_ir(g, "gfx942").count("aten.cat") == copies
+    assert "aten.cat" not in torch_ir(g, "cpu")
+
+
+def test_nan_between_heads_is_not_multiplied() -> None:
+    """W-071, emulated: a gap behind the heads holds NaN (random graph 121327)."""
+    g = Graph(io_data_type="bfloat16", compute_data_type="float")
+    q = g.tensor(dims=(2, 4, 13, 15), strides=(1170, 195, 1, 13))
+    k, v = (g.tensor(dims=(2, 1, 8, 15)) for _ in "kv")
+    for result in g.sdpa(q, k, v, generate_stats=True):
+        if result is not None:
+            result.set_output()
+    check_emulated(g)
 
 
 def test_distances_are_not_a_table(torch_ir: Run) -> None:

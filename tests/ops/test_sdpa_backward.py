@@ -324,6 +324,23 @@ def test_operands_of_ragged_rows_are_copied_where_gfx9_needs_it(
         assert torch_ir(graph, target).count("torch.aten.cat") == expected
 
 
+@pytest.mark.parametrize(("by_rows", "copies"), [(True, 2), (False, 0)])
+def test_heads_by_rows_of_the_head_dim_are_copied_on_gfx9(
+    by_rows: bool, copies: int, torch_ir: Run
+) -> None:
+    # W-071: the 2 rows of 8 heads are the 16 of one matrix, which sums over 15 elements.
+    dims, kept, stats = (2, 8, 2, 15), (2, 1, 16, 15), (2, 8, 2, 1)
+    strides = (240, 30, 1, 2) if by_rows else (240, 30, 15, 1)
+    g = Graph(io_data_type="half", compute_data_type="float")
+    q, do = (g.tensor(dims=dims, strides=strides) for _ in "qd")
+    k, v = (g.tensor(dims=kept) for _ in "kv")
+    rows = g.tensor(dims=stats, data_type="float")
+    for result in g.sdpa_backward(q, k, v, g.tensor(dims=dims), do, rows)[:3]:
+        result.set_output()
+    for target, expected in (("gfx942", copies), ("cpu", 0)):
+        assert torch_ir(g, target).count("aten.cat") == expected
+
+
 def test_everything_is_computed_in_the_compute_type(torch_ir: Run) -> None:
     text = torch_ir(gradient(io="bfloat16", stats_type="float"), "cpu").splitlines()
     lines = [v for v in text if any(f"aten.{op}" in v for op in ("mul", "sum", "exp", "sub"))]

@@ -23,6 +23,7 @@ from ..batched_matmul import batched_matmul
 
 __all__ = [
     "Masks",
+    "by_key_head",
     "factor",
     "grouped",
     "logits",
@@ -54,6 +55,14 @@ def grouped(b: Builder, x: Value, heads: int) -> Value:
     """Return (B, H, S, D) as (B * heads, H / heads * S, D): a row of matrices per key head."""
     batch, all_heads, rows, columns = x.shape
     return b.reshape(x, (batch * heads, all_heads // heads * rows, columns))
+
+
+def by_key_head(b: Builder, x: Value, heads: int) -> Value:
+    """Return q, k or the gradient of o, grouped, for a matmul over the head dim."""
+    # Also heads that are rows of one matrix are read into one another.
+    if x.order[-1:] == (2,) and b.strikes("W-071", x.shape[2], x.shape[3], x.dtype):
+        x = b.materialise(x)
+    return grouped(b, x, heads)
 
 
 def matrices(b: Builder, x: Value) -> Value:
@@ -109,11 +118,13 @@ def logits(
     batch, heads, queries, depth = q.shape
     keys, key_heads = k.shape[2], k.shape[1]
     if turned:
-        s = matmul(b, matrices(b, k), swapped(b, grouped(b, q, key_heads)), compute)
+        s = matmul(
+            b, by_key_head(b, k, key_heads), swapped(b, by_key_head(b, q, key_heads)), compute
+        )
         s = swapped(b, s)
     else:
         transposed = grouped(b, swapped(b, k), key_heads)
-        s = matmul(b, grouped(b, q, key_heads), transposed, compute)
+        s = matmul(b, by_key_head(b, q, key_heads), transposed, compute)
     s = factor(b, b.reshape(s, (batch, heads, queries, keys)), op, inputs, depth)
     masks = _masks(b, op, inputs, (batch, heads, queries, keys), compute)
     for bias in masks.bias:

@@ -11,6 +11,7 @@ from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.sdpa_backward import SdpaBackward
 from ...emit.builder import Builder, T, Value
 from .masked_logits import (
+    by_key_head,
     factor,
     grouped,
     logits,
@@ -36,7 +37,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Inputs) -> Mapping[str, Value]:
     full = (batch, heads, queries, keys)
 
     p = _weights(b, op, inputs, compute)
-    dp = matmul(b, grouped(b, do, v.shape[1]), swapped(b, matrices(b, v)), compute)
+    dp = matmul(b, by_key_head(b, do, v.shape[1]), swapped(b, matrices(b, v)), compute)
     dp = b.reshape(dp, full)
     kept = p
     if "dropout_mask" in inputs:
