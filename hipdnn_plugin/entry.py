@@ -7,14 +7,17 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from ..graph_api.errors import SettingError
-from ..jit.settings import settings
-from ..provider.native.deployment import DeploymentError, limits
-from ..provider.native.table import fill as fill_table
-from ..provider.native.table import guarded
-from ..provider.plugin_abi import ENTRY_POINTS
-from . import abi
-from .plugin import Plugin
+from ..jit.interrupts import shielded
+
+with shielded():
+    from ..graph_api.errors import SettingError
+    from ..jit.settings import settings
+    from ..provider.native.deployment import DeploymentError, limits
+    from ..provider.native.table import fill as fill_table
+    from ..provider.native.table import guarded
+    from ..provider.plugin_abi import ENTRY_POINTS
+    from . import abi
+    from .plugin import Plugin
 
 __all__ = ["fill"]
 

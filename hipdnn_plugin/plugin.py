@@ -17,9 +17,11 @@ import ctypes
 import logging
 from collections.abc import Callable
 from ctypes import c_int64, c_size_t, c_uint32, c_void_p
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..graph_api.errors import DeviceError, SettingError
+from ..jit.interrupts import shielded
 from ..jit.lru import LruCache
 from ..jit.settings import settings
 from ..provider.native.deployment import told
@@ -41,6 +43,13 @@ log = logging.getLogger("hipdnn_iree.plugin")
 _REMEMBERED = 32  # loaded plans of one context: streams and shapes
 
 _T = TypeVar("_T")
+
+
+@cache
+def _prepare() -> None:
+    """Import what graphs need; Ctrl-C comes afterwards."""
+    with shielded():
+        from . import serving  # noqa: F401 - with all that it imports
 
 
 class _Object:
@@ -184,6 +193,7 @@ class Plugin:
         if most and not ids:
             raise PluginError(Status.BAD_PARAM, "null pointer for the engine ids")
         data = read_bytes(graph)
+        _prepare()
         from . import serving
 
         try:
@@ -205,6 +215,7 @@ class Plugin:
         self, handle: int | None, id: int, graph: int | None, out: int | None
     ) -> None:
         """``hipdnnEnginePluginGetEngineDetails``."""
+        _prepare()
         from . import serving
 
         own = self._handle(handle)
@@ -221,6 +232,7 @@ class Plugin:
         self, handle: int | None, config: int | None, graph: int | None, out: int | None
     ) -> None:
         """``hipdnnEnginePluginGetWorkspaceSize``: exact for code in the cache, else a guess."""
+        _prepare()
         from . import messages, serving
 
         own, size = self._handle(handle), _slot(out, c_size_t)
@@ -237,6 +249,7 @@ class Plugin:
         own, slot = self._handle(handle), _slot(out, c_void_p)
         slot.value = None
         chosen, data = read_bytes(config), read_bytes(graph)
+        _prepare()
         from . import messages, serving
 
         target = own.place.target
@@ -300,6 +313,7 @@ class Plugin:
         self, handle: int | None, id: int, context: int | None, out: int | None
     ) -> None:
         """``hipdnnEnginePluginSerializeExecutionContextWithEngineId``."""
+        _prepare()
         from . import serving
 
         serving.own(id)
@@ -309,7 +323,8 @@ class Plugin:
         self, handle: int | None, context: int | None, out: int | None
     ) -> None:
         """``hipdnnEnginePluginSerializeExecutionContext``."""
-        from . import payload
+        with shielded():
+            from . import payload
 
         self._handle(handle)
         found = self._context(context)
@@ -324,7 +339,8 @@ class Plugin:
         self, handle: int | None, data: int | None, out: int | None
     ) -> None:
         """``hipdnnEnginePluginCreateExecutionContextFromSerialized``: compiles nothing."""
-        from . import payload
+        with shielded():
+            from . import payload
 
         own, slot = self._handle(handle), _slot(out, c_void_p)
         slot.value = None

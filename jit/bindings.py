@@ -9,22 +9,21 @@ main one have it done by one with a large stack; MLIR's own recursion happens th
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
 from importlib import import_module
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from ..graph_api.errors import CompileError
 from .exit_guard import native
+from .interrupts import shielded
 from .trace import span
 
-__all__ = ["load", "lower_graph", "shielded"]
+__all__ = ["load", "lower_graph"]
 
 _ready: set[str] = set()
 _STACK = 16 << 20
@@ -93,37 +92,3 @@ def _lower_graph(*arguments: Any) -> str:
                 torch.register_dialect(context)
             load(name)
     return str(sys.modules[name].lower_graph(*arguments))
-
-
-@contextmanager
-def shielded() -> Iterator[None]:
-    """Put off Python's signal handlers, which run in the main thread, until the block has ended."""
-    came: list[tuple[int, FrameType | None]] = []
-    before: dict[int, Any] = {}
-
-    def note(number: int, frame: FrameType | None) -> None:
-        came.append((number, frame))
-
-    try:
-        if threading.current_thread() is threading.main_thread():
-            for number in signal.valid_signals():
-                if callable(handler := signal.getsignal(number)):
-                    before[number] = handler
-                    with suppress(ValueError):  # an interpreter in which no signals arrive
-                        signal.signal(number, note)
-        yield
-    finally:
-        raised: BaseException | None = None
-        for one, handler in before.items():
-            try:
-                with suppress(ValueError):
-                    signal.signal(one, handler)
-            except BaseException as error:  # its own: it came after it was put back
-                raised = error
-        for one, frame in came:
-            try:
-                before[one](one, frame)
-            except BaseException as error:
-                raised = error
-        if raised is not None:
-            raise raised

@@ -171,7 +171,7 @@ static struct {
   int (*AddPendingCall)(int (*)(void*), void*);
   int (*SetAsyncExc)(unsigned long, object*);
   unsigned long (*ThreadId)(void);
-  object** Exception;
+  object **Exception, **ImportError;
   object* (*Str)(object*);
   const char* (*AsUTF8)(object*, ssize_t*);
   void (*DecRef)(object*);
@@ -194,6 +194,7 @@ static const char* resolve(void* library) {
       {(void**)&py.ErrClear, "PyErr_Clear"}, {(void**)&py.ErrMatches, "PyErr_ExceptionMatches"},
       {(void**)&py.AddPendingCall, "Py_AddPendingCall"}, {(void**)&py.SetAsyncExc, "PyThreadState_SetAsyncExc"},
       {(void**)&py.ThreadId, "PyThread_get_thread_ident"}, {(void**)&py.Exception, "PyExc_Exception"},
+      {(void**)&py.ImportError, "PyExc_ImportError"},
       {(void**)&py.CallObjects, "PyObject_CallFunctionObjArgs"}, {(void**)&py.NewTuple, "PyTuple_New"},
       {(void**)&py.SetItem, "PyTuple_SetItem"}, {(void**)&py.FromSsize, "PyLong_FromSsize_t"},
       {(void**)&py.Str, "PyObject_Str"}, {(void**)&py.AsUTF8, "PyUnicode_AsUTF8AndSize"},
@@ -697,7 +698,7 @@ static int fill(void) {
   int status = register_guard(); /* first, as an import may be long and Python end meanwhile */
   if (status) return status;
   object* module = py.ImportModule(ENTRY);
-  if (!module && *home.path && py.ErrMatches(*py.Exception)) { /* else it was interrupted */
+  if (!module && *home.path && py.ErrMatches(*py.ImportError)) { /* else it is there, or was interrupted */
     py.ErrClear();
     object* site = py.ImportModule("site");
     object* added = site ? py.CallMethod(site, "addsitedir", "s", home.path) : NULL;

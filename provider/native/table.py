@@ -22,6 +22,7 @@ from typing import Any
 
 from ... import __version__
 from ...graph_api.errors import HipdnnIreeError
+from ...jit.interrupts import interrupt_in
 from ...jit.trust import unsafe_path
 from .deployment import DeploymentError, packages
 from .log import attach
@@ -165,6 +166,8 @@ def guarded(
         try:
             body(*arguments)
         except Exception as error:
+            if interrupt := interrupt_in(error):
+                raise interrupt from None
             try:
                 text = str(error)
                 if not isinstance(error, (HipdnnIreeError, MemoryError, *known)):  # ours to mend

@@ -7,10 +7,13 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from ..native.table import fill as fill_table
-from ..native.table import guarded
-from . import abi
-from .factory import Factories
+from ...jit.interrupts import shielded
+
+with shielded():
+    from ..native.table import fill as fill_table
+    from ..native.table import guarded
+    from . import abi
+    from .factory import Factories
 
 __all__ = ["fill"]
 

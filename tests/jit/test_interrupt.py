@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from fresh_python import printed
-from hipdnn_iree.jit.bindings import shielded
+from hipdnn_iree.jit.interrupts import interrupt_in, shielded
 
 PROGRAM = """
 import signal, sys
@@ -70,3 +70,11 @@ def test_signals_come_after_the_block_and_handlers_are_put_back() -> None:
     with pytest.raises(ValueError, match="its own"), shielded():
         raise ValueError("its own")
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupt_is_found_behind_errors() -> None:
+    interrupt, wrapped, other = KeyboardInterrupt(), RuntimeError(), ValueError()
+    wrapped.__cause__ = interrupt
+    other.__cause__ = wrapped
+    assert interrupt_in(other) is interrupt_in(interrupt) is interrupt
+    assert interrupt_in(ValueError()) is None
