@@ -122,7 +122,7 @@ def store(options: CacheOptions) -> CacheStore:
 _MODULES = (
     "code_plan",
     "compiler/consume",
-    "compiler/lone_pads",
+    "compiler/dispatch_checks",
     "cpu_machine",
     "node_context",
     "strategies",

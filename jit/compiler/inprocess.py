@@ -14,7 +14,7 @@ from typing import Any
 
 from ..trace import span
 from .consume import consume, is_asked
-from .lone_pads import LonePad, any_alone, kept
+from .dispatch_checks import Check, check, checks_for
 from .phases import DISPATCHES, END, INPUT, START, run
 from .wire import BUFFER_NAME
 
@@ -70,8 +70,8 @@ def compile_in_process(source: bytes, flags: Sequence[str], report: Report) -> b
     ------
     Refused
         With stage ``"flags"``, ``"parse"`` or ``"compile"``.
-    LonePad
-        If the code would be wrong (W-133).
+    Defective
+        If the code would be wrong.
     """
     with span("load the compiler", "compiler"):
         from iree.compiler.api import Output, Session, Source
@@ -95,7 +95,7 @@ def compile_in_process(source: bytes, flags: Sequence[str], report: Report) -> b
                 if not invocation.parse_source(text):
                     raise Refused("parse")
             with span("run the passes", "compiler"):
-                _execute(session, invocation, consumed=is_asked(source), padded=kept(flags))
+                _execute(session, invocation, consumed=is_asked(source), checks=checks_for(flags))
             with span("write the module", "compiler"), Output.open_membuffer() as output:
                 try:
                     invocation.output_vm_bytecode(output)
@@ -106,18 +106,17 @@ def compile_in_process(source: bytes, flags: Sequence[str], report: Report) -> b
             invocation.close()
 
 
-def _execute(session: Any, invocation: Any, *, consumed: bool, padded: bool) -> None:
+def _execute(session: Any, invocation: Any, *, consumed: bool, checks: tuple[Check, ...]) -> None:
     """Run all passes, with what is done between them."""
     phase = START
     if consumed:
         _run(invocation, phase, INPUT)
         phase = INPUT
         consume(session, invocation)
-    if padded:
+    if checks:
         _run(invocation, phase, DISPATCHES)
         phase = DISPATCHES
-        if any_alone(_text(invocation)):
-            raise LonePad
+        check(checks, _text(invocation))
     _run(invocation, phase, END)
 
 

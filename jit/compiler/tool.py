@@ -18,8 +18,9 @@ from functools import lru_cache
 
 from ..trace import span
 from .consume import consuming, is_asked
+from .dispatch_checks import check, checks_for
+from .flags import merge_flags
 from .inprocess import Refused, Report
-from .lone_pads import LonePad, any_alone, kept
 from .phases import DISPATCHES, INPUT
 from .wire import BUFFER_NAME, UNKNOWN_CPU
 
@@ -53,8 +54,8 @@ def compile_with_tool(source: bytes, flags: Sequence[str], report: Report) -> by
     ------
     Refused
         With stage ``"flags"``, ``"parse"``, ``"compile"`` or ``"crash"``.
-    LonePad
-        If the code would be wrong (W-133).
+    Defective
+        If the code would be wrong.
     """
     tool = tool_path()
     if not tool:
@@ -64,8 +65,10 @@ def compile_with_tool(source: bytes, flags: Sequence[str], report: Report) -> by
     if is_asked(source):
         source = consuming(_text(tool, source, flags, report, INPUT))
         flags = (*flags, f"--compile-from={INPUT}")
-    if kept(flags) and any_alone(_text(tool, source, flags, report, DISPATCHES)):
-        raise LonePad
+    if checks := checks_for(flags):
+        source = _text(tool, source, flags, report, DISPATCHES)
+        check(checks, source)
+        flags = merge_flags(flags, (f"--compile-from={DISPATCHES}",))
     return _compiled(tool, source, flags, report)
 
 

@@ -27,9 +27,9 @@ from typing import Any, NoReturn
 
 from .. import scratch as folders
 from ..trace import span, spans_as_data, trace
+from .dispatch_checks import Defective
 from .flags import merge_flags
 from .inprocess import Refused, compile_in_process, workspace_bytes
-from .lone_pads import COPIED, LonePad
 from .tasks import perform
 from .tool import compile_with_tool, tool_path
 from .wire import IDLE_EXIT, Message, Unframer, frame
@@ -214,12 +214,14 @@ def _compile(job: dict[str, Any], source: bytes, answers: _Answers) -> tuple[byt
             statistics = Path(folder, "statistics.json")
             wanted = ("format=json", f"file={statistics}")
             flags = merge_flags(flags, [f"--iree-scheduling-dump-statistics-{w}" for w in wanted])
-        try:
-            vmfb, backend = _either_way(job["mode"], source, flags, answers)
-        except LonePad:
-            answers.diagnostic("remark", f"W-133: compiled with {' '.join(COPIED)}")
-            flags = merge_flags(flags, COPIED)
-            vmfb, backend = _either_way(job["mode"], source, flags, answers)
+        while True:
+            try:
+                vmfb, backend = _either_way(job["mode"], source, flags, answers)
+                break
+            except Defective as error:
+                found = error.found
+                answers.diagnostic("remark", f"{found.id}: compiled with {' '.join(found.instead)}")
+                flags = merge_flags(flags, found.instead)
         with span("read the workspace's size", "compiler"):
             size = workspace_bytes(vmfb, dynamic=job["dynamic"])
         return vmfb, {

@@ -78,22 +78,3 @@ def gradient_then_sum(g: Graph, *, axes: tuple[int, ...], bias: bool = True) -> 
     if bias:
         found.dbias.set_output()
     g.reduction(found.dx, mode="add", axes=axes).set_output()
-
-
-def gradient_beside_sum(
-    g: Graph,
-    *,
-    is_dy: bool = False,
-    mode: str = "add",
-    axes: tuple[int, ...] = (0, 2, 3),
-    saved: bool = False,
-) -> None:
-    x, scale = g.tensor(dims=(2, 4, 4, 9)), g.tensor(dims=(1, 4, 1, 1))
-    statistics = dict.fromkeys(("mean", "inv_variance"), g.tensor(dims=(1, 4, 1, 1)))
-    dy = x if is_dy else g.tensor(dims=(2, 4, 4, 9))
-    found = g.batchnorm_backward(dy, x, scale, **(statistics if saved else {}))
-    found.dx.set_output()
-    found.dscale.set_output()
-    found.dbias.set_output()
-    if not is_dy:
-        g.reduction(x, mode=mode, axes=axes).set_output()
