@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,10 +18,14 @@ from ..plan import Plan, TensorKey
 from .finished import Copy, Execution, Place, Program
 from .memory import GpuMemory, HostMemory, Memory
 
-__all__ = ["Kernel"]
+__all__ = ["Kernel", "Watch"]
 
 _REMEMBERED = 64  # sets of addresses of a frame
 _KEPT_STREAMS = 8
+
+Watch = Callable[[str, float], None]
+"""Is told a graph's name, and the seconds that its execution took; without a name what binding
+took, which only a call with new addresses needs."""
 
 _Frames = list["_Frame"]
 
@@ -62,7 +67,7 @@ class Kernel:
         self._constants = [memory.keep(data) for data in program.constants]
         self._lock = threading.Lock()
 
-    def __call__(self, addresses: tuple[int, ...]) -> None:
+    def __call__(self, addresses: tuple[int, ...], watch: Watch | None = None) -> None:
         """Run on addresses: of outputs, of inputs, and the stream where there are any."""
         stream = addresses[-1] if self._streams else 0
         frames = self._free.get(stream)
@@ -73,7 +78,10 @@ class Kernel:
         except IndexError:
             frame = self._frame(stream)
         try:
-            frame(addresses)
+            if watch is None:
+                frame(addresses)
+            else:
+                frame.watched(addresses, watch)
         finally:
             frames.append(frame)
 
@@ -116,6 +124,9 @@ class _Frame:
         # of the time of binding it anew.
         self._staging: dict[int, tuple[int, object]] = {}
         self._sizes = program.sizes if isinstance(memory, HostMemory) else ()
+        self._names = {
+            k: step.graph for k, step in enumerate(program.steps) if isinstance(step, Execution)
+        }
         # What touches nothing of the caller's is bound once.
         self._steps: list[Call | Execution | Copy] = [
             step if _is_open(step) else self._bound(step, ()) for step in program.steps
@@ -128,6 +139,19 @@ class _Frame:
             calls = self._bind(addresses)
         for call in calls:
             call()
+
+    def watched(self, addresses: tuple[int, ...], watch: Watch) -> None:
+        """Run as a call does, with the time of each execution."""
+        begin = time.perf_counter()
+        calls = self._calls.get(addresses) or self._bind(addresses)
+        _, before, _ = self._aligned(addresses)
+        names = {len(before) + k: name for k, name in self._names.items()}
+        watch("", time.perf_counter() - begin)
+        for k, call in enumerate(calls):
+            begin = time.perf_counter()
+            call()
+            if k in names:
+                watch(names[k], time.perf_counter() - begin)
 
     def _bind(self, addresses: tuple[int, ...]) -> list[Call]:
         staged, before, after = self._aligned(addresses)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -16,9 +17,10 @@ from ..torch_import import load_torch
 from .decompositions import table
 from .fold import fold_constants
 from .part import gpu_of, target_of_gpu
-from .report import Report, noted
-from .split import Splitter
+from .report import noted
+from .split import Sizes, Split, Splitter
 from .symbols import Symbols
+from .trial import settled
 from .weights import static_inputs
 
 __all__ = ["backend", "compile"]
@@ -41,10 +43,10 @@ def backend(
     example_inputs : sequence of Tensor
     options : mapping, optional
         As given to ``torch.compile``: ``target`` (by default what the tensors are on), ``engine``
-        and ``policy`` as of ``Graph.build`` (by default, on a CPU, a graph is PyTorch's where that
-        is measured to be faster), ``hold_weights`` (by default False): whether plans
-        for a CPU hold packed copies of weights in inference; a weight that is changed behind
-        PyTorch's back may then go unseen (docs/torch-compile.md).
+        and ``policy`` as of ``Graph.build`` (by default, on a CPU, PyTorch's functions stay
+        unless an engine's code is measured to be faster at the first call), ``hold_weights`` (by
+        default False): whether plans for a CPU hold packed copies of weights in inference; a
+        weight that is changed behind PyTorch's back may then go unseen (docs/torch-compile.md).
 
     Returns
     -------
@@ -142,24 +144,32 @@ def _compiled(
     # Code for all sizes takes weights as arguments.
     weights = static_inputs() if holds and not is_open else ()
     splitter = Splitter(graph_at, symbols.names, target, weights=weights, **chosen)
+    name, lock = f"{kind} {next(_NUMBERS)}", threading.Lock()
 
-    def made(sizes: Mapping[str, Any]) -> Call:
-        begin, first = time.perf_counter(), not splitter.begun
+    def made(sizes: Sizes) -> Call:
+        begin = time.perf_counter()
         # Dynamo calls this under its mode of fake tensors; constants and engines need real ones.
         with _disable_current_modes():
-            found: Call = splitter.at(sizes).forward
-        if not first:
+            fused = splitter.at(sizes)
+        if not (splitter.settled or splitter.open):
+            splitter.settled = True
+            noted(fused.report(name, time.perf_counter() - begin))
+        if splitter.settled:
+            found: Call = fused.module.forward
             return found
-        noted(
-            Report(
-                name=f"{kind} {next(_NUMBERS)}",
-                parts=len({group.part for group in splitter.groups if group.part}),
-                groups=tuple(splitter.groups),
-                stayed=tuple(splitter.stayed),
-                seconds=time.perf_counter() - begin,
-            )
-        )
-        return found
+        return _decided_by(partial(decided, sizes, fused, time.perf_counter() - begin), lock)
+
+    def decided(sizes: Sizes, fused: Split, spent: float, values: Sequence[Any]) -> Call:
+        """Return the call that is the fastest with some values."""
+        begin = time.perf_counter()
+        with _disable_current_modes():  # such as what counts operations, of one call
+            if splitter.settled:  # by a call of other sizes meanwhile
+                found = splitter.at(sizes)
+            else:
+                found = settled(splitter, sizes, values, fused)
+                noted(found.report(name, spent + time.perf_counter() - begin))
+        call: Call = found.module.forward
+        return call
 
     kept: LruCache[Call] = LruCache(_KEPT_SIZES)
 
@@ -169,3 +179,18 @@ def _compiled(
 
     boxed: Call = make_boxed_func(call if is_open else made({}))
     return boxed
+
+
+def _decided_by(decide: Callable[[Sequence[Any]], Call], lock: threading.Lock) -> Call:
+    """Return a call that is decided by the values of the first one."""
+    pending, found = [decide], list[Call]()  # what decides keeps much that is not needed later
+
+    def call(*values: Any) -> Any:
+        if not found:
+            with lock:
+                if not found:
+                    found.append(pending[0](values))
+                    pending.clear()
+        return found[0](*values)
+
+    return call

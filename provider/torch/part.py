@@ -10,6 +10,7 @@ from ...graph_api.errors import DeviceError, NotSupportedError
 from ...jit.runtime.hip import target_of
 from ...jit.target import Target
 from ..offload import Executor
+from ..offload.kernel import Watch
 from ..offload.program import TensorType
 from ..torch_import import load_torch, torch_type
 from .weights import HeldWeights
@@ -38,7 +39,7 @@ def part_call(
     callable
         Takes the inputs and returns a list.  An input that is not contiguous is copied first; an
         output has the strides of its fake tensor.  On a GPU it runs in the order of torch's
-        current stream.
+        current stream.  ``watch`` is told how long each graph takes, on a CPU.
 
     Raises
     ------
@@ -55,7 +56,7 @@ def part_call(
     as_made = all(t.is_contiguous() for t in outputs)
     empty = torch.empty
 
-    def call(*tensors: Any) -> list[Any]:
+    def call(*tensors: Any, watch: Watch | None = None) -> list[Any]:
         if isinstance(executor, HeldWeights):
             execute = executor.executor([tensors[k] for k in fixed]).execute
             tensors = tuple([tensors[k] for k in plain])
@@ -66,7 +67,10 @@ def part_call(
         addresses = [t.data_ptr() for t in (*found, *held)]
         if device is not None:
             addresses.append(torch.cuda.current_stream(device).cuda_stream)
-        execute(tuple(addresses))
+        if watch is None:
+            execute(tuple(addresses))
+        else:
+            execute(tuple(addresses), watch)
         return found if as_made else _restrided(torch, found, wanted)
 
     return call

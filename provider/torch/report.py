@@ -34,6 +34,11 @@ class Group:
     nodes: tuple[str, ...]
     ops: tuple[str, ...]
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Part and name, which no other graph of the same report has."""
+        return self.part, self.name
+
 
 @dataclass(frozen=True, kw_only=True)
 class Stayed:

@@ -7,23 +7,26 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from operator import getitem
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...graph_api.errors import Problem
 from ...jit.target import Target
+from ..engine_ids import engine_id
 from ..engines.torch.torch_engine import TorchEngine
 from ..offload import PIPELINE, Executor, Module, module, offload, outline
 from ..offload.api import Asked
 from ..offload.finished import Program, planned
+from ..offload.kernel import Watch
 from ..offload.pipeline import Options
 from ..offload.sizes import Family, family
+from ..selection.order import id_of
 from ..torch_import import load_torch
 from .fx_module import module_text
 from .part import part_call
-from .report import Group, Stayed
+from .report import Group, Report, Stayed
 from .weights import HeldWeights
 
-__all__ = ["RULES", "Splitter"]
+__all__ = ["RULES", "Sizes", "Split", "Splitter"]
 
 log = logging.getLogger("hipdnn_iree.torch")
 
@@ -32,10 +35,30 @@ RULES: dict[str, str] = {
     "DYNAMO-02": "a part of a torch graph is served where each of its graphs has a plan",
 }
 
-
-_DECIDES = "config,tuned,benchmark,order"
-
 Sizes = Mapping[str, Any]
+
+
+class Split(NamedTuple):
+    """A graph module whose parts are calls of plans, and what became of its nodes.
+
+    Attributes
+    ----------
+    module : GraphModule
+    groups : tuple of Group
+        Of a graph that was made before it was settled who runs what.
+    stayed : tuple of Stayed
+    """
+
+    module: Any
+    groups: tuple[Group, ...]
+    stayed: tuple[Stayed, ...]
+
+    def report(self, name: str, seconds: float) -> Report:
+        """Return what became of the graph, which took some seconds of compilation."""
+        parts = {group.part for group in self.groups if group.part}
+        return Report(
+            name=name, parts=len(parts), groups=self.groups, stayed=self.stayed, seconds=seconds
+        )
 
 
 class Splitter:
@@ -57,9 +80,13 @@ class Splitter:
 
     Attributes
     ----------
-    groups : list of Group
-    stayed : list of Stayed
-        What became of the first graph, by which it is decided what is served.
+    open : tuple of Group
+        What PyTorch's functions or an engine's code may run, whichever is faster; once a graph
+        was made.
+    left : tuple of Group
+        What PyTorch's functions run of that.
+    settled : bool
+        Whether it stays so, for graphs of other sizes too.
     """
 
     def __init__(
@@ -78,50 +105,47 @@ class Splitter:
         self._asked: Asked = {"engine": engine, "policy": policy}
         self._stays: dict[str, Problem] | None = None
         self._planned: frozenset[str] = frozenset()
-        self._native: frozenset[str] = frozenset()
+        self._native: list[Group] = []
         self._texts: dict[tuple[Any, ...], dict[str, str]] = {}
-        self._families: dict[str, Family | None] = {}
-        self.groups: list[Group] = []
-        self.stayed: list[Stayed] = []
+        self._families: dict[tuple[tuple[Group, ...], str], Family | None] = {}
+        self.open: tuple[Group, ...] = ()
+        self.left: tuple[Group, ...] = ()
+        self.settled = False
 
-    @property
-    def begun(self) -> bool:
-        """Whether it is decided what is served."""
-        return self._stays is not None
-
-    def at(self, sizes: Sizes) -> Any:
-        """Return the graph module at some sizes, its parts calls of plans."""
+    def at(self, sizes: Sizes) -> Split:
+        """Return the graph module at some sizes."""
         graph_module = self._graph_at(sizes)
         ops = {node.name: str(node.target) for node in _calls(graph_module.graph)}
-        first = self._stays is None
         if self._stays is None:
             self._stays = self._decided(graph_module.graph)
         stays = dict(self._stays)
+        groups = [*self._native, *map(_by_pytorch, self.left)]
         fused = self._fused(graph_module)
         weights = _weights(fused.graph, self._weights)
         for name in _parts(fused):
             part = getattr(fused, name)
             try:
-                call = self._served(name, part.graph, sizes, first, weights[name])
+                call, graphs = self._served(name, part.graph, sizes, weights[name])
             except Exception as error:  # of torch-mlir's importer, of the compiler, or of a buffer
                 log.warning("%s stays in PyTorch: %s", name, error)
                 stays |= {n.name: _problem("DYNAMO-02", error) for n in _calls(part.graph)}
                 continue
             delattr(fused, name)
             setattr(fused, name, call)
-        if first:
-            self.stayed = [
-                Stayed(node=name, op=op, rule=stays[name].rule, reason=stays[name].reason)
-                for name, op in ops.items()
-                if name in stays
-            ]
+            groups += graphs
         self._texts.clear()
-        return fused
+        stayed = [
+            Stayed(node=name, op=op, rule=stays[name].rule, reason=stays[name].reason)
+            for name, op in ops.items()
+            if name in stays
+        ]
+        return Split(fused, tuple(groups), tuple(stayed))
 
     def _decided(self, graph: Any) -> dict[str, Problem]:
-        """Return the nodes that no engine serves, by name, and note which engine's the others are.
+        """Return the nodes that no engine serves, by name, and note who runs the others.
 
-        Those of PyTorch's engine run as they were traced, without a plan around its functions.
+        What PyTorch's engine is chosen for runs as it was traced, without a plan around its
+        functions.
         """
         asked: Asked = {**self._asked, "whole_nodes": True}
         try:
@@ -129,34 +153,38 @@ class Splitter:
         except Exception as error:  # torch-mlir's importer raises whatever it meets
             log.warning("a graph stays in PyTorch: %s", error)
             return {n.name: _problem("DYNAMO-01", error) for n in _calls(graph)}
-        options = _deciding(module("", self._target, **self._asked).options)
-        native = [r for r in found.regions if options.choose(r.graph).name == TorchEngine.NAME]
-        self.groups += [
-            Group(part="", name=one.name, engine=TorchEngine.NAME, nodes=one.nodes, ops=one.ops)
-            for one in native
-        ]
-        self._native = frozenset(name for one in native for name in one.nodes)
-        every = (name for one in found.regions for name in one.nodes)
-        self._planned = frozenset(every) - self._native
+        options = module("", self._target, **self._asked).options
+        nobody_says = _nobody_says(options)
+        for one in found.regions:
+            chosen = options.choose(one.graph)
+            group = Group(part="", name=one.name, engine=chosen.name, nodes=one.nodes, ops=one.ops)
+            if chosen.name == TorchEngine.NAME:
+                self._native.append(group)
+                continue
+            self._planned |= set(one.nodes)
+            if nobody_says and chosen.policy != "config":
+                self.open += (group,)
         return {remark.location: remark.problem for remark in found.declined}
 
     def _fused(self, graph_module: Any) -> Any:
         assert self._stays is not None
-        stays = {*self._stays, *self._native}
-        return _fused(graph_module, _wanted(graph_module.graph, self._planned, stays))
+        native = {name for group in (*self._native, *self.left) for name in group.nodes}
+        stays = {*self._stays, *native}
+        return _fused(graph_module, _wanted(graph_module.graph, self._planned - native, stays))
 
     def _served(
-        self, name: str, graph: Any, sizes: Sizes, first: bool, weights: Collection[int]
-    ) -> Callable[..., Any]:
-        """Return the call of a part, some inputs of which are weights."""
+        self, name: str, graph: Any, sizes: Sizes, weights: Collection[int]
+    ) -> tuple[Callable[..., Any], list[Group]]:
+        """Return the call of a part, some inputs of which are weights, and its graphs."""
         executor: Executor | HeldWeights
-        if name not in self._families:
-            self._families[name] = self._family(name) if self._names else None
-        every = self._families[name]
+        key = self.left, name  # by what is left to PyTorch, a name is that of another part
+        if key not in self._families:
+            self._families[key] = self._family(name) if self._names else None
+        every = self._families[key]
         if every is not None and every.covers(sizes):
             program, plans = every.at(sizes)
             executor = Executor(program, plans, self._device_id)
-            graphs = self._read(name, module_text(graph)).graphs if first else {}
+            graphs = {} if self.settled else self._read(name, module_text(graph)).graphs
         else:
             text = module_text(graph)
             made = offload(text, self._target, name=name, weights=weights, **self._asked)
@@ -166,18 +194,17 @@ class Splitter:
                 executor = HeldWeights(program, plans)
             else:
                 executor = Executor(program, plans, self._device_id)
-        if first:
-            self.groups += [
-                Group(
-                    part=name,
-                    name=one.name,
-                    engine=plans[one.name].engine,
-                    nodes=one.nodes,
-                    ops=one.ops,
-                )
-                for one in graphs.values()
-            ]
-        return _call(graph, executor, weights)
+        groups = [
+            Group(
+                part=name,
+                name=one.name,
+                engine=plans[one.name].engine,
+                nodes=one.nodes,
+                ops=one.ops,
+            )
+            for one in graphs.values()
+        ]
+        return _call(graph, executor, weights), groups
 
     def _family(self, name: str) -> Family | None:
         """Return the programs of a part for all sizes."""
@@ -202,15 +229,18 @@ class Splitter:
         return module(text, self._target, name=name, **asked).run(*PIPELINE)
 
 
-def _deciding(options: Options) -> Options:
-    """Return what chooses between PyTorch's functions and an engine's code.
+def _by_pytorch(group: Group) -> Group:
+    """Return nodes as a group that PyTorch's functions run."""
+    return replace(group, part="", engine=TorchEngine.NAME)
 
-    On a CPU those are measured, unless options or settings say which engines or policies choose.
-    """
+
+def _nobody_says(options: Options) -> bool:
+    """Whether neither options nor settings say which engines, or who chooses them, on a CPU."""
     now = options.settings
     asked = options.engine or options.policy
     said = asked or now.engine_policy or now.engine_policy_order or now.engine_order
-    return options if said or not options.target.is_cpu else replace(options, policy=_DECIDES)
+    without = engine_id(TorchEngine.NAME) in {id_of(word, now) for word in now.engine_deselect}
+    return options.target.is_cpu and not said and not without
 
 
 def _parts(fused: Any) -> list[str]:
@@ -319,4 +349,8 @@ def _call(
     call = part_call(executor, inputs, results, weights)
     if isinstance(_returned(graph), list | tuple):
         return call
-    return lambda *tensors: call(*tensors)[0]
+
+    def single(*tensors: Any, watch: Watch | None = None) -> Any:
+        return call(*tensors, watch=watch)[0]
+
+    return single

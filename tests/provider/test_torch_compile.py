@@ -285,10 +285,9 @@ def test_graphs_of_several_engines(tmp_path: Path) -> None:
     assert not found.stayed
 
 
-def test_the_faster_engine_is_measured_unless_somebody_says(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_policy_that_measures_remembers_each_graph_once(tmp_path: Path) -> None:
     x, w = torch.randn(12, 12), torch.randn(12, 12)
+    path = tmp_path / "winners.json"
 
     def engines(**options: Any) -> list[str]:
         torch._dynamo.reset()
@@ -296,18 +295,16 @@ def test_the_faster_engine_is_measured_unless_somebody_says(
         assert torch.allclose(made(x, w), _block(x, w), atol=1e-5)
         return sorted(group.engine for group in the_report().groups)
 
-    monkeypatch.delenv("HIPDNN_IREE_POLICY")
-    with scope(engine_winners=tmp_path / "winners.json"):
+    with scope(engine_winners=path):
         assert engines(policy="order") == ["IREE_JIT_ENGINE"] * 2
-        assert not winners(tmp_path / "winners.json").entries
-        found = engines()
-        known = winners(tmp_path / "winners.json").entries
+        assert not winners(path).entries
+        found = engines(policy="tuned,benchmark,order")
+        known = winners(path).entries
         pairs = [(e.engine, e.graph) for e in known]
         assert {name for name, _ in pairs} == {"IREE_JIT_ENGINE", "TORCH_CPU_ENGINE"}
         assert len(set(pairs)) == len(pairs) == 4
-        assert engines() == found
         assert engines(policy="benchmark") == found  # parts that are looked at are not measured
-        assert winners(tmp_path / "winners.json").entries == known
+        assert winners(path).entries == known
 
 
 def test_tensors_where_the_code_does_not_run() -> None:
