@@ -320,6 +320,19 @@ def test_a_window_in_the_padding(check: Callable[..., Any]) -> None:
     check_emulated(g)
 
 
+@pytest.mark.parametrize(
+    ("batch", "padding", "copies"), [(2, (0, 1, 1), 3), (1, (0, 1, 1), 2), (2, (0, 1, 0), 1)]
+)
+def test_zeros_along_two_dims_are_joined_apart_on_gfx9(
+    batch: int, padding: tuple[int, ...], copies: int, torch_ir: Callable[..., str]
+) -> None:
+    """W-138 did not compile as planned: planes in strides, padded along height and width."""
+    g = Graph(io_data_type="half", compute_data_type="float")
+    image, filter_ = g.tensor(dims=(batch, 8, 4, 6, 6)), g.tensor(dims=(8, 8, 1, 3, 3))
+    g.conv_fprop(image, filter_, stride=(2, 1, 1), padding=padding).set_output()
+    assert torch_ir(g, "gfx942").count("aten.cat") == copies
+
+
 def test_gfx9_joins_zeros_to_a_computed_gradient(torch_ir: Callable[..., str]) -> None:
     g = Graph(io_data_type="half", compute_data_type="float")
     dy = g.relu(g.tensor(dims=(2, 1, 4, 5)))

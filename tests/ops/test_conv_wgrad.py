@@ -200,6 +200,15 @@ def test_windows_in_the_padding_are_left_out(
     assert ("slice" in ir) == ((pre, post) != (1, 1))
 
 
+def test_padded_images_of_one_row() -> None:
+    """W-138, emulated: 36 of the 48 elements were wrong."""
+    g = Graph(io_data_type="half", compute_data_type="float")
+    dy, x = g.tensor(dims=(2, 4, 2, 2)), g.tensor(dims=(2, 3, 1, 2))
+    padding = {"pre_padding": (1, 0), "post_padding": (1, 1)}
+    g.conv_wgrad(dy, x, dw_dims=(4, 3, 2, 2), **padding).set_output()
+    check_emulated(g)
+
+
 def test_gfx9_declines_what_it_would_compute_wrongly() -> None:
     from hipdnn_iree.jit.support import problems
     from hipdnn_iree.jit.target import Target

@@ -67,10 +67,12 @@ def padded(b: Builder, x: Value, w: Value, op: ConvOp) -> tuple[Value, Value, Co
     """Return the input concatenated with its padding, the filter, and the op without any."""
     x, op = _read(b, x, w, op)
     none = (0,) * len(op.pre_padding)
-    spanned = b.strikes("W-123", Convolution(x.shape, w.shape, op))
+    conv = Convolution(x.shape, w.shape, op)
     x = b.pad(x, op.pre_padding, op.post_padding)
-    if spanned:
+    if b.strikes("W-123", conv):
         x, w = b.materialise(x), b.materialise(w)
+    elif b.strikes("W-138", conv):
+        x = b.materialise(x)
     return x, w, replace(op, pre_padding=none, post_padding=none)
 
 
