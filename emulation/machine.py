@@ -326,7 +326,7 @@ class _Run:
                     m.text = f"{step.instruction.mnemonic} at {pc:#x}"
                     if waits is not None:
                         m.ticket = waits.issue(
-                            special.counters, special.ordered, m.active, step.written, m.text
+                            special.counters, special.ordered, m.some, step.written, m.text
                         )
                     special.run()
                     pc = step.next
@@ -335,7 +335,7 @@ class _Run:
                     continue
                 if isinstance(special, Wait):
                     if waits is not None:
-                        waits.wait(special.limits, m.active)
+                        waits.wait(special.limits, m.some)
                     pc = step.next
                     if pc >= stop:
                         self.pcs[m.active] = pc
@@ -417,7 +417,7 @@ class _Run:
             step.written,
             special.counters if isinstance(special, MemoryStep) else (),
             special.ordered if isinstance(special, MemoryStep) else False,
-            self.m.active,
+            self.m.some,
         )
 
     def _make(self, pc: int) -> _Step:

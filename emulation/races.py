@@ -216,10 +216,10 @@ class _Log:
             if entry.ticket is None:
                 continue
             late = self.waits.outstanding(entry.ticket)
-            if late.any():
-                on = late[entry.waves]
-                if on.any():
-                    left.append(entry.only(on))
+            if late is True:
+                left.append(entry)
+            elif late is not False and (on := late[entry.waves]).any():
+                left.append(entry.only(on))
         return left
 
     def judge(self, octets: Array, place: str) -> None:

@@ -80,6 +80,11 @@ class Waves:
         self.scratch_base = (np.arange(count)[:, None] * 64 + LANES) * self.scratch_size
         self.index = np.arange(count)
 
+    @property
+    def some(self) -> Bools | None:
+        """The waves that execute the present instruction; None for all."""
+        return None if self.all_active else self.active
+
     # ---- registers ---------------------------------------------------------------------------
 
     def register(self, operand: Operand, at: int = 0) -> Array:

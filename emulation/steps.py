@@ -130,7 +130,7 @@ class Machine(Waves):
             where = np.unique((on[hit] + k) >> 2)
             for ticket, words in self.dma:
                 late = np.isin(where, words)
-                if late.any() and self.waits.outstanding(ticket).any():
+                if late.any() and np.any(self.waits.outstanding(ticket)):
                     raise EmulationError(
                         f"missing s_waitcnt: LDS is used before vmcnt covers {ticket.text},"
                         " which loads into it"

@@ -7,12 +7,15 @@ is an error, although in this emulation the value is there already.
 
 Vector memory returns in order, LDS too; scalar loads and flat accesses in any order, so that with
 one of them outstanding only a wait for zero says anything.  That is the order that LLVM relies on.
+
+Mostly all waves go the same way: a counter is one number until only some of them count on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -23,6 +26,9 @@ __all__ = ["LGKM", "VM", "Ticket", "Waits"]
 
 VM, LGKM = 0, 1
 _NAMES = ("vmcnt", "lgkmcnt")
+
+Number: TypeAlias = int | Array
+"""A counter: of all waves, or of each, shape ``(waves,)``.  Arrays are replaced, never changed."""
 
 
 @dataclass(eq=False, slots=True)
@@ -35,10 +41,10 @@ class Ticket:
         The counters: `VM`, `LGKM` or both (flat).
     ordered : bool
         Returns in the order of issue among its kind.
-    waves : numpy.ndarray of bool, shape (waves,)
-        Who issued it.
-    numbers : tuple of numpy.ndarray of int64
-        What each counter had reached in each wave, this access included.
+    waves : numpy.ndarray of bool, shape (waves,), or None
+        Who issued it; None for all.
+    numbers : tuple of int or numpy.ndarray of int64
+        What each counter had reached, this access included.
     registers : frozenset of int
         Written by it.
     text : str
@@ -49,8 +55,8 @@ class Ticket:
 
     kinds: tuple[int, ...]
     ordered: bool
-    waves: Bools
-    numbers: tuple[Array, ...]
+    waves: Bools | None
+    numbers: tuple[Number, ...]
     registers: frozenset[int]
     text: str
     tops: tuple[int, ...]
@@ -59,6 +65,8 @@ class Ticket:
 @dataclass
 class Waits:
     """Counters of all waves, and what is pending.
+
+    Where waves are given, ``active``, None stands for all of them.
 
     Attributes
     ----------
@@ -74,8 +82,9 @@ class Waits:
 
     def reset(self) -> None:
         """Forget everything: new waves start."""
-        self.issued = [np.zeros(self.count, np.int64) for _ in _NAMES]
-        self.done = [np.zeros(self.count, np.int64) for _ in _NAMES]
+        self.issued: list[Number] = [0 for _ in _NAMES]
+        self.done: list[Number] = [0 for _ in _NAMES]
+        self.least = [0 for _ in _NAMES]  # of `done`, which tells most of what has finished
         self.open: list[Ticket] = []
         self.by_register: dict[int, list[Ticket]] = {}
         self.pending.clear()
@@ -84,47 +93,48 @@ class Waits:
         self,
         kinds: tuple[int, ...],
         ordered: bool,
-        active: Bools,
+        active: Bools | None,
         registers: frozenset[int],
         text: str,
     ) -> Ticket:
         """Count one access of the active waves; return its ticket."""
         for kind in kinds:
-            self.issued[kind] += active
-        numbers = tuple(self.issued[kind].copy() for kind in kinds)
-        tops = tuple(int(number.max()) for number in numbers)
-        ticket = Ticket(kinds, ordered, active.copy(), numbers, registers, text, tops)
+            self.issued[kind] = self.issued[kind] + (1 if active is None else active)
+        numbers = tuple(self.issued[kind] for kind in kinds)
+        tops = tuple(x if isinstance(x, int) else int(x.max()) for x in numbers)
+        waves = None if active is None else active.copy()
+        ticket = Ticket(kinds, ordered, waves, numbers, registers, text, tops)
         self.open.append(ticket)
         for register in registers:
             self.by_register.setdefault(register, []).append(ticket)
         self.pending |= registers
         return ticket
 
-    def outstanding(self, ticket: Ticket) -> Bools:
-        """Return the waves in which the access may not have finished."""
-        late = np.zeros(self.count, bool)
-        for kind, number in zip(ticket.kinds, ticket.numbers, strict=True):
-            late |= number > self.done[kind]
-        return late & ticket.waves
+    def outstanding(self, ticket: Ticket) -> bool | Bools:
+        """Return the waves in which the access may not have finished: all, none, or which."""
+        late: bool | Bools = False
+        for kind, number, top in zip(ticket.kinds, ticket.numbers, ticket.tops, strict=True):
+            if top > self.least[kind]:
+                late = late | (number > self.done[kind])
+        return late if ticket.waves is None or late is False else late & ticket.waves
 
-    def wait(self, limits: tuple[int, int], active: Bools) -> None:
+    def wait(self, limits: tuple[int, int], active: Bools | None) -> None:
         """Execute s_waitcnt: at most so many accesses of each counter may be left."""
         for kind, limit in enumerate(limits):
             if limit < 0:
                 continue
-            reached = np.where(active, self.issued[kind] - limit, 0)
+            reached = self.issued[kind] - limit
             if limit:
                 for ticket in self.open:
                     if not ticket.ordered and kind in ticket.kinds:
-                        reached[self.outstanding(ticket)] = 0
-            np.maximum(self.done[kind], reached, out=self.done[kind])
+                        reached = _unless(self.outstanding(ticket), reached)
+            if active is not None:
+                reached = _unless(~active, reached)
+            done = self.done[kind] = _larger(self.done[kind], reached)
+            self.least[kind] = done if isinstance(done, int) else int(done.min())
         still = []
-        least = [int(done.min()) for done in self.done]  # tells most of what has finished
         for ticket in self.open:
-            left = any(
-                top > least[kind] for kind, top in zip(ticket.kinds, ticket.tops, strict=True)
-            )
-            if left and self.outstanding(ticket).any():
+            if _any(self.outstanding(ticket)):
                 still.append(ticket)
                 continue
             for register in ticket.registers:
@@ -141,7 +151,7 @@ class Waits:
         writes: frozenset[int],
         kinds: tuple[int, ...],
         ordered: bool,
-        active: Bools,
+        active: Bools | None,
     ) -> None:
         """Check the registers of an instruction, some of which are pending.
 
@@ -162,14 +172,31 @@ class Waits:
             for ticket in self.by_register[register]:
                 if register not in reads and ordered and ticket.ordered and kinds == ticket.kinds:
                     continue
-                late = self.outstanding(ticket) & active
-                if late.any():
+                late = self.outstanding(ticket)
+                if active is not None:
+                    late = late & active
+                if _any(late):
                     names = " and ".join(_NAMES[k] for k in ticket.kinds)
                     what = "read" if register in reads else "overwritten"
                     raise EmulationError(
                         f"missing s_waitcnt: {_name(register)} is {what} before {names} covers"
                         f" {ticket.text} (wave {int(np.argmax(late))})"
                     )
+
+
+def _any(waves: bool | Bools) -> bool:
+    return waves if isinstance(waves, bool) else bool(waves.any())
+
+
+def _unless(waves: bool | Bools, number: Number) -> Number:
+    """Return a number that is 0 in these waves."""
+    if isinstance(waves, bool):
+        return 0 if waves else number
+    return np.where(waves, 0, number)
+
+
+def _larger(x: Number, y: Number) -> Number:
+    return max(x, y) if isinstance(x, int) and isinstance(y, int) else np.maximum(x, y)
 
 
 def register_ids(file: str, first: int, count: int) -> Iterable[int]:
