@@ -2,7 +2,8 @@
 """Defects that show in the dispatches which the compiler has formed, before their code is made.
 
 Rules of `workarounds` see many of them coming; what the compiler makes of reshapes, transposes and
-equal expressions is known only here.  The module is then compiled again with other flags.
+equal expressions is known only here.  The module is then compiled again: with other flags, or in
+another way (`jit.attempts`), until it passes.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ class Check(NamedTuple):
     strikes : callable
         Whether a kernel has the defect, given its text.
     instead : tuple of str
-        Flags with which there are no such kernels.
+        Flags with which there are no such kernels; none where only other code helps.
+    reason : str
+        What is wrong, for the error of an attempt.
     """
 
     id: str
     flags: tuple[str, ...]
     strikes: Callable[[bytes], bool]
-    instead: tuple[str, ...]
+    instead: tuple[str, ...] = ()
+    reason: str = ""
 
 
 class Defective(Exception):  # noqa: N818 - an answer, not a defect of ours
@@ -66,11 +70,12 @@ _SHARED = "--iree-dispatch-creation-fuse-multi-use"
 
 _REDUCTION = b'"reduction"'
 _STATEMENT = re.compile(rb"\n(?= {8}[%\w])")  # of the kernel's function, with its region
-_HEAD = re.compile(rb" *(%\w+)(?::\d+)? = (\S+) (.*)")
-_STORED = re.compile(rb"dispatch\.tensor\.store (%\w+)")
-_VALUE = re.compile(rb"%\w+")
+_HEAD = re.compile(rb" *(%\w+)(?::(\d+))? = (\S+) (.*)")
+_INPUTS = re.compile(rb" ins\(([^:)]*)")
+_STORED = re.compile(rb"dispatch\.tensor\.store (%\w+(?:#\d+)?)")
+_VALUE = re.compile(rb"%\w+(?:#\d+)?")
+_MAP = re.compile(rb"affine_map<(.*?)>[],]")
 _ADDS = re.compile(rb"= arith\.(?:add|mul)[fi] .*%out\b")
-_LOOPS, _MOVES = (b"linalg.", b"iree_linalg_ext."), (b"tensor.", b"iree_encoding.")
 
 
 def _pads_alone(kernel: bytes) -> bool:
@@ -79,23 +84,50 @@ def _pads_alone(kernel: bytes) -> bool:
 
 
 class _Statement(NamedTuple):
-    name: bytes
+    """An operation of a kernel's function.
+
+    Attributes
+    ----------
+    names : tuple of bytes
+        Its results, as others name them.
+    op : bytes
+    operands : tuple of bytes
+        What it reads: of a loop not what it initialises its results with.
+    maps : tuple of bytes
+        Of a generic loop: along which of its dims it reads each operand.
+    reduces, adds : bool
+        Whether it is a loop over a dim that its result lacks, and whether that adds up.
+    """
+
+    names: tuple[bytes, ...]
     op: bytes
     operands: tuple[bytes, ...]
+    maps: tuple[bytes, ...]
     reduces: bool
     adds: bool
+
+    @property
+    def loops(self) -> bool:
+        return self.op.startswith((b"linalg.", b"iree_linalg_ext.")) and self.op != b"linalg.fill"
+
+    @property
+    def moves(self) -> bool:
+        return self.op.startswith((b"tensor.", b"iree_encoding."))
 
 
 def _statements(kernel: bytes) -> Iterator[_Statement]:
     for text in _STATEMENT.split(kernel):
         if head := _HEAD.match(text):
-            name, op, rest = head.groups()
-            operands = tuple(_VALUE.findall(rest.partition(b" outs(")[0]))
+            name, count, op, rest = head.groups()
+            names = tuple(b"%s#%d" % (name, k) for k in range(int(count))) if count else (name,)
             generic = op == b"linalg.generic"
-            named = op.startswith(_LOOPS) and not generic and op != b"linalg.fill"
-            reduces = named or _REDUCTION in head[0]
-            adds = reduces and (named or bool(_ADDS.search(text)))
-            yield _Statement(name, op, operands, reduces, adds)
+            inputs = _INPUTS.search(rest)
+            operands = tuple(_VALUE.findall(inputs[1] if inputs else rest.partition(b" outs(")[0]))
+            maps = tuple(_MAP.findall(rest.partition(b"iterator_types")[0])) if generic else ()
+            one = _Statement(names, op, operands, maps, False, False)
+            reduces = one.loops and (not generic or _REDUCTION in head[0])
+            adds = reduces and (not generic or bool(_ADDS.search(text)))
+            yield one._replace(reduces=reduces, adds=adds)
 
 
 def _adds_again(kernel: bytes) -> bool:
@@ -105,16 +137,35 @@ def _adds_again(kernel: bytes) -> bool:
     statements = list(_statements(kernel))
     stored = set(_STORED.findall(kernel))
     for one in reversed(statements):
-        if one.name in stored and one.op.startswith(_MOVES):
+        if one.moves and not stored.isdisjoint(one.names):
             stored.update(one.operands)
     sums: dict[bytes, set[bytes]] = {}  # of which a value is made
     for one in statements:
         of = set[bytes]().union(*(sums.get(name, ()) for name in one.operands))
         if one.reduces and not of.isdisjoint(stored):
             return True
-        sums[one.name] = of | {one.name} if one.adds else of
+        sums |= {name: of | {name} if one.adds else of for name in one.names}
     return False
 
+
+def _reads_two_ways(kernel: bytes) -> bool:
+    """W-099: what reads a loop's result along two dims leaves part of its own unwritten."""
+    came: dict[bytes, tuple[bytes, bytes]] = {}  # the loop's result, and the last move
+    for one in _statements(kernel):
+        if one.moves:
+            if found := came.get(one.operands[0] if one.operands else b""):
+                came[one.names[0]] = found[0], one.names[0]
+        elif one.loops:
+            ways: dict[bytes, tuple[bytes, bytes]] = {}
+            for name, along in zip(one.operands, one.maps, strict=False):
+                source, move = came.get(name, (b"", b""))
+                if source and ways.setdefault(source, (move, along)) != (move, along):
+                    return True
+            came |= {name: (name, b"") for name in one.names}
+    return False
+
+
+_CPU, _ROCM, _CUDA = (f"--iree-hal-target-backends={name}" for name in ("llvm-cpu", "rocm", "cuda"))
 
 CHECKS = (
     Check(
@@ -123,5 +174,11 @@ CHECKS = (
         _pads_alone,
         (f"{_KEPT}=false", f"{_FUSED}=false"),
     ),
-    Check("W-109", ("--iree-hal-target-backends=llvm-cpu",), _adds_again, (f"{_SHARED}=false",)),
+    Check("W-109", (_CPU,), _adds_again, (f"{_SHARED}=false",)),
+    Check(
+        "W-099",
+        (_CPU, _ROCM, _CUDA),
+        _reads_two_ways,
+        reason="one op reads a result along two dims; part of what it computes would be unwritten",
+    ),
 )

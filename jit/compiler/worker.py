@@ -220,6 +220,8 @@ def _compile(job: dict[str, Any], source: bytes, answers: _Answers) -> tuple[byt
                 break
             except Defective as error:
                 found = error.found
+                if not found.instead:
+                    raise Refused("compile", f"{found.id}: {found.reason}") from None
                 answers.diagnostic("remark", f"{found.id}: compiled with {' '.join(found.instead)}")
                 flags = merge_flags(flags, found.instead)
         with span("read the workspace's size", "compiler"):

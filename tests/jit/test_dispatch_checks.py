@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""W-109 and W-133 in the dispatches that the compiler forms: it compiles once more, otherwise."""
+"""W-099, W-109 and W-133 in the dispatches that the compiler forms: it compiles once more."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from graph_rows import check_emulated
 from hipdnn_iree import Graph, Target
+from hipdnn_iree.jit import code_plan
 from hipdnn_iree.jit.compiler import tool
 from hipdnn_iree.jit.compiler.dispatch_checks import CHECKS, Defective, check, checks_for
 from hipdnn_iree.jit.compiler.flags import merge_flags
@@ -90,14 +91,72 @@ def test_a_kernel_that_stores_a_sum_and_adds_up_what_is_made_of_it(
     assert struck([SUM, kernel], "cpu") == ("W-109" if again else "")
 
 
+TWO = """\
+        %4 = linalg.generic {{iterator_types = ["parallel", "reduction"]}} ins(%0) outs(%1) {{
+        ^bb0(%in: f32, %out: f32):
+          linalg.yield %in : f32
+        }} -> tensor<9xf32>
+        %5 = {move} %4 {{indexing_maps = [affine_map<(d0, d1) -> (d1)>]}} : tensor<9xf32>
+        %6 = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel"]}} ins({ins} : tensor<9xf32>) outs(%1) {{
+        }} -> tensor<9x9xf32>
+"""  # noqa: E501
+
+
+def reads(ins: str, *along: str, move: str = "tensor.expand_shape") -> bytes:
+    maps = ", ".join(f"affine_map<(d0, d1) -> ({one})>" for one in (*along, "d0, d1"))
+    return TWO.format(move=move, maps=maps, ins=ins).encode()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "two_ways"),
+    [
+        (reads("%4, %4", "d0", "d1"), True),
+        (reads("%4, %0, %4", "d0, d1", "d1", "d1, d0"), True),
+        (reads("%4, %5", "d0, d1", "d0, d1"), True),
+        (reads("%5, %5", "d0", "d1", move="iree_encoding.unset_encoding"), True),
+        (reads("%4, %4", "d0", "d0"), False),
+        (reads("%0, %0", "d0", "d1"), False),
+        (reads("%4, %0", "d0", "d1"), False),
+        (reads("%4, %5", "d0", "d1", move="arith.mulf"), False),
+    ],
+)
+@pytest.mark.parametrize("target", list(FLAGS))
+def test_a_kernel_that_reads_a_result_along_two_dims(
+    kernel: bytes, target: str, two_ways: bool
+) -> None:
+    assert struck([SUM, kernel], target) == ("W-099" if two_ways else "")
+
+
+def test_code_that_would_be_wrong_is_compiled_in_another_way(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """W-099, without its rule: part of the products was unwritten."""
+    planned = code_plan.for_plan
+    monkeypatch.setattr(
+        code_plan, "for_plan", lambda target: [r for r in planned(target) if r.id != "W-099"]
+    )
+    graph = Graph(io_data_type="float")
+    x = graph.tensor(dims=(5, 4))
+    sums = graph.reduction(x, mode="add", axes=(0,))
+    graph.mul(sums, graph.transpose(sums, permutation=(1, 0))).set_output()
+    plan = graph.build("cpu", engine="iree")
+    assert plan.attempt
+    assert "W-099" in caplog.text
+    assert plan.verify(seed=1).ok
+
+
 def test_each_check_is_for_the_flags_with_which_its_kernels_are_formed() -> None:
     ids = {name: [one.id for one in checks_for(flags)] for name, flags in FLAGS.items()}
-    assert ids == {"cpu": ["W-109"], "gfx942": ["W-133"], "cuda:sm_80": []}
+    assert ids == {"cpu": ["W-109", "W-099"], "gfx942": ["W-133", "W-099"], "cuda:sm_80": ["W-099"]}
     for one in CHECKS:  # the second time there are none
-        assert not any(one in checks_for(merge_flags(f, one.instead)) for f in FLAGS.values())
+        again = [checks_for(merge_flags(flags, one.instead)) for flags in FLAGS.values()]
+        assert not one.instead or all(one not in checks for checks in again)
 
 
-@pytest.mark.parametrize(("id", "target"), [("W-109", "cpu"), ("W-133", "gfx942")])
+@pytest.mark.parametrize(
+    ("id", "target"),
+    [("W-109", "cpu"), ("W-133", "gfx942")],  # W-099 has no flags
+)
 def test_the_tool_sees_them_too(id: str, target: str) -> None:
     source = (UPSTREAM / id / "repro.mlir").read_bytes()
     with pytest.raises(Defective, match=id) as caught:
