@@ -34,6 +34,7 @@ one machine differed by up to 9 %."""
 _BUILDS = 3  # what is left to PyTorch changes the parts, and with them the times of the others
 _ROUNDS = (3, 15)  # of each graph module, in turns
 _BUDGET_S = 0.3  # of those, and again of the comparison of the whole
+_PATIENCE_S = 3.0  # of those of a slow model, before the least number of rounds is reached
 
 _Ways = dict[tuple[Group, ...], Split]
 """The whole, by what is left to PyTorch."""
@@ -206,7 +207,7 @@ def _watched(modules: Sequence[Any], values: Sequence[Any]) -> list[Seconds]:
     least, most = _ROUNDS
     begin = time.perf_counter()
     for turn in range(most):
-        if turn >= least and time.perf_counter() - begin > _BUDGET_S:
+        if time.perf_counter() - begin > (_BUDGET_S if turn >= least else _PATIENCE_S):
             break
         for module, watch in zip(modules, watches, strict=True):
             module.forward(*values)
