@@ -131,7 +131,10 @@ def _statements(kernel: bytes) -> Iterator[_Statement]:
 
 
 def _adds_again(kernel: bytes) -> bool:
-    """W-109: a sum that is stored, and read by a loop that adds up, is added up by it again."""
+    """W-109: a sum that is stored, and read by a loop that adds up, is added up by it again.
+
+    So is one of tiled data, where what is made of it is stored.
+    """
     if len(_STORED.findall(kernel)) < 2:
         return False
     statements = list(_statements(kernel))
@@ -140,10 +143,14 @@ def _adds_again(kernel: bytes) -> bool:
         if one.moves and not stored.isdisjoint(one.names):
             stored.update(one.operands)
     sums: dict[bytes, set[bytes]] = {}  # of which a value is made
+    untiled: set[bytes] = set()  # what is made of sums of tiled data
     for one in statements:
         of = set[bytes]().union(*(sums.get(name, ()) for name in one.operands))
-        if one.reduces and not of.isdisjoint(stored):
+        made = untiled.intersection(one.operands)
+        if one.reduces and not (of | made).isdisjoint(stored):
             return True
+        if made or (of and one.op == b"iree_encoding.unset_encoding"):
+            untiled.update(one.names)
         sums |= {name: of | {name} if one.adds else of for name in one.names}
     return False
 

@@ -30,6 +30,7 @@ LOOP = """\
           linalg.yield %9 : f32
         }} -> tensor<99xf32>
 """
+UNTILED = "iree_encoding.unset_encoding"
 STORE = "        iree_tensor_ext.dispatch.tensor.store %{}, %arg3, offsets = [0]\n"
 
 
@@ -63,9 +64,11 @@ def loops(
     kind: str = "reduction",
     of: str = "4",
     stored: tuple[str, ...] = ("4", "6"),
+    between: bool = False,
 ) -> bytes:
     text = LOOP.format(name="4", kind="reduction", of="0", op=first)
     text += f"        %5 = {move} %4 : tensor<99xf32>\n" if move else ""
+    text += LOOP.format(name="3", kind="parallel", of="5", op="mulf") if between else ""
     text += LOOP.format(name="6", kind=kind, of=of, op="addf")
     return (text + "".join(map(STORE.format, stored))).encode()
 
@@ -75,7 +78,7 @@ def loops(
     [
         (loops(), True),
         (loops(first="mulf"), True),
-        (loops(move="iree_encoding.unset_encoding", of="5", stored=("5", "6")), True),
+        (loops(move=UNTILED, of="5", stored=("5", "6")), True),
         (loops(move="tensor.expand_shape", stored=("5", "6")), True),
         (loops(first="maximumf"), False),
         (loops(kind="parallel"), False),
@@ -83,6 +86,10 @@ def loops(
         (loops(stored=("6",)), False),
         (loops(stored=("6", "0")), False),
         (loops(move="arith.mulf", stored=("5", "6")), False),
+        (loops(move=UNTILED, between=True, of="3", stored=("3", "6")), True),
+        (loops(move=UNTILED, between=True, of="3", stored=("2", "6")), False),
+        (loops(move=UNTILED, between=True, of="0", stored=("3", "6")), False),
+        (loops(move="tensor.expand_shape", between=True, of="3", stored=("3", "6")), False),
     ],
 )
 def test_a_kernel_that_stores_a_sum_and_adds_up_what_is_made_of_it(
@@ -113,7 +120,7 @@ def reads(ins: str, *along: str, move: str = "tensor.expand_shape") -> bytes:
         (reads("%4, %4", "d0", "d1"), True),
         (reads("%4, %0, %4", "d0, d1", "d1", "d1, d0"), True),
         (reads("%4, %5", "d0, d1", "d0, d1"), True),
-        (reads("%5, %5", "d0", "d1", move="iree_encoding.unset_encoding"), True),
+        (reads("%5, %5", "d0", "d1", move=UNTILED), True),
         (reads("%4, %4", "d0", "d0"), False),
         (reads("%0, %0", "d0", "d1"), False),
         (reads("%4, %0", "d0", "d1"), False),
@@ -143,6 +150,17 @@ def test_code_that_would_be_wrong_is_compiled_in_another_way(
     assert plan.attempt
     assert "W-099" in caplog.text
     assert plan.verify(seed=1).ok
+
+
+@pytest.mark.parametrize("dims", [(2, 4, 7), (3, 5, 2)])
+def test_what_is_made_of_a_product_of_tiled_data(dims: tuple[int, int, int]) -> None:
+    """W-109: the product was added up twice."""
+    m, k, n = dims
+    graph = Graph(io_data_type="float")
+    product = graph.matmul(graph.tensor(dims=(1, m, k)), graph.tensor(dims=(1, k, 1)))
+    scaled = graph.mul(product, graph.tensor(dims=(1, m, n))).set_output()
+    graph.reduction(scaled, mode="add", axes=(1, 2)).set_output()
+    assert graph.build("cpu", engine="iree").verify(seed=1).ok
 
 
 def test_each_check_is_for_the_flags_with_which_its_kernels_are_formed() -> None:
