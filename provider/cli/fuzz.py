@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...graph_api.errors import SettingError
-from ...jit.settings import scope
+from ...jit.settings import describe, scope
 from . import sweeping
 from .options import Command, State, knob_options, target_option
 from .output import talk
@@ -30,8 +30,8 @@ JSON: dict[str, str] = {
     "failed": f"{sweeping.JSON['failed']}; `reduced`, a file, with `--reduce`",
 }
 
-# A graph that nobody will see again is not worth a place in the cache.
-_SETTINGS = {"cache_mode": "off", "compiler_timeout_s": "60"}
+# A graph that nobody will see again is not worth a place in the cache, nor minutes to compile.
+_DEFAULTS = {"cache_mode": "off", "compiler_timeout_s": "60"}
 
 
 @click.command(cls=Command)
@@ -107,7 +107,7 @@ def command(
     if emulation and not target.is_gfx9:
         raise SettingError(f"--emulate: an AMD GPU is emulated, and --target is {target}")
     draw = Draw(seed=seed, count=graphs, style=style or "", nodes=nodes or 0, gaps=gaps)
-    options = SweepOptions(emulate=emulation, forms=True, settings={**_SETTINGS, **state.knobs})
+    options = SweepOptions(emulate=emulation, forms=True, settings=_settings(state.knobs))
     tasks = list(_tasks(draw, target, variants, options))
     path = Path(output)
     done = do(
@@ -123,6 +123,12 @@ def command(
     if reduce_to is not None:
         small = _reduced(tasks, path, Path(reduce_to), limits_of(timeout_s, memory, 1))
     conclude(done, state, small)
+
+
+def _settings(knobs: Mapping[str, str]) -> dict[str, str]:
+    """Return the options given, and this command's own values of what nobody has set."""
+    untouched = {row["field"] for row in describe() if row["origin"] == "default"}
+    return {**{k: v for k, v in _DEFAULTS.items() if k in untouched}, **knobs}
 
 
 def _tasks(draw: Draw, target: Target, variants: int, options: SweepOptions) -> Iterator[CaseTask]:

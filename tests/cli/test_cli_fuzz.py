@@ -65,6 +65,15 @@ def test_what_fails_is_reduced(cli: Cli, tmp_path: Path) -> None:
     assert len(small.nodes) == 1 < len(random_graph(8, nodes=3).freeze().nodes)
 
 
+def test_a_setting_of_the_environment_stands(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["fuzz", "--count", "1", "--nodes", "1", "--jobs", "1", "-o"]
+    monkeypatch.setenv("HIPDNN_IREE_COMPILER_TIMEOUT_S", "77")
+    assert cli(*words, tmp_path / "a.jsonl").code == 0
+    assert read_run(tmp_path / "a.jsonl").headers[0].options["settings"] == {"cache_mode": "off"}
+
+
 def test_lines_of_graphs_are_suites() -> None:
     suite = read_all(["fuzz --seed=3 --count 2 --style conv", "fuzz --seed 3 --gaps"])
     assert [case.name for case in suite.cases] == [
