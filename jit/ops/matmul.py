@@ -15,6 +15,7 @@ from .blocking import BLOCKED, blocking
 from .dots import DOTS, dots, fits_dots
 from .gemm_cost import TILED, raggedness
 from .op_info import Dims, Marks, OpInfo, Refusal
+from .stored import stored
 from .strategy import NO_TILES, Strategies, Strategy
 
 __all__ = ["INFO"]
@@ -104,14 +105,14 @@ def _costs(context: NodeContext) -> dict[str, float]:
     known = {name: cost / 1e3 for name, cost in others.items() if cost is not None}
     if not _untileable(context) and not known:
         return {}
-    a, b = context.spec("a"), context.spec("b")
-    batch, (m, k), n = prod(context.dims("c")[:-2]), a.dims[-2:], b.dims[-1]
+    a, b = stored(context, "a"), stored(context, "b")
+    batch, (m, k), n = prod(context.dims("c")[:-2]), context.dims("a")[-2:], context.dims("b")[-1]
     machine = cpu_machine(context.target)
     rows, along = (m, b.strides[-2]) if m <= n else (n, a.strides[-1])
     length = max(m, n)
     elements, lanes = length * k, machine.lanes
     where = _where(context, elements)
-    packed = sum(prod(spec.dims[-2:]) for spec in (a, b) if not spec.constant)
+    packed = sum(k * extent for x, extent in ((a, m), (b, n)) if not x.constant)
     tiles = 1 << (rows - 1).bit_length() if rows < lanes else -(-rows // lanes) * lanes
     tiled = packed * _PACK[where] + tiles * elements * TILED
     found = {GEMM: batch * tiled / 1e3, **known}
@@ -133,7 +134,7 @@ def _blocked_cost(context: NodeContext) -> float | None:
     """
     if not _blockable(context):
         return None
-    a, b, c = (context.spec(port) for port in "abc")
+    a, b = stored(context, "a"), stored(context, "b")
     count, m, k, n = _as_one(context)
     measured = cpu_machine(context.target).vector_bytes == _MEASURED_BYTES and a.strides[-1] == 1
     if not measured or m < _BLOCKED_ROWS or k < _BLOCKED_DEPTH:
@@ -144,7 +145,7 @@ def _blocked_cost(context: NodeContext) -> float | None:
     columns, ragged = b.strides[-2] == 1 < n, width != n
     pack = _PACK_COLUMNS + ragged * _PAD_COLUMNS if columns else _PACK_ROWS
     packed = 0 if b.constant else pack * n * k
-    return count * (steps + packed + _PASS * m * n * (c.virtual + ragged))
+    return count * (steps + packed + _PASS * m * n * (context.spec("c").virtual + ragged))
 
 
 def _dots_cost(context: NodeContext) -> float | None:
@@ -154,12 +155,10 @@ def _dots_cost(context: NodeContext) -> float | None:
     """
     if not _along_k(context):
         return None
-    a, b = context.spec("a"), context.spec("b")
     count, m, k, n = _as_one(context)
-    # What is computed in the graph is by rows.
-    along = [not b.virtual and b.strides[-2] == 1, a.virtual or a.strides[-1] == 1]
+    along = [stored(context, "b").strides[-2] == 1, stored(context, "a").strides[-1] == 1]
     long, short = along if m <= n else along[::-1]
-    repeated = any(prod(spec.dims[:-2]) != count for spec in (a, b)) and count > 1
+    repeated = count > 1 and any(prod(context.dims(port)[:-2]) != count for port in "ab")
     if not long or repeated:
         return None
     lanes = cpu_machine(context.target).lanes

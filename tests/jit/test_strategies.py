@@ -173,6 +173,37 @@ def test_dot_products_are_of_what_lies_along_the_depth() -> None:
     assert "dots" not in costs(computed, 1)
 
 
+def linear(m: int, n: int, k: int, *, scaled: bool = False) -> Graph:
+    """c = a · wᵀ as frontends write it: the weights are transposed by a node of their own."""
+    graph = Graph("linear", io_data_type="float", compute_data_type="float")
+    a, w = graph.tensor(dims=(m, k), name="a"), graph.tensor(dims=(n, k), name="w")
+    turned = graph.transpose(w, permutation=(1, 0))
+    graph.matmul(a, graph.relu(turned) if scaled else turned).set_output()
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [(1, 1000, 512), (4, 1024, 1024), (16, 2048, 2048), (685, 32, 2227), (49, 512, 4609)],
+)
+def test_a_transposed_argument_is_read_as_it_lies(m: int, n: int, k: int) -> None:
+    """What is chosen, and why, is what it is for columns that lie in one piece each."""
+    columns, graph = matmul(m, n, k, columns=True).freeze(), linear(m, n, k).freeze()
+    names = [node.op.NAME for node in graph.nodes]
+    assert choose(graph, XEON)[names.index("matmul")] == choose(columns, XEON)[0]
+    (costs,) = (node.costs for node in plan_code(graph, XEON).nodes if node.costs)
+    assert costs == plan_code(columns, XEON).nodes[0].costs
+
+
+def test_what_is_computed_of_a_transposed_argument_is_by_rows() -> None:
+    graph = linear(4, 1024, 1024, scaled=True).freeze()
+    assert "dots" not in choose(graph, XEON)
+    assert "dots" not in plan_code(graph, XEON).nodes[-1].costs
+    plain = linear(4, 1024, 1024).freeze()
+    assert choose(plain, XEON)[-1] == "dots"
+    assert choose(hold(plain, [plain.nodes[0].inputs["x"]]), XEON)[-1] == "gemm"
+
+
 def test_blocks_beside_what_has_tiles() -> None:
     graph = matmul(49, 512, 4608)
     w = graph.tensor(dims=(8, 8, 3, 3), name="w")

@@ -214,6 +214,16 @@ def test_norms_between_products_compile(check: Check) -> None:
     check(graph.freeze())
 
 
+@pytest.mark.parametrize("strategy", ["blocked", "dots"])
+def test_weights_that_are_transposed_by_a_node(strategy: str, check: Check) -> None:
+    graph = Graph("linear", io_data_type="float")
+    w = graph.transpose(graph.tensor(dims=(49, 68), name="w"), permutation=(1, 0))
+    y = graph.matmul(graph.tensor(dims=(3, 68), name="x"), w)
+    graph.relu(graph.add(y, graph.tensor(dims=(1, 49), name="b"))).set_output()
+    with scope(compiler_strategies=f"matmul={strategy}"):
+        check(graph.freeze())
+
+
 def test_samples_are_side_by_side_in_one_matmul(check: Check) -> None:
     """Odd channels, filters of one position, what follows and a sum along the channels."""
     graph = Graph("side by side", io_data_type="float")
