@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
+from ...graph_api.dtypes import DataType
 from ...graph_api.frozen import FrozenNode
 from ..emit.blocked import blocked_matmul
 from ..emit.builder import Builder, T, Value
 from ..emit.tiled_sum import tiled_sum
 from ..ops.blocking import BLOCKED, blocking
 from ..ops.dots import DOTS, dots
+from ..ops.split_k import SPLIT_K, split_of
 from .accumulate import operands
 from .batched_matmul import batched_matmul
 
@@ -42,6 +44,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
             *(b.reshape(x, (*batch, *x.shape[-2:])) for x in (left, right)),
         )
         return {"c": c}
+    if b.strategy == SPLIT_K:
+        return {"c": b.reshape(_split(b, left, right, accumulate), (*batch, m, n))}
     # Computed operands may be transposes that the compiler finds.
     rows = inputs["a"].order[-1:] == (len(batch) + 1,)
     columns = inputs["b"].order[-1:] == (len(batch),)
@@ -104,6 +108,16 @@ def _dots(b: Builder, left: Value, right: Value) -> Value:
     dims = ("bmkl", "bnkl", "bmnl")
     sums = tiled_sum(b, (rows, columns), dims, extents, levels, side_by_side=True)
     return b.call(T.AtenSumDimIntListOp, (count, m, n), sums.dtype, sums, [3], False, None)
+
+
+def _split(b: Builder, left: Value, right: Value, dtype: DataType) -> Value:
+    """Return a row times a matrix, dims (1, 1, k) and (1, k, n), as two sums of products."""
+    found, n = split_of(left.shape[-1]), right.shape[-1]
+    assert found is not None
+    factors = (b.convert(b.reshape(x, (*found, d)), dtype) for x, d in ((left, 1), (right, n)))
+    products = b.mul(*factors)
+    some = b.call(T.AtenSumDimIntListOp, (found[1], n), dtype, products, [0, 2], False, None)
+    return b.call(T.AtenSumDimIntListOp, (n,), dtype, some, [0], False, None)
 
 
 def _repeat(b: Builder, x: Value, batch: tuple[int, ...]) -> Value:

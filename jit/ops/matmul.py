@@ -15,6 +15,7 @@ from .blocking import BLOCKED, blocking
 from .dots import DOTS, dots, fits_dots
 from .gemm_cost import TILED, raggedness
 from .op_info import Dims, Marks, OpInfo, Refusal
+from .split_k import SPLIT_K, fits_split_k, prefers_split_k
 from .stored import stored
 from .strategy import NO_TILES, Strategies, Strategy
 
@@ -219,6 +220,8 @@ def _rule(context: NodeContext) -> str:
     With tiles or without, whichever is cheaper for all matmuls of the graph together; instead of
     tiles, blocks where they are clearly cheaper, and instead of all of them dot products.
     """
+    if prefers_split_k(context):
+        return SPLIT_K
 
     def find() -> str:
         nodes = [NodeContext(context.around, node) for node in context.graph.nodes]
@@ -269,6 +272,13 @@ INFO = OpInfo(
                 fits=_along_k,
                 why="float operands and compute, fixed dims, a depth of whole vectors of 4 at "
                 "least, on the CPU",
+            ),
+            Strategy(
+                name=SPLIT_K,
+                help="products of a vector and a matrix, summed over parts of k, then over the "
+                "parts; on gfx9 two kernels of many waves instead of one of few",
+                fits=fits_split_k,
+                why="one row, no batch, float compute, fixed dims, k with two factors of 8 to 32",
             ),
             Strategy(
                 name="plain",

@@ -17,6 +17,7 @@ from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.jit.code_plan import plan_code
 from hipdnn_iree.jit.node_context import GraphContext, NodeContext
 from hipdnn_iree.jit.ops.convolution import samples_side_by_side
+from hipdnn_iree.jit.ops.split_k import split_of
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.strategies import choices, choose, merged, tables
 from under_settings import cache_key, flags, target_flags
@@ -114,7 +115,7 @@ def test_a_matmul_is_packed_where_that_pays(
 ) -> None:
     graph = matmul(m, n, k, columns=columns).freeze()
     assert choose(graph, XEON) == (strategy,)
-    assert choose(graph, GPU) == ("gemm",)
+        assert choose(graph, GPU)[0] in ("gemm", "split_k")
     (node,) = plan_code(graph, XEON).nodes
     costs = dict(node.costs)
     blocked, dots = costs.pop("blocked", inf), costs.pop("dots", inf)
@@ -266,6 +267,37 @@ def test_tiles_are_left_out_for_the_whole_graph_only() -> None:
         assert "untiled" not in choices(graph, XEON)["matmul"].names
         with pytest.raises(SettingError, match=r"matmul=|'untiled' of matmul"):
             choose(graph, XEON, ["matmul=untiled"])
+
+
+def row_times_matrix(k: int, n: int, kind: str = "half", rows: int = 1, **more: Any) -> FrozenGraph:
+    graph = Graph(io_data_type=kind, compute_data_type="float")
+    graph.matmul(graph.tensor(dims=(rows, k)), graph.tensor(dims=(k, n), **more)).set_output()
+    return graph.freeze()
+
+
+@pytest.mark.parametrize(
+    ("graph", "strategy"),
+    [
+        (row_times_matrix(4096, 6144), "split_k"),
+        (row_times_matrix(4096, 6144, "float"), "split_k"),
+        (row_times_matrix(768, 1000), "split_k"),
+        (row_times_matrix(4096, 6144, rows=2), "gemm"),
+        (row_times_matrix(256, 128), "gemm"),  # small
+        (row_times_matrix(4099, 6144), "gemm"),  # a prime number
+        (row_times_matrix(4096, 6144, strides=(1, 4096)), "gemm"),  # lanes read along k as it is
+    ],
+)
+def test_a_row_times_a_matrix_on_gfx9(graph: FrozenGraph, strategy: str) -> None:
+    assert choose(graph, GPU) == (strategy,)
+    assert choose(graph, CPU) != ("split_k",)
+
+
+def test_how_k_is_split() -> None:
+    assert split_of(4096) == (4, 32, 32)
+    assert split_of(768) == (1, 24, 32)
+    assert split_of(1000) == (2, 20, 25)
+    assert split_of(256) == (1, 8, 32)
+    assert split_of(4099) is split_of(128) is split_of(37 * 32) is None
 
 
 def test_every_rule_chooses_what_fits() -> None:

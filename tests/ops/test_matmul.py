@@ -144,3 +144,15 @@ def test_few_columns_of_sums_over_5_halves_are_multiplied_as_floats(
         g.matmul(g.tensor(dims=(65, k)), g.tensor(dims=(k, 2))).set_output()
         (line,) = (x for x in torch_ir(g, "gfx942").splitlines() if "torch.aten.mm" in x)
         assert f"!torch.vtensor<[65,{k}],{kind}>" in line
+
+
+def test_a_row_times_a_matrix_is_summed_by_parts_on_gfx9(torch_ir: Callable[..., str]) -> None:
+    """Sums of products over parts of k, then over the parts; emulated."""
+    g = Graph(io_data_type="half", compute_data_type="float")
+    x, w = g.tensor(dims=(1, 1000)), g.tensor(dims=(1000, 70))
+    g.add(g.matmul(x, w), g.tensor(dims=(1, 70))).set_output()
+    ir = torch_ir(g, "gfx942")
+    assert "aten.mm" not in ir
+    assert ir.count("torch.aten.sum.dim_IntList") == 2
+    assert "aten.mm" in torch_ir(g, "cpu")
+    check_emulated(g)

@@ -67,6 +67,13 @@ def matmul() -> FrozenGraph:
     return graph.freeze()
 
 
+def row_times_matrix() -> FrozenGraph:
+    graph = Graph("matmul", io_data_type="half", compute_data_type="float")
+    a, b = graph.tensor(dims=(1, 1, 300), name="a"), graph.tensor(dims=(1, 300, 7), name="b")
+    graph.matmul(a, b).set_output()
+    return graph.freeze()
+
+
 def product(*dims: int, first: str = "rows", second: str = "rows") -> FrozenGraph:
     """A matmul of batch, m, n and k with bias and ReLU; operands by rows, or by columns."""
     batch, m, n, k = dims
@@ -175,6 +182,7 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
         product(1, 13, 1, 64, second="columns"),
         product(1, 1, 1, 4),
     ],
+    ("matmul", "split_k"): [row_times_matrix()],
     ("matmul", "plain"): [matmul()],
     ("moe_grouped_matmul", "plain"): [experts(), experts("scatter")],
     ("moe_grouped_matmul", "blocks"): [experts("scatter"), experts("gather")],
