@@ -115,7 +115,7 @@ def test_a_matmul_is_packed_where_that_pays(
 ) -> None:
     graph = matmul(m, n, k, columns=columns).freeze()
     assert choose(graph, XEON) == (strategy,)
-        assert choose(graph, GPU)[0] in ("gemm", "split_k")
+    assert choose(graph, GPU)[0] in ("gemm", "split_k")
     (node,) = plan_code(graph, XEON).nodes
     costs = dict(node.costs)
     blocked, dots = costs.pop("blocked", inf), costs.pop("dots", inf)
@@ -290,6 +290,17 @@ def row_times_matrix(k: int, n: int, kind: str = "half", rows: int = 1, **more: 
 def test_a_row_times_a_matrix_on_gfx9(graph: FrozenGraph, strategy: str) -> None:
     assert choose(graph, GPU) == (strategy,)
     assert choose(graph, CPU) != ("split_k",)
+
+
+def test_a_row_times_a_transposed_argument_on_gfx9() -> None:
+    """It is read as it lies: by columns of the matrix, unless it lies by columns itself."""
+    for strides, strategy in (((4096, 1), "gemm"), ((1, 6144), "split_k")):
+        graph = Graph(io_data_type="half", compute_data_type="float")
+        weights = graph.tensor(dims=(6144, 4096), strides=strides)
+        graph.matmul(
+            graph.tensor(dims=(1, 4096)), graph.transpose(weights, permutation=(1, 0))
+        ).set_output()
+        assert choose(graph.freeze(), GPU)[1:] == (strategy,)
 
 
 def test_how_k_is_split() -> None:
