@@ -65,6 +65,7 @@ def check(checks: Iterable[Check], dispatches: bytes) -> None:
 
 
 _KEPT = "--iree-flow-enable-pad-handling"
+_THROUGH = "--iree-global-opt-propagate-transposes-through-conv"
 _FUSED = "--iree-dispatch-creation-enable-fuse-padding-into-linalg-consumer-ops"
 _SHARED = "--iree-dispatch-creation-fuse-multi-use"
 
@@ -76,6 +77,8 @@ _STORED = re.compile(rb"dispatch\.tensor\.store (%\w+(?:#\d+)?)")
 _VALUE = re.compile(rb"%\w+(?:#\d+)?")
 _MAP = re.compile(rb"affine_map<(.*?)>[],]")
 _ADDS = re.compile(rb"= arith\.(?:add|mul)[fi] .*%out\b")
+_TYPE = re.compile(rb"tensor<((?:[\d?]+x)*)[a-z]+(\d*)")
+_DIM = re.compile(rb"d\d+")
 
 
 def _pads_alone(kernel: bytes) -> bool:
@@ -95,6 +98,8 @@ class _Statement(NamedTuple):
         What it reads: of a loop not what it initialises its results with.
     maps : tuple of bytes
         Of a generic loop: along which of its dims it reads each operand.
+    head : bytes
+        Its first line.
     reduces, adds : bool
         Whether it is a loop over a dim that its result lacks, and whether that adds up.
     """
@@ -103,6 +108,7 @@ class _Statement(NamedTuple):
     op: bytes
     operands: tuple[bytes, ...]
     maps: tuple[bytes, ...]
+    head: bytes
     reduces: bool
     adds: bool
 
@@ -124,7 +130,7 @@ def _statements(kernel: bytes) -> Iterator[_Statement]:
             inputs = _INPUTS.search(rest)
             operands = tuple(_VALUE.findall(inputs[1] if inputs else rest.partition(b" outs(")[0]))
             maps = tuple(_MAP.findall(rest.partition(b"iterator_types")[0])) if generic else ()
-            one = _Statement(names, op, operands, maps, False, False)
+            one = _Statement(names, op, operands, maps, head[0], False, False)
             reduces = one.loops and (not generic or _REDUCTION in head[0])
             adds = reduces and (not generic or bool(_ADDS.search(text)))
             yield one._replace(reduces=reduces, adds=adds)
@@ -172,6 +178,97 @@ def _reads_two_ways(kernel: bytes) -> bool:
     return False
 
 
+def _repeats_attention(kernel: bytes) -> bool:
+    """W-139: one thread computes a row of attention, and others repeat what they have in its place.
+
+    So it is where a loop that reads the rows, or what is made of them, has a dim that they lack.
+    """
+    rows: set[bytes] = set()
+    for one in _statements(kernel):
+        if one.op == b"iree_linalg_ext.attention":
+            rows.update(one.names)
+        for name, along in zip(one.operands, one.maps, strict=False):
+            dims, _, read = along.partition(b" -> ")
+            if name in rows and not set(_DIM.findall(dims)) <= set(_DIM.findall(read)):
+                return True
+        if not rows.isdisjoint(one.operands):
+            rows.update(one.names)
+    return False
+
+
+class _Product(NamedTuple):
+    """A loop that adds up products of two operands.
+
+    Attributes
+    ----------
+    left, right, result : tuple of bytes
+        Along what of the loop each lies, a dim or, in a convolution, as ``d1 + d5``.
+    extents : dict of bytes to int
+        Of the dims; 1 where it is not known.
+    bits : int
+        Of an element of the narrower operand.
+    """
+
+    left: tuple[bytes, ...]
+    right: tuple[bytes, ...]
+    result: tuple[bytes, ...]
+    extents: dict[bytes, int]
+    bits: int
+
+
+def _products(kernel: bytes) -> Iterator[_Product]:
+    for one in _statements(kernel):
+        types = _TYPE.findall(one.head)
+        if not one.adds or not len(one.operands) == 2 < len(one.maps) <= len(types):
+            continue
+        along = [tuple(m.partition(b" -> (")[2].rstrip(b")").split(b", ")) for m in one.maps]
+        extents: dict[bytes, int] = {}
+        for dims, (shape, _) in zip(along, types, strict=False):
+            sizes = (int(size.replace(b"?", b"1")) for size in shape.split(b"x")[:-1])
+            extents.update(zip(dims, sizes, strict=False))
+        bits = min(int(bits or 64) for _, bits in types[:2])  # an index has no number
+        yield _Product(along[0], along[1], along[2], extents, bits)
+
+
+_LOAD_BITS, _DEPTH = 128, 16  # what a thread loads at a time; a multiple of the instructions' k
+
+
+def _reads_next_matrix(kernel: bytes) -> bool:
+    """W-071: rows behind k are read of both operands, and multiplied with each other."""
+    return any(
+        all(_reads_on(one, read) for read in (one.left, one.right)) for one in _products(kernel)
+    )
+
+
+def _reads_on(one: _Product, read: tuple[bytes, ...]) -> bool:
+    """Whether an operand of many matrices lies row by row along k, and neither fills loads."""
+    *outer, last = read
+    summed = [k for k in outer[1:] if k not in one.result and one.extents[k] % _DEPTH]
+    return bool(summed) and last in one.result and one.extents[last] % (_LOAD_BITS // one.bits) > 0
+
+
+_FEW = 8  # filters of a group, for which a matrix instruction takes several groups
+
+
+def _blocks_behind_rows(kernel: bytes) -> bool:
+    """W-140: groups of few filters, which lie behind the places of an image in the result."""
+    for one in _products(kernel):
+        for x, filters in ((one.left, one.right), (one.right, one.left)):
+            moving = set(_DIM.findall(b" ".join(x)))
+            groups = [d for d in one.result if d in moving and d in filters]
+            places = [d for d in one.result if d in moving and d not in filters]
+            each = [d for d in one.result if d not in moving]
+            if not any(b" + " in d for d in x) or not (groups and places and each):
+                continue
+            behind = one.result.index(groups[-1]) > one.result.index(places[-1])
+            count, width, few = (one.extents[d[-1]] for d in (groups, places, each))
+            # The instruction for 16 groups has one register for a row of all of them.
+            of_16 = count % 16 == 0 and (few <= 4 or few % 4 == width % 4 == 0)
+            if behind and count % 4 == 0 and few <= _FEW and not of_16:
+                return True
+    return False
+
+
 _CPU, _ROCM, _CUDA = (f"--iree-hal-target-backends={name}" for name in ("llvm-cpu", "rocm", "cuda"))
 
 CHECKS = (
@@ -187,5 +284,24 @@ CHECKS = (
         (_CPU, _ROCM, _CUDA),
         _reads_two_ways,
         reason="one op reads a result along two dims; part of what it computes would be unwritten",
+    ),
+    Check(
+        "W-139",
+        (_ROCM,),
+        _repeats_attention,
+        reason="rows of attention are repeated in its kernel; most of them would be unwritten",
+    ),
+    Check("W-140", (_THROUGH,), _blocks_behind_rows, (f"{_THROUGH}=false",)),
+    Check(
+        "W-140",
+        (f"{_THROUGH}=false",),
+        _blocks_behind_rows,
+        reason="groups of few filters lie behind the places of an image; results would be mixed up",
+    ),
+    Check(
+        "W-071",
+        (_ROCM,),
+        _reads_next_matrix,
+        reason="both operands of a batch of matmuls lie along k; rows of the next matrix are read",
     ),
 )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""W-099, W-109 and W-133 in the dispatches that the compiler forms: it compiles once more."""
+"""Defects in the dispatches that the compiler forms: it compiles once more, or in another way."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,124 @@ def test_a_kernel_that_reads_a_result_along_two_dims(
     assert struck([SUM, kernel], target) == ("W-099" if two_ways else "")
 
 
+ATTENTION = """\
+        %4 = iree_linalg_ext.attention <indexing_maps = []> ins(%0, %0, %0, %cst : tensor<9xf32>) outs(%1) {
+        ^bb0(%arg4: f32):
+          iree_linalg_ext.yield %arg4 : f32
+        } -> tensor<9xf32>
+"""  # noqa: E501
+
+
+def behind_attention(ins: str, *along: str, move: str = "tensor.expand_shape") -> bytes:
+    moved, behind = reads(ins, *along, move=move).split(b"        %5 =")[1:][0], ATTENTION.encode()
+    return behind + b"        %5 =" + moved
+
+
+@pytest.mark.parametrize(
+    ("kernel", "repeated"),
+    [
+        (behind_attention("%4, %0", "d0", "d0, d1"), True),
+        (behind_attention("%0, %4", "d0, d1", "d1"), True),
+        (behind_attention("%5, %0", "d1", "d0, d1"), True),
+        (behind_attention("%5, %0", "d1", "d0, d1", move="linalg.generic"), True),
+        (behind_attention("%4, %0", "d0, d1", "d0"), False),
+        (behind_attention("%4, %0", "d1, d0", "d0"), False),
+        (behind_attention("%0, %0", "d0", "d0, d1"), False),
+        (reads("%4, %0", "d0", "d1"), False),
+    ],
+)
+def test_a_kernel_that_repeats_rows_of_attention(kernel: bytes, repeated: bool) -> None:
+    assert struck([SUM, kernel], "gfx942") == ("W-139" if repeated else "")
+    assert not struck([SUM, kernel], "cpu")
+
+
+PRODUCT = """\
+        %4 = linalg.generic {{indexing_maps = [affine_map<(d0) -> ({left})>, affine_map<(d0) -> ({right})>, affine_map<(d0) -> ({result})>], iterator_types = ["parallel", "reduction"]}} ins(%0, %1 : tensor<{x}>, tensor<{y}>) outs(%2 : tensor<{z}>) {{
+        ^bb0(%in: f16, %in_0: f16, %out: f32):
+          %9 = arith.{op} %out, %8 : f32
+          linalg.yield %9 : f32
+        }} -> tensor<{z}>
+"""  # noqa: E501
+
+
+def product(left: str, x: str, right: str, y: str, result: str, z: str, op: str = "addf") -> bytes:
+    """Return a kernel that multiplies x with y, each along some of the dims of its loop."""
+    along = {"left": left, "right": right, "result": result}
+    return PRODUCT.format(**along, x=x, y=y, z=z, op=op).encode()
+
+
+def batch(m: int, k: int, n: int, left: str = "bkm", right: str = "bkn", op: str = "addf") -> bytes:
+    extents = {"b": 3, "m": m, "n": n, "k": k}
+
+    def read(dims: str, kind: str = "f16") -> tuple[str, str]:
+        shape = (str(extents[dim]) for dim in dims)
+        return ", ".join(f"d{'bmnk'.index(dim)}" for dim in dims), "x".join((*shape, kind))
+
+    return product(*read(left), *read(right), *read("bmn", "f32"), op)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reads_on"),
+    [
+        (batch(2, 2, 2), True),
+        (batch(33, 7, 5), True),
+        (batch(2, 2, 2, left="bmk"), False),
+        (batch(2, 2, 2, right="bnk"), False),
+        (batch(8, 2, 2), False),
+        (batch(2, 2, 16), False),
+        (batch(2, 16, 2), False),
+        (batch(2, 2, 2, left="km", right="kn"), False),
+        (batch(2, 2, 2, op="maximumf"), False),
+    ],
+)
+def test_a_kernel_that_reads_rows_of_the_next_matrices(kernel: bytes, reads_on: bool) -> None:
+    assert struck([SUM, kernel], "gfx942") == ("W-071" if reads_on else "")
+    assert not struck([SUM, kernel], "cpu")
+
+
+def grouped(groups: int, filters: int, width: int = 8, *, first: bool = False) -> bytes:
+    """Return a convolution of (width, group) to (width, group, filter), or with groups first."""
+    image, result = ("d0 + d3", "d1"), ("d0", "d1", "d2")
+    x, y = (width + 1, groups), (width, groups, filters)
+    if first:
+        image, result, x, y = image[::-1], ("d1", "d2", "d0"), x[::-1], (groups, filters, width)
+
+    def shape(extents: tuple[int, ...], kind: str) -> str:
+        return "x".join((*map(str, extents), kind))
+
+    read = (", ".join(image), shape(x, "f16"), "d1, d2, d3", shape((groups, filters, 2), "f16"))
+    return product(*read, ", ".join(result), shape(y, "f32"))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "mixed"),
+    [
+        (grouped(4, 8), True),
+        (grouped(12, 5), True),
+        (grouped(32, 8, 17), True),
+        (grouped(16, 7, 20), True),
+        (grouped(4, 8, first=True), False),
+        (grouped(4, 9), False),
+        (grouped(6, 8), False),
+        (grouped(32, 4, 17), False),
+        (grouped(32, 8, 56), False),
+        (batch(8, 7, 8), False),
+    ],
+)
+def test_a_kernel_with_groups_of_few_filters(kernel: bytes, mixed: bool) -> None:
+    assert struck([SUM, kernel], "gfx942") == ("W-140" if mixed else "")
+    assert not struck([SUM, kernel], "cpu")
+
+
+def test_groups_of_few_filters_that_other_flags_leave_are_no_code() -> None:
+    """W-140: the flags help where the op came with channels first."""
+    (one,) = (c for c in CHECKS if c.id == "W-140" and not c.instead)
+    again = [c for c in CHECKS if c.id == "W-140" and c.instead]
+    flags = merge_flags(FLAGS["gfx942"], again[0].instead)
+    assert [c for c in checks_for(flags) if c.id == "W-140"] == [one]
+    assert one.strikes(grouped(4, 8))
+
+
 def test_code_that_would_be_wrong_is_compiled_in_another_way(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -165,7 +284,11 @@ def test_what_is_made_of_a_product_of_tiled_data(dims: tuple[int, int, int]) -> 
 
 def test_each_check_is_for_the_flags_with_which_its_kernels_are_formed() -> None:
     ids = {name: [one.id for one in checks_for(flags)] for name, flags in FLAGS.items()}
-    assert ids == {"cpu": ["W-109", "W-099"], "gfx942": ["W-133", "W-099"], "cuda:sm_80": ["W-099"]}
+    assert ids == {
+        "cpu": ["W-109", "W-099"],
+        "gfx942": ["W-133", "W-099", "W-139", "W-140", "W-071"],
+        "cuda:sm_80": ["W-099"],
+    }
     for one in CHECKS:  # the second time there are none
         again = [checks_for(merge_flags(flags, one.instead)) for flags in FLAGS.values()]
         assert not one.instead or all(one not in checks for checks in again)
@@ -173,7 +296,7 @@ def test_each_check_is_for_the_flags_with_which_its_kernels_are_formed() -> None
 
 @pytest.mark.parametrize(
     ("id", "target"),
-    [("W-109", "cpu"), ("W-133", "gfx942")],  # W-099 has no flags
+    [("W-109", "cpu"), ("W-133", "gfx942")],  # with flags, and with a module for them
 )
 def test_the_tool_sees_them_too(id: str, target: str) -> None:
     source = (UPSTREAM / id / "repro.mlir").read_bytes()
@@ -198,3 +321,40 @@ def test_a_padded_convolution_of_products_on_gfx9() -> None:
     x = g.conv_dgrad(dy, w, dx_dims=(1, 16, 4, 1))
     g.conv_fprop(x, g.tensor(dims=(32, 16, 1, 2)), padding=(0, 1)).set_output()
     check_emulated(g)
+
+
+def rows_of_attention_repeated() -> Graph:
+    g = Graph(io_data_type="float")
+    sizes = ((1, 2, 1, 1), (1, 2, 2, 1), (1, 2, 2, 1))
+    rows = g.sdpa(*(g.tensor(dims=dims) for dims in sizes)).o
+    g.mul(rows, g.tensor(dims=(1, 2, 1, 3))).set_output()
+    return g
+
+
+def groups_of_few_filters() -> Graph:
+    g = Graph(io_data_type="half", compute_data_type="float")
+    x = g.tensor(dims=(1, 4, 2, 5), strides=(40, 1, 20, 4))
+    g.conv_fprop(x, g.tensor(dims=(32, 1, 1, 2))).set_output()
+    return g
+
+
+def product_of_what_is_computed() -> Graph:
+    g = Graph(io_data_type="half", compute_data_type="float", intermediate_data_type="half")
+    x = g.tensor(dims=(3, 2, 2), strides=(4, 1, 2), data_type="float")
+    y, *statistics = g.batchnorm(x, *(g.tensor(dims=(1, 2, 1)) for _ in range(2)))
+    for one in statistics[:2]:
+        one.set_output()
+    g.matmul(g.transpose(y, permutation=(0, 2, 1)), y).set_output()
+    return g
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(rows_of_attention_repeated, id="W-139"),  # random graph 131656
+        pytest.param(groups_of_few_filters, id="W-140"),  # 131835
+        pytest.param(product_of_what_is_computed, id="W-071"),  # 131503
+    ],
+)
+def test_what_a_check_finds_is_right_in_another_way(made: Callable[[], Graph]) -> None:
+    check_emulated(made())
