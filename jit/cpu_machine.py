@@ -38,6 +38,11 @@ class CpuMachine(NamedTuple):
         """Vector registers: AVX-512 has twice as many as its predecessors."""
         return 32 if self.vector_bytes == 64 else 16
 
+    @property
+    def refused_bytes(self) -> int:
+        """Of one value in registers, from which on the compiler refuses it: 512 registers."""
+        return 512 * self.vector_bytes
+
 
 # LLVM's names by what they begin with; the first that fits.  A name that is not here has SSE2,
 # which every x86-64 has.

@@ -13,6 +13,7 @@ from ..emit.builder import Builder, T, Value
 from ..emit.tiled_sum import tiled_sum
 from ..ops.blocking import BLOCKED, blocking
 from ..ops.dots import DOTS, dots
+from ..ops.rows import ROWS, rows
 from ..ops.split_k import SPLIT_K, split_of
 from .accumulate import operands
 from .batched_matmul import batched_matmul
@@ -30,9 +31,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     batch = tuple(max(m, n) for m, n in zip(left.shape[:-2], right.shape[:-2], strict=True))
     m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]
     count = prod(batch)
-    if b.strategy in (BLOCKED, DOTS):
-        columns = _by_columns(inputs["b"])
-        return {"c": _as_one(b, left, right, batch, blocked=b.strategy == BLOCKED, columns=columns)}
+    if b.strategy in (BLOCKED, DOTS, ROWS):
+        return {"c": _as_one(b, left, right, batch, columns=_by_columns(inputs["b"]))}
     left = b.reshape(_repeat(b, left, batch), (count, m, k))
     right = b.reshape(_repeat(b, right, batch), (count, k, n))
     if b.strategy == "plain":
@@ -64,30 +64,30 @@ def _as_one(
     right: Value,
     batch: tuple[int, ...],
     *,
-    blocked: bool,
     columns: bool,
 ) -> Value:
-    """Return left · right in blocks for the target's caches, or as dot products.
+    """Return left · right in tiles of our own choice.
 
     Rows of several matrices that are multiplied with the same one are those of one matrix.
     """
     m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]
-    count, rows = prod(batch), m
+    count, shape = prod(batch), (*batch, m, n)
     if prod(right.shape[:-2]) == 1:
-        count, rows = 1, count * m
+        count, m = 1, count * m
     else:
         right = _repeat(b, right, batch)
-    left = b.reshape(_repeat(b, left, batch), (count, rows, k))
-    if columns or not blocked:
+    left = b.reshape(_repeat(b, left, batch), (count, m, k))
+    columns = b.strategy == DOTS or (columns and b.strategy == BLOCKED)
+    if columns:
         axes = (*range(right.rank - 2), right.rank - 1, right.rank - 2)
         right = b.reshape(b.permute(right, axes), (count, n, k))
     else:
         right = b.reshape(right, (count, k, n))
-    if blocked:
-        c = blocked_matmul(b, left, right, blocking(b.target, rows, n, k), columns=columns)
+    if b.strategy == BLOCKED:
+        c = blocked_matmul(b, left, right, blocking(b.target, m, n, k), columns=columns)
     else:
-        c = _dots(b, left, right)
-    return b.reshape(c, (*batch, m, n))
+        c = _dots(b, left, right) if columns else _by_rows(b, left, right)
+    return b.reshape(c, shape)
 
 
 def _dots(b: Builder, left: Value, right: Value) -> Value:
@@ -118,6 +118,22 @@ def _split(b: Builder, left: Value, right: Value, dtype: DataType) -> Value:
     products = b.mul(*factors)
     some = b.call(T.AtenSumDimIntListOp, (found[1], n), dtype, products, [0, 2], False, None)
     return b.call(T.AtenSumDimIntListOp, (n,), dtype, some, [0], False, None)
+
+
+def _by_rows(b: Builder, left: Value, right: Value) -> Value:
+    """Return left · right, dims (count, m, k) and (count, k, n), of which the right is by rows."""
+    (count, m, k), n = left.shape, right.shape[2]
+    tiles = rows(b.target, m, n, k)
+    block = {"b": 1, "m": tiles.rows, "n": tiles.block}
+    levels = {
+        "distribution": block,
+        "cache_parallel": block,
+        "cache_reduction": {"k": tiles.steps},
+        "vector_common_parallel": {"b": 1, "m": tiles.rows, "n": tiles.columns},
+        "vector_reduction": {"k": tiles.steps},
+    }
+    extents = {"b": count, "m": m, "n": n, "k": k}
+    return tiled_sum(b, (left, right), ("bmk", "bkn", "bmn"), extents, levels)
 
 
 def _repeat(b: Builder, x: Value, batch: tuple[int, ...]) -> Value:

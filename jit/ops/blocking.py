@@ -64,9 +64,6 @@ _STEP, _REST, _LOAD = 0.5, 3, 10
 _PARTIAL, _UNEVEN = 1.15, 2.0
 # Largest number of rows in a block, of the kernel's rows.
 _BLOCK = 16
-# Bytes of a block's sums, where k is cut: they are zeroed as one vector, and the compiler refuses
-# one of 32 KiB.
-_ZEROED = 32 << 10
 # Multiply-adds that are worth a workgroup, and workgroups beyond which no more are needed.
 _WORKGROUP, _WORKGROUPS = 1 << 21, 64
 
@@ -85,7 +82,8 @@ def blocking(target: Target, m: int, n: int, k: int) -> Blocking:
             (rows, block, _cost(rows, block, m, uneven=k % depth > 0))
             for rows in range(min(m, _LATENCY), min(m, most) + 1)
             for block in _blocks(m, rows, machine, k)
-            if depth == k or 4 * block * panel < _ZEROED
+            # Where k is cut, a block's sums are zeroed as one value.
+            if depth == k or 4 * block * panel < machine.refused_bytes
         ),
         key=lambda found: (found[2], -found[0], -found[1]),
     )

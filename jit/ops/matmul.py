@@ -15,6 +15,7 @@ from .blocking import BLOCKED, blocking
 from .dots import DOTS, dots, fits_dots
 from .gemm_cost import TILED, raggedness
 from .op_info import Dims, Marks, OpInfo, Refusal
+from .rows import ROWS, rows
 from .split_k import SPLIT_K, fits_split_k, prefers_split_k
 from .stored import stored
 from .strategy import NO_TILES, Strategies, Strategy
@@ -45,6 +46,8 @@ def _dynamic_gfx9(context: NodeContext, marks: Marks) -> Iterator[Refusal]:
 # ---------------------------------------------------------------------------- strategies
 
 GEMM, UNTILED = "gemm", "untiled"
+# What reads operands as they lie, whatever the graph's flags are.
+_OWN = (DOTS, ROWS)
 
 # Nanoseconds on one core of an Intel Xeon with AVX-512 (docs/design/0007-strategies.md): packing an
 # element of an operand into tiles.
@@ -63,11 +66,13 @@ _MEASURED_BYTES, _BLOCKED_ROWS, _BLOCKED_DEPTH = 64, 16, 192
 _CLEARLY = 0.9
 
 
-# Of dot products: the two dispatches; an element of the longer operand, which is read once; a
-# multiply-add, by how many times as long the target's vectors are as those that fill k; an element
-# of the vectors of sums; and one of what is transposed.
+# Of dot products, and of rows: the two dispatches; an element of the longer operand, which is read
+# once.  Of dot products: an element of the vectors of sums, one of what is transposed, and a
+# multiply-add, by how many times as long the target's vectors are as those that fill k.
 _DISPATCHED, _SEEN, _SUM, _TURNED = 4000.0, {"near": 0.11, "far": 0.21}, 0.3, 1.25
 _IN_DOTS = {1: 0.0275, 2: 0.03, 4: 0.05}
+# Of rows: a multiply-add; where they were measured, in rows and in vectors of columns.
+_IN_ROWS, _FEW, _VECTORS = 0.04, 16, 4
 
 
 class _Read(NamedTuple):
@@ -100,9 +105,13 @@ def _costs(context: NodeContext) -> dict[str, float]:
 
     Tiles cost reading and writing both operands once more, which a constant is spared.  Without
     tiles the larger operand is read in place, in each pass over a few rows of the smaller one.
-    In blocks that cost is the right operand's only, in dot products there is none.
+    In blocks that cost is the right operand's only; dot products and rows have none.
     """
-    others = {BLOCKED: _blocked_cost(context), DOTS: _dots_cost(context)}
+    others = {
+        BLOCKED: _blocked_cost(context),
+        DOTS: _dots_cost(context),
+        ROWS: _rows_cost(context),
+    }
     known = {name: cost / 1e3 for name, cost in others.items() if cost is not None}
     if not _untileable(context) and not known:
         return {}
@@ -171,6 +180,20 @@ def _dots_cost(context: NodeContext) -> float | None:
     return _DISPATCHED + count * (steps + turned + m * n * filled * _SUM)
 
 
+def _rows_cost(context: NodeContext) -> float | None:
+    """Return what rows take, in nanoseconds; None where nothing is known of that."""
+    if not _blockable(context):
+        return None
+    count, m, k, n = _as_one(context)
+    by_rows = stored(context, "b").strides[-1] == 1
+    if not by_rows or m > _FEW or n < _VECTORS * cpu_machine(context.target).lanes:
+        return None
+    passes = -(-m // rows(context.target, m, n, k).rows)
+    seen = passes * n * k * _SEEN[_where(context, n * k)]
+    passed = _PASS * m * n * context.spec("c").virtual
+    return _DISPATCHED + count * (max(m * n * k * _IN_ROWS, seen) + passed)
+
+
 def _as_one(context: NodeContext) -> tuple[int, int, int, int]:
     """Return count, m, k and n; rows of all matrices that meet a single one are those of one."""
     a, b = context.dims("a"), context.dims("b")
@@ -218,7 +241,7 @@ def _rule(context: NodeContext) -> str:
     """Return the default strategy.
 
     With tiles or without, whichever is cheaper for all matmuls of the graph together; instead of
-    tiles, blocks where they are clearly cheaper, and instead of all of them dot products.
+    tiles, blocks where they are clearly cheaper, and instead of all of them dot products or rows.
     """
     if prefers_split_k(context):
         return SPLIT_K
@@ -227,15 +250,16 @@ def _rule(context: NodeContext) -> str:
         nodes = [NodeContext(context.around, node) for node in context.graph.nodes]
         costs = [_costs(n) for n in nodes if n.named("matmul")]
         least = {
-            name: sum(min(cost[name], cost.get(DOTS, inf)) for cost in costs)
+            name: sum(min(cost[name], *(cost.get(own, inf) for own in _OWN)) for cost in costs)
             for name in (GEMM, UNTILED)
         }
         return min(least, key=least.__getitem__)
 
     untiled = _untileable(context) and context.around.once(_rule, find) == UNTILED
     costs, best = _costs(context), UNTILED if untiled else GEMM
-    for name, instead in ((BLOCKED, (GEMM,)), (DOTS, (GEMM, UNTILED, BLOCKED))):
-        if best in instead and costs.get(name, inf) < _CLEARLY * costs.get(best, 0):
+    instead = {BLOCKED: (GEMM,), **dict.fromkeys(_OWN, (GEMM, UNTILED, BLOCKED))}
+    for name, others in instead.items():
+        if best in others and costs.get(name, inf) < _CLEARLY * costs.get(best, 0):
             best = name
     return best
 
@@ -279,6 +303,13 @@ INFO = OpInfo(
                 "parts; on gfx9 two kernels of many waves instead of one of few",
                 fits=fits_split_k,
                 why="one row, no batch, float compute, fixed dims, k with two factors of 8 to 32",
+            ),
+            Strategy(
+                name=ROWS,
+                help="the right operand read once by rows, a few at a time, for sums that stay in "
+                "the first cache",
+                fits=_blockable,
+                why="float operands and compute, fixed dims, on the CPU",
             ),
             Strategy(
                 name="plain",

@@ -15,8 +15,10 @@ from hipdnn_iree.graph_api.errors import SettingError
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.jit.code_plan import plan_code
+from hipdnn_iree.jit.cpu_machine import cpu_machine
 from hipdnn_iree.jit.node_context import GraphContext, NodeContext
 from hipdnn_iree.jit.ops.convolution import samples_side_by_side
+from hipdnn_iree.jit.ops.rows import rows
 from hipdnn_iree.jit.ops.split_k import split_of
 from hipdnn_iree.jit.settings import scope, settings
 from hipdnn_iree.jit.strategies import choices, choose, merged, tables
@@ -85,19 +87,22 @@ def matmul(m: int, n: int, k: int, *, columns: bool = False, kind: str = "float"
     [
         (1, 4096, 4096, True, "dots"),
         (1, 4096, 4097, True, "gemm"),  # no vectors fill the depth
-        (1, 4096, 4096, False, "untiled"),
+        (1, 4096, 4096, False, "rows"),
         (1, 1000, 512, True, "dots"),
         (4096, 1, 4096, False, "dots"),
         (4, 4096, 1024, True, "dots"),
-        (8, 1024, 1024, False, "untiled"),
+        (8, 1024, 1024, False, "rows"),
+        (32, 1024, 1024, False, "gemm"),
+        (2, 60, 2048, False, "gemm"),  # rows of less than four vectors
+        (1, 64, 64, False, "untiled"),
         (16, 2048, 2048, True, "dots"),
-        (1, 2333, 407, False, "gemm"),  # 3.6 times as long without tiles
+        (1, 2333, 407, False, "rows"),
         (1, 82, 1968, True, "dots"),
         (1, 1858, 494, True, "gemm"),
         (1900, 1, 879, False, "untiled"),
-        (4, 851, 543, False, "gemm"),  # 0.20 ms; 1.59 without tiles
+        (4, 851, 543, False, "rows"),  # 0.05 ms; 0.20 with tiles
         (5, 569, 453, True, "gemm"),
-        (16, 2048, 2048, False, "blocked"),
+        (16, 2048, 2048, False, "rows"),
         (16, 1000, 512, True, "dots"),
         (64, 768, 768, False, "gemm"),
         (49, 512, 4608, False, "blocked"),
@@ -105,7 +110,7 @@ def matmul(m: int, n: int, k: int, *, columns: bool = False, kind: str = "float"
         (34, 606, 4096, True, "dots"),
         (34, 606, 4095, True, "gemm"),  # 606 columns need a copy to be packed into panels
         (431, 16, 160, True, "gemm"),
-        (8, 3000, 4001, False, "gemm"),
+        (8, 3000, 4001, False, "rows"),
         (1024, 1024, 1024, True, "gemm"),
         (1024, 1024, 1024, False, "gemm"),
     ],
@@ -118,11 +123,13 @@ def test_a_matmul_is_packed_where_that_pays(
     assert choose(graph, GPU)[0] in ("gemm", "split_k")
     (node,) = plan_code(graph, XEON).nodes
     costs = dict(node.costs)
-    blocked, dots = costs.pop("blocked", inf), costs.pop("dots", inf)
+    blocked = costs.pop("blocked", inf)
+    own = {name: costs.pop(name, inf) for name in ("dots", "rows")}
     cheapest = min(costs, key=lambda name: costs[name])
     if cheapest == "gemm" and blocked < 0.9 * costs["gemm"]:
         cheapest, costs = "blocked", {"blocked": blocked}
-    assert strategy == ("dots" if dots < 0.9 * costs[cheapest] else cheapest)
+    least = min(own, key=lambda name: own[name])
+    assert strategy == (least if own[least] < 0.9 * costs[cheapest] else cheapest)
     off = "--iree-dispatch-creation-data-tiling=false"
     assert (off in plan_code(graph, XEON).flags) == (strategy == "untiled")
 
@@ -205,6 +212,19 @@ def test_what_is_computed_of_a_transposed_argument_is_by_rows() -> None:
     assert choose(hold(plain, [plain.nodes[0].inputs["x"]]), XEON)[-1] == "gemm"
 
 
+@pytest.mark.parametrize("name", ["cpu:x86-64", "cpu:x86-64-v3", "cpu:sapphirerapids"])
+def test_sums_of_rows_fit_the_compiler_and_the_registers(name: str) -> None:
+    """512 vectors of sums are refused when the code is made."""
+    machine = cpu_machine(Target.parse(name))
+    for m, n, k in ((1, 1, 1), (1, 4096, 4096), (4, 1031, 7), (11, 2050, 100), (16, 65536, 3)):
+        tiles = rows(Target.parse(name), m, n, k)
+        assert 4 * tiles.rows * tiles.block < 512 * machine.vector_bytes
+        assert tiles.rows <= m
+        assert tiles.steps <= k
+        assert tiles.block in (n, tiles.block // tiles.columns * tiles.columns)
+        assert tiles.rows * tiles.columns <= machine.registers * machine.lanes
+
+
 def test_blocks_beside_what_has_tiles() -> None:
     graph = matmul(49, 512, 4608)
     w = graph.tensor(dims=(8, 8, 3, 3), name="w")
@@ -249,12 +269,12 @@ def test_the_estimate_knows_the_machine() -> None:
 
 def test_tiles_are_left_out_for_the_whole_graph_only() -> None:
     # Together with a large matmul, with halves, or with a convolution, everything is tiled.
-    large = matmul(1, 2048, 2048)
+    large = matmul(1900, 1, 879)
     large.matmul(
         large.tensor(dims=(512, 512), name="d"), large.tensor(dims=(512, 512), name="e")
     ).set_output()
-    assert choose(large.freeze(), XEON) == ("gemm", "gemm")
-    both = matmul(1, 2048, 2048)
+    assert "untiled" not in choose(large.freeze(), XEON)
+    both = matmul(1900, 1, 879)
     both.matmul(
         both.tensor(dims=(2, 64), name="d"), both.tensor(dims=(64, 9), name="e")
     ).set_output()

@@ -183,6 +183,14 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
         product(1, 1, 1, 4),
     ],
     ("matmul", "split_k"): [row_times_matrix()],
+    ("matmul", "rows"): [
+        product(2, 3, 157, 43),  # rests of columns and of steps
+        product(1, 9, 2060, 24),  # of rows, and several blocks
+        product(1, 1, 1031, 513, first="columns"),  # a step more
+        product(3, 5, 7, 3, second="columns"),
+        product(1, 1, 1, 1),
+        product(1, 4, 64, 9),
+    ],
     ("matmul", "plain"): [matmul()],
     ("moe_grouped_matmul", "plain"): [experts(), experts("scatter")],
     ("moe_grouped_matmul", "blocks"): [experts("scatter"), experts("gather")],
@@ -222,7 +230,7 @@ def test_norms_between_products_compile(check: Check) -> None:
     check(graph.freeze())
 
 
-@pytest.mark.parametrize("strategy", ["blocked", "dots"])
+@pytest.mark.parametrize("strategy", ["blocked", "dots", "rows"])
 def test_weights_that_are_transposed_by_a_node(strategy: str, check: Check) -> None:
     graph = Graph("linear", io_data_type="float")
     w = graph.transpose(graph.tensor(dims=(49, 68), name="w"), permutation=(1, 0))
