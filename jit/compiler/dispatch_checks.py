@@ -174,7 +174,8 @@ def _reads_two_ways(kernel: bytes) -> bool:
                 source, move = came.get(name, (b"", b""))
                 if source and ways.setdefault(source, (move, along)) != (move, along):
                     return True
-            came |= {name: (name, b"") for name in one.names}
+            if one.operands:  # indices are made where they are read
+                came |= {name: (name, b"") for name in one.names}
     return False
 
 

@@ -14,6 +14,7 @@ from hipdnn_iree.jit.compiler import tool
 from hipdnn_iree.jit.compiler.dispatch_checks import CHECKS, Defective, check, checks_for
 from hipdnn_iree.jit.compiler.flags import merge_flags
 from hipdnn_iree.jit.compiler.phases import DISPATCHES
+from hipdnn_iree.jit.settings import scope
 from under_settings import target_flags
 
 UPSTREAM = Path(__file__).parents[2] / "docs" / "upstream"
@@ -100,7 +101,7 @@ def test_a_kernel_that_stores_a_sum_and_adds_up_what_is_made_of_it(
 
 
 TWO = """\
-        %4 = linalg.generic {{iterator_types = ["parallel", "reduction"]}} ins(%0) outs(%1) {{
+        %4 = linalg.generic {{iterator_types = ["parallel", "reduction"]}} {of} outs(%1) {{
         ^bb0(%in: f32, %out: f32):
           linalg.yield %in : f32
         }} -> tensor<9xf32>
@@ -110,9 +111,9 @@ TWO = """\
 """  # noqa: E501
 
 
-def reads(ins: str, *along: str, move: str = "tensor.expand_shape") -> bytes:
+def reads(ins: str, *along: str, move: str = "tensor.expand_shape", of: str = "ins(%0)") -> bytes:
     maps = ", ".join(f"affine_map<(d0, d1) -> ({one})>" for one in (*along, "d0, d1"))
-    return TWO.format(move=move, maps=maps, ins=ins).encode()
+    return TWO.format(of=of, move=move, maps=maps, ins=ins).encode()
 
 
 @pytest.mark.parametrize(
@@ -122,6 +123,7 @@ def reads(ins: str, *along: str, move: str = "tensor.expand_shape") -> bytes:
         (reads("%4, %0, %4", "d0, d1", "d1", "d1, d0"), True),
         (reads("%4, %5", "d0, d1", "d0, d1"), True),
         (reads("%5, %5", "d0", "d1", move=UNTILED), True),
+        (reads("%4, %4", "d0", "d1", of=""), False),
         (reads("%4, %4", "d0", "d0"), False),
         (reads("%0, %0", "d0", "d1"), False),
         (reads("%4, %0", "d0", "d1"), False),
@@ -280,6 +282,18 @@ def test_what_is_made_of_a_product_of_tiled_data(dims: tuple[int, int, int]) -> 
     scaled = graph.mul(product, graph.tensor(dims=(1, m, n))).set_output()
     graph.reduction(scaled, mode="add", axes=(1, 2)).set_output()
     assert graph.build("cpu", engine="iree").verify(seed=1).ok
+
+
+def test_indices_that_are_read_along_two_dims_are_compiled_as_planned() -> None:
+    """W-099 is none of them: experts were not served by blocks of rows."""
+    graph = Graph(io_data_type="float")
+    first = graph.tensor(dims=(8, 1, 1), data_type="int32")
+    x, w = graph.tensor(dims=(1, 33, 4)), graph.tensor(dims=(8, 4, 5))
+    graph.moe_grouped_matmul(x, w, first, mode="none").set_output()
+    with scope(compiler_strategies="moe_grouped_matmul=blocks"):
+        plan = graph.build("cpu", engine="iree")
+    assert not plan.attempt
+    assert plan.verify(seed=1).ok
 
 
 def test_each_check_is_for_the_flags_with_which_its_kernels_are_formed() -> None:
