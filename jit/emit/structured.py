@@ -18,7 +18,15 @@ from .builder import Builder, Value
 from .dims import Dim
 from .narrow import storage
 
-__all__ = ["DEPTHWISE", "depthwise", "from_builtin", "inserted", "load_casts", "to_builtin"]
+__all__ = [
+    "DEPTHWISE",
+    "barrier",
+    "depthwise",
+    "from_builtin",
+    "inserted",
+    "load_casts",
+    "to_builtin",
+]
 
 DEPTHWISE = {1: "linalg.depthwise_conv_1d_nwc_wc", 2: "linalg.depthwise_conv_2d_nhwc_hwc"}
 """The depthwise convolution by the number of spatial dims."""
@@ -113,6 +121,14 @@ def from_builtin(b: Builder, ssa: Any, shape: tuple[int, ...], dtype: DataType) 
     """Return a tensor of MLIR's own type as a value."""
     made = ir.Operation.create("torch_c.from_builtin_tensor", [b.type(shape, dtype)], [ssa])
     return Value(made.result, shape, dtype)
+
+
+def barrier(x: ir.Value, end: str) -> ir.Value:
+    """Return a value that no op passes, at the ``"start"`` of what is computed apart or its end."""
+    # torch-mlir knows nothing of IREE's dialects
+    ir.Context.current.allow_unregistered_dialects = True
+    name = f"iree_tensor_ext.compute_barrier.{end}"
+    return ir.Operation.create(name, [x.type], [x]).result
 
 
 def _numbers(values: Sequence[int], kind: ir.Type) -> ir.Attribute:

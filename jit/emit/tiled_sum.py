@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from torch_mlir import ir
 
 from .builder import Builder, Value
-from .structured import from_builtin, to_builtin
+from .structured import barrier, from_builtin, to_builtin
 
 __all__ = ["constant", "empty", "tiled_sum"]
 
@@ -52,16 +52,14 @@ def tiled_sum(
     Value
         The dims of the last of ``dims``, in that order.
     """
-    # torch-mlir knows nothing of IREE's dialects
-    ir.Context.current.allow_unregistered_dialects = True
     # The compiler drops dims of one element, and would take the tiles for those of other dims.
     loops = "".join(name for name, extent in extents.items() if extent > 1)
     kept = [[d for d in names if d in loops] for names in dims]
     shapes = [tuple(extents[d] for d in names) for names in kept]
     given = [b.reshape(v, s) for v, s in zip(operands, shapes, strict=False)]
-    barred = [_barrier(to_builtin(v), "start") for v in given]
+    barred = [barrier(to_builtin(v), "start") for v in given]
     total = _summed(barred, loops, kept, shapes[-1], tiles, side_by_side=side_by_side)
-    result = from_builtin(b, _barrier(total, "end"), shapes[-1], operands[0].dtype)
+    result = from_builtin(b, barrier(total, "end"), shapes[-1], operands[0].dtype)
     return b.reshape(result, tuple(extents[d] for d in dims[-1]))
 
 
@@ -125,12 +123,6 @@ def _configuration(loops: str, tiles: Mapping[str, Mapping[str, int]]) -> str:
         "translation_info = #iree_codegen.translation_info<"
         "pipeline = #iree_cpu.pipeline<DoubleTilingExpert>, {enable_loop_peeling}>>"
     )
-
-
-def _barrier(x: ir.Value, end: str) -> ir.Value:
-    """Return a value that no transpose or reshape passes."""
-    name = f"iree_tensor_ext.compute_barrier.{end}"
-    return ir.Operation.create(name, [x.type], [x]).result
 
 
 def constant(value: float, element: ir.Type) -> ir.Value:

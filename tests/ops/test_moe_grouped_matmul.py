@@ -4,12 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hipdnn_iree import Graph
+from graph_rows import check_emulated
+from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import GraphError
+from hipdnn_iree.jit.inspect import inspect_graph
+from hipdnn_iree.jit.options import BuildOptions
+from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.provider.reference import execute
 
 Run = Callable[..., Any]
@@ -181,3 +186,14 @@ def refusal(rule: str, **change: Any) -> str:
 )
 def test_rules(rule: str, change: dict[str, Any], said: str) -> None:
     assert said in refusal(rule, **change)
+
+
+def test_rows_are_counted_in_a_kernel_of_their_own_on_gfx9(tmp_path: Path) -> None:
+    """Else what selects elements of the rows was shared out over counts: 4 workgroups of 64."""
+    g, *_ = mixture()
+    options = BuildOptions.of(settings())
+    found = inspect_graph(g.freeze(), Target.parse("gfx942"), tmp_path, options)
+    assert [d.name for d in found.dispatches if d.name.endswith("_i32")] == [
+        f"main$async_dispatch_0_reduction_{TOKENS}x{EXPERTS}_i32"
+    ]
+    check_emulated(g)
