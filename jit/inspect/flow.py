@@ -18,6 +18,7 @@ __all__ = ["perform"]
 _NODE = re.compile(r'"(n\d+)"')
 _TENSOR = re.compile(r"(?:tensor|vector)<(?P<dims>(?:[\d?]+x)*)(?P<kind>[a-z]+\d+\w*)")
 _PLAIN = frozenset({"linalg.fill", "tensor.empty", "arith.constant"})
+_READ = "dispatch.tensor<read"  # only, or and written
 _ROOTS = ("linalg.", "iree_linalg_ext.")
 
 
@@ -27,7 +28,8 @@ def perform(source: bytes, options: Mapping[str, Any]) -> tuple[Mapping[str, Any
     ``options["flags"]`` are the flags of the whole compilation.  Each record has ``name`` (of
     the entry point), ``nodes`` (labels such as ``"n0"``, in order) of the kernel, which several
     launches may share (`attribution`), ``root`` (the label of this launch, or nothing), ``reads``
-    and ``writes`` (types of the tensors) and ``at_load`` (it runs once, when the module is loaded).
+    and ``writes`` (types of the tensors), ``loads`` (for each of ``reads`` the types of the parts
+    that are taken of it) and ``at_load`` (it runs once, when the module is loaded).
 
     Raises
     ------
@@ -39,17 +41,20 @@ def perform(source: bytes, options: Mapping[str, Any]) -> tuple[Mapping[str, Any
     with ir.Context():
         module = ir.Module.parse(_formed(source, options["flags"]))
         nodes: dict[str, list[str]] = {}
+        loads: dict[str, list[list[str]]] = {}
         calls: list[dict[str, Any]] = []
         for op in module.body.operations:
             name = op.operation.name
             if name == "flow.executable":
-                nodes |= _executable(op.operation)
+                for name, function in _functions(op.operation):
+                    nodes[name], loads[name] = _computed(function), _loaded(function)
             else:
                 calls += (
                     {**call, "at_load": name == "util.initializer"} for call in _calls(op.operation)
                 )
         for call in calls:
             call["nodes"] = nodes.get(call["name"], [])
+            call["loads"] = loads.get(call["name"], [])
     return {"dispatches": calls}, b""
 
 
@@ -92,17 +97,33 @@ def _inside(op: Any) -> Iterator[Any]:
                 yield from _inside(inner.operation)
 
 
-def _executable(op: Any) -> dict[str, list[str]]:
-    """Return the nodes that each entry point of an executable computes."""
-    found: dict[str, list[str]] = {}
+def _functions(op: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the entry points of an executable, each with its name."""
     for function in _inside(op):
         if function.name == "func.func":
-            name = str(function.attributes["sym_name"]).strip('"')
-            everything = list(_inside(function))
-            roots = [o for o in everything if o.name.startswith(_ROOTS) and o.name not in _PLAIN]
-            computing = [o for root in roots for o in (root, *_inside(root))] or everything
-            found[name] = _nodes(o for o in computing if o.name not in _PLAIN)
-    return found
+            yield str(function.attributes["sym_name"]).strip('"'), function
+
+
+def _computed(function: Any) -> list[str]:
+    """Return the nodes that an entry point computes."""
+    everything = list(_inside(function))
+    roots = [o for o in everything if o.name.startswith(_ROOTS) and o.name not in _PLAIN]
+    computing = [o for root in roots for o in (root, *_inside(root))] or everything
+    return _nodes(o for o in computing if o.name not in _PLAIN)
+
+
+def _loaded(function: Any) -> list[list[str]]:
+    """Return the parts that an entry point takes of each tensor that it reads."""
+    arguments = function.regions[0].blocks[0].arguments
+    parts: dict[int, list[str]] = {
+        argument.arg_number: [] for argument in arguments if _READ in str(argument.type)
+    }
+    for op in _inside(function):
+        if op.name == "iree_tensor_ext.dispatch.tensor.load":
+            number = next((k for k in parts if arguments[k] == op.operands[0]), None)
+            if number is not None:
+                parts[number].append(_tensor(op.results[0]))
+    return list(parts.values())
 
 
 def _nodes(ops: Iterator[Any]) -> list[str]:

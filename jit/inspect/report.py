@@ -220,7 +220,7 @@ def _dispatches(
     found = []
     for call, places, (matrix, other) in zip(calls, served, shares, strict=True):
         kernel = kernels.get(call["name"])
-        sizes = [_nbytes(t) for t in (*call["reads"], *call["writes"])]
+        sizes = [*_read_bytes(call), *map(_nbytes, call["writes"])]
         work = Work(matrix, other, sum(sizes) if all(sizes) else 0)
         found.append(
             Dispatch(
@@ -275,6 +275,18 @@ def _sum(times: Iterable[float | None]) -> float | None:
     known = list(times)
     found = [t for t in known if t is not None]
     return sum(found) if found and len(found) == len(known) else None
+
+
+def _read_bytes(call: Mapping[str, Any]) -> list[int]:
+    """Return the bytes that are read of each tensor: all, or those of the parts that are taken."""
+    whole = [_nbytes(t) for t in call["reads"]]
+    parts = [[_nbytes(t) for t in some] for some in call["loads"]]
+    if len(parts) != len(whole):
+        return whole
+    return [
+        min(size, sum(some)) if some and all(some) else size
+        for size, some in zip(whole, parts, strict=True)
+    ]
 
 
 def _nbytes(tensor: str) -> int:

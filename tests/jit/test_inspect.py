@@ -244,3 +244,14 @@ def test_a_kernel_that_is_launched_twice_serves_nodes_of_its_own_each_time(tmp_p
     assert [d.nodes for d in found.dispatches] == [("matmul0", "relu0"), ("matmul1", "relu1")]
     assert [d.places for d in found.dispatches] == [(0, 1), (2, 3)]
     assert [d.work.matrix_flops for d in found.dispatches] == [2 * 16**3] * 2
+
+
+def test_of_a_part_of_a_tensor_the_part_is_read(tmp_path: Path) -> None:
+    """Not all of the weights by the matmul of each expert."""
+    g = Graph(io_data_type="half", compute_data_type="float")
+    x, w = g.tensor(dims=(1, 16, 32)), g.tensor(dims=(4, 32, 64))
+    first = g.slice(w, starts=(1, 0, 0), limits=(2, 32, 64))
+    g.matmul(x, first).set_output()
+    (found,) = inspect_graph(g.freeze(), Target.parse("mi300x"), tmp_path).dispatches
+    assert set(found.reads) == {"16x32xf16", "4x32x64xf16"}
+    assert found.work.nbytes == 2 * (16 * 32 + 32 * 64 + 16 * 64)
