@@ -64,15 +64,16 @@ def names(graph: FrozenGraph, target: Target, op: str = "", **options: Any) -> l
 
 def test_what_is_tried_and_in_which_order() -> None:
     every = names(product(), CPU, "matmul")
-    assert every[:5] == [
+    assert every[:6] == [
         "matmul=blocked",
         "matmul=dots",
+        "matmul=rows",
         "matmul=plain",
         "data tiling off",
         "copies of what ops other than pointwise ones read and make",
     ]
     assert every[-1] == "plain strategies, data tiling off, copies of all operands, level O0"
-    assert names(product(), CPU) == every[3:]  # no node is blamed
+    assert names(product(), CPU) == every[4:]  # no node is blamed
 
 
 def test_on_gpus_nothing_is_tried_that_exists_for_comparison_only() -> None:
@@ -117,7 +118,7 @@ def test_the_next_attempt_serves_and_is_remembered(
     stages, asked = failing(lambda job: job.options.code.data_tiling == "off")
     with scope(cache_dir=tmp_path), caplog.at_level(logging.WARNING):
         first = compiled(product(), stages)
-        others = ["matmul=blocked", "matmul=dots", "matmul=plain"]
+        others = ["matmul=blocked", "matmul=dots", "matmul=rows", "matmul=plain"]
         assert asked == [FIRST, *others, "data tiling off"]
         assert (first.cache, first.attempt) == ("miss", "data tiling off")
         assert [one.attempt for one in first.failed] == asked[:-1]
@@ -125,7 +126,7 @@ def test_the_next_attempt_serves_and_is_remembered(
         again = compiled(product("another name"), stages)
         assert (again.cache, again.attempt, again.failed) == ("hit", first.attempt, first.failed)
         assert again.sha256 == first.sha256
-        assert len(asked) == 5
+        assert len(asked) == 6
         # The code is that of the options, which a user can pin, and has their key.
         with scope(compiler_data_tiling="off"):
             pinned = compile_source(product(), CPU)
@@ -133,7 +134,7 @@ def test_the_next_attempt_serves_and_is_remembered(
         # Where only the code was removed, nothing is tried that is known to fail.
         assert store().discard(first.key)
         assert compiled(product(), stages).cache == "miss"
-        assert asked[5:] == ["data tiling off"]
+        assert asked[6:] == ["data tiling off"]
 
 
 def test_a_second_process_goes_straight_to_what_works(tmp_path: Path) -> None:
