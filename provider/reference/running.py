@@ -28,7 +28,8 @@ class Running:
 
     def _rounded(self, value: Array, error: Array, units: float = 1) -> Running:
         u, tiny = self.ctx.roundoff, self.ctx.tiny
-        return Running(value, error + units * u * (np.abs(value) + error) + tiny, self.ctx)
+        error = error + units * u * (np.abs(value) + error) + tiny
+        return self._held(value, error, np.abs(value) + error)
 
     def __add__(self, other: Running) -> Running:
         return self._rounded(self.value + other.value, self.error + other.error)
@@ -52,7 +53,11 @@ class Running:
         size = (np.abs(self.value) + error).sum(axes, keepdims=True)
         added = self.ctx.roundoff * growth(n) * size + self.ctx.tiny
         value = self.value.sum(axes, keepdims=True)
-        return Running(value, error.sum(axes, keepdims=True) + added, self.ctx)
+        return self._held(value, error.sum(axes, keepdims=True) + added, size + added)
+
+    def _held(self, value: Array, error: Array, size: Array) -> Running:
+        """Return values without a bound where ``size`` is infinite in the compute type."""
+        return Running(value, np.where(size > self.ctx.compute.largest, np.inf, error), self.ctx)
 
     def inverse_root(self) -> Running:
         """Return 1 / sqrt of values that are not negative, good to four units.

@@ -376,3 +376,18 @@ def test_long_channels_are_not_stored_as_differences_on_gfx9(torch_ir: Run) -> N
     for extent, target, expected in ((32, "gfx942", 1), (8, "gfx942", 0), (32, "cpu", 0)):
         text = torch_ir(training((4, 16, extent, extent), "half")[0], target)
         assert text.count("aten.neg") == expected, (extent, target)
+
+
+@pytest.mark.parametrize("compute", ["half", "float"])
+def test_a_variance_that_half_cannot_hold(compute: str) -> None:
+    """Random graph 157024: 360,000 is infinite in half, and its inverse root 0."""
+    dims = (4, 2, 5, 5)
+    g = Graph(io_data_type="half", compute_data_type=compute)
+    x = g.mul(g.tensor(dims=dims), 600.0)
+    scale, bias = (g.tensor(dims=(1, 2, 1, 1)) for _ in range(2))
+    r = g.batchnorm(x, scale, bias, epsilon=1e-3)
+    r.y.set_output()
+    r.inv_variance.set_output()
+    found = g.build("cpu", engine="iree").verify(seed=1)
+    assert found.ok
+    assert all(one.unbounded == (one.elements if compute == "half" else 0) for one in found.outputs)
