@@ -270,6 +270,8 @@ def _compare_one(
         both_nan = np.isnan(exact) & np.isnan(got)
         unbounded = _says_nothing(low, high, data_type)
         right = ((low <= got) & (got <= high)) | both_nan
+        if _has_no_infinity(data_type):  # which is NaN there
+            right |= (np.isinf(low) | np.isinf(high)) & np.isnan(got)
         if nan_allowed:
             right |= unbounded & np.isnan(got)
         odd = np.isfinite(exact) != np.isfinite(got)
@@ -321,6 +323,10 @@ def _before_rounding(got: Array, exact: Array, rounded: Array, data_type: DataTy
         unit, middle, flushed = np.ones(()), np.zeros(()), np.zeros((), bool)
     same = (got == rounded) | flushed | ~np.isfinite(exact)
     return np.where(same, 0.0, np.fmax(distance - unit, middle))
+
+
+def _has_no_infinity(data_type: DataType) -> bool:
+    return data_type.is_float and bool(np.isnan(widen(to_dtype(np.inf, data_type), data_type)))
 
 
 def _says_nothing(low: Array, high: Array, data_type: DataType) -> Array:

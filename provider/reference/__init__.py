@@ -58,7 +58,8 @@ class Expected:
     values : mapping of uid to ndarray
         The reference result: float64, or int64 for integers and BOOLEAN.
     low, high : mapping of uid to ndarray
-        Smallest and largest correct value, both rounded to the output's type.
+        Smallest and largest correct value, both rounded to the output's type; an infinity where
+        that is NaN, as in FP8 types without infinities: NaN is correct there too.
     errors : mapping of uid to ndarray
         How far a correct value may be off before it is rounded to that type; may have fewer dims.
     overflowing : frozenset of uid
@@ -321,6 +322,12 @@ def _converted(value: _Value, data_type: DataType) -> _Value:
     return _Value(array, np.maximum(high - center, center - low), value.overflows)
 
 
+def _end(value: Array, data_type: DataType) -> Array:
+    """Convert an end; what is too large for a type without infinities is an infinity, not NaN."""
+    end = widen(to_dtype(value, data_type), data_type)
+    return np.where(np.isnan(end) & ~np.isnan(value), np.copysign(np.inf, value), end)
+
+
 def _ends(value: _Value, data_type: DataType) -> tuple[Array, Array]:
     """Return the smallest and largest correct value, as the type holds them, widened."""
     array, error = value.array, value.error
@@ -333,7 +340,7 @@ def _ends(value: _Value, data_type: DataType) -> tuple[Array, Array]:
     else:
         # All conversions are monotone, so the ends stay the ends.
         ends = (array.astype(np.float64) - error, array.astype(np.float64) + error)
-        low, high = (widen(to_dtype(end, data_type), data_type) for end in ends)
+        low, high = (_end(end, data_type) for end in ends)
     if not data_type.is_float:
         return low, high
     # What is not larger than the smallest normal number may have become 0.

@@ -402,6 +402,25 @@ def test_an_infinity_of_the_other_sign_is_wrong(got: list[float]) -> None:
     json.dumps(report.as_dict(), allow_nan=False)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("dtype", [D.FP8_E4M3, D.FP8_E4M3_FNUZ, D.FP8_E5M2_FNUZ])
+@pytest.mark.parametrize(
+    ("share", "right", "wrong"), [(0.5, [0.5], [1, NAN]), (0.98, [1, NAN], [0.5, -1])]
+)
+def test_a_bound_beyond_the_largest_number_of_a_type_without_infinities(
+    share: float, right: list[float], wrong: list[float], dtype: DataType, sign: int
+) -> None:
+    # The quotient may have been rounded in between, half a unit; there is NaN behind the largest.
+    g = Graph(io_data_type="float", compute_data_type="float")
+    x = g.tensor(dims=(1,))
+    y = g.output(g.identity(g.mul(x, sign / 3).set_data_type(dtype)).set_data_type(dtype))
+    frozen = g.freeze()
+    expected = expect(frozen, {x.uid: np.array([3 * share * dtype.largest], dtype=np.float32)})
+    for found, ok in [*((f, True) for f in right), *((f, False) for f in wrong)]:
+        got = to_dtype(np.array([sign * found * dtype.largest]), dtype)
+        assert compare(frozen, {y.uid: got}, expected).ok is ok
+
+
 def softmax_of_columns(scale: float) -> tuple[FrozenGraph, dict[int, Any], Expected]:
     """Return softmax over rows whose maxima, scaled and not exact, are kept in half."""
     g = Graph(io_data_type="half", intermediate_data_type="float", compute_data_type="float")
