@@ -20,11 +20,13 @@ from .convolution import (
     MOST_GROUPS,
     MOST_POSITIONS,
     RATE,
+    Forward,
     as_blocks,
     as_gemm,
     batch_only,
     conv_op,
     declines,
+    forward_costs,
     forward_strategy,
     group_count,
     is_planar,
@@ -43,9 +45,6 @@ IMG2COL = (
     "--iree-preprocessing-pass-pipeline="
     "builtin.module(util.func(iree-global-opt-convert-conv2d-to-img2col))"
 )
-
-_VECTOR = 16
-"""Elements of a vector register: copies of shorter runs move them one by one."""
 
 
 def _needs_groups(context: NodeContext) -> bool:
@@ -90,16 +89,23 @@ def _grouped(context: NodeContext) -> bool:
 
 def _rule(context: NodeContext) -> str:
     """Return the default strategy."""
-    x = context.dims("x")
+    return forward_strategy(_forward(context), flags=True)
+
+
+def _forward(context: NodeContext) -> Forward:
+    x, strides = context.dims("x"), context.spec("x").strides
     if context.dynamic:
         x = tuple(Dim(d, (str(i),)) if not i else d for i, d in enumerate(x))
-    strides = context.spec("x").strides
-    last = len(strides) > 2 and strides[1] == 1 < strides[-1]
-    op, w = conv_op(context), context.dims("w")
-    chosen = forward_strategy(context.target, x, w, op, context.compute, last=last)
-    # `im2col_gemm` copies along the channels, IREE's pass along the last dim of the input.
-    narrow = x[1] < _VECTOR and prod(w[2:]) > 1 and not last
-    return "img2col" if chosen == "im2col_gemm" and narrow and _one_group(context) else chosen
+    target, compute = context.target, context.compute
+    return Forward(
+        target,
+        x,
+        context.dims("w"),
+        conv_op(context),
+        compute,
+        multiply_type(target, compute, context.kind("x"), context.kind("w")),
+        last=len(strides) > 2 and strides[1] == 1 < strides[-1],
+    )
 
 
 def _flags(context: NodeContext) -> Iterator[str]:
@@ -211,5 +217,6 @@ INFO = OpInfo(
             ),
         ),
         _rule,
+        lambda context: forward_costs(_forward(context)),
     ),
 )

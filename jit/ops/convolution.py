@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import prod
+from typing import NamedTuple
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import Problem
@@ -13,6 +14,8 @@ from ..emit.dims import Dim
 from ..node_context import NodeContext
 from ..target import Target
 from ..workarounds import strikes
+from .blocking import BLOCKED
+from .conv_cost import conv_costs
 from .gemm_cost import TILED, raggedness
 from .op_info import Dims, DynamicAxes, Marks, dynamic_axes, problem
 from .strategy import Strategy
@@ -25,11 +28,13 @@ __all__ = [
     "RATE",
     "RULES",
     "SMALL",
+    "Forward",
     "as_blocks",
     "as_gemm",
     "batch_only",
     "conv_op",
     "declines",
+    "forward_costs",
     "forward_strategy",
     "group_count",
     "is_planar",
@@ -54,9 +59,11 @@ MOST_POSITIONS = 49
 # Multiply-adds below which a convolution op is quick enough (20 µs), and compiles in a third of
 # the time that a gemm strategy takes.
 SMALL = 1 << 21
-# Nanoseconds on one core: a multiply-add of a batch of matmuls that are not packed, and of a
-# convolution of one position; copying and packing an element of what goes in and comes out.
-_BATCHED, _DIRECT, _COPIED = 0.05, 0.15, 2.4
+# Nanoseconds on one core: a multiply-add of a batch of matmuls that are not packed; copying and
+# packing an element of what goes in and comes out.
+_BATCHED, _COPIED = 0.05, 2.4
+# What needs flags for the whole graph, and what fits filters of few positions only.
+_FLAGGED, _AS_GEMM = "img2col", frozenset({"row_im2col", "im2col_gemm", BLOCKED})
 # Operations a microsecond on one core of a CPU.
 RATE = 55e3
 
@@ -78,35 +85,64 @@ def batch_only(port: str) -> DynamicAxes:
 # ---------------------------------------------------------------------------- strategies
 
 
-def forward_strategy(
-    target: Target, x: Ints, w: Ints, op: ConvOp, compute: DataType, *, last: bool = False
-) -> str:
-    """Return the strategy of a forward convolution of dims x with a filter of dims w, by rule.
+class Forward(NamedTuple):
+    """A forward convolution for which a strategy is wanted.
 
-    ``last``: x is laid out channels-last.
+    Attributes
+    ----------
+    target : Target
+    x, w : tuple of int
+        Dims of input and filter.
+    op : ConvOp
+    compute, multiplied : DataType
+        The compute type, and that in which both operands are multiplied.
+    last : bool
+        Whether x is laid out channels-last.
     """
+
+    target: Target
+    x: Ints
+    w: Ints
+    op: ConvOp
+    compute: DataType
+    multiplied: DataType
+    last: bool
+
+
+def forward_strategy(conv: Forward, *, flags: bool = False) -> str:
+    """Return the strategy of a forward convolution by rule.
+
+    ``flags``: whether it may be one that the compiler needs flags for.
+    """
+    target, x, w, op, compute, _, last = conv
     groups = x[1] // w[1]
     alone = needs_groups(target, x, w, compute)
     if not target.is_cpu:
         return "per_group" if alone else "direct"
-    positions, dynamic = prod(w[2:]), any(isinstance(d, Dim) for d in x)
     if groups > 1:
         if w[0] == groups and w[1] == 1:
             return _depthwise_strategy(x, w, op, compute, last=last, alone=alone)
         few = w[1] > 1 and groups <= MOST_GROUPS
         return "per_group" if few or alone else "direct"
-    heavy = x[0] * prod(op.output_extents(x[2:], w[2:])) * w[0] * w[1] * positions >= SMALL
-    # Of one position linalg's convolution is a matmul, but not where rows of NCHW have gaps: there
-    # it takes a hundred times as long; nor of several samples of NCHW, which are a matmul with two
-    # dims of columns, for which there are no tiles.
-    one = positions == 1 and (last or not strided(op))
-    if one and not last and not dynamic and x[0] > 1:
-        *others, direct = _costs_of_samples(target, w[0], w[1])
-        one = direct <= min(others)
-    many = one or positions > MOST_POSITIONS
-    if compute is not DataType.FLOAT or dynamic or not heavy or many:
-        return "direct"
-    return "im2col_gemm" if strided(op) or 1 in w[2:] else "row_im2col"
+    costs = forward_costs(conv)
+    others = {name: cost for name, cost in costs.items() if flags or name != _FLAGGED}
+    return min(others, key=others.__getitem__, default="direct")
+
+
+def forward_costs(conv: Forward) -> dict[str, float]:
+    """Return estimates in microseconds of the strategies that fit a forward convolution.
+
+    Empty where nothing is known: on GPUs, of several groups, of other types than float32 and
+    floats of 16 bits, and of dynamic dims.
+    """
+    target, x, w, op, compute, multiplied, last = conv
+    dynamic = any(isinstance(d, Dim) for d in x)
+    known = compute is DataType.FLOAT and multiplied.is_float and not dynamic
+    if not known or not target.is_cpu or x[1] != w[1]:
+        return {}
+    costs = conv_costs(target, x, w, op, last=last, narrow=multiplied.bits < 32)
+    many = prod(w[2:]) > MOST_POSITIONS
+    return {name: cost for name, cost in costs.items() if not many or name not in _AS_GEMM}
 
 
 def samples_side_by_side(target: Target, filters: int, channels: int) -> bool:
@@ -114,20 +150,10 @@ def samples_side_by_side(target: Target, filters: int, channels: int) -> bool:
 
     Otherwise they are a batch of matmuls that are not packed.
     """
-    packed, batched, _ = _costs_of_samples(target, filters, channels)
-    return packed < batched
-
-
-def _costs_of_samples(target: Target, filters: int, channels: int) -> tuple[float, float, float]:
-    """Return what several samples cost with filters of one position, channels-first.
-
-    In nanoseconds for each position of the result, on one core: side by side,
-    with copying and packing what goes in and comes out; as a batch of matmuls; as a convolution.
-    """
+    # In nanoseconds for each position of the result, on one core.
     pairs = filters * channels
-    side_by_side = pairs * TILED + _COPIED * (filters + channels)
-    batch = pairs * _BATCHED * raggedness(target, filters, channels)
-    return side_by_side, batch, pairs * _DIRECT
+    packed = pairs * TILED + _COPIED * (filters + channels)
+    return packed < pairs * _BATCHED * raggedness(target, filters, channels)
 
 
 def needs_groups(target: Target, x: Ints, w: Ints, compute: DataType) -> bool:

@@ -14,7 +14,7 @@ from ....graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ...emit.builder import Builder, T, Value
 from ...ops.blocking import BLOCKED
 from ...ops.conv_geometry import Convolution
-from ...ops.convolution import forward_strategy
+from ...ops.convolution import Forward, forward_strategy
 from ..accumulate import operands
 from .depthwise import channels_last, shifted_sum
 from .im2col_gemm import GEMM, blocked
@@ -105,7 +105,9 @@ def convolve(
 
     Without a strategy the rules choose one; ``last``: x is laid out channels-last.
     """
-    strategy = strategy or forward_strategy(b.target, x.shape, w.shape, op, accumulate, last=last)
+    if not strategy:
+        conv = Forward(b.target, x.shape, w.shape, op, accumulate, x.dtype, last)
+        strategy = forward_strategy(conv)
     if strategy == BLOCKED:
         return blocked(b, x, w, op, accumulate, last=last)
     if strategy in GEMM:

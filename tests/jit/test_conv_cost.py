@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What convolutions are estimated to cost: the choice against times that were measured.
+
+``conv_fprop_znver5.jsonl``: median times of every strategy and of PyTorch 2.13, in microseconds, of
+160 convolutions drawn by seed and 31 layers of networks, with two threads on an AMD EPYC (Zen 5).
+"""
+
+from __future__ import annotations
+
+import json
+from math import exp, log
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pytest
+from hipdnn_iree.graph_api.dtypes import DataType
+from hipdnn_iree.graph_api.layout import channels_last_strides
+from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
+from hipdnn_iree.jit.code_plan import plan_code
+from hipdnn_iree.jit.ops.convolution import Forward, forward_costs, forward_strategy
+from hipdnn_iree.jit.target import Target
+
+from hipdnn_iree import Graph
+
+ZEN5, ZEN2, GPU = (Target.parse(name) for name in ("cpu:znver5", "cpu:znver2", "gfx942"))
+MEASURED = Path(__file__).parent.parent / "data" / "strategies" / "conv_fprop_znver5.jsonl"
+ROWS: list[dict[str, Any]] = [json.loads(line) for line in MEASURED.read_text().splitlines()]
+
+
+def forward(row: dict[str, Any], target: Target = ZEN5) -> Forward:
+    op = ConvFprop(
+        pre_padding=tuple(row["padding"]),
+        post_padding=tuple(row["padding"]),
+        stride=tuple(row["stride"]),
+        dilation=tuple(row["dilation"]),
+    )
+    kind = DataType.FLOAT if row["type"] == "float" else DataType.BFLOAT16
+    x, w = tuple(row["x"]), tuple(row["w"])
+    return Forward(target, x, w, op, DataType.FLOAT, kind, row["last"])
+
+
+def geomean(values: list[float]) -> float:
+    return exp(mean(map(log, values)))
+
+
+def test_the_choice_is_near_the_best_of_what_was_measured() -> None:
+    regret, ratios = [], []
+    for row in ROWS:
+        times = dict(row["us"])
+        torch = times.pop("torch")
+        chosen = times[forward_strategy(forward(row), flags=True)]
+        regret.append(chosen / min(times.values()))
+        ratios.append(chosen / torch)
+    assert geomean(regret) < 1.15
+    assert sum(r <= 2 for r in regret) >= 0.94 * len(regret)
+    assert geomean(ratios) < 1.1
+
+
+def test_no_flags_no_strategy_that_needs_them() -> None:
+    chosen = {forward_strategy(forward(row)) for row in ROWS}
+    assert "img2col" in {forward_strategy(forward(row), flags=True) for row in ROWS}
+    assert chosen == {"direct", "row_im2col", "im2col_gemm", "blocked"}
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "stride", "times"),
+    [
+        ((8, 10, 50, 41), (11, 10, 1, 1), 2, "3.9 ms, with img2col 0.034"),
+        ((4, 49, 10, 6), (214, 49, 1, 1), 3, "0.136 ms, with im2col_gemm 0.011"),
+        ((1, 18, 62, 53), (2, 18, 3, 3), 1, "0.91 ms, with row_im2col 0.054"),
+        ((2, 2, 3, 3), (437, 2, 3, 3), 1, "small, and not by one op"),
+    ],
+)
+def test_few_multiply_adds_are_no_reason_for_one_op(
+    x: tuple[int, ...], w: tuple[int, ...], stride: int, times: str
+) -> None:
+    size = [w[2] // 2] * 2
+    row = {"x": x, "w": w, "padding": size, "stride": [stride] * 2, "dilation": [1, 1]}
+    assert forward_strategy(forward({**row, "last": False, "type": "float"})) != "direct", times
+
+
+def test_a_result_that_is_turned_is_not_fused_with_a_matmul() -> None:
+    """Of several samples, channels-first, such a matmul has no tiles: 966 us to 7,365."""
+    row = {"padding": [1, 1], "stride": [1, 1], "dilation": [1, 1], "type": "float"}
+    sizes = {"x": (2, 128, 14, 14), "w": (256, 128, 3, 3)}
+    assert "im2col_gemm" not in forward_costs(forward({**row, **sizes, "last": False}))
+    assert "im2col_gemm" in forward_costs(forward({**row, **sizes, "last": True}))
+    one = {"x": (8, 512, 28, 28), "w": (128, 512, 1, 1), "padding": [0, 0]}
+    assert "row_im2col" not in forward_costs(forward({**row, **one, "last": False}))
+
+
+def test_what_is_known_of_the_target_counts() -> None:
+    row = ROWS[0]
+    here, there = forward_costs(forward(row)), forward_costs(forward(row, ZEN2))
+    assert "blocked" in here
+    assert "blocked" not in there  # not measured with such vectors
+    assert there["row_im2col"] > here["row_im2col"]
+    assert forward_costs(forward(row, GPU)) == {}
+
+
+def test_nothing_is_known_of_groups_and_doubles() -> None:
+    conv = forward({**ROWS[0], "x": [4, 30, 4, 3]})
+    assert forward_costs(conv) == {}
+    assert forward_costs(conv._replace(x=(4, 15, 4, 3), compute=DataType.DOUBLE)) == {}
+
+
+def test_more_positions_than_are_concatenated() -> None:
+    conv = forward({**ROWS[0], "x": (1, 8, 32, 32), "w": (16, 8, 11, 11), "padding": [5, 5]})
+    assert forward_costs(conv).keys() == {"direct", "img2col"}
+
+
+def test_estimates_are_told() -> None:
+    graph = Graph("conv", io_data_type="float")
+    dims = (2, 64, 28, 28)
+    x = graph.tensor(dims=dims, strides=channels_last_strides(dims), name="x")
+    graph.conv_fprop(x, graph.tensor(dims=(64, 64, 3, 3), name="w"), padding=1).set_output()
+    plan = plan_code(graph.freeze(), ZEN5)
+    (node,) = plan.nodes
+    assert node.strategy == min(node.costs, key=lambda name: node.costs[name])
+    assert "estimates for one core" in "\n".join(plan.lines(graph.freeze()))
