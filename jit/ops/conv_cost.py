@@ -2,8 +2,9 @@
 """What the strategies of forward convolutions of one group cost on CPUs.
 
 An estimate is a sum: of each quantity of a strategy (elements that are copied, multiply-adds, ...),
-times the nanoseconds that one of it takes on one core.  The times are fitted to measurements of
-drawn convolutions on an AMD EPYC (Zen 5): ``docs/design/0007-strategies.md``.
+times the nanoseconds that one of it takes on one core.  They are fitted to measured times of
+drawn convolutions and layers of networks on an AMD EPYC (Zen 5), with two threads, times two:
+``tests/data/strategies``, ``scripts/fit_costs`` and ``docs/design/0007-strategies.md``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ..cpu_machine import cpu_machine
 from ..target import Target
 from .blocking import BLOCKED, blocking
 
-__all__ = ["conv_costs"]
+__all__ = ["NANOSECONDS", "conv_costs", "quantities"]
 
 Ints = tuple[int, ...]
 
@@ -97,7 +98,7 @@ _NARROW_DIRECT = {
     "call": 5000, "singly": 2.1, "copied": 0.18, "apart": 14, "multiplied": 0.013, "packed": 1.3,
     "written": 0.25,
 }  # fmt: skip
-_NS: dict[tuple[str, bool, bool], dict[str, float]] = {
+NANOSECONDS: dict[tuple[str, bool, bool], dict[str, float]] = {
     ("direct", False, False): _DIRECT,
     ("direct", True, False): _DIRECT,
     ("direct", False, True): _NARROW_DIRECT,
@@ -281,6 +282,17 @@ def conv_costs(
     dict of str to float
         Microseconds on one core.
     """
+    costs = {}
+    for name, found in quantities(target, x, w, op, last=last, narrow=narrow).items():
+        if rates := NANOSECONDS.get((name, last, narrow)):
+            costs[name] = sum(n * rates.get(what, 0.0) for what, n in found.items()) / 1e3
+    return costs
+
+
+def quantities(
+    target: Target, x: Ints, w: Ints, op: ConvOp, *, last: bool, narrow: bool
+) -> dict[str, _Quantities]:
+    """Return what each strategy does, in numbers; parameters as of `conv_costs`."""
     conv = _Conv(
         samples=x[0],
         channels=w[1],
@@ -294,10 +306,5 @@ def conv_costs(
         narrow=narrow,
         lanes=cpu_machine(target).lanes,
     )
-    costs = {}
-    for name, quantities in _QUANTITIES.items():
-        rates, found = _NS.get((name, last, narrow)), quantities(target, conv)
-        if rates and found:
-            counted = sum(n * rates.get(what, 0.0) for what, n in found.items())
-            costs[name] = (rates["call"] + counted) / 1e3
-    return costs
+    all_found = ((name, find(target, conv)) for name, find in _QUANTITIES.items())
+    return {name: {"call": 1, **found} for name, found in all_found if found}

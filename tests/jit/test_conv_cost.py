@@ -14,14 +14,13 @@ from statistics import mean
 from typing import Any
 
 import pytest
+from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
 from hipdnn_iree.jit.code_plan import plan_code
 from hipdnn_iree.jit.ops.convolution import Forward, forward_costs, forward_strategy
 from hipdnn_iree.jit.target import Target
-
-from hipdnn_iree import Graph
 
 ZEN5, ZEN2, GPU = (Target.parse(name) for name in ("cpu:znver5", "cpu:znver2", "gfx942"))
 MEASURED = Path(__file__).parent.parent / "data" / "strategies" / "conv_fprop_znver5.jsonl"

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Estimates fitted to times: the table of the source is what the committed rows give."""
+
+from __future__ import annotations
+
+import json
+from math import log
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hipdnn_iree.jit.ops.conv_cost import NANOSECONDS
+from hipdnn_iree.jit.target import Target
+
+from tools.calibration.fit_costs import Row, fitted, judged, main, nonnegative, rows_of, told
+
+MEASURED = Path(__file__).parent.parent / "data" / "strategies" / "conv_fprop_znver5.jsonl"
+LINES = [json.loads(line) for line in MEASURED.read_text().splitlines()]
+ZEN5 = Target.parse("cpu:znver5")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nonnegative_least_squares(seed: int) -> None:
+    """Against the conditions of Karush, Kuhn and Tucker, which one solution has."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.random((40, 6)) * 10.0 ** rng.integers(-3, 6, 6), rng.standard_normal(40)
+    x = nonnegative(a, b)
+    slope = a.T @ (a @ x - b) / np.linalg.norm(a, axis=0)
+    assert (x >= 0).all()
+    assert (slope > -1e-5).all()
+    assert np.abs(slope[x > 0]).max(initial=0) < 1e-5
+
+
+def test_a_quantity_that_is_never_there_costs_nothing() -> None:
+    found = nonnegative(np.array([[1.0, 0.0], [2.0, 0.0]]), np.array([3.0, 6.0]))
+    assert found == pytest.approx([3, 0])
+
+
+def test_times_that_follow_the_table_give_it_back() -> None:
+    rows = [Row.of(line, ZEN5) for line in LINES]
+    exact = [
+        Row(
+            last=row.last,
+            narrow=row.narrow,
+            found=row.found,
+            times={name: ns / 2e3 for name, ns in row.estimates(NANOSECONDS).items()},
+            torch=row.torch,
+        )
+        for row in rows
+        if row.last and not row.narrow
+    ]
+    key = ("row_im2col", True, False)
+    again = fitted(exact, 2.0)[key]
+    for what, ns in NANOSECONDS[key].items():
+        assert abs(log(again[what] / ns)) < 0.1, what
+    assert max(regret for regret, _ in judged(exact, NANOSECONDS)) == 1
+
+
+def test_the_table_is_near_what_the_rows_give() -> None:
+    rows = [Row.of(line, ZEN5) for line in LINES]
+    regret = [r for r, _ in judged(rows, NANOSECONDS)]
+    assert told(judged(rows, NANOSECONDS)).startswith("regret 1.1")
+    assert min(regret) == 1
+
+
+def test_rows_of_a_benchmark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite, result = tmp_path / "few.yaml", tmp_path / "result.json"
+    suite.write_text(
+        "title: few\ncases:\n  - {name: c, op: conv_fprop, x: [1, 4, 8, 8], w: [6, 4, 3, 3], "
+        "padding: 1, stride: 2, layout: channels_last}\n"
+    )
+    engine, knob = {"ok": True, "median_us": 12.34}, "iree+conv_fprop.strategy="
+    engines = {
+        "iree": engine,
+        "torch": engine,
+        f"{knob}direct": engine,
+        f"{knob}blocked": {"ok": False},
+    }
+    result.write_text(json.dumps({"cases": [{"name": "c", "engines": engines}]}))
+    (row,) = rows_of(result, str(suite))
+    assert row["us"] == {"torch": 12.3, "direct": 12.3}
+    assert (row["x"], row["w"], row["last"]) == ((1, 4, 8, 8), (6, 4, 3, 3), True)
+    assert main(["--bench", str(result), "--suite", str(suite)]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(row))
+
+
+@pytest.mark.parametrize("argv", [[], ["--bench", "x.json"]])
+def test_what_is_missing_is_told(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(argv)
+    assert "no files of rows" in (told := capsys.readouterr().err) or "--suite" in told

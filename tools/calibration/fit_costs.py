@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Fit the estimates of convolutions' strategies to measured times, and say what they are worth.
+
+    scripts/fit_costs tests/data/strategies/*.jsonl
+    scripts/fit_costs --bench RESULT.json --suite SUITE.yaml >> ROWS.jsonl
+
+The first prints the table ``NANOSECONDS`` of ``jit/ops/conv_cost.py`` as these rows have it, and
+the regret of the choice: with the table in the source, with the fitted one, and with one that is
+fitted to seven eighths of the rows and judged by the last eighth, in turn.  The second makes rows
+of what ``bench`` has measured:
+
+    S=conv_fprop.strategy
+    hipdnn-iree bench SUITE.yaml --realtime --seconds 0.1 -o RESULT.json --engines \\
+      torch,iree+$S=direct,iree+$S=row_im2col,iree+$S=im2col_gemm,iree+$S=img2col,iree+$S=blocked
+
+Times are fitted in the logarithm; one that is taken for too short counts ``--caution`` times, as
+it is what makes a rule choose wrongly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from pathlib import Path
+from statistics import mean
+from typing import Any, cast
+
+import numpy as np
+from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
+from hipdnn_iree.jit.ops.conv_cost import NANOSECONDS, quantities
+from hipdnn_iree.jit.target import Target
+from hipdnn_iree.provider.sweep.sources import read_all
+
+Key = tuple[str, bool, bool]
+Rates = Mapping[Key, Mapping[str, float]]
+_THREADS = 2
+# A quantity that is never so large a part of an estimate is left out.
+_COUNTS = 0.12
+_FOLDS, _ROUNDS = 8, 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A convolution, what its strategies do, and their times in microseconds."""
+
+    last: bool
+    narrow: bool
+    found: Mapping[str, Mapping[str, float]]
+    times: Mapping[str, float]
+    torch: float
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], target: Target) -> Row:
+        """Return one of a line of a file."""
+        padding, stride, dilation = (tuple(row[k]) for k in ("padding", "stride", "dilation"))
+        op = ConvFprop(pre_padding=padding, post_padding=padding, stride=stride, dilation=dilation)
+        last, narrow = row["last"], row["type"] != "float"
+        dims = tuple(row["x"]), tuple(row["w"])
+        times = {name: us for name, us in row["us"].items() if name != "torch"}
+        found = quantities(target, *dims, op, last=last, narrow=narrow)
+        return cls(
+            last=last,
+            narrow=narrow,
+            found={name: n for name, n in found.items() if name in times},
+            times=times,
+            torch=row["us"]["torch"],
+        )
+
+    def estimates(self, rates: Rates) -> dict[str, float]:
+        """Return nanoseconds by the name of the strategy."""
+        known = {name: rates.get((name, self.last, self.narrow)) for name in self.found}
+        return {
+            name: sum(n * one.get(what, 0.0) for what, n in self.found[name].items())
+            for name, one in known.items()
+            if one
+        }
+
+
+def nonnegative(a: Any, b: Any) -> Any:
+    """Return x >= 0 with the least ||a x - b||, by cyclic descent (Franc et al., 2005)."""
+    scale = np.sqrt((a * a).sum(0))
+    scale[scale == 0] = 1
+    gram, x = (a / scale).T @ (a / scale), np.zeros(a.shape[1])
+    slope = -((a / scale).T @ b)
+    for _ in range(2000):
+        before = x.copy()
+        for i in range(len(x)):
+            new = max(0.0, x[i] - slope[i] / max(gram[i, i], 1e-12))
+            slope += (new - x[i]) * gram[:, i]
+            x[i] = new
+        if np.abs(x - before).max() < 1e-9:
+            break
+    return x / scale
+
+
+def fitted(rows: Sequence[Row], caution: float) -> dict[Key, dict[str, float]]:
+    """Return nanoseconds of each quantity; what is no matmul of `direct` stays as it is."""
+    rates: dict[Key, dict[str, float]] = {}
+    for key, old in NANOSECONDS.items():
+        name, last, narrow = key
+        both = name == "direct"  # whose rows are few
+        mine = [
+            row
+            for row in rows
+            if row.narrow == narrow
+            and (both or row.last == last)
+            and name in row.found
+            and not (both and "singly" in row.found[name])
+        ]
+        rates[key] = _one(mine, name, caution) if len(mine) > len(old) else dict(old)
+        if both:
+            rates[key] |= {what: old[what] for what in ("call", "singly")}
+    return rates
+
+
+def _one(rows: Sequence[Row], name: str, caution: float) -> dict[str, float]:
+    names = sorted({what for row in rows for what in row.found[name]})
+    counts = np.array([[row.found[name].get(what, 0) for what in names] for row in rows], float)
+    a = counts / (np.array([row.times[name] for row in rows]) * 1e3 * _THREADS)[:, None]
+    weight = np.ones(len(rows))
+    x = np.zeros(len(names))
+    for _ in range(_ROUNDS):
+        x = nonnegative(a * weight[:, None], weight)
+        share = np.maximum(a @ x, 1e-3)
+        off = np.log(share)
+        # |log share| instead of (share - 1)^2, and more of it where the estimate is too short.
+        weight = np.sqrt(
+            np.minimum(np.abs(off) / np.maximum((share - 1) ** 2, 1e-4), 50)
+            * np.where(off < 0, caution, 1)
+        )
+    parts = counts * x
+    largest = (parts / np.maximum(parts.sum(1, keepdims=True), 1)).max(0)
+    told = zip(names, x, largest, strict=True)
+    return {what: float(f"{ns:.2g}") for what, ns, part in told if part > _COUNTS}
+
+
+def judged(rows: Iterable[Row], rates: Rates) -> list[tuple[float, float]]:
+    """Return of each row the time of the choice to that of the best, and to PyTorch's."""
+    found = []
+    for row in rows:
+        estimates = row.estimates(rates)
+        chosen = row.times[min(estimates, key=estimates.__getitem__)]
+        found.append((chosen / min(row.times.values()), chosen / row.torch))
+    return found
+
+
+def told(found: Sequence[tuple[float, float]]) -> str:
+    """Return a line of what choices are worth."""
+    regret, ratio = zip(*found, strict=True)
+    near = [sum(r <= most for r in regret) / len(regret) for most in (1.1, 2)]
+    return (
+        f"regret {exp(mean(map(log, regret))):.3f}, at most {max(regret):.2f}; within 1.1: "
+        f"{near[0]:.0%}, within 2: {near[1]:.0%}; of PyTorch's time "
+        f"{exp(mean(map(log, ratio))):.3f}, at most {max(ratio):.1f}"
+    )
+
+
+def rows_of(bench: Path, suite: str) -> Iterator[dict[str, Any]]:
+    """Yield a row of each case that ``bench`` has measured."""
+    cases = {case.name: case for case in read_all([suite]).by_type("cpu")}
+    for one in json.loads(bench.read_text())["cases"]:
+        case = cases[one["name"]]
+        graph = case.build(case.dtypes[0]).freeze()
+        node = graph.nodes[0]
+        op, x, w = node.op, *(graph.spec(node.inputs[port]) for port in "xw")
+        times = {
+            engine.rpartition("=")[2]: round(found["median_us"], 1)
+            for engine, found in one["engines"].items()
+            if found.get("ok") and engine != "iree"
+        }
+        if isinstance(op, ConvFprop) and op.pre_padding == op.post_padding and "torch" in times:
+            yield {
+                "x": x.dims,
+                "w": w.dims,
+                "padding": op.pre_padding,
+                "stride": op.stride,
+                "dilation": op.dilation,
+                "last": x.strides[1] == 1 < x.strides[-1],
+                "type": case.dtypes[0].json,
+                "us": times,
+            }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", nargs="*", type=Path, help="files of rows")
+    parser.add_argument("--bench", type=Path, help="what bench -o has written")
+    parser.add_argument("--suite", help="the suite of --bench")
+    parser.add_argument("--target", default="cpu:znver5", help="what the rows were measured on")
+    parser.add_argument("--caution", type=float, default=2.0)
+    args = parser.parse_args(argv)
+    if args.bench:
+        if not args.suite:
+            parser.error("--bench needs --suite, which has the dims")
+        for row in rows_of(args.bench, args.suite):
+            print(json.dumps(row))
+        return 0
+    if not args.rows:
+        parser.error("no files of rows")
+    target = Target.parse(args.target)
+    lines = [line for path in args.rows for line in path.read_text().splitlines()]
+    rows = [Row.of(cast(dict[str, Any], json.loads(line)), target) for line in lines]
+    rates = fitted(rows, args.caution)
+    for key, one in rates.items():
+        print(f"{key}: {one}")
+    others: list[tuple[float, float]] = []
+    for i in range(_FOLDS):
+        rest = [row for j, row in enumerate(rows) if j % _FOLDS != i]
+        others += judged(rows[i::_FOLDS], fitted(rest, args.caution))
+    print(f"as it is      {told(judged(rows, NANOSECONDS))}")
+    print(f"fitted        {told(judged(rows, rates))}")
+    print(f"on other rows {told(others)}")
+    return 0
