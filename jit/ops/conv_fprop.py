@@ -96,16 +96,12 @@ def _forward(context: NodeContext) -> Forward:
     x, strides = context.dims("x"), context.spec("x").strides
     if context.dynamic:
         x = tuple(Dim(d, (str(i),)) if not i else d for i, d in enumerate(x))
-    target, compute = context.target, context.compute
-    return Forward(
-        target,
-        x,
-        context.dims("w"),
-        conv_op(context),
-        compute,
-        multiply_type(target, compute, context.kind("x"), context.kind("w")),
-        last=len(strides) > 2 and strides[1] == 1 < strides[-1],
-    )
+    target, compute, kinds = context.target, context.compute, [context.kind(p) for p in "xw"]
+    multiplied = multiply_type(target, compute, *kinds)
+    last = len(strides) > 2 and strides[1] == 1 < strides[-1]
+    as_it_is = {*kinds} == {multiplied}
+    w, op = context.dims("w"), conv_op(context)
+    return Forward(target, x, w, op, compute, multiplied, last, as_it_is)
 
 
 def _flags(context: NodeContext) -> Iterator[str]:

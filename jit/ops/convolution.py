@@ -98,6 +98,8 @@ class Forward(NamedTuple):
         The compute type, and that in which both operands are multiplied.
     last : bool
         Whether x is laid out channels-last.
+    as_it_is : bool
+        Whether operands are of that type, and need not be converted to it.
     """
 
     target: Target
@@ -107,6 +109,7 @@ class Forward(NamedTuple):
     compute: DataType
     multiplied: DataType
     last: bool
+    as_it_is: bool = True
 
 
 def forward_strategy(conv: Forward, *, flags: bool = False) -> str:
@@ -114,7 +117,7 @@ def forward_strategy(conv: Forward, *, flags: bool = False) -> str:
 
     ``flags``: whether it may be one that the compiler needs flags for.
     """
-    target, x, w, op, compute, _, last = conv
+    target, x, w, op, compute, _, last, _ = conv
     groups = x[1] // w[1]
     alone = needs_groups(target, x, w, compute)
     if not target.is_cpu:
@@ -135,14 +138,17 @@ def forward_costs(conv: Forward) -> dict[str, float]:
     Empty where nothing is known: on GPUs, of several groups, of other types than float32 and
     floats of 16 bits, and of dynamic dims.
     """
-    target, x, w, op, compute, multiplied, last = conv
+    target, x, w, op, compute, multiplied, last, as_it_is = conv
     dynamic = any(isinstance(d, Dim) for d in x)
     known = compute is DataType.FLOAT and multiplied.is_float and not dynamic
     if not known or not target.is_cpu or x[1] != w[1]:
         return {}
-    costs = conv_costs(target, x, w, op, last=last, narrow=multiplied.bits < 32)
-    many = prod(w[2:]) > MOST_POSITIONS
-    return {name: cost for name, cost in costs.items() if not many or name not in _AS_GEMM}
+    # Halves are converted to float32 (W-013).
+    costs = conv_costs(target, x, w, op, last=last, narrow=multiplied is DataType.BFLOAT16)
+    unfit = _AS_GEMM if prod(w[2:]) > MOST_POSITIONS else frozenset()
+    if not (as_it_is and multiplied is DataType.FLOAT):
+        unfit |= {BLOCKED}
+    return {name: cost for name, cost in costs.items() if name not in unfit}
 
 
 def samples_side_by_side(target: Target, filters: int, channels: int) -> bool:

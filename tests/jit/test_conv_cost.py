@@ -20,6 +20,7 @@ from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
 from hipdnn_iree.jit.code_plan import plan_code
 from hipdnn_iree.jit.ops.convolution import Forward, forward_costs, forward_strategy
+from hipdnn_iree.jit.strategies import choices
 from hipdnn_iree.jit.target import Target
 
 ZEN5, ZEN2, GPU = (Target.parse(name) for name in ("cpu:znver5", "cpu:znver2", "gfx942"))
@@ -102,6 +103,25 @@ def test_nothing_is_known_of_groups_and_doubles() -> None:
     conv = forward({**ROWS[0], "x": [4, 30, 4, 3]})
     assert forward_costs(conv) == {}
     assert forward_costs(conv._replace(x=(4, 15, 4, 3), compute=DataType.DOUBLE)) == {}
+
+
+@pytest.mark.parametrize("kinds", [("half", "half"), ("float", "bfloat16"), ("bfloat16",) * 2])
+@pytest.mark.parametrize("last", [True, False])
+def test_what_is_chosen_fits_the_types(kinds: tuple[str, str], last: bool) -> None:
+    """Blocks are of float32 as it comes; all drawn dims would be computed in blocks as such."""
+    rows = [r for r in ROWS if r["last"] == last and r["type"] == "float"]
+    rows = [r for r in rows if forward_strategy(forward(r), flags=True) == "blocked"][:4]
+    assert rows
+    for row in rows:
+        graph = Graph("conv", io_data_type="float", compute_data_type="float")
+        strides = channels_last_strides(row["x"]) if last else None
+        x = graph.tensor(dims=row["x"], strides=strides, data_type=kinds[0])
+        w = graph.tensor(dims=row["w"], data_type=kinds[1])
+        sizes = {k: row[k] for k in ("padding", "stride", "dilation")}
+        graph.conv_fprop(x, w, **sizes).set_output()
+        (node,) = plan_code(graph.freeze(), ZEN5).nodes
+        assert node.strategy in choices(graph.freeze(), ZEN5)["conv_fprop"].names
+        assert node.strategy != "blocked"
 
 
 def test_more_positions_than_are_concatenated() -> None:

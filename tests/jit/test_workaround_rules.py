@@ -452,11 +452,15 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-001": (CPU, moved, computed),
     "W-005": (CPU, attention(8), attention(1, then_matmul=True)),
     "W-006": (CPU, batchnorm_gradient((0, 36, 6, 1)), batchnorm_gradient(None)),
-    "W-010": (CPU, convolution(w_last=True), convolution()),
+    "W-010": (CPU, convolution(io="double", w_last=True), convolution(io="double")),
     "W-011": (CPU, normalised(True), normalised(False)),
     "W-012": (CPU, projected(True), projected(False)),
     "W-013": (CPU, convolution(io="half"), convolution()),
-    "W-030": (CPU, convolution(size=32), convolution()),
+    "W-030": (
+        CPU,
+        convolution(size=64),
+        convolution(size=64, x_strides=channels_last_strides((1, 32, 64, 64))),
+    ),
     "W-050": (GFX942, convolution(w_last=True, stride=2), convolution(stride=2)),
     "W-051": (GFX942, two_convolutions(True), two_convolutions(False)),
     "W-052": (
