@@ -13,6 +13,7 @@ from ...graph_api.ops.attention import AttentionOp
 from ...graph_api.ops.conv_fprop import ConvOp
 from ...graph_api.ops.matmul import Matmul
 from ...graph_api.ops.sdpa import Sdpa
+from ..cpu_machine import cpu_machine
 from ..node_context import NodeContext
 from ..workarounds import strikes
 from . import attention
@@ -25,6 +26,11 @@ __all__ = ["INFO"]
 
 # Matrices of a batch that are multiplied one by one.
 _MOST_HEADS = 16
+# Nanoseconds on one core of an AMD EPYC (Zen 5): what is done once, and for each key head by
+# itself; a multiply-add of a batch without tiles, where keys or features do not fill vectors so
+# many times as long, and one of a head by itself (docs/design/0007-strategies.md).
+_CALL, _HEAD, _BATCHED, _ALONE = 10e3, 8e3, {32: 0.016, 16: 0.027}, 0.02
+_RAGGED_KEYS, _RAGGED_FEATURES = 6.0, 1.5
 
 
 def _work(op: object, dims: Dims) -> tuple[int, int]:
@@ -80,14 +86,34 @@ def _rule(context: NodeContext) -> str:
         return "fused"
 
     def find() -> bool:
-        return all(
-            isinstance(node.op, Sdpa) and _few_heads(NodeContext(context.around, node))
-            for node in context.graph.nodes
-            if isinstance(node.op, AttentionOp)
-        )
+        nodes = (NodeContext(context.around, node) for node in context.graph.nodes)
+        attentions = [node for node in nodes if isinstance(node.op, AttentionOp)]
+        if not all(isinstance(node.op, Sdpa) and _few_heads(node) for node in attentions):
+            return False
+        costs = [_costs(node) for node in attentions]
+        batched, alone = (sum(cost[name] for cost in costs) for name in ("composite", PER_HEAD))
+        return alone < batched or context.around.has(Matmul | ConvOp)
 
-    alone = context.around.once(_rule, find)
-    return PER_HEAD if alone and context.around.has(Matmul | ConvOp) else "composite"
+    return PER_HEAD if context.around.once(_rule, find) else "composite"
+
+
+def _costs(context: NodeContext) -> dict[str, float]:
+    """Return estimates in microseconds where both strategies fit."""
+    if not _few_heads(context):
+        return {}
+    lanes, (batch, _, _, features) = cpu_machine(context.target).lanes, context.dims("q")
+    keys, heads = key_count(context.op, _dims(context)), context.dims("k")[1]
+    multiply_adds = _work(context.op, _dims(context))[0] // 2
+    ragged = _RAGGED_KEYS if keys % lanes else _RAGGED_FEATURES if features % lanes else 1.0
+    each = _BATCHED[min(max(context.kind("q").bits, 16), 32)] * ragged
+    return {
+        "composite": (_CALL + multiply_adds * each) / 1e3,
+        PER_HEAD: (_CALL + batch * heads * _HEAD + multiply_adds * _ALONE) / 1e3,
+    }
+
+
+def _dims(context: NodeContext) -> Dims:
+    return {port: context.dims(port) for port in context.node.inputs}
 
 
 INFO = OpInfo(
@@ -125,5 +151,6 @@ INFO = OpInfo(
             ),
         ),
         _rule,
+        _costs,
     ),
 )

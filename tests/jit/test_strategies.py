@@ -223,6 +223,43 @@ def test_sums_of_rows_fit_the_compiler_and_the_registers(name: str) -> None:
         assert tiles.rows * tiles.columns <= machine.registers * machine.lanes
 
 
+def attention(heads: int, rows: int, keys: int, features: int, kind: str) -> FrozenGraph:
+    graph = Graph("attention", io_data_type=kind, compute_data_type="float")
+    q, k, v = (graph.tensor(dims=(1, heads, n, features)) for n in (rows, keys, keys))
+    graph.sdpa(q, k, v).o.set_output()
+    return graph.freeze()
+
+
+@pytest.mark.parametrize(
+    ("heads", "rows", "keys", "features", "kind", "strategy"),
+    [
+        (8, 512, 512, 64, "float", "composite"),
+        (16, 800, 641, 56, "float", "per_head"),  # 18.5 ms; 122 in batches
+        (6, 178, 167, 88, "float", "per_head"),  # 2.1 ms; 14.0
+        (4, 16, 197, 80, "bfloat16", "per_head"),  # 0.055 ms; 0.309
+        (8, 1, 64, 32, "float", "composite"),
+        (17, 178, 167, 88, "float", "composite"),  # more heads than are multiplied one by one
+    ],
+)
+def test_heads_are_multiplied_one_by_one_where_vectors_are_not_full(
+    heads: int, rows: int, keys: int, features: int, kind: str, strategy: str
+) -> None:
+    graph = attention(heads, rows, keys, features, kind)
+    assert choose(graph, ZEN5) == (strategy,)
+    assert choose(graph, GPU) != ("per_head",)
+    (node,) = plan_code(graph, ZEN5).nodes
+    assert not node.costs or strategy == min(node.costs, key=lambda name: node.costs[name])
+
+
+def test_batches_of_heads_go_by_all_of_a_graph() -> None:
+    """One batch that is not tiled leaves nothing tiled (W-005)."""
+    graph = Graph("two", io_data_type="float", compute_data_type="float")
+    for heads in (6, 17):
+        q, k, v = (graph.tensor(dims=(1, heads, n, 88)) for n in (178, 167, 167))
+        graph.sdpa(q, k, v).o.set_output()
+    assert choose(graph.freeze(), ZEN5) == ("composite", "composite")
+
+
 def test_blocks_beside_what_has_tiles() -> None:
     graph = matmul(49, 512, 4608)
     w = graph.tensor(dims=(8, 8, 3, 3), name="w")
