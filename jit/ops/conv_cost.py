@@ -18,7 +18,7 @@ from ..cpu_machine import cpu_machine
 from ..target import Target
 from .blocking import BLOCKED, blocking
 
-__all__ = ["NANOSECONDS", "conv_costs", "quantities"]
+__all__ = ["NANOSECONDS", "conv_costs", "grouped_costs", "quantities"]
 
 Ints = tuple[int, ...]
 
@@ -287,6 +287,31 @@ def conv_costs(
         if rates := NANOSECONDS.get((name, last, narrow)):
             costs[name] = sum(n * rates.get(what, 0.0) for what, n in found.items()) / 1e3
     return costs
+
+
+# Of several groups: a multiply-add of one op, and of one position channels-last, otherwise, and in
+# 16 bits; an element of the patches that stay in the caches, beyond them, and with a stride more;
+# a multiply-add in blocks.
+_GROUPED, _BY_CHANNELS, _BY_PLANES, _IN_16_BITS = 0.45, 0.2, 0.9, 1.5
+_NEAR_PATCH, _FAR_PATCH, _STRIDED_PATCH, _IN_BLOCKS = 1.2, 2.2, 0.6, 0.02
+_NEAR = 4  # times the second cache
+_CALL, _BLOCKS = 5e3, 10e3
+
+
+def grouped_costs(
+    target: Target, x: Ints, w: Ints, op: ConvOp, *, last: bool, narrow: bool
+) -> dict[str, float]:
+    """Return estimates of several groups as one op and in blocks; all as of `conv_costs`."""
+    places, positions = x[0] * prod(op.output_extents(x[2:], w[2:])), prod(w[2:])
+    multiply_adds, patches = places * prod(w), places * x[1] * positions
+    one = _IN_16_BITS if narrow else _BY_CHANNELS if last else _BY_PLANES
+    costs = {"direct": _CALL + multiply_adds * (one if positions == 1 else _GROUPED)}
+    machine = cpu_machine(target)
+    if machine.lanes == _MEASURED_LANES:
+        near = 4 * patches <= _NEAR * machine.l2_bytes
+        each = (_NEAR_PATCH if near else _FAR_PATCH) + _STRIDED_PATCH * (max(op.stride) > 1)
+        costs[BLOCKED] = _BLOCKS + patches * each + multiply_adds * _IN_BLOCKS
+    return {name: ns / 1e3 for name, ns in costs.items()}
 
 
 def quantities(

@@ -23,6 +23,7 @@ from .convolution import (
     Forward,
     as_blocks,
     as_gemm,
+    as_groups_in_blocks,
     batch_only,
     conv_op,
     declines,
@@ -164,8 +165,8 @@ INFO = OpInfo(
                 name=BLOCKED,
                 help="the patches and one matmul in blocks for the target's registers and caches; "
                 "channels-first the filters are read as they lie",
-                fits=as_blocks,
-                why=f"float operands, {GEMM_NEEDS}",
+                fits=lambda context: as_blocks(context) or as_groups_in_blocks(context),
+                why=f"float operands, {GEMM_NEEDS}; or several groups of floats of up to 32 bits",
             ),
             Strategy(
                 name="winograd",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import prod
+from math import inf, prod
 from typing import NamedTuple
 
 from ...graph_api.dtypes import DataType
@@ -15,7 +15,7 @@ from ..node_context import NodeContext
 from ..target import Target
 from ..workarounds import strikes
 from .blocking import BLOCKED
-from .conv_cost import conv_costs
+from .conv_cost import conv_costs, grouped_costs
 from .gemm_cost import TILED, raggedness
 from .op_info import Dims, DynamicAxes, Marks, dynamic_axes, problem
 from .strategy import Strategy
@@ -31,6 +31,7 @@ __all__ = [
     "Forward",
     "as_blocks",
     "as_gemm",
+    "as_groups_in_blocks",
     "batch_only",
     "conv_op",
     "declines",
@@ -126,7 +127,9 @@ def forward_strategy(conv: Forward, *, flags: bool = False) -> str:
         if w[0] == groups and w[1] == 1:
             return _depthwise_strategy(x, w, op, compute, last=last, alone=alone)
         few = w[1] > 1 and groups <= MOST_GROUPS
-        return "per_group" if few or alone else "direct"
+        usual = "per_group" if few or alone else "direct"
+        costs = forward_costs(conv)
+        return BLOCKED if costs.get(BLOCKED, inf) < costs.get(usual, 0) else usual
     costs = forward_costs(conv)
     others = {name: cost for name, cost in costs.items() if flags or name != _FLAGGED}
     return min(others, key=others.__getitem__, default="direct")
@@ -135,20 +138,37 @@ def forward_strategy(conv: Forward, *, flags: bool = False) -> str:
 def forward_costs(conv: Forward) -> dict[str, float]:
     """Return estimates in microseconds of the strategies that fit a forward convolution.
 
-    Empty where nothing is known: on GPUs, of several groups, of other types than float32 and
-    floats of 16 bits, and of dynamic dims.
+    Empty where nothing is known: on GPUs, of other types than float32 and floats of 16 bits, of
+    depthwise convolutions, and of dynamic dims.
     """
     target, x, w, op, compute, multiplied, last, as_it_is = conv
     dynamic = any(isinstance(d, Dim) for d in x)
     known = compute is DataType.FLOAT and multiplied.is_float and not dynamic
-    if not known or not target.is_cpu or x[1] != w[1]:
+    if not known or not target.is_cpu:
         return {}
+    if x[1] != w[1]:
+        return _costs_of_groups(conv)
     # Halves are converted to float32 (W-013).
     costs = conv_costs(target, x, w, op, last=last, narrow=multiplied is DataType.BFLOAT16)
     unfit = _AS_GEMM if prod(w[2:]) > MOST_POSITIONS else frozenset()
     if not (as_it_is and multiplied is DataType.FLOAT):
         unfit |= {BLOCKED}
     return {name: cost for name, cost in costs.items() if name not in unfit}
+
+
+def _costs_of_groups(conv: Forward) -> dict[str, float]:
+    target, x, w, op, _, multiplied, last, _ = conv
+    groups, filters = x[1] // w[1], w[0]
+    if w[1] == 1 and filters == groups:
+        return {}
+    costs = grouped_costs(target, x, w, op, last=last, narrow=multiplied.bits < 32)
+    if prod(w[2:]) > MOST_POSITIONS:
+        costs.pop(BLOCKED, None)
+    if w[1] > 1 and groups <= MOST_GROUPS:
+        one = (x[0], w[1], *x[2:]), (filters // groups, *w[1:])
+        each = forward_costs(conv._replace(x=one[0], w=one[1]))
+        costs["per_group"] = groups * min(c for name, c in each.items() if name != _FLAGGED)
+    return costs
 
 
 def samples_side_by_side(target: Target, filters: int, channels: int) -> bool:
@@ -217,6 +237,15 @@ def as_blocks(context: NodeContext) -> bool:
     """Return whether the strategy fits that makes matmuls in blocks of our own choice."""
     floats = {context.compute, context.kind("x"), context.kind("w")} == {DataType.FLOAT}
     return as_gemm(context) and floats
+
+
+def as_groups_in_blocks(context: NodeContext) -> bool:
+    """Return whether that strategy fits several groups: operands become float32 (W-013)."""
+    kinds = {context.compute, context.kind("x"), context.kind("w")}
+    floats = kinds <= {DataType.FLOAT, DataType.HALF, DataType.BFLOAT16}
+    few = prod(context.dims("w")[2:]) <= MOST_POSITIONS
+    single = context.compute is DataType.FLOAT and floats and few and not context.dynamic
+    return context.target.is_cpu and single and group_count(context) > 1
 
 
 GEMM_NEEDS = "one group, float or double compute, filters of up to 49 positions, fixed dims, CPU"

@@ -99,10 +99,33 @@ def test_what_is_known_of_the_target_counts() -> None:
     assert forward_costs(forward(row, GPU)) == {}
 
 
-def test_nothing_is_known_of_groups_and_doubles() -> None:
-    conv = forward({**ROWS[0], "x": [4, 30, 4, 3]})
-    assert forward_costs(conv) == {}
-    assert forward_costs(conv._replace(x=(4, 15, 4, 3), compute=DataType.DOUBLE)) == {}
+def test_nothing_is_known_of_depthwise_ones_and_doubles() -> None:
+    depthwise = {"x": [4, 30, 9, 9], "w": [30, 1, 3, 3]}
+    assert forward_costs(forward({**ROWS[0], **depthwise})) == {}
+    assert forward_costs(forward(ROWS[0])._replace(compute=DataType.DOUBLE)) == {}
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "last", "strategy"),
+    [
+        ((1, 588, 8, 8), (273, 28, 3, 3), True, "blocked"),  # 0.24 ms; one op 0.94
+        ((8, 442, 9, 9), (170, 26, 5, 5), False, "blocked"),  # 6.8 ms; one op 16.3
+        ((8, 210, 28, 28), (35, 6, 3, 3), True, "direct"),  # 3.1 ms; in blocks 14.4
+        ((8, 34, 111, 111), (68, 1, 3, 3), False, "direct"),  # 16 ms; in blocks 36
+        ((8, 209, 47, 47), (11, 19, 3, 3), True, "per_group"),  # 4.9 ms; in blocks 31, one op 15
+        ((8, 28, 28, 28), (140, 2, 1, 1), False, "blocked"),  # 0.05 ms; group by group 0.23
+    ],
+)
+def test_groups_are_a_batch_of_matmuls_where_their_patches_are_few(
+    x: tuple[int, ...], w: tuple[int, ...], last: bool, strategy: str
+) -> None:
+    row = {**ROWS[0], "x": x, "w": w, "last": last, "padding": [w[2] // 2] * 2}
+    conv = forward(row)
+    assert forward_strategy(conv, flags=True) == strategy
+    assert "blocked" not in forward_costs(conv._replace(target=ZEN2))
+    many = forward({**row, "w": (*w[:2], 11, 11), "padding": [5, 5]})
+    assert "blocked" in forward_costs(conv)
+    assert "blocked" not in forward_costs(many)
 
 
 @pytest.mark.parametrize("kinds", [("half", "half"), ("float", "bfloat16"), ("bfloat16",) * 2])

@@ -102,6 +102,8 @@ def blocked(
     n, filters = x.shape[0], w.shape[0]
     extents = op.output_extents(x.shape[2:], w.shape[2:])
     places, depth = prod(extents), prod(w.shape[1:])
+    if (groups := x.shape[1] // w.shape[1]) > 1:
+        return _blocked_groups(b, x, w, op, groups)
     if last:
         # Filters that are channels-last too are in this order in memory.
         patches = _concatenated(b, x, w, op, range(len(extents))[::-1])
@@ -115,6 +117,26 @@ def blocked(
     weights = b.reshape(w, (1, filters, depth))
     y = blocked_matmul(b, weights, columns, blocking(b.target, filters, places, depth))
     return b.reshape(y, (n, filters, *extents))
+
+
+def _blocked_groups(b: Builder, x: Value, w: Value, op: ConvOp, groups: int) -> Value:
+    """Return a grouped convolution as a batch of matmuls, of each group's filters as they lie.
+
+    The patches of all samples are side by side.
+    """
+    n, filters = x.shape[0], w.shape[0] // groups
+    extents = op.output_extents(x.shape[2:], w.shape[2:])
+    columns, depth = n * prod(extents), prod(w.shape[1:])
+    patches = _stacked(b, x, w, op)
+    # (N, C, filter size..., positions...) as (C, filter size..., N, positions...).
+    first, *others = range(patches.rank)
+    before, after = others[: -len(extents)], others[-len(extents) :]
+    patches = b.permute(patches, (*before, first, *after))
+    right = b.reshape(patches, (groups, depth, columns))
+    left = b.reshape(w, (groups, filters, depth))
+    y = blocked_matmul(b, left, right, blocking(b.target, filters, columns, depth))
+    y = b.reshape(y, (groups * filters, n, *extents))
+    return b.permute(y, (1, 0, *range(2, y.rank)))
 
 
 def _stacked(b: Builder, x: Value, w: Value, op: ConvOp) -> Value:
