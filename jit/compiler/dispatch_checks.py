@@ -176,7 +176,49 @@ def _reads_two_ways(kernel: bytes) -> bool:
                     return True
             if one.operands:  # indices are made where they are read
                 came |= {name: (name, b"") for name in one.names}
+    return _reads_relatives_two_ways(kernel)
+
+
+def _reads_relatives_two_ways(kernel: bytes) -> bool:
+    """W-099, of two results where one is made of the other, or both of a third one.
+
+    A dim of a result is the same as those of others along which loops read or made it.  A loop that
+    reads results along two of its dims, which are the same, has the defect.
+    """
+    same: list[int] = []  # of each dim another one that is the same, or itself
+
+    def first(dim: int) -> int:
+        while same[dim] != dim:
+            dim = same[dim]
+        return dim
+
+    made: dict[bytes, list[int]] = {}  # the dims of results
+    for one in _statements(kernel):
+        if not (one.loops and one.maps and one.operands):
+            continue
+        along: dict[bytes, int] = {}  # the dims of what is read, by those of the loop
+        read = [
+            (first(dim), at)
+            for name, how in zip(one.operands, one.maps, strict=False)
+            for dim, at in zip(made.get(name, ()), _along(how), strict=False)
+            if _DIM.fullmatch(at)
+        ]
+        for dim, at in read:
+            same[dim] = first(along.setdefault(at, dim))
+        if len({first(dim) for dim in along.values()}) < len(along):
+            return True
+        for name, how in zip(one.names, one.maps[len(one.operands) :], strict=False):
+            for at in _along(how):
+                if at not in along:
+                    along[at] = len(same)
+                    same.append(len(same))
+            made[name] = [along[at] for at in _along(how)]
     return False
+
+
+def _along(how: bytes) -> list[bytes]:
+    """Return along what of a loop an operand lies, a dim or, in a convolution, as ``d1 + d5``."""
+    return how.partition(b" -> (")[2].rstrip(b")").split(b", ")
 
 
 def _repeats_attention(kernel: bytes) -> bool:
@@ -222,7 +264,7 @@ def _products(kernel: bytes) -> Iterator[_Product]:
         types = _TYPE.findall(one.head)
         if not one.adds or not len(one.operands) == 2 < len(one.maps) <= len(types):
             continue
-        along = [tuple(m.partition(b" -> (")[2].rstrip(b")").split(b", ")) for m in one.maps]
+        along = [tuple(_along(how)) for how in one.maps]
         extents: dict[bytes, int] = {}
         for dims, (shape, _) in zip(along, types, strict=False):
             sizes = (int(size.replace(b"?", b"1")) for size in shape.split(b"x")[:-1])

@@ -273,6 +273,52 @@ def test_code_that_would_be_wrong_is_compiled_in_another_way(
     assert plan.verify(seed=1).ok
 
 
+CHAIN = """\
+        %4 = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d1, d0)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]}} ins(%0 : tensor<9x9xf32>) outs(%1) {{
+        }} -> tensor<9xf32>
+        %5 = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d1, d0)>{of}, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]}} ins(%0{reads} : tensor<9x9xf32>) outs(%1) {{
+        }} -> tensor<9xf32>
+        %6 = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel", "parallel"]}} ins({ins} : tensor<9xf32>) outs(%1) {{
+        }} -> tensor<9x9xf32>
+"""  # noqa: E501
+
+
+def chained(ins: str, *along: str, of: str = "d0") -> bytes:
+    maps = ", ".join(f"affine_map<(d0, d1) -> ({one})>" for one in (*along, "d0, d1"))
+    more = {"of": f", affine_map<(d0, d1) -> ({of})>" if of else "", "reads": of and ", %4"}
+    return CHAIN.format(maps=maps, ins=ins, **more).encode()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "two_ways"),
+    [
+        (chained("%4, %5", "d0", "d1"), True),
+        (chained("%5, %0, %4", "d0", "d0, d1", "d1"), True),
+        (chained("%4, %5", "d0", "d0"), False),
+        (chained("%4, %5", "d1", "d1"), False),
+        (chained("%4, %5", "d0", "d1", of=""), False),  # two sums of the same matrix are right
+        (chained("%0, %5", "d0", "d1"), False),
+    ],
+)
+def test_a_kernel_that_reads_what_is_made_of_a_result_along_another_dim(
+    kernel: bytes, two_ways: bool
+) -> None:
+    assert struck([SUM, kernel], "cpu") == ("W-099" if two_ways else "")
+
+
+@pytest.mark.parametrize("channels", [2, 32])
+def test_a_mean_times_a_deviation_of_the_same_channels(channels: int) -> None:
+    """W-099 (random graph 218364): 896 of 1,024 products were unwritten."""
+    graph = Graph(io_data_type="half", compute_data_type="half")
+    x, scale = graph.tensor(dims=(2, channels, 3)), graph.tensor(dims=(1, channels, 1))
+    bias = graph.tensor(dims=(1, channels, 1), data_type="float")
+    y, mean, deviation, *_ = graph.batchnorm(x, scale, bias, epsilon=1e-5)
+    y.set_output()
+    turned = graph.transpose(deviation, permutation=(0, 2, 1))
+    graph.matmul(mean, turned).set_output()
+    assert graph.build("cpu", engine="iree").verify(seed=1).ok
+
+
 @pytest.mark.parametrize("dims", [(2, 4, 7), (3, 5, 2)])
 def test_what_is_made_of_a_product_of_tiled_data(dims: tuple[int, int, int]) -> None:
     """W-109: the product was added up twice."""
