@@ -14,6 +14,7 @@ from .compiler.client import default_compiler
 from .compiler.diagnostics import clean, find_node
 from .emit.dialects import DIALECTS
 from .options import BuildOptions, WorkerOptions
+from .strategies import portable
 from .target import Target
 
 __all__ = ["DIALECTS", "converted", "in_dialect"]
@@ -22,7 +23,8 @@ __all__ = ["DIALECTS", "converted", "in_dialect"]
 def in_dialect(graph: FrozenGraph, target: Target, dialect: str, options: BuildOptions) -> str:
     """Return the module that would be compiled, in another dialect.
 
-    Outputs are results there, without gaps.
+    Outputs are results there, without gaps.  Strategies that are chosen by rule and are not of the
+    Torch dialect alone have others in their place.
 
     Parameters
     ----------
@@ -36,7 +38,7 @@ def in_dialect(graph: FrozenGraph, target: Target, dialect: str, options: BuildO
     """
     graph, compiler = packed_outputs(graph), default_compiler(options.workers)
     compiler.start()
-    plan = plan_code(graph, target, options.code.strategies)
+    plan = plan_code(graph, target, portable(graph, target, options.code.strategies))
     text = bindings.lower_graph(graph, target, plan, compiler)
     nodes = {f"n{k}": node.label for k, node in enumerate(graph.nodes)}
     return converted(text, dialect, options.workers, label=graph.name or "the graph", nodes=nodes)

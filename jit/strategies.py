@@ -27,6 +27,7 @@ __all__ = [
     "default_strategies",
     "merged",
     "pinned",
+    "portable",
     "tables",
 ]
 
@@ -73,6 +74,24 @@ def default_strategies(graph: FrozenGraph, target: Target) -> tuple[str, ...]:
         known = info(node.op.NAME).strategies
         found.append(known.rule(NodeContext(around, node)) if known else "")
     return tuple(found)
+
+
+def portable(graph: FrozenGraph, target: Target, wanted: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return what is wanted, and one of the Torch dialect for each op that a rule gives another.
+
+    Of several that fit all nodes of an op it is the first in the op's table.
+    """
+    around, wanted = GraphContext(graph, target), tuple(wanted)
+    asked = {text.partition("=")[0] for text in wanted}
+    others: dict[str, str] = {}
+    for node, name in zip(graph.nodes, default_strategies(graph, target), strict=True):
+        known = info(op := node.op.NAME).strategies
+        if known is None or op in asked or ALL in asked or known.named(name).portable:
+            continue
+        nodes = [NodeContext(around, n) for n in graph.nodes if op == n.op.NAME]
+        fitting = (s.name for s in known.table if s.portable and all(map(s.fits, nodes)))
+        others[op] = next(fitting, name)
+    return (*wanted, *(f"{op}={name}" for op, name in others.items()))
 
 
 def choices(graph: FrozenGraph, target: Target) -> dict[str, Choice]:

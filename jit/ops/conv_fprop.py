@@ -167,6 +167,7 @@ INFO = OpInfo(
                 "channels-first the filters are read as they lie",
                 fits=lambda context: as_blocks(context) or as_groups_in_blocks(context),
                 why=f"float operands, {GEMM_NEEDS}; or several groups of floats of up to 32 bits",
+                portable=False,
             ),
             Strategy(
                 name="winograd",
@@ -197,6 +198,7 @@ INFO = OpInfo(
                 fits=_planar_depthwise,
                 why="depthwise convolutions with as many filters as channels, one or two spatial "
                 "dims, float or double compute, fixed dims, on the CPU",
+                portable=False,
             ),
             Strategy(
                 name="per_group",

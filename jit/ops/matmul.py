@@ -288,6 +288,7 @@ INFO = OpInfo(
                 "registers and caches",
                 fits=_blockable,
                 why="float operands and compute, fixed dims, on the CPU",
+                portable=False,
             ),
             Strategy(
                 name=DOTS,
@@ -296,6 +297,7 @@ INFO = OpInfo(
                 fits=_along_k,
                 why="float operands and compute, fixed dims, a depth of whole vectors of 4 at "
                 "least, on the CPU",
+                portable=False,
             ),
             Strategy(
                 name=SPLIT_K,
@@ -310,6 +312,7 @@ INFO = OpInfo(
                 "the first cache",
                 fits=_blockable,
                 why="float operands and compute, fixed dims, on the CPU",
+                portable=False,
             ),
             Strategy(
                 name="plain",

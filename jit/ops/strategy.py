@@ -44,6 +44,8 @@ class Strategy:
         Whether autotuning measures it: not those that exist for comparison only.
     by_rule : bool
         Whether a rule may choose it: not one whose errors are larger than the others'.
+    portable : bool
+        Whether it is of the Torch dialect alone, which torch-mlir converts to others.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Strategy:
     flags: tuple[str, ...] = ()
     tried: bool = True
     by_rule: bool = True
+    portable: bool = True
 
 
 class Strategies(NamedTuple):

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hipdnn_iree import Graph
+from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import CompileError
 from hipdnn_iree.jit.emit.dialects import DIALECTS
+from hipdnn_iree.jit.strategies import choose, portable
 from under_settings import default_compiler
 
+ZEN5 = Target.parse("cpu:znver5")
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 OPS = {"linalg": "linalg.generic", "tosa": "tosa.reduce_max", "stablehlo": "stablehlo.reduce"}
 
@@ -45,6 +47,28 @@ def test_outputs_become_results_in_their_order(cli: Callable[..., Any], tmp_path
     assert found.code == 0, found.err
     (results,) = re.findall(r"-> \((.*?)\) \{", found.out)
     assert results == "tensor<2x4x5x6xf32>, tensor<1x6x1x1xf32>"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_what_is_cut_in_blocks_is_converted_as_one_op(
+    dialect: str, cli: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Blocks are linalg inside the Torch dialect, which torch-mlir does not convert."""
+    graph = Graph(io_data_type="float")
+    x, w = graph.tensor(dims=(4, 15, 4, 3), name="x"), graph.tensor(dims=(983, 15, 3, 3), name="w")
+    graph.conv_fprop(x, w, padding=1).set_output()
+    graph.matmul(graph.tensor(dims=(1, 1024)), graph.tensor(dims=(1024, 512))).set_output()
+    graph.save(tmp_path / "graph.json")
+    assert set(choose(graph.freeze(), ZEN5)) == {"blocked", "rows"}
+    found = cli("show", tmp_path / "graph.json", "--format", dialect, "--target", "cpu:znver5")
+    assert found.code == 0, found.err
+    assert "conv" in found.out
+    for wanted, got in (
+        ((), {"conv_fprop=direct", "matmul=gemm"}),
+        (("matmul=plain",), {"matmul=plain", "conv_fprop=direct"}),
+        (("all=plain",), {"all=plain"}),
+    ):
+        assert set(portable(graph.freeze(), ZEN5, wanted)) == got
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

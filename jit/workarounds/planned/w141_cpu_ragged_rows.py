@@ -9,12 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ....graph_api.ops.layernorm import Layernorm
-from ....graph_api.ops.layernorm_backward import LayernormBackward
-from ....graph_api.ops.reduction import Reduction
 from ...cpu_machine import cpu_machine
 from ...node_context import GraphContext, NodeContext
-from ...ops.row_norms import axes_of
 from ..rule import CPU, Workaround
 
 __all__ = ["WORKAROUND"]
@@ -24,27 +20,25 @@ _SLOWER = ("conv", "attention")
 
 
 def _flags(around: GraphContext, nodes: Sequence[NodeContext]) -> Iterator[str]:
-    if any(node.named(*_SLOWER) for node in nodes):
-        return
-    if sum(_ragged_reductions(node) for node in nodes) > 1:
+    if not any(node.named(*_SLOWER) for node in nodes) and any(map(_ragged, nodes)):
         yield "--iree-llvmcpu-vector-pproc-strategy=none"
 
 
-def _ragged_reductions(context: NodeContext) -> int:
-    """Return how many reductions of a node are of rows that do not fill vectors."""
-    op, count = context.op, 2
-    if isinstance(op, Reduction):
-        dims, rows = context.dims("x"), context.dims("y")
-        axes = tuple(i for i, (n, m) in enumerate(zip(dims, rows, strict=True)) if n != m)
-        count = 1
-    elif isinstance(op, Layernorm | LayernormBackward):
+def _ragged(context: NodeContext) -> bool:
+    """Whether a node is the second reduction of rows that do not fill vectors."""
+    if context.named("layernorm", "layernorm_backward"):
+        from ...ops.row_norms import axes_of  # graphs without norms do not load it
+
         axes = axes_of(context)
+    elif context.named("reduction") and context.around.made_of(context.uid("x"), "reduction"):
+        both = zip(context.dims("x"), context.dims("y"), strict=True)
+        axes = tuple(axis for axis, (before, after) in enumerate(both) if before != after)
     else:
-        return 0
-    strides = context.spec("x").strides
-    inner = [context.dims("x")[axis] for axis in axes if strides[axis] == 1]
+        return False
+    dims, strides = context.dims("x"), context.spec("x").strides
+    inner = [dims[axis] for axis in axes if strides[axis] == 1]
     lanes = cpu_machine(context.target).lanes
-    return count if any(extent > 1 and extent % lanes for extent in inner) else 0
+    return any(extent > 1 and extent % lanes for extent in inner)
 
 
 WORKAROUND = Workaround(
