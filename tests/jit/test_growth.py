@@ -52,6 +52,17 @@ def gradients(n: int) -> Graph:
     return g
 
 
+def norms(n: int) -> Graph:
+    """Norms of one tensor after the other, not all of them in the order of their dims."""
+    g = empty()
+    x = g.tensor(dims=(4, 8, 16))
+    for _ in range(n):
+        scale, bias = g.tensor(dims=(1, 8, 16)), g.tensor(dims=(1, 8, 16))
+        x = g.layernorm(x, scale, bias).y
+    g.transpose(x, permutation=(0, 2, 1)).set_output()
+    return g
+
+
 def attentions(n: int) -> Graph:
     g = empty()
     x = g.tensor(dims=(1, 2, 4, 8))
@@ -82,7 +93,7 @@ def plans(g: Graph) -> None:
     cpu_us(graph)
 
 
-@pytest.mark.parametrize("make", [diamonds, convolutions, gradients, attentions, matmuls])
+@pytest.mark.parametrize("make", [diamonds, convolutions, gradients, norms, attentions, matmuls])
 def test_planning_grows_with_the_graph(
     make: Callable[[int], Graph], steps: Steps, ends: Callable[[], AbstractContextManager[None]]
 ) -> None:

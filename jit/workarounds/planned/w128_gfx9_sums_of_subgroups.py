@@ -9,7 +9,7 @@ is read in another order beside it, they keep theirs, or get those of a reshape.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from itertools import accumulate
 from math import gcd, prod
 from operator import mul
@@ -44,13 +44,14 @@ def _lost_with(row: int, last: int, loads: int) -> bool:
     return shared // lanes > lanes
 
 
-def _ends(context: NodeContext) -> Iterator[int]:
-    """Yield what the last dim of a row may be, once dims are merged or split."""
-    size = prod(context.dims("x"))
-    for spec in context.graph.tensors.values():
-        if prod(spec.dims) == size:
-            for order in (range(len(spec.dims)), spec.layout.order):
-                yield from accumulate((spec.dims[i] for i in reversed(order)), mul)
+def _ends(around: GraphContext) -> Mapping[int, Set[int]]:
+    """Return, by their elements, what last dims tensors may have once dims are merged or split."""
+    found: dict[int, set[int]] = {}
+    for spec in around.graph.tensors.values():
+        for order in (range(len(spec.dims)), spec.layout.order):
+            ends = accumulate((spec.dims[i] for i in reversed(order)), mul)
+            found.setdefault(prod(spec.dims), set()).update(ends)
+    return found
 
 
 def _one_order(around: GraphContext) -> bool:
@@ -69,10 +70,11 @@ def _row(context: NodeContext) -> int:
 
 
 def _struck(context: NodeContext) -> bool:
-    row = _row(context)
-    if row < 2 or context.around.once("one order", lambda: _one_order(context.around)):
+    row, around = _row(context), context.around
+    if row < 2 or around.once("one order", lambda: _one_order(around)):
         return False
-    return any(_lost(row, last) for last in {*_ends(context)} if row % last == 0 and last < row)
+    ends = around.once("ends of rows", lambda: _ends(around))[prod(context.dims("x"))]
+    return any(_lost(row, last) for last in ends if row % last == 0 and last < row)
 
 
 def _operands(context: NodeContext) -> Iterator[str]:
