@@ -27,7 +27,6 @@ __all__ = [
     "PLAIN_GRADIENT",
     "RATE",
     "RULES",
-    "SMALL",
     "Forward",
     "as_blocks",
     "as_gemm",
@@ -57,9 +56,6 @@ MOST_GROUPS = 16
 # A sum over filter positions has a term for each; above this many the code grows more than it
 # gains.
 MOST_POSITIONS = 49
-# Multiply-adds below which a convolution op is quick enough (20 µs), and compiles in a third of
-# the time that a gemm strategy takes.
-SMALL = 1 << 21
 # Nanoseconds on one core: a multiply-add of a batch of matmuls that are not packed; copying and
 # packing an element of what goes in and comes out.
 _BATCHED, _COPIED = 0.05, 2.4
