@@ -80,12 +80,29 @@ def _untiled(case: _Case, options: CompileOptions) -> Iterator[Attempt]:
         yield Attempt("data tiling off", replace(options, data_tiling="off"))
 
 
+def _switched_off(name: str, flag: str, options: CompileOptions) -> Iterator[Attempt]:
+    """Yield options without what a flag of the compiler switches on, unless a user has set it."""
+    if not any(f.startswith(flag) for f in options.extra_flags):
+        flags = (*options.extra_flags, f"{flag}=false")
+        yield Attempt(name, replace(options, extra_flags=flags))
+
+
 def _by_registers(case: _Case, options: CompileOptions) -> Iterator[Attempt]:
     """Yield operands of products that do not go straight to LDS, as they may on gfx950 (W-115)."""
-    flag = "--iree-llvmgpu-use-direct-load"
-    if case.target.arch == "gfx950" and not any(f.startswith(flag) for f in options.extra_flags):
-        flags = (*options.extra_flags, f"{flag}=false")
-        yield Attempt("operands by registers", replace(options, extra_flags=flags))
+    if case.target.arch == "gfx950":
+        yield from _switched_off("operands by registers", "--iree-llvmgpu-use-direct-load", options)
+
+
+def _without_im2col(case: _Case, options: CompileOptions) -> Iterator[Attempt]:
+    """Yield convolutions that the compiler does not make matmuls of (W-142).
+
+    The matrix instructions are lost with it, so only the code of this graph has it.
+    """
+    blamed = (case.op,) if case.op else _ops(case)
+    if case.target.is_gfx9 and any(op.startswith("conv_") for op in blamed):
+        yield from _switched_off(
+            "convolutions without im2col", "--iree-codegen-llvmgpu-use-igemm", options
+        )
 
 
 def _copies(what: str) -> Change:
@@ -143,6 +160,7 @@ ATTEMPTS: tuple[tuple[Change, ...], ...] = (
     (_by_registers,),
     (_copies("products"),),
     (_untiled, _copies("products")),
+    (_without_im2col,),
     (_plain, _untiled, _copies("all")),
     (_plain, _untiled, _copies("all"), _level("O1")),
     (_plain, _untiled, _copies("all"), _level("O0")),
@@ -220,7 +238,7 @@ class Chain:
         self._first, self._workers = error, options.workers
         nodes = source.nodes if isinstance(source, FrozenGraph) else ()
         self._op = next((n.op.NAME for n in nodes if n.label == error.node), "")
-        self._todo = attempts(source, target, options.code, self._op)
+        self._todo = tuple(attempts(source, target, options.code, self._op))
         self.tried = [tried(FIRST, error)]
 
     def __iter__(self) -> Iterator[tuple[Attempt, WorkerOptions]]:
@@ -245,6 +263,7 @@ class Chain:
             attempt=attempt.name if attempt else "",
             op=self._op,
             failed=tuple(self.tried),
+            listed=tuple(one.name for one in self._todo),
             timeout_s=limits.timeout_s,
             memory=limits.memory,
         )

@@ -33,6 +33,8 @@ class Outcome:
         The op that the compiler blamed first, on which the list of attempts depends.
     failed : tuple of TriedAttempt
         What failed before, in order; the first is the planned one.
+    listed : tuple of str
+        The attempts that there were, tried or not; a version that has more of them tries again.
     timeout_s, memory : float, int
         Limits of the first attempt.
     """
@@ -40,6 +42,7 @@ class Outcome:
     attempt: str
     op: str
     failed: tuple[TriedAttempt, ...]
+    listed: tuple[str, ...]
     timeout_s: float
     memory: int
 
@@ -95,7 +98,8 @@ def read(data: dict[str, Any]) -> Outcome | None:
     """Return the outcome that a manifest holds; None where it is something else."""
     try:
         failed = [TriedAttempt(*one) for one in data["failed"]]
-        found = Outcome(**{**data, "failed": tuple(failed)})
+        listed = tuple(data.get("listed", ()))  # older entries have none
+        found = Outcome(**{**data, "failed": tuple(failed), "listed": listed})
     except (KeyError, TypeError):
         return None
     texts = [found.attempt, found.op, *(text for one in failed for text in one)]

@@ -307,13 +307,17 @@ def _remembered(first: Job) -> Found:
     """Return what is known of a source whose planned code is not in the cache."""
     options, cache = first.options, store(first.options.cache)
     known = recall(cache, first.key, options.workers) if options.workers.fallback else None
-    if known is None or not known.attempt:
-        return Found(first, first, None, known)
-    for one in attempts(first.source, first.target, options.code, known.op):
-        if one.name == known.attempt:
-            job = _job(first.source, first.target, options, one)
-            return Found(first, job, cache.peek(job.key), known)
-    return Found(first, first, None)  # of another list of attempts
+    if known is None:
+        return Found(first, first, None)
+    there_are = {
+        one.name: one for one in attempts(first.source, first.target, options.code, known.op)
+    }
+    if known.attempt in there_are:
+        job = _job(first.source, first.target, options, there_are[known.attempt])
+        return Found(first, job, cache.peek(job.key), known)
+    if known.attempt or not there_are.keys() <= set(known.listed):
+        return Found(first, first, None)  # of another list of attempts
+    return Found(first, first, None, known)
 
 
 def _job(

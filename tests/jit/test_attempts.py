@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graph_rows import run_and_compare
+from graph_rows import check_emulated, run_and_compare
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.graph_api.errors import CompileError, SettingError, TriedAttempt
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.jit import pipeline
-from hipdnn_iree.jit.attempts import FIRST, attempts
+from hipdnn_iree.jit.attempts import ATTEMPTS, FIRST, attempts
 from hipdnn_iree.jit.code_plan import plan_code
 from hipdnn_iree.jit.options import CompileOptions
 from hipdnn_iree.jit.settings import scope, settings
@@ -90,6 +90,38 @@ def test_on_gfx950_operands_need_not_go_straight_to_lds() -> None:
     assert (first.name, first.options.extra_flags) == (name, (f"{flag}=false",))
     assert name not in names(product(), GFX942, "matmul")
     assert name not in names(product(), gfx950, "matmul", extra_flags=(f"{flag}=true",))
+
+
+def few_filters() -> Graph:
+    """Return a convolution whose matmul wants 69,632 bytes of LDS on gfx942 (W-142)."""
+    graph = Graph("few", io_data_type="bfloat16", compute_data_type="float")
+    x, w = graph.tensor(dims=(4, 32, 5, 4)), graph.tensor(dims=(3, 32, 2, 2))
+    graph.conv_fprop(x, w, name="conv").set_output()
+    return graph
+
+
+def test_on_gpus_convolutions_need_not_be_matmuls() -> None:
+    name, flag = "convolutions without im2col", "--iree-codegen-llvmgpu-use-igemm"
+    graph = few_filters().freeze()
+    every = list(attempts(graph, GFX942, CompileOptions(), "conv_fprop"))
+    found = next(one for one in every if one.name == name)
+    assert found.options.extra_flags == (f"{flag}=false",)
+    assert [one.name for one in every][-4:] == [
+        name,
+        "copies of all operands",
+        "copies of all operands, level O1",
+        "copies of all operands, level O0",
+    ]
+    assert name not in names(graph, GFX942, "matmul")  # another node is to blame
+    assert name in names(graph, GFX942)  # none is
+    assert name not in names(graph, CPU, "conv_fprop")
+    assert name not in names(product(), GFX942)
+    assert name not in names(graph, GFX942, extra_flags=(f"{flag}=true",))
+
+
+def test_a_convolution_of_few_filters_is_right_in_its_next_attempt() -> None:
+    """The cause of W-142 is still there, or the attempt is not needed; either way it is right."""
+    check_emulated(few_filters())
 
 
 def test_what_is_pinned_stays() -> None:
@@ -191,6 +223,29 @@ def test_all_that_was_tried_is_named_and_remembered(tmp_path: Path) -> None:
         assert len(asked) == 2 * before
 
 
+def test_what_failed_is_tried_again_when_there_are_more_attempts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an upgrade: the key of the cache knows the compiler's version, not ours."""
+    stages, asked = failing()
+    with scope(cache_dir=tmp_path):
+        with monkeypatch.context() as older:
+            older.setattr("hipdnn_iree.jit.attempts.ATTEMPTS", ATTEMPTS[1:])
+            with pytest.raises(CompileError):
+                compiled(product(), stages)
+            before = len(asked)
+            with pytest.raises(CompileError, match="earlier"):
+                compiled(product(), stages)
+            assert len(asked) == before
+        with pytest.raises(CompileError) as again:
+            compiled(product(), stages)
+        assert "earlier" not in str(again.value)
+        assert "matmul=blocked" in asked[before:]
+        monkeypatch.setattr("hipdnn_iree.jit.attempts.ATTEMPTS", ATTEMPTS[1:])
+        with pytest.raises(CompileError, match="earlier"):  # all of these have been tried
+            compiled(product(), stages)
+
+
 @pytest.mark.parametrize(
     "about",
     [
@@ -269,7 +324,8 @@ def test_attempts_share_the_time_of_one_compilation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [{}, {"failed": []}, {"failed": [["one"]]}, {"failed": 1}, {"attempt": "what?"}]
+    "data",
+    [{}, {"failed": []}, {"failed": [["one"]]}, {"failed": 1}, {"listed": 1}, {"attempt": "what?"}],
 )
 def test_an_outcome_of_another_version_is_not_used(tmp_path: Path, data: dict[str, Any]) -> None:
     graph = product()
