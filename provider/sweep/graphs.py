@@ -66,9 +66,14 @@ def nearest(word: object, known: Iterable[str]) -> str:
 
 
 @cache
+def _signature(method: str) -> inspect.Signature:
+    return inspect.signature(getattr(Graph, method))
+
+
+@cache
 def parameters(method: str) -> dict[str, bool]:
     """Return the parameters of a method of `Graph`, and which of them take tensors."""
-    found = list(inspect.signature(getattr(Graph, method)).parameters.values())[1:]
+    found = list(_signature(method).parameters.values())[1:]
     return {
         p.name: "Tensor" in str(p.annotation) or "Operand" in str(p.annotation)
         for p in found
@@ -279,7 +284,7 @@ class _Builder:
     ) -> None:
         method: Callable[..., Any] = getattr(self._graph, op)
         try:
-            inspect.signature(method).bind(*operands, **given)
+            _signature(op).bind(self._graph, *operands, **given)
             results = method(*operands, **given)
         except TypeError as error:
             self._add("BENCH-03", where, f"{op}: {error}", "arguments that the op takes")

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
 from ...graph_api.errors import HipdnnIreeError, Problem
 from ...jit.work import graph_work
@@ -29,17 +30,32 @@ from .schema import DrawEntry, IncludeEntry
 if TYPE_CHECKING:
     from .suite import Case
 
-__all__ = ["RULES", "chosen"]
+__all__ = ["RULES", "Chosen", "chosen"]
 
 RULES: dict[str, str] = {
     "INCLUDE-01": "what limits included problems reads `flops`, `bytes`, `op` and `dtype`",
 }
 
 
-def chosen(
-    cases: Sequence[Case], entry: IncludeEntry, seed: int | None = None
-) -> tuple[list[Case], list[Problem]]:
-    """Return the cases of a file that an entry takes, in their order, and what is wrong with it.
+class Chosen(NamedTuple):
+    """The cases that an entry takes, which of them are sound for sure, and what is wrong with it.
+
+    Attributes
+    ----------
+    cases : list of Case
+        In the order of their file.
+    sound : frozenset of str
+        Names of those whose graphs were built on the way.
+    problems : tuple of Problem
+    """
+
+    cases: list[Case]
+    sound: frozenset[str] = frozenset()
+    problems: tuple[Problem, ...] = ()
+
+
+def chosen(cases: Sequence[Case], entry: IncludeEntry, seed: int | None = None) -> Chosen:
+    """Return the cases of a file that an entry takes.
 
     Parameters
     ----------
@@ -48,29 +64,34 @@ def chosen(
     seed : int, optional
         Instead of the entry's.
     """
-    if not entry.where and entry.random is UNSET:
-        return list(cases), []
+    if entry.takes_all:
+        return Chosen(list(cases))
     found = [typed for case in cases for typed in case.by_type()]
+    most = None
+    if not isinstance(entry.random, UnsetType):
+        draw = DrawEntry(count=entry.random) if isinstance(entry.random, int) else entry.random
+        mine, most = draw.seed if seed is None else seed, draw.count
+        found.sort(key=lambda case: zlib.crc32(f"{mine}:{case.name}".encode()))
     try:
-        found = list(_within(found, entry.conditions))
+        # Conditions build graphs (0.5 ms each): of no more cases than are taken.
+        taken = dict(islice(_within(found, entry.conditions), most))
     except ExpressionError as error:
         wanted = "an expression of flops, bytes, op and dtype"
-        return [], [problem("INCLUDE-01", "", "include.where", str(error), wanted, error.hint)]
-    if isinstance(entry.random, UnsetType):
-        return found, []
-    draw = DrawEntry(count=entry.random) if isinstance(entry.random, int) else entry.random
-    mine = draw.seed if seed is None else seed
-    ranked = sorted(found, key=lambda case: zlib.crc32(f"{mine}:{case.name}".encode()))
-    names = {case.name for case in ranked[: draw.count]}
-    return [case for case in found if case.name in names], []
+        wrong = problem("INCLUDE-01", "", "include.where", str(error), wanted, error.hint)
+        return Chosen([], problems=(wrong,))
+    in_order = [typed for case in cases for typed in case.by_type() if typed.name in taken]
+    return Chosen(in_order, frozenset(name for name, sound in taken.items() if sound))
 
 
-def _within(cases: Sequence[Case], conditions: Sequence[str]) -> Iterator[Case]:
-    """Yield the cases for which the conditions hold, and those that are broken: they are told."""
+def _within(cases: Sequence[Case], conditions: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """Yield the names of cases for which conditions hold, and whether their graphs were built.
+
+    Those that are broken are among them: they are told.
+    """
     for case in cases:
         facts = _facts(case) if conditions else None
         if facts is None or all(evaluate(text, facts) for text in conditions):
-            yield case
+            yield case.name, facts is not None
 
 
 def _facts(case: Case) -> Mapping[str, Any] | None:

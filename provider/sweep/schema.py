@@ -201,6 +201,11 @@ class IncludeEntry(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_on
         return [self.suites] if isinstance(self.suites, str) else self.suites
 
     @property
+    def takes_all(self) -> bool:
+        """Whether all problems are taken."""
+        return not self.where and self.random is UNSET
+
+    @property
     def conditions(self) -> list[str]:
         """What holds for the problems."""
         return [self.where] if isinstance(self.where, str) else self.where

@@ -91,6 +91,8 @@ class Case:
         Targets of single types, where these differ.
     source : str
         ``file:line``.
+    line : int
+        That line; 0 where it is not known.
     broken : tuple of Problem
         What is wrong with it; empty for a case that can be built in all of its types.
     typed_broken : mapping of DataType to tuple of Problem
@@ -107,6 +109,7 @@ class Case:
     targets: tuple[str, ...] = ()
     typed_targets: Mapping[DataType, tuple[str, ...]] = field(default_factory=dict)
     source: str = ""
+    line: int = 0
     broken: tuple[Problem, ...] = ()
     typed_broken: Mapping[DataType, tuple[Problem, ...]] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -251,6 +254,7 @@ class _Reader:
     check: Check
     seed: int | None = None
     outer: tuple[Path, ...] = ()
+    later: bool = False  # whether who includes this file checks the graphs of what it takes
     problems: list[Problem] = field(default_factory=list)
     cases: dict[str, Case] = field(default_factory=dict)
 
@@ -311,6 +315,7 @@ class _Reader:
             check=self.check,
             seed=self.seed,
             outer=(*self.outer, whole),
+            later=self.later or not entry.takes_all,
         )
         try:
             suite = inner.suite(path.read_bytes())
@@ -321,18 +326,23 @@ class _Reader:
             wrong = problem("BENCH-06", "", "include", str(path), f"a file ({error.strerror})")
             self.problems.append(wrong)
             return
-        found, problems = chosen(suite.cases, entry, self.seed)
-        self.problems += problems
-        for case in found:
+        found = chosen(suite.cases, entry, self.seed)
+        self.problems += found.problems
+        for case in found.cases:
             name = f"{path.stem}.{case.name}" if case.name in self.cases else case.name
-            self.cases[name] = replace(case, name=name)
+            unknown = inner.later and not self.later and case.name not in found.sound
+            taken = case
+            if self.check and unknown:
+                taken = _checked_case(case, case.broken, case.line)
+                self.problems += taken.broken if self.check != "keep" else ()
+            self.cases[name] = replace(taken, name=name)
 
     def gather(self, entries: Iterable[Entry], prefix: str) -> None:
         """Add the cases of a file; what is wrong with them is told, or kept."""
         for number, entry in enumerate(entries):
             case, found = self.case(entry, number, prefix)
             if case is not None and self.check:
-                case = _checked_case(case, found, entry.line)
+                case = (_known_case if self.later else _checked_case)(case, found, entry.line)
                 found = list(case.broken)
             if self.check == "keep":
                 case = self.kept(case, entry, number, prefix, found)
@@ -340,7 +350,7 @@ class _Reader:
                 self.problems += [_at_line(p, entry.line) for p in found]
             if case is not None:
                 where = f"{self.source}:{entry.line}" if entry.line else self.source
-                self.cases[case.name] = replace(case, source=where)
+                self.cases[case.name] = replace(case, source=where, line=entry.line)
 
     def kept(
         self, case: Case | None, entry: Entry, number: int, prefix: str, found: list[Problem]
@@ -485,6 +495,11 @@ def _types_and_targets(
         if (wanted := unknown_target(str(word))) is not None:
             problems.append(problem("BENCH-07", name, "targets", word, wanted[0], wanted[1]))
     return tuple(limits), limits if isinstance(given, dict) else {}, problems
+
+
+def _known_case(case: Case, known: Sequence[Problem], line: int) -> Case:
+    """Return the case with what is known to be wrong; its graphs are not built."""
+    return replace(case, broken=tuple(_at_line(p, line) for p in known))
 
 
 def _checked_case(case: Case, known: Sequence[Problem], line: int) -> Case:

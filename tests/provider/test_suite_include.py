@@ -6,10 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.errors import FormatError
+from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.jit.work import graph_work
 from hipdnn_iree.provider.sweep import included
-from hipdnn_iree.provider.sweep.suite import Suite, read
+from hipdnn_iree.provider.sweep.suite import Case, Suite, read
 
 PART = """
 dtypes: [float, half]
@@ -43,6 +45,48 @@ def test_problems_are_drawn_of_each_file(folder: Path) -> None:
     assert drawn(folder, "random: {count: 7, seed: 2}") != some
     assert drawn(folder, "random: 7", seed=1) == some
     assert drawn(folder, "random: 99") == everything
+
+
+def test_graphs_are_built_once_and_of_no_more_than_are_taken(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[str] = []
+    whole = Case.freeze
+
+    def freeze(case: Case, data_type: DataType | None = None) -> FrozenGraph:
+        built.append(f"{case.name} {data_type}")
+        return whole(case, data_type)
+
+    monkeypatch.setattr(Case, "freeze", freeze)
+    for more, most in {
+        "random: 7": 14,
+        "random: 7, where: flops > 0": 14,
+        "where: op == 'relu'": 44,
+        "random: 3, where: op == 'relu'": 44,
+    }.items():
+        built.clear()
+        assert drawn(folder, more)
+        assert 0 < len(built) <= most, more
+
+
+def test_what_is_wrong_with_a_problem_is_told_when_it_is_drawn(folder: Path) -> None:
+    (folder / "bad.yaml").write_text(
+        f"name: bad{PART}  - {{name: bad, op: matmul, a: [2, 3], b: [4, 5]}}", encoding="utf-8"
+    )
+    text = "include: [{{suites: bad.yaml, random: {{count: 5, seed: {}}}}}]"
+    some = {seed: text.format(seed) for seed in range(40)}
+    kept = {seed: read(text, folder=folder, check="keep") for seed, text in some.items()}
+    bad = {seed for seed, suite in kept.items() if any(case.broken for case in suite.by_type())}
+    assert 0 < len(bad) < 40
+    for seed, text in some.items():
+        if seed not in bad:
+            assert len(names(read(text, folder=folder))) == 5
+            continue
+        with pytest.raises(FormatError) as info:
+            read(text, folder=folder)
+        (problem,) = {p.rule: p for p in info.value.problems}.values()
+        assert problem.node in {"bad.bad half.matmul_0", "bad.bad float.matmul_0"}
+        assert "line " in problem.hint
 
 
 def test_a_problem_that_is_added_takes_the_place_of_one(folder: Path) -> None:

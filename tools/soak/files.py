@@ -15,6 +15,7 @@ import io
 import json
 import logging
 import os
+import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -342,9 +343,29 @@ def _suites() -> tuple[bytes, ...]:
     return (*(path.read_bytes() for path in small), _WITH_AXES)
 
 
+@cache
+def _included() -> Path:
+    """Return a folder with few problems of each kind: `nightly` includes all of its own folder.
+
+    Reading the 8,400 that are there takes 3.5 s, 0.4 ms each; no mutant is to blame for it.
+    """
+    found = Path("included").absolute()
+    found.mkdir()
+    shutil.copy(_SUITES / "random.yaml", found)
+    for kind in ("ops", "networks"):
+        (found / kind).mkdir()
+        paths = sorted((_SUITES / kind).glob("*.yaml"), key=lambda path: path.stat().st_size)
+        for path in paths[:_MOST_INCLUDED]:
+            shutil.copy(path, found / kind)
+    return found
+
+
+_MOST_INCLUDED = 6
+
+
 def _judge_suite(data: bytes) -> str:
     try:
-        found = suite.read(data, source="suite", folder=_SUITES)
+        found = suite.read(data, source="suite", folder=_included())
     except FormatError as error:
         return f"suite: {_said(error)}"
     return f"suite: {'read' if found.cases else 'empty'}"
