@@ -99,6 +99,18 @@ def test_a_batch_of_matmuls_whose_columns_are_outermost(kind: str, check: Run) -
     check(graph.freeze())
 
 
+@pytest.mark.parametrize("kind", ["float", "half"])
+def test_a_batch_of_matmuls_of_what_is_joined(kind: str, check: Run) -> None:
+    """Joined along the columns, in four dims and more: wrong from the second matrix on."""
+    graph = Graph(io_data_type=kind, compute_data_type="float", intermediate_data_type=kind)
+    for *batch, m, k, n in ((2, 1, 3, 64, 4), (1, 2, 3, 8, 9), (2, 2, 7, 64, 13), (2, 3, 7, 5)):
+        x, y = _tensor(graph, *batch, m, k // 2), _tensor(graph, *batch, m, k - k // 2)
+        b = _tensor(graph, *batch, k, n)
+        joined = graph.concatenate([x, y], axis=-1)
+        graph.matmul(joined, b).set_output()
+    check(graph.freeze())
+
+
 @pytest.mark.parametrize("kind", ["half", "bfloat16"])
 def test_a_batch_of_matmuls_of_what_is_converted_for_two(kind: str, check: Run) -> None:
     """One conversion, for a norm's rows and for the matmul: wrong from the second matrix on."""

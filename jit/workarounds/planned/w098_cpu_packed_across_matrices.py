@@ -44,12 +44,20 @@ def _apart(order: Sequence[int], dims: Sequence[int]) -> bool:
 
 
 def _computed(around: GraphContext) -> set[int]:
-    """Return what nodes make that do more than move elements, and what is moved of that."""
+    """Return what nodes make that do more than move elements, and what is moved of that.
+
+    Tensors of more than three dims are joined on as few as there may be, so on b m rows.
+    """
     found: set[int] = set()
     for node in around.graph.nodes:
-        if not (NodeContext(around, node).moves and found.isdisjoint(node.inputs.values())):
+        context = NodeContext(around, node)
+        joined = context.named("concatenate") and len(context.dims("y")) > _KEPT
+        if joined or not (context.moves and found.isdisjoint(node.inputs.values())):
             found.update(node.outputs.values())
     return found
+
+
+_KEPT = 3  # dims of tensors that are joined as they are
 
 
 def _mixed(batch: int, *extents: int) -> bool:
