@@ -19,36 +19,50 @@ __all__ = ["blocked_matmul"]
 
 
 def blocked_matmul(
-    b: Builder, left: Value, right: Value, blocks: Blocking, *, columns: bool = False
+    b: Builder,
+    left: Value,
+    right: Value,
+    blocks: Blocking,
+    *,
+    columns: bool = False,
+    turned: bool = False,
 ) -> Value:
     """Return left · right.
 
     Parameters
     ----------
     left : Value
-        Dims (count, m, k), or (1, m, k) for the same matrix each time.
+        Dims (count, m, k), or (1, m, k) for the same matrix each time; with ``turned`` k comes
+        before m.
     right : Value
         Dims (count, k, n) of the same type, a float of 32 bits; with ``columns`` (count, n, k).
+        One matrix may stand for all here too.
     blocks : Blocking
         Of m, n and k.
     columns : bool
         Whether the columns of the right operand come one after the other.
+    turned : bool
+        Whether the columns of the left one do.  A long k that is a multiple of a large power of two
+        needs it: the rows of a step would all be in the same few lines of the first cache.
 
     Returns
     -------
     Value
         Dims (count, m, n).
     """
-    (same, m, k), count = left.shape, right.shape[0]
-    n = right.shape[1 if columns else 2]
+    same, *sizes = left.shape
+    k, m = sizes if turned else sizes[::-1]
+    each, n = right.shape[0], right.shape[1 if columns else 2]
+    count = max(same, each)
     whole = blocks.panels * blocks.panel
     if columns and whole != n:  # packing such operands and adding zeros in one go is slow
-        ends = [b.literal(0, right.dtype, (count, whole - n, k))]
+        ends = [b.literal(0, right.dtype, (each, whole - n, k))]
         right = b.concatenate([right, *ends], 1)
-    shape = (count, blocks.panels, k, blocks.panel)
+    shape = (each, blocks.panels, k, blocks.panel)
     packed = from_builtin(b, _packed(to_builtin(right), shape, columns), shape, left.dtype)
     extents = {"b": count, "m": m, "p": blocks.panels, "n": blocks.panel, "k": k}
-    dims = ("bmk" if same == count else "mk", "bpkn", "bmpn")
+    batch = ["b" if operand == count else "" for operand in (same, each)]
+    dims = (batch[0] + ("km" if turned else "mk"), batch[1] + "pkn", "bmpn")
     total = tiled_sum(b, (left, packed), dims, extents, _tiles(blocks, k))
     return b.slice(b.reshape(total, (count, m, whole)), 2, 0, n)
 

@@ -18,7 +18,7 @@ from ..cpu_machine import cpu_machine
 from ..target import Target
 from .blocking import BLOCKED, blocking
 
-__all__ = ["NANOSECONDS", "conv_costs", "grouped_costs", "quantities"]
+__all__ = ["MEASURED_LANES", "NANOSECONDS", "conv_costs", "filled", "grouped_costs", "quantities"]
 
 Ints = tuple[int, ...]
 
@@ -74,18 +74,20 @@ class _Conv(NamedTuple):
 
     def tiled(self, m: int, n: int, k: int) -> float:
         """Multiply-adds of a matmul whose tiles are filled, for vectors of 16."""
-        return self._filled(m) * self._filled(n) * k * 16 / self.lanes
-
-    def _filled(self, extent: int) -> int:
-        lanes = self.lanes
-        return 1 << (extent - 1).bit_length() if extent < lanes else -(-extent // lanes) * lanes
+        return filled(m, self.lanes) * filled(n, self.lanes) * k * 16 / self.lanes
 
     def loose(self, extent: int) -> float:
         """Share of the elements along a dim that are in no whole vector: they are copied singly."""
         return extent % self.lanes / extent
 
 
-_MEASURED_LANES = 16
+def filled(extent: int, lanes: int) -> int:
+    """Return the rows or columns of the tiles that cover so many."""
+    return 1 << (extent - 1).bit_length() if extent < lanes else -(-extent // lanes) * lanes
+
+
+MEASURED_LANES = 16
+"""Elements of the vectors of the CPU that all was measured on."""
 # Nanoseconds on one core, by strategy, whether the input is channels-last, and whether operands are
 # multiplied in 16 bits.  A quantity that is not here adds nothing that could be told apart.  "call"
 # is all that is done once.  Those of `direct` that is no matmul are the slow half of what was
@@ -232,7 +234,7 @@ def _img2col(conv: _Conv) -> _Quantities:
 
 def _blocked(target: Target, conv: _Conv) -> _Quantities:
     """Nothing is known of it for other vectors than those of AVX-512."""
-    if conv.lanes != _MEASURED_LANES:
+    if conv.lanes != MEASURED_LANES:
         return {}
     depth, extent = conv.channels * conv.positions, prod(conv.extents)
     count, m, n = conv.samples, conv.filters, extent
@@ -307,7 +309,7 @@ def grouped_costs(
     one = _IN_16_BITS if narrow else _BY_CHANNELS if last else _BY_PLANES
     costs = {"direct": _CALL + multiply_adds * (one if positions == 1 else _GROUPED)}
     machine = cpu_machine(target)
-    if machine.lanes == _MEASURED_LANES:
+    if machine.lanes == MEASURED_LANES:
         near = 4 * patches <= _NEAR * machine.l2_bytes
         each = (_NEAR_PATCH if near else _FAR_PATCH) + _STRIDED_PATCH * (max(op.stride) > 1)
         costs[BLOCKED] = _BLOCKS + patches * each + multiply_adds * _IN_BLOCKS

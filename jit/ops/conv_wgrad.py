@@ -6,12 +6,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from ...graph_api.dtypes import DataType
 from ..node_context import NodeContext
 from ..workarounds import strikes
-from .convolution import MOST_POSITIONS, PLAIN_GRADIENT, RATE, conv_op, declines, work
+from .blocking import BLOCKED
+from .convolution import (
+    MOST_POSITIONS,
+    PLAIN_GRADIENT,
+    RATE,
+    conv_op,
+    declines,
+    group_count,
+    work,
+)
 from .hoisting import KEEP_EXPRESSIONS
 from .op_info import OpInfo
 from .strategy import Strategies, Strategy
+from .wgrad_cost import wgrad_costs
 
 __all__ = ["INFO"]
 
@@ -24,8 +35,32 @@ def _few_positions(context: NodeContext) -> bool:
     return positions == 1 and set(op.stride) == {1} and not padded
 
 
+def _as_blocks(context: NodeContext) -> bool:
+    kinds = {context.compute, context.kind("x"), context.kind("dy")}
+    single = context.compute is DataType.FLOAT and kinds <= _UP_TO_32_BITS
+    few = prod(context.dims("dw")[2:]) <= MOST_POSITIONS
+    return context.target.is_cpu and single and few and not context.dynamic
+
+
+_UP_TO_32_BITS = {DataType.FLOAT, DataType.HALF, DataType.BFLOAT16}
+
+
+def _costs(context: NodeContext) -> dict[str, float]:
+    """Return estimates of the strategies, on a CPU and of one group."""
+    if group_count(context) > 1 or not _as_blocks(context):
+        return {}
+    x, dy, dw = (context.dims(port) for port in ("x", "dy", "dw"))
+    strides = context.spec("x").strides
+    last = strides[1] == 1 < strides[-1]
+    narrow = context.kind("x").bits < 32
+    op = conv_op(context)
+    return wgrad_costs(context.target, x, dy, dw, op, last=last, narrow=narrow)
+
+
 def _rule(context: NodeContext) -> str:
     """Return the default strategy."""
+    if costs := _costs(context):
+        return min(costs, key=costs.__getitem__)
     return "gemm" if _few_positions(context) else "correlated"
 
 
@@ -56,8 +91,16 @@ INFO = OpInfo(
                 name="correlated",
                 help="the input convolved with dy, batch and channels exchanged",
             ),
+            Strategy(
+                name=BLOCKED,
+                help="the patches and one matmul in blocks for the target's registers and caches",
+                fits=_as_blocks,
+                why="floats of up to 32 bits, float compute, filters of up to 49 positions, CPU",
+                portable=False,
+            ),
             PLAIN_GRADIENT,
         ),
         _rule,
+        _costs,
     ),
 )

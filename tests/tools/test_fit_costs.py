@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from math import log
 from pathlib import Path
 
@@ -39,13 +40,7 @@ def test_a_quantity_that_is_never_there_costs_nothing() -> None:
 def test_times_that_follow_the_table_give_it_back() -> None:
     rows = [Row.of(line, ZEN5) for line in LINES]
     exact = [
-        Row(
-            last=row.last,
-            narrow=row.narrow,
-            found=row.found,
-            times={name: ns / 2e3 for name, ns in row.estimates(NANOSECONDS).items()},
-            torch=row.torch,
-        )
+        replace(row, times={name: ns / 2e3 for name, ns in row.estimates(NANOSECONDS).items()})
         for row in rows
         if row.last and not row.narrow
     ]
@@ -82,6 +77,23 @@ def test_rows_of_a_benchmark(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert (row["x"], row["w"], row["last"]) == ((1, 4, 8, 8), (6, 4, 3, 3), True)
     assert main(["--bench", str(result), "--suite", str(suite)]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(row))
+
+
+def test_rows_of_a_benchmark_of_gradients(tmp_path: Path) -> None:
+    suite, result = tmp_path / "few.yaml", tmp_path / "result.json"
+    suite.write_text(
+        "title: few\ncases:\n  - {name: c, op: conv_wgrad, dy: [1, 6, 4, 4], x: [1, 4, 8, 8], "
+        "dw: {dims: [6, 4, 3, 3]}, dw_dims: [6, 4, 3, 3], padding: 1, stride: 2}\n"
+    )
+    engines = {
+        name: {"ok": True, "median_us": 12.34}
+        for name in ("torch", "iree+conv_wgrad.strategy=blocked")
+    }
+    result.write_text(json.dumps({"cases": [{"name": "c", "engines": engines}]}))
+    (line,) = rows_of(result, str(suite))
+    assert (line["dy"], line["w"]) == ((1, 6, 4, 4), (6, 4, 3, 3))
+    row = Row.of(line, ZEN5)
+    assert (row.op, row.times, list(row.found)) == ("conv_wgrad", {"blocked": 12.3}, ["blocked"])
 
 
 @pytest.mark.parametrize("argv", [[], ["--bench", "x.json"]])

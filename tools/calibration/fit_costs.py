@@ -4,14 +4,15 @@
     scripts/fit_costs tests/data/strategies/*.jsonl
     scripts/fit_costs --bench RESULT.json --suite SUITE.yaml >> ROWS.jsonl
 
-The first prints the table ``NANOSECONDS`` of ``jit/ops/conv_cost.py`` as these rows have it, and
-the regret of the choice: with the table in the source, with the fitted one, and with one that is
-fitted to seven eighths of the rows and judged by the last eighth, in turn.  The second makes rows
-of what ``bench`` has measured:
+The first prints the table ``NANOSECONDS`` of ``jit/ops/conv_cost.py``, or of
+``jit/ops/wgrad_cost.py``, as the rows of that op have it, and the regret of the choice: with the
+table in the source, with the fitted one, and with one that is fitted to seven eighths of the rows
+and judged by the last eighth, in turn.  The second makes rows of what ``bench`` has measured:
 
     S=conv_fprop.strategy
     hipdnn-iree bench SUITE.yaml --realtime --seconds 0.1 -o RESULT.json --engines \\
       torch,iree+$S=direct,iree+$S=row_im2col,iree+$S=im2col_gemm,iree+$S=img2col,iree+$S=blocked
+    S=conv_wgrad.strategy    # torch,iree+$S=gemm,iree+$S=correlated,iree+$S=blocked
 
 Times are fitted in the logarithm; one that is taken for too short counts ``--caution`` times, as
 it is what makes a rule choose wrongly.
@@ -30,12 +31,20 @@ from typing import Any, cast
 
 import numpy as np
 from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
-from hipdnn_iree.jit.ops.conv_cost import NANOSECONDS, quantities
+from hipdnn_iree.graph_api.ops.conv_wgrad import ConvWgrad
+from hipdnn_iree.jit.ops import conv_cost, wgrad_cost
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.sweep.sources import read_all
 
 Key = tuple[str, bool, bool]
 Rates = Mapping[Key, Mapping[str, float]]
+TABLES: dict[str, Rates] = {
+    "conv_fprop": conv_cost.NANOSECONDS,
+    "conv_wgrad": wgrad_cost.NANOSECONDS,
+}
+"""The estimates of each op, as they are in the source."""
+# What is fitted to both layouts, as rows are few or the layout does not matter.
+_BOTH = ("direct", "correlated")
 _THREADS = 2
 # A quantity that is never so large a part of an estimate is left out.
 _COUNTS = 0.12
@@ -46,6 +55,7 @@ _FOLDS, _ROUNDS = 8, 60
 class Row:
     """A convolution, what its strategies do, and their times in microseconds."""
 
+    op: str
     last: bool
     narrow: bool
     found: Mapping[str, Mapping[str, float]]
@@ -58,10 +68,15 @@ class Row:
         padding, stride, dilation = (tuple(row[k]) for k in ("padding", "stride", "dilation"))
         op = ConvFprop(pre_padding=padding, post_padding=padding, stride=stride, dilation=dilation)
         last, narrow = row["last"], row["type"] != "float"
-        dims = tuple(row["x"]), tuple(row["w"])
+        x, w = tuple(row["x"]), tuple(row["w"])
         times = {name: us for name, us in row["us"].items() if name != "torch"}
-        found = quantities(target, *dims, op, last=last, narrow=narrow)
+        if "dy" in row:
+            dy = tuple(row["dy"])
+            found = wgrad_cost.wgrad_quantities(target, x, dy, w, op, last=last)
+        else:
+            found = conv_cost.quantities(target, x, w, op, last=last, narrow=narrow)
         return cls(
+            op="conv_wgrad" if "dy" in row else "conv_fprop",
             last=last,
             narrow=narrow,
             found={name: n for name, n in found.items() if name in times},
@@ -97,21 +112,24 @@ def nonnegative(a: Any, b: Any) -> Any:
 
 
 def fitted(rows: Sequence[Row], caution: float) -> dict[Key, dict[str, float]]:
-    """Return nanoseconds of each quantity; what is no matmul of `direct` stays as it is."""
+    """Return nanoseconds of each quantity; what is no matmul of `direct` stays as it is.
+
+    The rows are of one op.
+    """
     rates: dict[Key, dict[str, float]] = {}
-    for key, old in NANOSECONDS.items():
+    for key, old in TABLES[rows[0].op].items():
         name, last, narrow = key
-        both = name == "direct"  # whose rows are few
+        both = name in _BOTH
         mine = [
             row
             for row in rows
             if row.narrow == narrow
             and (both or row.last == last)
             and name in row.found
-            and not (both and "singly" in row.found[name])
+            and not (name == "direct" and "singly" in row.found[name])
         ]
         rates[key] = _one(mine, name, caution) if len(mine) > len(old) else dict(old)
-        if both:
+        if name == "direct":
             rates[key] |= {what: old[what] for what in ("call", "singly")}
     return rates
 
@@ -165,16 +183,23 @@ def rows_of(bench: Path, suite: str) -> Iterator[dict[str, Any]]:
         case = cases[one["name"]]
         graph = case.build(case.dtypes[0]).freeze()
         node = graph.nodes[0]
-        op, x, w = node.op, *(graph.spec(node.inputs[port]) for port in "xw")
+        op, x = node.op, graph.spec(node.inputs["x"])
+        if not isinstance(op, ConvFprop | ConvWgrad):
+            continue
+        dims = (
+            {"w": graph.spec(node.inputs["w"]).dims}
+            if isinstance(op, ConvFprop)
+            else {"dy": graph.spec(node.inputs["dy"]).dims, "w": op.dw_dims}
+        )
         times = {
             engine.rpartition("=")[2]: round(found["median_us"], 1)
             for engine, found in one["engines"].items()
             if found.get("ok") and engine != "iree"
         }
-        if isinstance(op, ConvFprop) and op.pre_padding == op.post_padding and "torch" in times:
+        if op.pre_padding == op.post_padding and "torch" in times:
             yield {
                 "x": x.dims,
-                "w": w.dims,
+                **dims,
                 "padding": op.pre_padding,
                 "stride": op.stride,
                 "dilation": op.dilation,
@@ -182,6 +207,21 @@ def rows_of(bench: Path, suite: str) -> Iterator[dict[str, Any]]:
                 "type": case.dtypes[0].json,
                 "us": times,
             }
+
+
+def _report(op: str, rows: Sequence[Row], caution: float) -> None:
+    """Print the table of an op, and what choices by it are worth."""
+    rates = fitted(rows, caution)
+    print(op)
+    for key, one in rates.items():
+        print(f"{key}: {one}")
+    others: list[tuple[float, float]] = []
+    for i in range(_FOLDS):
+        rest = [row for j, row in enumerate(rows) if j % _FOLDS != i]
+        others += judged(rows[i::_FOLDS], fitted(rest, caution))
+    print(f"as it is      {told(judged(rows, TABLES[op]))}")
+    print(f"fitted        {told(judged(rows, rates))}")
+    print(f"on other rows {told(others)}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -205,15 +245,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("no files of rows")
     target = Target.parse(args.target)
     lines = [line for path in args.rows for line in path.read_text().splitlines()]
-    rows = [Row.of(cast(dict[str, Any], json.loads(line)), target) for line in lines]
-    rates = fitted(rows, args.caution)
-    for key, one in rates.items():
-        print(f"{key}: {one}")
-    others: list[tuple[float, float]] = []
-    for i in range(_FOLDS):
-        rest = [row for j, row in enumerate(rows) if j % _FOLDS != i]
-        others += judged(rows[i::_FOLDS], fitted(rest, args.caution))
-    print(f"as it is      {told(judged(rows, NANOSECONDS))}")
-    print(f"fitted        {told(judged(rows, rates))}")
-    print(f"on other rows {told(others)}")
+    every = [Row.of(cast(dict[str, Any], json.loads(line)), target) for line in lines]
+    for op in TABLES:
+        if rows := [row for row in every if row.op == op]:
+            _report(op, rows, args.caution)
     return 0

@@ -15,8 +15,10 @@ from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ....graph_api.ops.conv_wgrad import ConvWgrad
 from ...emit.builder import Builder, T, Value
+from ...ops.blocking import BLOCKED
 from ..accumulate import operands
 from .conv_fprop import convolve, doubled, padded
+from .im2col_gemm import weight_gradient
 from .plain_gradient import backward
 
 __all__ = ["lower"]
@@ -29,6 +31,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     if b.strategy == "plain":
         return {"dw": _plain(b, node, op, inputs)}
     widen = b.avoids("W-013")
+    given = inputs["x"]
+    last = given.order == (0, *range(2, given.rank), 1)
     x, dy, accumulate = operands(b, inputs["x"], inputs["dy"], node.compute_data_type, widen=widen)
     cropped = _cropped(b, x, dy, op)
     if cropped is None:
@@ -38,7 +42,11 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         # Strides become dilation, the batch dim is summed over.
         x, dy = (doubled(b, v, 0) for v in (x, dy))
     x, dy = (_compilable(b, v, op) for v in (x, dy))
-    if b.strategy == "gemm" or (prod(op.dw_dims[2:]) == 1 and _bare(op)):
+    if b.strategy == BLOCKED:
+        x, dy = (b.convert(v, accumulate) for v in (x, dy))
+        groups = x.shape[1] // op.dw_dims[1]
+        dw = weight_gradient(b, x, dy, op, op.dw_dims[2:], groups, last=last)
+    elif b.strategy == "gemm" or (prod(op.dw_dims[2:]) == 1 and _bare(op)):
         dw = _per_position(b, x, dy, op, accumulate)
     else:
         dw = _correlated(b, x, dy, op, accumulate)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the strategies of weight gradients cost on CPUs, as `conv_cost` says it of forward ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import NamedTuple
+
+from ...graph_api.ops.conv_fprop import ConvOp
+from ..cpu_machine import cpu_machine
+from ..target import Target
+from .blocking import BLOCKED, Blocking, blocking
+from .conv_cost import MEASURED_LANES, filled
+
+__all__ = ["NANOSECONDS", "WgradBlocks", "wgrad_blocks", "wgrad_costs", "wgrad_quantities"]
+
+Ints = tuple[int, ...]
+
+
+class WgradBlocks(NamedTuple):
+    """How the patches of x and dy are multiplied in blocks.
+
+    Attributes
+    ----------
+    blocks : Blocking
+    apart : bool
+        Whether there is a matmul for each filter position, of its channels, instead of one.
+    turned : bool
+        Whether dy is packed, and patches are read as they are, instead of the other way round.
+    multiplied, packed : int
+        Multiply-adds with those of vectors that are not filled, and elements that are packed.
+    """
+
+    blocks: Blocking
+    apart: bool
+    turned: bool
+    multiplied: float
+    packed: float
+
+
+# Channels with which a filter position has a matmul of its own: their copies are long enough.
+_APART = 12
+# Multiply-adds in the time of which an element is packed.
+_PACKED = 60
+
+
+def wgrad_blocks(
+    target: Target, filters: int, channels: int, positions: int, depth: int, groups: int
+) -> WgradBlocks:
+    """Return how it is done; filters and channels are those of a group, ``depth`` all places."""
+    apart = groups == 1 and channels >= _APART
+    count, columns = (positions, channels) if apart else (1, channels * positions)
+    found = []
+    for turned in (False, True)[: 1 + apart]:
+        m, n = (columns, filters) if turned else (filters, columns)
+        blocks = blocking(target, m, n, depth)
+        width = blocks.panels * blocks.panel
+        multiplied = groups * count * blocks.overhead * m * width * depth
+        packed = groups * depth * width * (1 if turned else count)
+        found.append(WgradBlocks(blocks, apart, turned, multiplied, packed))
+    return min(found, key=lambda way: way.multiplied + _PACKED * way.packed)
+
+
+# As in `conv_cost`: nanoseconds on one core, by strategy, whether x is channels-last, and whether
+# operands are of 16 bits.  ``tests/data/strategies/conv_wgrad_znver5.jsonl`` has what was measured.
+_CORRELATED, _NARROW_CORRELATED = {"call": 9800, "singly": 0.55}, {"call": 10000, "singly": 0.44}
+NANOSECONDS: dict[tuple[str, bool, bool], dict[str, float]] = {
+    ("gemm", False, False): {
+        "apart": 2.8, "call": 5500, "copied": 1.6, "multiplied": 0.013, "packed": 1.2,
+        "parts": 1800, "written": 0.29,
+    },
+    ("gemm", False, True): {
+        "apart": 1.8, "call": 49000, "copied": 2.2, "multiplied": 0.015, "packed": 1.9,
+        "written": 0.95,
+    },
+    ("gemm", True, False): {
+        "apart": 3.4, "call": 3700, "copied": 1.4, "multiplied": 0.012, "packed": 0.82,
+        "parts": 1900, "written": 0.96,
+    },
+    ("gemm", True, True): {
+        "apart": 4.2, "call": 8800, "copied": 1.4, "multiplied": 0.014, "packed": 2.3,
+        "parts": 950, "written": 0.47,
+    },
+    ("correlated", False, False): _CORRELATED,
+    ("correlated", True, False): _CORRELATED,
+    ("correlated", False, True): _NARROW_CORRELATED,
+    ("correlated", True, True): _NARROW_CORRELATED,
+    (BLOCKED, False, False): {
+        "apart": 0.41, "call": 14000, "copied": 0.41, "multiplied": 0.015, "packed": 0.27,
+        "written": 0.82,
+    },
+    (BLOCKED, False, True): {
+        "call": 16000, "copied": 0.19, "multiplied": 0.022, "packed": 0.34, "written": 0.41,
+    },
+    (BLOCKED, True, False): {
+        "apart": 0.19, "call": 8100, "copied": 0.13, "multiplied": 0.024, "packed": 0.81,
+        "written": 0.45,
+    },
+    (BLOCKED, True, True): {
+        "apart": 0.46, "call": 15000, "copied": 0.086, "multiplied": 0.019, "packed": 0.51,
+        "written": 0.26,
+    },
+}  # fmt: skip
+
+
+def wgrad_costs(
+    target: Target, x: Ints, dy: Ints, dw: Ints, op: ConvOp, *, last: bool, narrow: bool
+) -> dict[str, float]:
+    """Return estimates by the name of the strategy.
+
+    Parameters
+    ----------
+    target : Target
+        A CPU.
+    x, dy, dw : tuple of int
+        Dims, of one group.
+    op : ConvOp
+    last : bool
+        Whether x is laid out channels-last.
+    narrow : bool
+        Whether operands are of 16 bits.
+
+    Returns
+    -------
+    dict of str to float
+        Microseconds on one core.
+    """
+    return {
+        name: sum(n * NANOSECONDS[name, last, narrow].get(what, 0.0) for what, n in found.items())
+        / 1e3
+        for name, found in wgrad_quantities(target, x, dy, dw, op, last=last).items()
+    }
+
+
+def wgrad_quantities(
+    target: Target, x: Ints, dy: Ints, dw: Ints, op: ConvOp, *, last: bool
+) -> dict[str, Mapping[str, float]]:
+    """Return what each strategy does, in numbers, of one group; parameters as of `wgrad_costs`."""
+    filters, channels, *size = dw
+    depth, positions = dy[0] * prod(dy[2:]), prod(size)
+    patches, strided = depth * channels * positions, max(op.stride) > 1
+    lanes = cpu_machine(target).lanes
+    tiled = filled(filters, lanes) * filled(channels, lanes) * MEASURED_LANES / lanes
+    way = wgrad_blocks(target, filters, channels, positions, depth, 1)
+    common = {
+        "call": 1,
+        "copied": 0 if strided else patches,
+        "apart": patches if strided else 0,
+        "written": filters * channels * positions,
+    }
+    found: dict[str, Mapping[str, float]] = {
+        "gemm": {
+            **common,
+            "parts": positions,
+            "multiplied": tiled * depth * positions,
+            "packed": filters * depth,
+        },
+        BLOCKED: {
+            **common,
+            "parts": positions if way.apart else 0,
+            "turned": 0 if last else prod(x),
+            "multiplied": way.multiplied,
+            "packed": way.packed,
+        },
+    }
+    if positions > 1:
+        found["correlated"] = {"call": 1, "singly": patches * filters}
+    if lanes != MEASURED_LANES:  # nothing is known of other vectors
+        del found[BLOCKED]
+    return found
