@@ -151,6 +151,10 @@ NANOSECONDS: dict[tuple[str, bool, bool], dict[str, float]] = {
         "call": 3500, "copied": 1.2, "loose": 0.36, "multiplied": 0.0064, "packed": 1.8,
         "padded": 0.65, "written": 0.23,
     },
+    (BLOCKED, False, True): {
+        "call": 11000, "copied": 0.44, "loose": 0.2, "apart": 1.2, "multiplied": 0.022,
+        "packed": 0.12,
+    },
 }  # fmt: skip
 
 _Quantities = Mapping[str, float]

@@ -33,6 +33,7 @@ from .convolution import (
     is_planar,
     needs_groups,
     strided,
+    up_to_float,
     work,
 )
 from .hoisting import KEEP_EXPRESSIONS
@@ -102,7 +103,8 @@ def _forward(context: NodeContext) -> Forward:
     last = len(strides) > 2 and strides[1] == 1 < strides[-1]
     as_it_is = {*kinds} == {multiplied}
     w, op = context.dims("w"), conv_op(context)
-    return Forward(target, x, w, op, compute, multiplied, last, as_it_is)
+    floats = up_to_float(context, "x", "w")
+    return Forward(target, x, w, op, compute, multiplied, last, as_it_is, floats)
 
 
 def _flags(context: NodeContext) -> Iterator[str]:
@@ -166,7 +168,7 @@ INFO = OpInfo(
                 help="the patches and one matmul in blocks for the target's registers and caches; "
                 "channels-first the filters are read as they lie",
                 fits=lambda context: as_blocks(context) or as_groups_in_blocks(context),
-                why=f"float operands, {GEMM_NEEDS}; or several groups of floats of up to 32 bits",
+                why=f"operands of floats of up to 32 bits; {GEMM_NEEDS}, or several groups",
                 portable=False,
             ),
             Strategy(

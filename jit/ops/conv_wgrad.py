@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from ...graph_api.dtypes import DataType
 from ..node_context import NodeContext
 from ..workarounds import strikes
 from .blocking import BLOCKED
@@ -17,6 +16,7 @@ from .convolution import (
     conv_op,
     declines,
     group_count,
+    up_to_float,
     work,
 )
 from .hoisting import KEEP_EXPRESSIONS
@@ -36,13 +36,9 @@ def _few_positions(context: NodeContext) -> bool:
 
 
 def _as_blocks(context: NodeContext) -> bool:
-    kinds = {context.compute, context.kind("x"), context.kind("dy")}
-    single = context.compute is DataType.FLOAT and kinds <= _UP_TO_32_BITS
+    single = up_to_float(context, "x", "dy")
     few = prod(context.dims("dw")[2:]) <= MOST_POSITIONS
     return context.target.is_cpu and single and few and not context.dynamic
-
-
-_UP_TO_32_BITS = {DataType.FLOAT, DataType.HALF, DataType.BFLOAT16}
 
 
 def _costs(context: NodeContext) -> dict[str, float]:

@@ -41,10 +41,12 @@ __all__ = [
     "needs_groups",
     "samples_side_by_side",
     "strided",
+    "up_to_float",
     "work",
 ]
 
 Ints = tuple[int, ...]
+_UP_TO_32_BITS = frozenset({DataType.FLOAT, DataType.HALF, DataType.BFLOAT16})
 
 RULES: dict[str, str] = {
     "IREE-CONV-01": "filters of convolutions for gfx9, of 16 bits or int8, have no gaps",
@@ -97,6 +99,8 @@ class Forward(NamedTuple):
         Whether x is laid out channels-last.
     as_it_is : bool
         Whether operands are of that type, and need not be converted to it.
+    floats : bool
+        Whether they are floats of 16 or 32 bits, of which blocks are made.
     """
 
     target: Target
@@ -107,6 +111,7 @@ class Forward(NamedTuple):
     multiplied: DataType
     last: bool
     as_it_is: bool = True
+    floats: bool = True
 
 
 def forward_strategy(conv: Forward, *, flags: bool = False) -> str:
@@ -114,7 +119,7 @@ def forward_strategy(conv: Forward, *, flags: bool = False) -> str:
 
     ``flags``: whether it may be one that the compiler needs flags for.
     """
-    target, x, w, op, compute, _, last, _ = conv
+    target, x, w, op, compute, _, last, *_ = conv
     groups = x[1] // w[1]
     alone = needs_groups(target, x, w, compute)
     if not target.is_cpu:
@@ -137,28 +142,30 @@ def forward_costs(conv: Forward) -> dict[str, float]:
     Empty where nothing is known: on GPUs, of other types than float32 and floats of 16 bits, of
     depthwise convolutions, and of dynamic dims.
     """
-    target, x, w, op, compute, multiplied, last, as_it_is = conv
+    target, x, w, op, compute, multiplied, last, as_it_is, floats = conv
     dynamic = any(isinstance(d, Dim) for d in x)
     known = compute is DataType.FLOAT and multiplied.is_float and not dynamic
     if not known or not target.is_cpu:
         return {}
     if x[1] != w[1]:
         return _costs_of_groups(conv)
-    # Halves are converted to float32 (W-013).
+    # Halves are converted to float32 (W-013), in blocks both types of 16 bits.
     costs = conv_costs(target, x, w, op, last=last, narrow=multiplied is DataType.BFLOAT16)
+    if not as_it_is and multiplied is DataType.FLOAT:
+        narrow = conv_costs(target, x, w, op, last=last, narrow=True)
+        costs |= {name: cost for name, cost in narrow.items() if name == BLOCKED}
     unfit = _AS_GEMM if prod(w[2:]) > MOST_POSITIONS else frozenset()
-    if not (as_it_is and multiplied is DataType.FLOAT):
-        unfit |= {BLOCKED}
+    unfit |= frozenset() if floats else {BLOCKED}
     return {name: cost for name, cost in costs.items() if name not in unfit}
 
 
 def _costs_of_groups(conv: Forward) -> dict[str, float]:
-    target, x, w, op, _, multiplied, last, _ = conv
+    target, x, w, op, _, multiplied, last, _, floats = conv
     groups, filters = x[1] // w[1], w[0]
     if w[1] == 1 and filters == groups:
         return {}
     costs = grouped_costs(target, x, w, op, last=last, narrow=multiplied.bits < 32)
-    if prod(w[2:]) > MOST_POSITIONS:
+    if prod(w[2:]) > MOST_POSITIONS or not floats:
         costs.pop(BLOCKED, None)
     if w[1] > 1 and groups <= MOST_GROUPS:
         one = (x[0], w[1], *x[2:]), (filters // groups, *w[1:])
@@ -231,17 +238,20 @@ def as_gemm(context: NodeContext) -> bool:
 
 def as_blocks(context: NodeContext) -> bool:
     """Return whether the strategy fits that makes matmuls in blocks of our own choice."""
-    floats = {context.compute, context.kind("x"), context.kind("w")} == {DataType.FLOAT}
-    return as_gemm(context) and floats
+    return as_gemm(context) and up_to_float(context, "x", "w")
+
+
+def up_to_float(context: NodeContext, *ports: str) -> bool:
+    """Return whether all is computed in float32: operands of 16 bits become that (W-013)."""
+    kinds = {context.kind(port) for port in ports}
+    return context.compute is DataType.FLOAT and kinds <= _UP_TO_32_BITS
 
 
 def as_groups_in_blocks(context: NodeContext) -> bool:
-    """Return whether that strategy fits several groups: operands become float32 (W-013)."""
-    kinds = {context.compute, context.kind("x"), context.kind("w")}
-    floats = kinds <= {DataType.FLOAT, DataType.HALF, DataType.BFLOAT16}
+    """Return whether that strategy fits several groups."""
     few = prod(context.dims("w")[2:]) <= MOST_POSITIONS
-    single = context.compute is DataType.FLOAT and floats and few and not context.dynamic
-    return context.target.is_cpu and single and group_count(context) > 1
+    known = up_to_float(context, "x", "w") and few and not context.dynamic
+    return context.target.is_cpu and known and group_count(context) > 1
 
 
 GEMM_NEEDS = "one group, float or double compute, filters of up to 49 positions, fixed dims, CPU"

@@ -2,7 +2,7 @@
 """What convolutions are estimated to cost: the choice against times that were measured.
 
 ``conv_fprop_znver5.jsonl``: median times of every strategy and of PyTorch 2.13, in microseconds, of
-160 convolutions drawn by seed and 31 layers of networks, with two threads on an AMD EPYC (Zen 5).
+220 convolutions drawn by seed and 31 layers of networks, with two threads on an AMD EPYC (Zen 5).
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ def test_the_choice_is_near_the_best_of_what_was_measured() -> None:
     for row in ROWS:
         times = dict(row["us"])
         torch = times.pop("torch")
-        chosen = times[forward_strategy(forward(row), flags=True)]
+        costs = forward_costs(forward(row))
+        chosen = times[min(times.keys() & costs.keys(), key=costs.__getitem__)]
+        if "blocked" in times:  # not measured of some in 16 bits
+            assert chosen == times[forward_strategy(forward(row), flags=True)]
         regret.append(chosen / min(times.values()))
         ratios.append(chosen / torch)
     assert geomean(regret) < 1.15
@@ -128,23 +131,32 @@ def test_groups_are_a_batch_of_matmuls_where_their_patches_are_few(
     assert "blocked" not in forward_costs(many)
 
 
-@pytest.mark.parametrize("kinds", [("half", "half"), ("float", "bfloat16"), ("bfloat16",) * 2])
-@pytest.mark.parametrize("last", [True, False])
-def test_what_is_chosen_fits_the_types(kinds: tuple[str, str], last: bool) -> None:
-    """Blocks are of float32 as it comes; all drawn dims would be computed in blocks as such."""
-    rows = [r for r in ROWS if r["last"] == last and r["type"] == "float"]
-    rows = [r for r in rows if forward_strategy(forward(r), flags=True) == "blocked"][:4]
-    assert rows
-    for row in rows:
+@pytest.mark.parametrize(
+    ("kinds", "fits"),
+    [
+        (("half", "half"), True),
+        (("float", "bfloat16"), True),
+        (("bfloat16",) * 2, True),
+        (("fp8_e4m3",) * 2, False),
+        (("int8",) * 2, False),
+    ],
+)
+@pytest.mark.parametrize("groups", [1, 4])
+def test_what_is_chosen_fits_the_types(kinds: tuple[str, str], groups: int, *, fits: bool) -> None:
+    """In float32 all of these would be computed in blocks; these are made of floats."""
+    found = set()
+    for row in [r for r in ROWS if not r["last"] and r["type"] == "float"][:40]:
+        dims = {**row, "x": [row["x"][0], row["x"][1] * groups, *row["x"][2:]]}
+        dims["w"] = [row["w"][0] * groups, *row["w"][1:]]
         graph = Graph("conv", io_data_type="float", compute_data_type="float")
-        strides = channels_last_strides(row["x"]) if last else None
-        x = graph.tensor(dims=row["x"], strides=strides, data_type=kinds[0])
-        w = graph.tensor(dims=row["w"], data_type=kinds[1])
+        x = graph.tensor(dims=dims["x"], data_type=kinds[0])
+        w = graph.tensor(dims=dims["w"], data_type=kinds[1])
         sizes = {k: row[k] for k in ("padding", "stride", "dilation")}
         graph.conv_fprop(x, w, **sizes).set_output()
         (node,) = plan_code(graph.freeze(), ZEN5).nodes
         assert node.strategy in choices(graph.freeze(), ZEN5)["conv_fprop"].names
-        assert node.strategy != "blocked"
+        found.add(node.strategy)
+    assert ("blocked" in found) == fits, found
 
 
 def test_more_positions_than_are_concatenated() -> None:

@@ -41,6 +41,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     if b.avoids("W-059"):
         x, w = doubled(b, x, 1), doubled(b, w, 1)
     last = given.order == (0, *range(2, given.rank), 1)
+    if b.strategy == BLOCKED and given.dtype is not accumulate:
+        x = b.materialise(b.convert(x, accumulate))  # once, not for each filter position
     y = convolve(b, x, w, op, accumulate, strategy=b.strategy, last=last)
     if b.avoids("W-030"):
         y = b.reshape(b.materialise(b.reshape(y, y.shape[1:])), y.shape)
@@ -109,6 +111,7 @@ def convolve(
         conv = Forward(b.target, x.shape, w.shape, op, accumulate, x.dtype, last)
         strategy = forward_strategy(conv)
     if strategy == BLOCKED:
+        x, w = (b.convert(v, accumulate) for v in (x, w))
         return blocked(b, x, w, op, accumulate, last=last)
     if strategy in GEMM:
         return GEMM[strategy](b, x, w, op, accumulate)
