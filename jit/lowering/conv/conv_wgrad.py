@@ -18,8 +18,8 @@ from ...emit.builder import Builder, T, Value
 from ...ops.blocking import BLOCKED
 from ..accumulate import operands
 from .conv_fprop import convolve, doubled, padded
-from .im2col_gemm import weight_gradient
 from .plain_gradient import backward
+from .wgrad_blocked import weight_gradient
 
 __all__ = ["lower"]
 

@@ -12,24 +12,24 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 
-import numpy as np
-
 from ....graph_api.dtypes import DataType
 from ....graph_api.ops.conv_fprop import ConvOp
 from ...emit.blocked import blocked_matmul
 from ...emit.builder import Builder, T, Value
 from ...ops.blocking import blocking
 from ...ops.convolution import samples_side_by_side
-from ...ops.wgrad_cost import wgrad_blocks
 from ..batched_matmul import batched_matmul
 
 __all__ = [
     "GEMM",
     "blocked",
+    "channels_second",
+    "concatenated",
     "im2col_gemm",
     "row_im2col",
+    "samples_inside",
     "seen",
-    "weight_gradient",
+    "stacked",
     "winograd",
 ]
 
@@ -56,7 +56,7 @@ def row_im2col(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType)
     """
     n, filters = x.shape[0], w.shape[0]
     extents, size = op.output_extents(x.shape[2:], w.shape[2:]), w.shape[2:]
-    patches = _concatenated(b, x, w.shape[2:], op, range(len(size) - 1))
+    patches = concatenated(b, x, w.shape[2:], op, range(len(size) - 1))
     rows, depth = patches.shape[:-1], patches.shape[-1]
     # (positions of the other dims, last first..., channels), then (last dim's positions, filters).
     weights = b.permute(w, (*reversed(range(2, w.rank - 1)), 1, w.rank - 1, 0))
@@ -70,7 +70,7 @@ def row_im2col(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType)
         part = seen(b, part, last, at, extents[-1], op.stride[-1], op.dilation[-1])
         total = part if total is None else b.add(total, part)
     assert total is not None
-    return _channels_second(b, total, (n, *extents, filters))
+    return channels_second(b, total, (n, *extents, filters))
 
 
 def im2col_gemm(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -> Value:
@@ -93,13 +93,13 @@ def im2col_gemm(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType
         weights = b.expand(b.reshape(w, (1, filters, x.shape[1])), (n, filters, x.shape[1]))
         y = batched_matmul(b, weights, columns, accumulate)
         return b.reshape(y, (n, filters, *extents))
-    patches = _concatenated(b, x, w.shape[2:], op, range(len(extents)))
+    patches = concatenated(b, x, w.shape[2:], op, range(len(extents)))
     depth = patches.shape[-1]
     weights = b.permute(w, (*reversed(range(2, w.rank)), 1, 0))
     weights = b.reshape(weights, (depth, filters))
     rows = b.reshape(patches, (n * prod(extents), depth))
     y = _matmul(b, rows, weights, accumulate)
-    return _channels_second(b, y, (n, *extents, filters))
+    return channels_second(b, y, (n, *extents, filters))
 
 
 def blocked(
@@ -117,13 +117,13 @@ def blocked(
         return _blocked_groups(b, x, w, op, groups)
     if last:
         # Filters that are channels-last too are in this order in memory.
-        patches = _concatenated(b, x, w.shape[2:], op, range(len(extents))[::-1])
+        patches = concatenated(b, x, w.shape[2:], op, range(len(extents))[::-1])
         rows = b.reshape(patches, (1, n * places, depth))
         weights = b.reshape(b.permute(w, (0, *range(2, w.rank), 1)), (1, filters, depth))
         blocks = blocking(b.target, n * places, filters, depth)
         y = blocked_matmul(b, rows, weights, blocks, columns=True)
-        return _channels_second(b, y, (n, *extents, filters))
-    patches = _stacked(b, x, w.shape[2:], op)
+        return channels_second(b, y, (n, *extents, filters))
+    patches = stacked(b, x, w.shape[2:], op)
     columns = b.reshape(patches, (n, depth, places))
     weights = b.reshape(w, (1, filters, depth))
     y = blocked_matmul(b, weights, columns, blocking(b.target, filters, places, depth))
@@ -138,7 +138,7 @@ def _blocked_groups(b: Builder, x: Value, w: Value, op: ConvOp, groups: int) -> 
     n, filters = x.shape[0], w.shape[0] // groups
     extents = op.output_extents(x.shape[2:], w.shape[2:])
     columns, depth = n * prod(extents), prod(w.shape[1:])
-    patches = _samples_inside(b, _stacked(b, x, w.shape[2:], op), len(extents))
+    patches = samples_inside(b, stacked(b, x, w.shape[2:], op), len(extents))
     right = b.reshape(patches, (groups, depth, columns))
     left = b.reshape(w, (groups, filters, depth))
     y = blocked_matmul(b, left, right, blocking(b.target, filters, columns, depth))
@@ -146,62 +146,13 @@ def _blocked_groups(b: Builder, x: Value, w: Value, op: ConvOp, groups: int) -> 
     return b.permute(y, (1, 0, *range(2, y.rank)))
 
 
-def weight_gradient(
-    b: Builder, x: Value, dy: Value, op: ConvOp, size: Ints, groups: int, *, last: bool
-) -> Value:
-    """Return dw as one matmul in blocks, of dy with the patches of x, along all places.
-
-    ``size``: spatial dims of the filter.  ``last``: x is laid out channels-last.
-    """
-    filters, channels = dy.shape[1] // groups, x.shape[1] // groups
-    depth, columns = dy.shape[0] * prod(dy.shape[2:]), channels * prod(size)
-    # Places before filters: where a row is as long as a power of two, the rows of a step would
-    # all be in the same few lines of the first cache.
-    places = b.permute(dy, (0, *range(2, dy.rank), 1))
-    places = b.permute(b.reshape(places, (depth, groups, filters)), (1, 0, 2))
-    places = b.materialise(places)
-    way = wgrad_blocks(b.target, filters, channels, prod(size), depth, groups)
-    if way.apart:
-        patches = _by_position(b, x, size, op)
-        if way.turned:
-            y = blocked_matmul(b, patches, places, way.blocks, turned=True)
-            y = b.permute(b.reshape(y, (prod(size), channels, filters)), (2, 1, 0))
-        else:
-            y = blocked_matmul(b, places, patches, way.blocks, turned=True)
-            y = b.permute(b.reshape(y, (prod(size), filters, channels)), (1, 2, 0))
-    elif last and groups == 1:
-        patches = _concatenated(b, x, size, op, range(len(size))[::-1])
-        patches = b.reshape(patches, (1, depth, columns))
-        y = blocked_matmul(b, places, patches, way.blocks, turned=True)
-        return _channels_second(b, y, (filters, *size, channels))
-    else:
-        patches = _samples_inside(b, _stacked(b, x, size, op), len(size))
-        patches = b.reshape(patches, (groups, columns, depth))
-        y = blocked_matmul(b, places, patches, way.blocks, columns=True, turned=True)
-    return b.reshape(y, (groups * filters, channels, *size))
-
-
-def _by_position(b: Builder, x: Value, size: Ints, op: ConvOp) -> Value:
-    """Return what each filter position meets of x, (filter positions, places, channels)."""
-    extents = op.output_extents(x.shape[2:], size)
-    given = b.materialise(b.permute(x, (0, *range(2, x.rank), 1)))
-    given = b.pad(given, (*op.pre_padding, 0), (*op.post_padding, 0))
-    parts = []
-    for position in np.ndindex(*size):
-        part = given
-        for i, at in enumerate(position):
-            part = seen(b, part, 1 + i, at, extents[i], op.stride[i], op.dilation[i])
-        parts.append(b.reshape(part, (1, x.shape[0] * prod(extents), x.shape[1])))
-    return b.concatenate(parts, 0)
-
-
-def _samples_inside(b: Builder, patches: Value, rank: int) -> Value:
+def samples_inside(b: Builder, patches: Value, rank: int) -> Value:
     """Return (N, C, filter size..., positions...) as (C, filter size..., N, positions...)."""
     first, *others = range(patches.rank)
     return b.permute(patches, (*others[:-rank], first, *others[-rank:]))
 
 
-def _stacked(b: Builder, x: Value, size: Ints, op: ConvOp) -> Value:
+def stacked(b: Builder, x: Value, size: Ints, op: ConvOp) -> Value:
     """Return the patches of the padded input, dims (N, C, filter size..., positions...).
 
     The last dim is first, so that the copies of the others are of long runs.
@@ -233,7 +184,7 @@ def _of_all_samples(b: Builder, x: Value, w: Value, accumulate: DataType) -> Val
     return b.permute(b.reshape(y, (filters, n, *extents)), (1, 0, *range(2, x.rank)))
 
 
-def _concatenated(b: Builder, x: Value, size: Ints, op: ConvOp, dims: Sequence[int]) -> Value:
+def concatenated(b: Builder, x: Value, size: Ints, op: ConvOp, dims: Sequence[int]) -> Value:
     """Return the padded input, channels-last, with the positions of some dims as channels."""
     extents = op.output_extents(x.shape[2:], size)
     padded = b.pad(x, op.pre_padding, op.post_padding)
@@ -247,7 +198,7 @@ def _concatenated(b: Builder, x: Value, size: Ints, op: ConvOp, dims: Sequence[i
     return activation
 
 
-def _channels_second(b: Builder, y: Value, shape: Ints) -> Value:
+def channels_second(b: Builder, y: Value, shape: Ints) -> Value:
     y = b.reshape(y, shape)
     return b.permute(y, (0, y.rank - 1, *range(1, y.rank - 1)))
 
@@ -293,7 +244,7 @@ def winograd(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -
     y = b.reshape(b.concatenate(lines, 2), (n, 2 * tiles[0], 2 * tiles[1], filters))
     for i, extent in enumerate(extents):
         y = b.slice(y, 1 + i, 0, extent)
-    return _channels_second(b, y, y.shape)
+    return channels_second(b, y, y.shape)
 
 
 def _transformed(
