@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_rows import check_emulated
 from here_and_now import engine
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.layout import channels_last_strides
+from hipdnn_iree.jit.code_plan import plan_code
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import execute, expect
@@ -335,3 +337,33 @@ def test_no_table_of_positions_is_filled_when_the_module_loads(
     kernels = [path.name for path in (tmp_path / "dispatches").iterdir()]
     assert kernels
     assert not [name for name in kernels if "initializer" in name]
+
+
+def rows_of_windows(height: int = 1, stride: int = 3, *, part: bool = False) -> Graph:
+    """Return sums along the width of what windows of a channels-last image have."""
+    g = Graph(io_data_type="float", compute_data_type="float", intermediate_data_type="float")
+    dims = (1, 2, height, 9)
+    x = g.tensor(dims=dims, strides=channels_last_strides(dims))
+    options = {"resample_mode": "avgpool_include_padding", "padding_mode": "zero_pad"}
+    y = g.resample_fwd(x, window=(1, 3), stride=(1, stride), **options).y
+    if part:
+        y = g.slice(g.exp(y), starts=(0, 0, 1, 0), limits=(1, 2, 2, 3))
+    g.reduction(y, mode="add", axes=(3,)).set_output()
+    return g
+
+
+@pytest.mark.parametrize("options", [{}, {"height": 4}, {"height": 4, "part": True}], ids=str)
+def test_windows_of_one_row_are_added_up_on_gfx9(options: dict[str, Any]) -> None:
+    """W-132; emulated (random graphs 302023 and 311016): other elements were read."""
+    check_emulated(rows_of_windows(**options))
+
+
+def test_windows_with_steps_beside_a_dim_of_one() -> None:
+    for options, struck in (
+        ({}, True),
+        ({"height": 4}, False),
+        ({"stride": 1}, False),
+        ({"height": 4, "part": True}, True),
+    ):
+        plan = plan_code(rows_of_windows(**options).freeze(), Target.parse("gfx942"))
+        assert ("W-132" in plan.workarounds) == struck, options

@@ -2,7 +2,8 @@
 """W-132: Every n-th element along one dim, with another dim of one element, is added up.
 
 The kernel loads a part of the tensor with that other dim left out, and takes its steps from a
-tensor that has it: steps behind it are another dim's, so that other elements are read.
+tensor that has it: steps behind it are another dim's, so that other elements are read.  The windows
+of pooling are such parts.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from ...node_context import GraphContext, NodeContext
 from ..rule import GPU, Workaround
 
 if TYPE_CHECKING:
+    from ....graph_api.ops.resample_fwd import ResampleFwd
     from ....graph_api.ops.slice import Slice
 
 __all__ = ["WORKAROUND"]
 
 
 def _results(context: NodeContext) -> bool:
+    if context.named("resample_fwd"):
+        return _steps(context) and 1 in context.dims("y")[1:]
     if not context.named("slice") or 1 not in context.dims("y"):
         return False
     around = context.around
@@ -38,10 +42,13 @@ def _stepped(around: GraphContext) -> Set[int]:
 
 
 def _steps(context: NodeContext) -> bool:
-    if not context.named("slice"):
+    if context.named("slice"):
+        steps, extents = cast("Slice", context.op).strides, context.dims("y")
+    elif context.named("resample_fwd"):
+        steps, extents = cast("ResampleFwd", context.op).stride, context.dims("y")[2:]
+    else:
         return False
-    steps = zip(cast("Slice", context.op).strides, context.dims("y"), strict=True)
-    return any(step > 1 and y > 1 for step, y in steps)
+    return any(step > 1 and y > 1 for step, y in zip(steps, extents, strict=True))
 
 
 WORKAROUND = Workaround(
