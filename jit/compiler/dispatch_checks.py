@@ -161,6 +161,33 @@ def _adds_again(kernel: bytes) -> bool:
     return False
 
 
+def _adds_up_sums(kernel: bytes) -> bool:
+    """W-144: what is made of sums is added up along a dim of theirs, and stored with that dim.
+
+    The tiles along it are those of the one loop or of the other, as it happens.
+    """
+    axes: dict[bytes, set[int]] = {}  # of a value, along which sums lie that it is made of
+    kept, stored, ranks = list[int](), set(_STORED.findall(kernel)), {0}
+    for one in _statements(kernel):
+        if not (one.loops and one.maps):
+            continue
+        count = len(one.operands)
+        of = {
+            at
+            for name, how in zip(one.operands, one.maps, strict=False)
+            for axis, at in enumerate(_along(how))
+            if axis in axes.get(name, ())
+        }
+        for name, how in zip(one.names, one.maps[count:], strict=False):
+            mine = _along(how)
+            if one.reduces and not of.issubset(mine):
+                kept.append(len(mine))
+            elif of and not one.reduces and name in stored:
+                ranks.add(len(mine))
+            axes[name] = {i for i, at in enumerate(mine) if one.reduces or at in of}
+    return bool(kept) and max(ranks) > min(kept)
+
+
 def _reads_two_ways(kernel: bytes) -> bool:
     """W-099: what reads a loop's result along two dims leaves part of its own unwritten."""
     came: dict[bytes, tuple[bytes, bytes]] = {}  # the loop's result, and the last move
@@ -322,6 +349,7 @@ CHECKS = (
         (f"{_KEPT}=false", f"{_FUSED}=false"),
     ),
     Check("W-109", (_CPU,), _adds_again, (f"{_SHARED}=false",)),
+    Check("W-144", (_CPU,), _adds_up_sums, (f"{_SHARED}=false",)),
     Check(
         "W-099",
         (_CPU, _ROCM, _CUDA),

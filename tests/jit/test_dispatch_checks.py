@@ -14,6 +14,7 @@ from hipdnn_iree.jit.compiler import tool
 from hipdnn_iree.jit.compiler.dispatch_checks import CHECKS, Defective, check, checks_for
 from hipdnn_iree.jit.compiler.flags import merge_flags
 from hipdnn_iree.jit.compiler.phases import DISPATCHES
+from hipdnn_iree.jit.lowering.module import lower_graph
 from hipdnn_iree.jit.settings import scope
 from under_settings import target_flags
 
@@ -98,6 +99,35 @@ def test_a_kernel_that_stores_a_sum_and_adds_up_what_is_made_of_it(
     kernel: bytes, again: bool
 ) -> None:
     assert struck([SUM, kernel], "cpu") == ("W-109" if again else "")
+
+
+def norm_of_what_has_its_mean_added(*, stored: bool = True) -> Graph:
+    graph = Graph("norm", io_data_type="float")
+    x, scale = graph.tensor(dims=(2, 2, 5)), graph.tensor(dims=(1, 2, 5))
+    moved = graph.add(x, graph.reduction(x, mode="avg", axes=(2,)))
+    norm = graph.layernorm(moved, scale, scale, epsilon=1e-5, forward_phase="training")
+    assert norm.mean
+    assert norm.inv_variance
+    if stored:
+        norm.y.set_output()
+    graph.add(norm.mean, norm.inv_variance).set_output()
+    return graph
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_sums_that_are_added_up_beside_what_is_stored(stored: bool) -> None:
+    """W-144 (graph 235362): one of four compilations, as the compiler's sets are ordered."""
+    graph = norm_of_what_has_its_mean_added(stored=stored)
+    source = lower_graph(graph.freeze(), Target.parse("cpu")).encode()
+    text = tool._text(tool.tool_path(), source, FLAGS["cpu"], print, DISPATCHES)
+    if stored:
+        with pytest.raises(Defective, match="W-144"):
+            check(checks_for(FLAGS["cpu"]), text)
+    else:
+        check(checks_for(FLAGS["cpu"]), text)
+    plan = graph.build("cpu", engine="iree")
+    assert not plan.attempt
+    assert plan.verify(seed=1).ok
 
 
 TWO = """\
@@ -345,7 +375,7 @@ def test_indices_that_are_read_along_two_dims_are_compiled_as_planned() -> None:
 def test_each_check_is_for_the_flags_with_which_its_kernels_are_formed() -> None:
     ids = {name: [one.id for one in checks_for(flags)] for name, flags in FLAGS.items()}
     assert ids == {
-        "cpu": ["W-109", "W-099"],
+        "cpu": ["W-109", "W-144", "W-099"],
         "gfx942": ["W-133", "W-099", "W-139", "W-140", "W-071"],
         "cuda:sm_80": ["W-099"],
     }
@@ -356,7 +386,11 @@ def test_each_check_is_for_the_flags_with_which_its_kernels_are_formed() -> None
 
 @pytest.mark.parametrize(
     ("id", "target"),
-    [("W-109", "cpu"), ("W-133", "gfx942")],  # with flags, and with a module for them
+    [
+        ("W-109", "cpu"),
+        ("W-144", "cpu"),
+        ("W-133", "gfx942"),
+    ],  # with flags, and with a module for them
 )
 def test_the_tool_sees_them_too(id: str, target: str) -> None:
     source = (UPSTREAM / id / "repro.mlir").read_bytes()

@@ -48,6 +48,7 @@ ASKED: dict[str, tuple[Target, tuple[Any, ...], tuple[Any, ...]]] = {
     "W-018": (CPU, (INT8,), (HALF,)),
     "W-019": (GFX942, (["torch.aten.topk"],), (["torch.aten.mul.Tensor"],)),
     "W-028": (CUDA, (INT8,), (HALF,)),
+    "W-143": (GFX942, (5, 3, 1, 2, 0, 0), (6, 3, 1, 2, 0, 0)),
     "W-055": (GFX942, (conv((2, 4, 1, 1), (3, 4, 3, 3)),), (conv((2, 4, 2, 2), (3, 4, 3, 3)),)),
     "W-056": (
         GFX942,

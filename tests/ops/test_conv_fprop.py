@@ -409,3 +409,15 @@ def test_heads_that_pad_one_input_by_the_same() -> None:
     g.concatenate([heads[0], g.relu(heads[1])], axis=1).set_output()
     heads[2].set_output()
     check_emulated(g)
+
+
+def test_dilated_windows_of_one_row_of_what_is_stored() -> None:
+    """W-143, emulated (random graph 300184): waves raced; of sizes that have one window, or two."""
+    g = Graph(io_data_type="half", compute_data_type="float")
+    w = g.tensor(dims=(16, 32, 3, 2))
+    for height in (5, 6):
+        dims = (1, 32, height, 7)
+        turned = g.tensor(dims=dims, strides=(32 * height * 7, height, 1, 32 * height))
+        g.conv_fprop(turned, w, dilation=2).set_output()
+        g.conv_fprop(g.relu(g.tensor(dims=dims)), w, dilation=2).set_output()
+    check_emulated(g)

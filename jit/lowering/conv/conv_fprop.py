@@ -79,17 +79,26 @@ def padded(b: Builder, x: Value, w: Value, op: ConvOp) -> tuple[Value, Value, Co
 
 
 def _read(b: Builder, x: Value, w: Value, op: ConvOp) -> tuple[Value, ConvOp]:
-    """Return the input without what no window reaches, along dims with one window (W-014)."""
-    pre, post, stride = list(op.pre_padding), list(op.post_padding), list(op.stride)
+    """Return the input without what no window reads, along dims with one window (W-014, W-143)."""
+    pre, post = list(op.pre_padding), list(op.post_padding)
+    stride, dilation = list(op.stride), list(op.dilation)
     for i, k in enumerate(w.shape[2:]):
-        n, dilation = x.shape[2 + i], op.dilation[i]
-        if not b.strikes("W-014", n, k, stride[i], dilation, pre[i], post[i]):
-            continue
-        reach = dilation * (k - 1) + 1
-        beyond = pre[i] + n + post[i] - reach
-        x = b.slice(x, 2 + i, 0, min(reach - pre[i], n))
-        post[i], stride[i] = max(post[i] - beyond, 0), 1
-    found = replace(op, pre_padding=tuple(pre), post_padding=tuple(post), stride=tuple(stride))
+        n, reach = x.shape[2 + i], dilation[i] * (k - 1) + 1
+        dim = (n, k, stride[i], dilation[i], pre[i], post[i])
+        if b.strikes("W-143", *dim):
+            x = b.slice(x, 2 + i, 0, reach, dilation[i])
+            stride[i] = dilation[i] = 1
+        elif b.strikes("W-014", *dim):
+            beyond = pre[i] + n + post[i] - reach
+            x = b.slice(x, 2 + i, 0, min(reach - pre[i], n))
+            post[i], stride[i] = max(post[i] - beyond, 0), 1
+    found = replace(
+        op,
+        pre_padding=tuple(pre),
+        post_padding=tuple(post),
+        stride=tuple(stride),
+        dilation=tuple(dilation),
+    )
     return x, found
 
 
