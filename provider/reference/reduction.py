@@ -70,11 +70,21 @@ def bound(op: Reduction, inputs: Arrays, errors: Arrays, outputs: Arrays, ctx: C
     return {"y": _BOUNDS[op.mode](x, e, y, ctx).reshape(ctx.outputs["y"].dims)}
 
 
+def _beyond(magnitude: Array, ctx: Context) -> Array:
+    """Return infinity where sums, in some order, leave the compute type: a mean is not then."""
+    return np.where(magnitude > (ctx.compute.largest or np.inf), np.inf, 0.0)
+
+
 def _sum_bound(x: Array, e: Array, y: Array, ctx: Context) -> Array:
     error = e.sum(-1)
     if not ctx.compute.is_float:
         return error
-    return error + accumulated(np.abs(x).sum(-1), x.shape[-1], ctx, x)
+    magnitude = np.abs(x).sum(-1)
+    return (
+        error
+        + accumulated(magnitude, x.shape[-1], ctx, x)
+        + _beyond(magnitude.astype(np.float64) + error, ctx)
+    )
 
 
 def _mean_bound(x: Array, e: Array, y: Array, ctx: Context) -> Array:
@@ -96,7 +106,7 @@ def _no_zeros_bound(x: Array, e: Array, y: Array, ctx: Context) -> Array:
 
 def _norm_bound(x: Array, e: Array, y: Array, ctx: Context) -> Array:
     squares = np.square(x.astype(np.float64)).sum(-1)
-    error = accumulated(squares, x.shape[-1], ctx, x)
+    error = accumulated(squares, x.shape[-1], ctx, x) + _beyond(squares, ctx)
     # |sqrt(s + d) - sqrt(s)| <= d / sqrt(s); the root itself is good to 3 units.
     root = np.where(y > 0, error / np.where(y > 0, y, 1.0), np.sqrt(error))
     return root + np.sqrt(np.square(e).sum(-1)) + 3 * ctx.roundoff * y

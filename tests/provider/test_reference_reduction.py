@@ -169,3 +169,14 @@ def test_extremes_are_exact() -> None:
 def test_a_sum_of_whole_numbers_is_exact() -> None:
     e, uid = expected(np.ones((1, 8192)), M.ADD, D.HALF)
     assert e.low[uid].item() == e.high[uid].item() == 8192
+
+
+@pytest.mark.parametrize(
+    ("mode", "most"), [(M.AVG, 1900.0), (M.ADD, 1900.0), (M.NORM1, 1900.0), (M.NORM2, 43.0)]
+)
+def test_sums_beyond_the_compute_type_have_no_bound(mode: ReductionMode, most: float) -> None:
+    """Of 33 numbers up to 2,000 (of squares: up to 45) in half, whose largest is 65,504."""
+    for size, finite in ((most, True), (most * 1.1, False)):
+        g, x, y = graph((1, 33), mode, (1,), D.HALF, D.HALF)
+        e = expect(g.freeze(), {x.uid: np.full((1, 33), size, np.float16)})
+        assert np.isfinite(e.high[y.uid]).all() == finite, (mode, size)
