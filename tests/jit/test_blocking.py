@@ -67,15 +67,18 @@ def convolution(io: str = "float", compute: str = "float") -> Graph:
     return graph
 
 
-@pytest.mark.parametrize("op", ["matmul", "conv_fprop"])
 @pytest.mark.parametrize(
-    ("io", "compute", "target"),
+    ("op", "io", "compute", "target"),
     [
-        ("half", "float", "cpu"),
-        ("bfloat16", "float", "cpu"),
-        ("double", "double", "cpu"),
-        ("float", "double", "cpu"),
-        ("float", "float", "gfx942"),
+        ("matmul", "half", "float", "cpu"),
+        ("matmul", "bfloat16", "float", "cpu"),
+        ("matmul", "double", "double", "cpu"),
+        ("matmul", "float", "double", "cpu"),
+        ("matmul", "float", "float", "gfx942"),
+        ("conv_fprop", "fp8_e4m3", "float", "cpu"),
+        ("conv_fprop", "double", "double", "cpu"),
+        ("conv_fprop", "float", "double", "cpu"),
+        ("conv_fprop", "float", "float", "gfx942"),
     ],
 )
 def test_blocks_are_of_floats_on_cpus(op: str, io: str, compute: str, target: str) -> None:

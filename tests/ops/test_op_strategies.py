@@ -134,6 +134,8 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
         conv(padding=(1, 2), dilation=(2, 1), stride=(1, 2)),
         conv(last=True, taps=(3, 3), stride=2, pre_padding=(1, 0), post_padding=(0, 2)),
         conv(taps=(1, 1), filters=33, conv_mode="convolution"),
+        conv("bfloat16", padding=(1, 2), stride=(1, 2)),
+        conv("half", last=True, pre_padding=(1, 0), post_padding=(0, 2)),
         conv(groups=3, filters=9, padding=(1, 2), dilation=(2, 1), stride=(1, 2)),
         conv("bfloat16", groups=2, last=True, pre_padding=(1, 0), post_padding=(0, 2)),
         conv("half", groups=6, filters=12, taps=(1, 1), conv_mode="convolution"),
@@ -161,6 +163,7 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
     ("conv_dgrad", "plain"): [dgrad(last=True)],
     ("conv_wgrad", "gemm"): [wgrad()],
     ("conv_wgrad", "correlated"): [wgrad("bfloat16")],
+    ("conv_wgrad", "blocked"): [wgrad(), wgrad("bfloat16")],
     ("conv_wgrad", "plain"): [wgrad()],
     ("matmul", "gemm"): [matmul()],
     ("matmul", "untiled"): [
