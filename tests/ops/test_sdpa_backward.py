@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_rows import check_emulated
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import GraphError, NotSupportedError
 from hipdnn_iree.graph_api.ops.sdpa_backward import SdpaBackward
@@ -370,3 +371,14 @@ def test_a_result_that_is_its_own_gradient() -> None:
     given = verify.random_inputs(frozen, seed=5)
     results = g.build("cpu", engine="iree").run(given)
     assert verify.compare(frozen, results, expect(frozen, given)).ok
+
+
+def test_a_result_of_another_type_of_16_bits_on_gfx9() -> None:
+    """W-072 (random graph 302166, emulated): Σ do · o was a product of two types, without code."""
+    g = Graph(io_data_type="half", compute_data_type="float")
+    q, k, v = g.tensor(dims=(2, 2, 3, 1)), g.tensor(dims=(2, 2, 1, 1)), g.tensor(dims=(2, 2, 1, 2))
+    o, do = g.tensor(dims=(2, 2, 3, 2), data_type="bfloat16"), g.tensor(dims=(2, 2, 3, 2))
+    stats = g.tensor(dims=(2, 2, 3, 1))
+    for gradient in g.sdpa_backward(q, k, v, o, do, stats)[:3]:
+        gradient.set_output()
+    check_emulated(g)
