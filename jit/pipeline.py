@@ -309,13 +309,13 @@ def _remembered(first: Job) -> Found:
     known = recall(cache, first.key, options.workers) if options.workers.fallback else None
     if known is None:
         return Found(first, first, None)
-    there_are = {
-        one.name: one for one in attempts(first.source, first.target, options.code, known.op)
-    }
-    if known.attempt in there_are:
-        job = _job(first.source, first.target, options, there_are[known.attempt])
-        return Found(first, job, cache.peek(job.key), known)
-    if known.attempt or not there_are.keys() <= set(known.listed):
+    others = set[str]()
+    for one in attempts(first.source, first.target, options.code, known.op):
+        if one.name == known.attempt:
+            job = _job(first.source, first.target, options, one)
+            return Found(first, job, cache.peek(job.key), known)
+        others.add(one.name)
+    if known.attempt or not others.issubset(known.listed):
         return Found(first, first, None)  # of another list of attempts
     return Found(first, first, None, known)
 

@@ -18,7 +18,15 @@ from ..cpu_machine import cpu_machine
 from ..target import Target
 from .blocking import BLOCKED, blocking
 
-__all__ = ["MEASURED_LANES", "NANOSECONDS", "conv_costs", "filled", "grouped_costs", "quantities"]
+__all__ = [
+    "MEASURED_LANES",
+    "NANOSECONDS",
+    "conv_costs",
+    "grouped_costs",
+    "priced",
+    "quantities",
+    "tiled",
+]
 
 Ints = tuple[int, ...]
 
@@ -73,16 +81,19 @@ class _Conv(NamedTuple):
         return self.filters * self.channels * self.positions
 
     def tiled(self, m: int, n: int, k: int) -> float:
-        """Multiply-adds of a matmul whose tiles are filled, for vectors of 16."""
-        return filled(m, self.lanes) * filled(n, self.lanes) * k * 16 / self.lanes
+        return tiled(self.lanes, m, n, k)
 
     def loose(self, extent: int) -> float:
         """Share of the elements along a dim that are in no whole vector: they are copied singly."""
         return extent % self.lanes / extent
 
 
-def filled(extent: int, lanes: int) -> int:
-    """Return the rows or columns of the tiles that cover so many."""
+def tiled(lanes: int, m: int, n: int, k: int) -> float:
+    """Return the multiply-adds of a matmul whose tiles are filled, for vectors of 16."""
+    return _filled(m, lanes) * _filled(n, lanes) * k * MEASURED_LANES / lanes
+
+
+def _filled(extent: int, lanes: int) -> int:
     return 1 << (extent - 1).bit_length() if extent < lanes else -(-extent // lanes) * lanes
 
 
@@ -288,11 +299,23 @@ def conv_costs(
     dict of str to float
         Microseconds on one core.
     """
-    costs = {}
-    for name, found in quantities(target, x, w, op, last=last, narrow=narrow).items():
-        if rates := NANOSECONDS.get((name, last, narrow)):
-            costs[name] = sum(n * rates.get(what, 0.0) for what, n in found.items()) / 1e3
-    return costs
+    found = quantities(target, x, w, op, last=last, narrow=narrow)
+    return priced(found, NANOSECONDS, last=last, narrow=narrow)
+
+
+def priced(
+    quantities: Mapping[str, Mapping[str, float]],
+    table: Mapping[tuple[str, bool, bool], Mapping[str, float]],
+    *,
+    last: bool,
+    narrow: bool,
+) -> dict[str, float]:
+    """Return microseconds of the strategies that a table of nanoseconds knows."""
+    return {
+        name: sum(n * rates.get(what, 0.0) for what, n in found.items()) / 1e3
+        for name, found in quantities.items()
+        if (rates := table.get((name, last, narrow)))
+    }
 
 
 # Of several groups: a multiply-add of one op, and of one position channels-last, otherwise, and in

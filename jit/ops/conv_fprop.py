@@ -30,6 +30,7 @@ from .convolution import (
     forward_costs,
     forward_strategy,
     group_count,
+    is_last,
     is_planar,
     needs_groups,
     strided,
@@ -100,11 +101,10 @@ def _forward(context: NodeContext) -> Forward:
         x = tuple(Dim(d, (str(i),)) if not i else d for i, d in enumerate(x))
     target, compute, kinds = context.target, context.compute, [context.kind(p) for p in "xw"]
     multiplied = multiply_type(target, compute, *kinds)
-    last = len(strides) > 2 and strides[1] == 1 < strides[-1]
     as_it_is = {*kinds} == {multiplied}
     w, op = context.dims("w"), conv_op(context)
     floats = up_to_float(context, "x", "w")
-    return Forward(target, x, w, op, compute, multiplied, last, as_it_is, floats)
+    return Forward(target, x, w, op, compute, multiplied, is_last(strides), as_it_is, floats)
 
 
 def _flags(context: NodeContext) -> Iterator[str]:

@@ -16,6 +16,7 @@ from .convolution import (
     conv_op,
     declines,
     group_count,
+    is_last,
     up_to_float,
     work,
 )
@@ -46,8 +47,7 @@ def _costs(context: NodeContext) -> dict[str, float]:
     if group_count(context) > 1 or not _as_blocks(context):
         return {}
     x, dy, dw = (context.dims(port) for port in ("x", "dy", "dw"))
-    strides = context.spec("x").strides
-    last = strides[1] == 1 < strides[-1]
+    last = is_last(context.spec("x").strides)
     narrow = context.kind("x").bits < 32
     op = conv_op(context)
     return wgrad_costs(context.target, x, dy, dw, op, last=last, narrow=narrow)

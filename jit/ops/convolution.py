@@ -37,6 +37,7 @@ __all__ = [
     "forward_costs",
     "forward_strategy",
     "group_count",
+    "is_last",
     "is_planar",
     "needs_groups",
     "samples_side_by_side",
@@ -202,6 +203,11 @@ def _depthwise_strategy(
     if positions <= MOST_POSITIONS and not (dynamic and strided(op)):
         return "shifted_sum"
     return "per_group" if alone else "direct"
+
+
+def is_last(strides: Ints) -> bool:
+    """Return whether these strides are of an image that is laid out channels-last."""
+    return len(strides) > 2 and strides[1] == 1 < strides[-1]
 
 
 def is_planar(rank: int, compute: DataType, *, dynamic: bool) -> bool:

@@ -11,7 +11,7 @@ from ...graph_api.ops.conv_fprop import ConvOp
 from ..cpu_machine import cpu_machine
 from ..target import Target
 from .blocking import BLOCKED, Blocking, blocking
-from .conv_cost import MEASURED_LANES, filled
+from .conv_cost import MEASURED_LANES, priced, tiled
 
 __all__ = ["NANOSECONDS", "WgradBlocks", "wgrad_blocks", "wgrad_costs", "wgrad_quantities"]
 
@@ -126,11 +126,8 @@ def wgrad_costs(
     dict of str to float
         Microseconds on one core.
     """
-    return {
-        name: sum(n * NANOSECONDS[name, last, narrow].get(what, 0.0) for what, n in found.items())
-        / 1e3
-        for name, found in wgrad_quantities(target, x, dy, dw, op, last=last).items()
-    }
+    found = wgrad_quantities(target, x, dy, dw, op, last=last)
+    return priced(found, NANOSECONDS, last=last, narrow=narrow)
 
 
 def wgrad_quantities(
@@ -141,7 +138,6 @@ def wgrad_quantities(
     depth, positions = dy[0] * prod(dy[2:]), prod(size)
     patches, strided = depth * channels * positions, max(op.stride) > 1
     lanes = cpu_machine(target).lanes
-    tiled = filled(filters, lanes) * filled(channels, lanes) * MEASURED_LANES / lanes
     way = wgrad_blocks(target, filters, channels, positions, depth, 1)
     common = {
         "call": 1,
@@ -153,7 +149,7 @@ def wgrad_quantities(
         "gemm": {
             **common,
             "parts": positions,
-            "multiplied": tiled * depth * positions,
+            "multiplied": tiled(lanes, filters, channels, depth) * positions,
             "packed": filters * depth,
         },
         BLOCKED: {

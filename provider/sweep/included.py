@@ -67,19 +67,19 @@ def chosen(cases: Sequence[Case], entry: IncludeEntry, seed: int | None = None) 
     if entry.takes_all:
         return Chosen(list(cases))
     found = [typed for case in cases for typed in case.by_type()]
-    most = None
+    ranked, most = found, None
     if not isinstance(entry.random, UnsetType):
         draw = DrawEntry(count=entry.random) if isinstance(entry.random, int) else entry.random
         mine, most = draw.seed if seed is None else seed, draw.count
-        found.sort(key=lambda case: zlib.crc32(f"{mine}:{case.name}".encode()))
+        ranked = sorted(found, key=lambda case: zlib.crc32(f"{mine}:{case.name}".encode()))
     try:
         # Conditions build graphs (0.5 ms each): of no more cases than are taken.
-        taken = dict(islice(_within(found, entry.conditions), most))
+        taken = dict(islice(_within(ranked, entry.conditions), most))
     except ExpressionError as error:
         wanted = "an expression of flops, bytes, op and dtype"
         wrong = problem("INCLUDE-01", "", "include.where", str(error), wanted, error.hint)
         return Chosen([], problems=(wrong,))
-    in_order = [typed for case in cases for typed in case.by_type() if typed.name in taken]
+    in_order = [case for case in found if case.name in taken]
     return Chosen(in_order, frozenset(name for name, sound in taken.items() if sound))
 
 

@@ -33,6 +33,7 @@ import numpy as np
 from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
 from hipdnn_iree.graph_api.ops.conv_wgrad import ConvWgrad
 from hipdnn_iree.jit.ops import conv_cost, wgrad_cost
+from hipdnn_iree.jit.ops.convolution import is_last
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.sweep.sources import read_all
 
@@ -203,7 +204,7 @@ def rows_of(bench: Path, suite: str) -> Iterator[dict[str, Any]]:
                 "padding": op.pre_padding,
                 "stride": op.stride,
                 "dilation": op.dilation,
-                "last": x.strides[1] == 1 < x.strides[-1],
+                "last": is_last(x.strides),
                 "type": case.dtypes[0].json,
                 "us": times,
             }

@@ -72,16 +72,13 @@ def _weights(b: Builder, op: SdpaBackward, inputs: Inputs, compute: DataType) ->
     return b.unary(T.AtenExpOp, b.sub(logits(b, op, inputs, k, compute), shift))
 
 
-_APART = 3  # operands of two types, neither of which is the compute type
-
-
 def _delta(b: Builder, inputs: Inputs, compute: DataType) -> Value:
     """Return Σ do · o of every row."""
     do, o = (b.convert(inputs[p], compute) for p in ("do", "o"))
     if b.target.is_cpu and inputs["do"].ssa == inputs["o"].ssa:
         # W-109: where o's own kernel calculates the sum too, some rows of o are divided twice.
         o = b.materialise(o)
-    elif len({v.dtype for v in (inputs["do"], inputs["o"], o)}) == _APART and b.strikes("W-072"):
+    elif len({inputs["do"].dtype, inputs["o"].dtype} - {compute}) > 1 and b.strikes("W-072"):
         o = b.materialise(o)
     shape = (*do.shape[:3], 1)
     delta = b.call(T.AtenSumDimIntListOp, shape, compute, b.mul(do, o), [3], True, None)

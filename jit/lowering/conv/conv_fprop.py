@@ -19,7 +19,7 @@ from ..accumulate import operands
 from .depthwise import channels_last, shifted_sum
 from .im2col_gemm import GEMM, blocked
 
-__all__ = ["convolve", "doubled", "lower", "padded"]
+__all__ = ["convolve", "doubled", "is_last", "lower", "padded"]
 
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
@@ -40,13 +40,18 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         x, w, op = padded(b, x, w, op)
     if b.avoids("W-059"):
         x, w = doubled(b, x, 1), doubled(b, w, 1)
-    last = given.order == (0, *range(2, given.rank), 1)
+    last = is_last(given)
     if b.strategy == BLOCKED and given.dtype is not accumulate:
         x = b.materialise(b.convert(x, accumulate))  # once, not for each filter position
     y = convolve(b, x, w, op, accumulate, strategy=b.strategy, last=last)
     if b.avoids("W-030"):
         y = b.reshape(b.materialise(b.reshape(y, y.shape[1:])), y.shape)
     return {"y": y}
+
+
+def is_last(x: Value) -> bool:
+    """Return whether an image is laid out channels-last."""
+    return x.order == (0, *range(2, x.rank), 1)
 
 
 def _plain(b: Builder, node: FrozenNode, op: ConvFprop, inputs: Mapping[str, Value]) -> Value:

@@ -17,7 +17,7 @@ from ....graph_api.ops.conv_wgrad import ConvWgrad
 from ...emit.builder import Builder, T, Value
 from ...ops.blocking import BLOCKED
 from ..accumulate import operands
-from .conv_fprop import convolve, doubled, padded
+from .conv_fprop import convolve, doubled, is_last, padded
 from .plain_gradient import backward
 from .wgrad_blocked import weight_gradient
 
@@ -31,8 +31,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     if b.strategy == "plain":
         return {"dw": _plain(b, node, op, inputs)}
     widen = b.avoids("W-013")
-    given = inputs["x"]
-    last = given.order == (0, *range(2, given.rank), 1)
+    last = is_last(inputs["x"])
     x, dy, accumulate = operands(b, inputs["x"], inputs["dy"], node.compute_data_type, widen=widen)
     cropped = _cropped(b, x, dy, op)
     if cropped is None:
