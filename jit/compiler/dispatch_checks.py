@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import combinations
+from math import prod
 from typing import NamedTuple
 
 __all__ = ["CHECKS", "Check", "Defective", "check", "checks_for"]
@@ -77,6 +79,9 @@ _STORED = re.compile(rb"dispatch\.tensor\.store (%\w+(?:#\d+)?)")
 _VALUE = re.compile(rb"%\w+(?:#\d+)?")
 _MAP = re.compile(rb"affine_map<(.*?)>[],]")
 _ADDS = re.compile(rb"= arith\.(?:add|mul)[fi] .*%out\b")
+_MULTIPLIES = re.compile(rb"= arith\.mulf ")
+_SUMMAND = re.compile(rb"= arith\.(?:add|mul)[fi] (?:%out, (%\w+)|(%\w+), %out\b)")
+_MADE = re.compile(rb"(%\w+)(?: =|:[ \d])")  # in a region: its arguments, and its results
 _TYPE = re.compile(rb"tensor<((?:[\d?]+x)*)[a-z]+(\d*)")
 _DIM = re.compile(rb"d\d+")
 
@@ -98,8 +103,8 @@ class _Statement(NamedTuple):
         What it reads: of a loop not what it initialises its results with.
     maps : tuple of bytes
         Of a generic loop: along which of its dims it reads each operand.
-    head : bytes
-        Its first line.
+    text : bytes
+        All of it.
     reduces, adds : bool
         Whether it is a loop over a dim that its result lacks, and whether that adds up.
     """
@@ -108,9 +113,13 @@ class _Statement(NamedTuple):
     op: bytes
     operands: tuple[bytes, ...]
     maps: tuple[bytes, ...]
-    head: bytes
+    text: bytes
     reduces: bool
     adds: bool
+
+    @property
+    def head(self) -> bytes:
+        return self.text.partition(b"\n")[0]
 
     @property
     def loops(self) -> bool:
@@ -130,8 +139,8 @@ def _statements(kernel: bytes) -> Iterator[_Statement]:
             inputs = _INPUTS.search(rest)
             operands = tuple(_VALUE.findall(inputs[1] if inputs else rest.partition(b" outs(")[0]))
             maps = tuple(_MAP.findall(rest.partition(b"iterator_types")[0])) if generic else ()
-            one = _Statement(names, op, operands, maps, head[0], False, False)
-            reduces = one.loops and (not generic or _REDUCTION in head[0])
+            one = _Statement(names, op, operands, maps, text, False, False)
+            reduces = one.loops and (not generic or _REDUCTION in one.head)
             adds = reduces and (not generic or bool(_ADDS.search(text)))
             yield one._replace(reduces=reduces, adds=adds)
 
@@ -186,6 +195,63 @@ def _adds_up_sums(kernel: bytes) -> bool:
                 ranks.add(len(mine))
             axes[name] = {i for i, at in enumerate(mine) if one.reduces or at in of}
     return bool(kept) and max(ranks) > min(kept)
+
+
+def _adds_a_constant(kernel: bytes) -> bool:
+    """W-146: what a loop adds up is the same number for all elements, and is added once."""
+    for one in _statements(kernel):
+        if one.adds and one.maps:
+            region = one.text[len(one.head) :]
+            made = set(_MADE.findall(region))
+            if any((a or b) not in made for a, b in _SUMMAND.findall(region)):
+                return True
+    return False
+
+
+_WAVE = 64
+
+
+def _crosses(kernel: bytes) -> bool:
+    """W-145: two factors of what is added up along several dims lie along these in two orders.
+
+    Rows of whole waves are added up by other code, which is right.
+    """
+    orders: dict[bytes, set[tuple[int, ...]]] = {}  # in which a value's dims are read
+    crossed: dict[bytes, set[frozenset[int]]] = {}  # pairs of its dims
+    for one in _statements(kernel):
+        if not (one.loops and one.operands and len(one.maps) > len(one.operands)):
+            continue
+        ways: list[set[tuple[bytes, ...]]] = []
+        pairs: set[frozenset[bytes]] = set()
+        for name, how in zip(one.operands, one.maps, strict=False):
+            mine = _along(how)
+            as_it_lies = {tuple(range(len(mine)))}
+            ways.append({tuple(mine[i] for i in o) for o in orders.get(name, as_it_lies)})
+            pairs |= {frozenset(mine[i] for i in pair) for pair in crossed.get(name, ())}
+        if _MULTIPLIES.search(one.text):
+            pairs |= _in_both_orders({way for each in ways for way in each})
+        result = _along(one.maps[len(one.operands)])
+        reduced = {dim for pair in pairs for dim in pair if dim not in result}
+        if one.adds and any(pair <= reduced for pair in pairs) and _row(one) % _WAVE:
+            return True
+        at = {dim: i for i, dim in enumerate(result)}
+        for name in one.names:
+            orders[name] = {tuple(at[d] for d in way if d in at) for each in ways for way in each}
+            crossed[name] = {frozenset(at[d] for d in p) for p in pairs if p <= at.keys()}
+    return False
+
+
+def _in_both_orders(ways: Collection[tuple[bytes, ...]]) -> set[frozenset[bytes]]:
+    """Return the pairs of dims that come in both orders."""
+    before = {pair for way in ways for pair in combinations(way, 2)}
+    return {frozenset((a, b)) for a, b in before if (b, a) in before}
+
+
+def _row(one: _Statement) -> int:
+    """Return how many elements a loop adds up for one of its result."""
+    extents = _extents(one)
+    result = _along(one.maps[len(one.operands)])
+    return prod(size for dim, size in extents.items() if dim not in result)
 
 
 def _reads_two_ways(kernel: bytes) -> bool:
@@ -292,12 +358,18 @@ def _products(kernel: bytes) -> Iterator[_Product]:
         if not one.adds or not len(one.operands) == 2 < len(one.maps) <= len(types):
             continue
         along = [tuple(_along(how)) for how in one.maps]
-        extents: dict[bytes, int] = {}
-        for dims, (shape, _) in zip(along, types, strict=False):
-            sizes = (int(size.replace(b"?", b"1")) for size in shape.split(b"x")[:-1])
-            extents.update(zip(dims, sizes, strict=False))
+        extents = _extents(one)
         bits = min(int(bits or 64) for _, bits in types[:2])  # an index has no number
         yield _Product(along[0], along[1], along[2], extents, bits)
+
+
+def _extents(one: _Statement) -> dict[bytes, int]:
+    """Return how long the dims of a generic loop are; 1 where it is not known."""
+    extents: dict[bytes, int] = {}
+    for how, (shape, _) in zip(one.maps, _TYPE.findall(one.head), strict=False):
+        sizes = (int(size.replace(b"?", b"1")) for size in shape.split(b"x")[:-1])
+        extents.update(zip(_along(how), sizes, strict=False))
+    return extents
 
 
 _LOAD_BITS, _DEPTH = 128, 16  # what a thread loads at a time; a multiple of the instructions' k
@@ -349,7 +421,19 @@ CHECKS = (
         (f"{_KEPT}=false", f"{_FUSED}=false"),
     ),
     Check("W-109", (_CPU,), _adds_again, (f"{_SHARED}=false",)),
-    Check("W-144", (_CPU,), _adds_up_sums, (f"{_SHARED}=false",)),
+    Check("W-144", (_CPU, _ROCM, _CUDA), _adds_up_sums, (f"{_SHARED}=false",)),
+    Check(
+        "W-145",
+        (_ROCM, _CUDA),
+        _crosses,
+        reason="factors of a sum lie in two orders along its dims; others would be multiplied",
+    ),
+    Check(
+        "W-146",
+        (_CPU, _ROCM, _CUDA),
+        _adds_a_constant,
+        reason="a sum of equal numbers; one of them would be added",
+    ),
     Check(
         "W-099",
         (_CPU, _ROCM, _CUDA),

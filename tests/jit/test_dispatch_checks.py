@@ -201,6 +201,7 @@ def test_a_kernel_that_repeats_rows_of_attention(kernel: bytes, repeated: bool) 
 PRODUCT = """\
         %4 = linalg.generic {{indexing_maps = [affine_map<(d0) -> ({left})>, affine_map<(d0) -> ({right})>, affine_map<(d0) -> ({result})>], iterator_types = ["parallel", "reduction"]}} ins(%0, %1 : tensor<{x}>, tensor<{y}>) outs(%2 : tensor<{z}>) {{
         ^bb0(%in: f16, %in_0: f16, %out: f32):
+          %8 = arith.mulf %in, %in_0 : f32
           %9 = arith.{op} %out, %8 : f32
           linalg.yield %9 : f32
         }} -> tensor<{z}>
@@ -372,12 +373,97 @@ def test_indices_that_are_read_along_two_dims_are_compiled_as_planned() -> None:
     assert plan.verify(seed=1).ok
 
 
+FACTORS = """\
+        %4 = linalg.generic {{indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> ({other})>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]}} ins(%0, %1 : tensor<9x{row[0]}x{row[1]}xf32>, tensor<{given}xf32>) outs(%2 : tensor<9x{row[0]}x{row[1]}xf32>) {{
+        ^bb0(%in: f32, %in_0: f32, %out: f32):
+          %7 = arith.{op} %in, %in_0 : f32
+          linalg.yield %7 : f32
+        }} -> tensor<9x{row[0]}x{row[1]}xf32>
+        %5 = linalg.generic {{indexing_maps = [affine_map<(d0, d1, d2) -> (d1, d0, d2)>, affine_map<(d0, d1, d2) -> ({kept})>], iterator_types = ["parallel", "reduction", "reduction"]}} ins(%4 : tensor<9x{row[0]}x{row[1]}xf32>) outs(%3 : tensor<{sums}xf32>) {{
+        ^bb0(%in: f32, %out: f32):
+          %8 = arith.addf %in, %out : f32
+          linalg.yield %8 : f32
+        }} -> tensor<{sums}xf32>
+"""  # noqa: E501
+
+
+def factors(
+    other: str, *, op: str = "mulf", kept: str = "d1", row: tuple[int, int] = (3, 2)
+) -> bytes:
+    given = "x".join(
+        {"d0": "9", "d1": f"{row[0]}", "d2": f"{row[1]}"}[d] for d in other.split(", ")
+    )
+    sums = {"d1": "9", "d0": f"{row[0]}", "d1, d0": f"9x{row[0]}"}[kept]
+    return FACTORS.format(other=other, op=op, kept=kept, row=row, given=given, sums=sums).encode()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "crossed"),
+    [
+        (factors("d2, d1"), True),
+        (factors("d1, d2"), False),
+        (factors("d2"), False),
+        (factors("d0, d2, d1"), True),
+        (factors("d2, d1", op="addf"), False),
+        (factors("d2, d1", kept="d1, d0"), False),  # along one dim
+        (factors("d2, d1", row=(16, 8)), False),
+        (factors("d2, d1", row=(16, 7)), True),
+    ],
+)
+def test_a_kernel_that_adds_up_factors_in_two_orders(kernel: bytes, crossed: bool) -> None:
+    assert struck([SUM, kernel], "gfx942") == ("W-145" if crossed else "")
+    assert not struck([SUM, kernel], "cpu")
+
+
+def counted(body: str, kind: str = "reduction") -> bytes:
+    return f"""\
+        %4 = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "{kind}"]}} ins(%0 : tensor<9xf32>) outs(%1 : tensor<5xf32>) {{
+        ^bb0(%in: f32, %out: f32):
+          {body} : f32
+          linalg.yield %8 : f32
+        }} -> tensor<5xf32>
+""".encode()  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("kernel", "equal"),
+    [
+        (counted("%8 = arith.addf %out, %cst"), True),
+        (counted("%8 = arith.mulf %c1_i64, %out"), True),
+        (counted("%8 = arith.addf %out, %cst", kind="parallel"), False),
+        (counted("%8 = arith.addf %in, %out"), False),
+        (counted("%8 = arith.addf %out, %in"), False),
+        (counted("%8 = arith.maximumf %out, %cst"), False),
+        (counted("%7 = arith.mulf %in, %cst : f32\n          %8 = arith.addf %7, %out"), False),
+    ],
+)
+def test_a_kernel_that_adds_up_equal_numbers(kernel: bytes, equal: bool) -> None:
+    for target in FLAGS:
+        assert struck([SUM, kernel], target) == ("W-146" if equal else "")
+
+
+def count_of_equal_numbers(columns: int = 13) -> Graph:
+    g = Graph(io_data_type="int32", compute_data_type="int64", intermediate_data_type="int32")
+    x, m = g.tensor(dims=(1, columns)), g.tensor(dims=(5, 1), data_type="boolean")
+    same = g.cmp_eq(x, x)
+    other = g.logical_not(g.logical_or(same, m).set_data_type("boolean")).set_data_type("boolean")
+    g.reduction(g.binary_select(x, same, other), mode="add", axes=(1,)).set_output()
+    return g
+
+
+@pytest.mark.parametrize("columns", [2, 13, 64, 100])
+def test_equal_numbers_are_all_added_up(columns: int) -> None:
+    """W-146 (random graph 330113): one of them was, on the CPU as well."""
+    plan = count_of_equal_numbers(columns).build("cpu", engine="iree")
+    assert plan.verify(seed=1).ok
+
+
 def test_each_check_is_for_the_flags_with_which_its_kernels_are_formed() -> None:
     ids = {name: [one.id for one in checks_for(flags)] for name, flags in FLAGS.items()}
     assert ids == {
-        "cpu": ["W-109", "W-144", "W-099"],
-        "gfx942": ["W-133", "W-099", "W-139", "W-140", "W-071"],
-        "cuda:sm_80": ["W-099"],
+        "cpu": ["W-109", "W-144", "W-146", "W-099"],
+        "gfx942": ["W-133", "W-144", "W-145", "W-146", "W-099", "W-139", "W-140", "W-071"],
+        "cuda:sm_80": ["W-144", "W-145", "W-146", "W-099"],
     }
     for one in CHECKS:  # the second time there are none
         again = [checks_for(merge_flags(flags, one.instead)) for flags in FLAGS.values()]
@@ -442,9 +528,31 @@ def product_of_what_is_computed() -> Graph:
     return g
 
 
+def sum_of_products_in_two_orders(dtype: str) -> Graph:
+    g = Graph(io_data_type=dtype, compute_data_type="float")
+    x = g.tensor(dims=(32, 16, 3, 2), strides=(102, 6, 2, 1))
+    product = g.mul(x, g.tensor(dims=(1, 1, 3, 2), strides=(6, 6, 1, 3)))
+    g.reduction(product, mode="add", axes=(2, 3)).set_output()
+    return g
+
+
+def norm_of_what_was_divided_by_its_sums() -> Graph:
+    g = Graph(io_data_type="bfloat16", compute_data_type="float", intermediate_data_type="float")
+    x = g.tensor(dims=(1, 8, 4, 4), data_type="float")
+    sums = g.reduction(x, mode="add", axes=(2,))
+    y = g.transpose(g.div(x, sums), permutation=(0, 2, 3, 1))
+    scale, bias = g.tensor(dims=(1, 4, 4, 8), strides=(128, 1, 32, 4)), g.tensor(dims=(1, 1, 4, 8))
+    g.layernorm(y, scale, bias, epsilon=1e-5).y.set_output()
+    return g
+
+
 @pytest.mark.parametrize(
     "made",
     [
+        pytest.param(lambda: sum_of_products_in_two_orders("float"), id="W-145"),  # 328083
+        pytest.param(lambda: sum_of_products_in_two_orders("half"), id="W-145-half"),
+        pytest.param(norm_of_what_was_divided_by_its_sums, id="W-144"),  # 325916
+        pytest.param(count_of_equal_numbers, id="W-146"),  # 330113
         pytest.param(rows_of_attention_repeated, id="W-139"),  # random graph 131656
         pytest.param(groups_of_few_filters, id="W-140"),  # 131835
         pytest.param(product_of_what_is_computed, id="W-071"),  # 131503

@@ -266,6 +266,24 @@ def test_rows_over_two_dims_in_another_order_beside_their_sum() -> None:
     check_emulated(g)
 
 
+@pytest.mark.parametrize(
+    ("dims", "strides"), [((1, 32, 6), (192, 1, 32)), ((1, 8, 4, 6), (192, 24, 1, 4))]
+)
+def test_one_row_over_several_dims_in_another_order(
+    dims: tuple[int, ...], strides: tuple[int, ...]
+) -> None:
+    """W-128, emulated (random graph 320730): what materialises it left its dims apart."""
+    g = Graph(io_data_type="float")
+    x, scale = g.tensor(dims=dims, strides=strides), g.tensor(dims=dims)
+    y = g.layernorm(x, scale, scale, epsilon=1e-5).y.set_output()
+    y.set_stride(strides)
+    dy = g.tensor(dims=dims, strides=strides)
+    back = g.layernorm_backward(dy, x, scale, epsilon=1e-5)
+    for value in (back.dx, back.dscale, back.dbias):
+        value.set_output()
+    check_emulated(g)
+
+
 def test_what_is_added_up_is_materialised_where_sums_would_be_lost(
     torch_ir: Callable[..., str],
 ) -> None:

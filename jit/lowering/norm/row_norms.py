@@ -120,9 +120,16 @@ class Rows:
 
     def average(self, x: Value) -> Value:
         """Return the mean over a row."""
-        if self.b.avoids("W-128"):
-            x = self.b.materialise(x)
-        return self.b.scale(total(self.b, x, self.axes), 1 / self.n)
+        if not self.b.avoids("W-128"):
+            return self.b.scale(total(self.b, x, self.axes), 1 / self.n)
+        # In one dim each: what materialises a single row would be read dim by dim.
+        rest = [i for i in range(x.rank) if i not in self.axes]
+        kept = tuple(1 if i in self.axes else d for i, d in enumerate(x.shape))
+        rows = self.b.reshape(
+            self.b.permute(x, (*rest, *self.axes)), (*(x.shape[i] for i in rest), self.n)
+        )
+        sums = total(self.b, self.b.materialise(rows), (len(rest),))
+        return self.b.scale(self.b.reshape(sums, kept), 1 / self.n)
 
     def centre(self, x: Value, mean: Value) -> Value:
         """Return x - mean, and 0 behind the end of a row."""
