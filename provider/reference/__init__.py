@@ -277,7 +277,10 @@ def _run(
     bound = (ref.thrifty if thrifty else None) or ref.bound
     bounds = bound(node.op, inputs, errors, outputs, ctx)
     overflows = any(value.overflows for value in loaded.values())
-    return {port: _Value(a, _settled(a, bounds[port]), overflows) for port, a in outputs.items()}
+    settled = {port: _settled(array, bounds[port]) for port, array in outputs.items()}
+    # What has no bound may be an infinity: sums that leave the compute type, a pole.
+    overflows = overflows or any(np.isinf(error).any() for error in settled.values())
+    return {port: _Value(a, settled[port], overflows) for port, a in outputs.items()}
 
 
 def _settled(array: Array, error: Array) -> Array:

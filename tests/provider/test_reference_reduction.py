@@ -180,3 +180,15 @@ def test_sums_beyond_the_compute_type_have_no_bound(mode: ReductionMode, most: f
         g, x, y = graph((1, 33), mode, (1,), D.HALF, D.HALF)
         e = expect(g.freeze(), {x.uid: np.full((1, 33), size, np.float16)})
         assert np.isfinite(e.high[y.uid]).all() == finite, (mode, size)
+
+
+def test_zero_times_a_mean_that_may_be_infinite_may_be_nan() -> None:
+    """Random graph 302868: an engine adds up in half, and has infinity and NaN in the end."""
+    for size, overflows in ((1900.0, False), (2100.0, True)):
+        g, x, y = graph((1, 33), M.AVG, (1,), D.HALF, D.HALF)
+        zero = g.tensor(dims=(1, 1))
+        product = g.mul(y, zero).set_output()
+        given = {x.uid: np.full((1, 33), size, np.float16), zero.uid: np.zeros((1, 1), np.float16)}
+        e = expect(g.freeze(), given)
+        assert (product.uid in e.overflowing) == overflows
+        assert np.isinf(e.high[product.uid]).all() == overflows
