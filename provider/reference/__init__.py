@@ -278,8 +278,8 @@ def _run(
     bounds = bound(node.op, inputs, errors, outputs, ctx)
     overflows = any(value.overflows for value in loaded.values())
     settled = {port: _settled(array, bounds[port]) for port, array in outputs.items()}
-    # What has no bound may be an infinity: sums that leave the compute type, a pole.
-    overflows = overflows or any(np.isinf(error).any() for error in settled.values())
+    if ref.leaves_type:
+        overflows = overflows or any(np.isinf(error).any() for error in settled.values())
     return {port: _Value(a, settled[port], overflows) for port, a in outputs.items()}
 
 

@@ -141,6 +141,8 @@ class Reference:
         Yields why a node cannot be, from its label and its ports.
     thrifty : callable, optional
         As ``bound``, for large problems: takes no longer than ``evaluate``, and may be larger.
+    leaves_type : bool
+        Whether a result without a bound may be an infinity of the compute type: NaN may follow.
     """
 
     evaluate: Evaluate
@@ -151,3 +153,4 @@ class Reference:
     unsupported: Callable[[Any], str] = lambda op: ""
     declines: Callable[[str, Iterable[str]], Iterable[Problem]] = lambda label, ports: ()
     thrifty: Bound | None = None
+    leaves_type: bool = False

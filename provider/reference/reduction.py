@@ -146,4 +146,4 @@ def domain(op: Reduction, port: str, ctx: Context) -> Domain:
     return Domain(ints=sum_range(n, ctx, "x", factors=1))
 
 
-REFERENCE = Reference(evaluate=evaluate, bound=bound, domain=domain)
+REFERENCE = Reference(evaluate=evaluate, bound=bound, domain=domain, leaves_type=True)
