@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from itertools import combinations
 from math import prod
 from typing import NamedTuple
@@ -208,13 +209,11 @@ def _adds_a_constant(kernel: bytes) -> bool:
     return False
 
 
-_WAVE = 64
-
-
-def _crosses(kernel: bytes) -> bool:
+def _crosses(wave: int, kernel: bytes) -> bool:
     """W-145: two factors of what is added up along several dims lie along these in two orders.
 
-    Rows of whole waves are added up by other code, which is right.
+    Rows of whole waves are added up by other code, which is right; so are sums where a thread has
+    one of them, and not four along the last dim.
     """
     orders: dict[bytes, set[tuple[int, ...]]] = {}  # in which a value's dims are read
     crossed: dict[bytes, set[frozenset[int]]] = {}  # pairs of its dims
@@ -232,7 +231,7 @@ def _crosses(kernel: bytes) -> bool:
             pairs |= _in_both_orders({way for each in ways for way in each})
         result = _along(one.maps[len(one.operands)])
         reduced = {dim for pair in pairs for dim in pair if dim not in result}
-        if one.adds and any(pair <= reduced for pair in pairs) and _row(one) % _WAVE:
+        if one.adds and any(pair <= reduced for pair in pairs) and _by_fours(one, wave):
             return True
         at = {dim: i for i, dim in enumerate(result)}
         for name in one.names:
@@ -247,11 +246,13 @@ def _in_both_orders(ways: Collection[tuple[bytes, ...]]) -> set[frozenset[bytes]
     return {frozenset((a, b)) for a, b in before if (b, a) in before}
 
 
-def _row(one: _Statement) -> int:
-    """Return how many elements a loop adds up for one of its result."""
-    extents = _extents(one)
+def _by_fours(one: _Statement, wave: int) -> bool:
+    """Whether a thread has four results of a loop, of rows that are no whole waves."""
     result = _along(one.maps[len(one.operands)])
-    return prod(size for dim, size in extents.items() if dim not in result)
+    extents = {dim: size for dim, size in _extents(one).items() if _DIM.fullmatch(dim)}
+    row = prod(size for dim, size in extents.items() if dim not in result)
+    kept = [extents[dim] for dim in sorted(extents, key=lambda dim: int(dim[1:])) if dim in result]
+    return bool(kept) and row % wave > 0 and kept[-1] % 4 == prod(kept) % (4 * wave) == 0
 
 
 def _reads_two_ways(kernel: bytes) -> bool:
@@ -411,6 +412,7 @@ def _blocks_behind_rows(kernel: bytes) -> bool:
     return False
 
 
+_CROSSED = "factors of a sum lie in two orders along its dims; others would be multiplied"
 _CPU, _ROCM, _CUDA = (f"--iree-hal-target-backends={name}" for name in ("llvm-cpu", "rocm", "cuda"))
 
 CHECKS = (
@@ -422,11 +424,9 @@ CHECKS = (
     ),
     Check("W-109", (_CPU,), _adds_again, (f"{_SHARED}=false",)),
     Check("W-144", (_CPU, _ROCM, _CUDA), _adds_up_sums, (f"{_SHARED}=false",)),
-    Check(
-        "W-145",
-        (_ROCM, _CUDA),
-        _crosses,
-        reason="factors of a sum lie in two orders along its dims; others would be multiplied",
+    *(
+        Check("W-145", (backend,), partial(_crosses, wave), reason=_CROSSED)
+        for backend, wave in ((_ROCM, 64), (_CUDA, 32))
     ),
     Check(
         "W-146",

@@ -374,27 +374,33 @@ def test_indices_that_are_read_along_two_dims_are_compiled_as_planned() -> None:
 
 
 FACTORS = """\
-        %4 = linalg.generic {{indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> ({other})>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]}} ins(%0, %1 : tensor<9x{row[0]}x{row[1]}xf32>, tensor<{given}xf32>) outs(%2 : tensor<9x{row[0]}x{row[1]}xf32>) {{
+        %4 = linalg.generic {{indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> ({other})>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]}} ins(%0, %1 : tensor<{x}>, tensor<{given}>) outs(%2 : tensor<{x}>) {{
         ^bb0(%in: f32, %in_0: f32, %out: f32):
           %7 = arith.{op} %in, %in_0 : f32
           linalg.yield %7 : f32
-        }} -> tensor<9x{row[0]}x{row[1]}xf32>
-        %5 = linalg.generic {{indexing_maps = [affine_map<(d0, d1, d2) -> (d1, d0, d2)>, affine_map<(d0, d1, d2) -> ({kept})>], iterator_types = ["parallel", "reduction", "reduction"]}} ins(%4 : tensor<9x{row[0]}x{row[1]}xf32>) outs(%3 : tensor<{sums}xf32>) {{
+        }} -> tensor<{x}>
+        %5 = linalg.generic {{indexing_maps = [affine_map<(d0, d1, d2) -> (d1, d0, d2)>, affine_map<(d0, d1, d2) -> ({kept})>], iterator_types = ["parallel", "reduction", "reduction"]}} ins(%4 : tensor<{x}>) outs(%3 : tensor<{sums}>) {{
         ^bb0(%in: f32, %out: f32):
           %8 = arith.addf %in, %out : f32
           linalg.yield %8 : f32
-        }} -> tensor<{sums}xf32>
+        }} -> tensor<{sums}>
 """  # noqa: E501
 
 
 def factors(
-    other: str, *, op: str = "mulf", kept: str = "d1", row: tuple[int, int] = (3, 2)
+    other: str, *, op: str = "mulf", kept: str = "d1", x: tuple[int, int, int] = (512, 3, 2)
 ) -> bytes:
-    given = "x".join(
-        {"d0": "9", "d1": f"{row[0]}", "d2": f"{row[1]}"}[d] for d in other.split(", ")
-    )
-    sums = {"d1": "9", "d0": f"{row[0]}", "d1, d0": f"9x{row[0]}"}[kept]
-    return FACTORS.format(other=other, op=op, kept=kept, row=row, given=given, sums=sums).encode()
+    """Return a kernel that multiplies x by what lies along some dims, and adds up all but some.
+
+    The second loop has the first two dims of x in the other order.
+    """
+
+    def shape(dims: str) -> str:
+        return "x".join([*(str(x[int(dim[1:])]) for dim in dims.split(", ") if dim), "f32"])
+
+    sums = shape(kept.translate(str.maketrans("01", "10")))
+    shapes = {"x": shape("d0, d1, d2"), "given": shape(other), "sums": sums}
+    return FACTORS.format(other=other, op=op, kept=kept, **shapes).encode()
 
 
 @pytest.mark.parametrize(
@@ -406,12 +412,15 @@ def factors(
         (factors("d0, d2, d1"), True),
         (factors("d2, d1", op="addf"), False),
         (factors("d2, d1", kept="d1, d0"), False),  # along one dim
-        (factors("d2, d1", row=(16, 8)), False),
-        (factors("d2, d1", row=(16, 7)), True),
+        (factors("d2, d1", kept=""), False),  # one result
+        (factors("d2, d1", x=(512, 16, 8)), False),  # by waves
+        (factors("d2, d1", x=(512, 16, 7)), True),
+        (factors("d2, d1", x=(513, 16, 7)), False),  # one to a thread
     ],
 )
 def test_a_kernel_that_adds_up_factors_in_two_orders(kernel: bytes, crossed: bool) -> None:
-    assert struck([SUM, kernel], "gfx942") == ("W-145" if crossed else "")
+    for target in ("gfx942", "cuda:sm_80"):
+        assert struck([SUM, kernel], target) == ("W-145" if crossed else "")
     assert not struck([SUM, kernel], "cpu")
 
 
