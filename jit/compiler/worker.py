@@ -64,9 +64,11 @@ def main(host: str, scratch: str, idle: str, start: str) -> NoReturn:
         _work(jobs, _Answers(answers_fd), idle_s, warm, os.path.dirname(scratch))
         status = IDLE_EXIT
     except BaseException:  # the host, if it is there, shows it
-        traceback.print_exc()
+        with suppress(OSError):  # stderr may be a pipe that nobody reads any more
+            traceback.print_exc()
         status = 1
-    sys.stderr.flush()
+    with suppress(OSError):
+        sys.stderr.flush()
     if os.getppid() != parent:
         listener.join()  # it removes the folder and ends the process, which must not cut it short
     folders.remove(scratch)

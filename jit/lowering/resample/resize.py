@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import prod
 
 import numpy as np
@@ -76,7 +77,7 @@ def lower_backward(
     else:
         counts = [a.users for a in changed]
         given = b.standing_alone(given)
-        dx = _added(b, given, changed, [a.n for a in changed], counts, users, compute)
+        dx = _added(b, given, changed, counts, users, compute)
     return {"dx": b.permute(dx, [order.index(axis) for axis in range(dy.rank)])}
 
 
@@ -92,12 +93,11 @@ def _resized(b: Builder, x: Value, changed: Sequence[Line], compute: DataType) -
     read = [a for a in changed if a.n > 1]
     if read:
         x = b.standing_alone(x)
-        outs = [a.out for a in read]
         if read[0].nearest:
             run = _Run.of(x, read)
             x = run.gather(b, x, [ends(run.numbers(b, a), run.at(a), 0)[0] for a in read])
         else:
-            x = _added(b, x, read, outs, [2] * len(read), ends, compute)
+            x = _added(b, x, read, [2] * len(read), ends, compute)
     else:
         x = b.copy(x)
     alone = {a.dim: a.out for a in changed if a.n == 1}
@@ -180,24 +180,29 @@ def _added(
     b: Builder,
     x: Value,
     read: Sequence[Line],
-    extents: Sequence[int],
     counts: Sequence[int],
     find: Neighbours,
     compute: DataType,
 ) -> Value:
     """Return the weighted sums, with a term for each neighbour."""
     run, total = _Run.of(x, read), None
+    lines = list(zip(read, counts, strict=True))
+    positions = [
+        [find(run.numbers(b, a), run.at(a), neighbour)[0] for neighbour in range(count)]
+        for a, count in lines
+    ]
+    shares = [
+        [
+            _weight(b, x.rank, a, _share(b, x.rank, a, find, neighbour), compute)
+            for neighbour in range(count)
+        ]
+        for a, count in lines
+    ]
     for neighbours in np.ndindex(*counts):
-        found = [
-            find(run.numbers(b, a), run.at(a), neighbour)
-            for a, neighbour in zip(read, neighbours, strict=True)
-        ]
-        shares = [
-            _share(b, x.rank, a, find, neighbour)
-            for a, neighbour in zip(read, neighbours, strict=True)
-        ]
-        term = b.convert(run.gather(b, x, [position for position, _ in found]), compute)
-        term = _weighted(b, term, read, shares, masked=find is users)
+        at = [of[k] for of, k in zip(positions, neighbours, strict=True)]
+        weights = [of[k] for of, k in zip(shares, neighbours, strict=True)]
+        term = b.convert(run.gather(b, x, at), compute)
+        term = _weighted(b, term, weights, masked=find is users)
         total = term if total is None else b.add(total, term)
     assert total is not None
     return total
@@ -214,7 +219,8 @@ def _summed(b: Builder, dy: Value, changed: Sequence[Line], compute: DataType) -
     rank = len(extents)
     shares = [users(Numbers(b, rank, a), i, None)[1] for a, i in zip(read, at, strict=True)]
     seen = b.convert(run.gather(b, dy, positions), compute)
-    parts = _weighted(b, seen, read, shares, masked=True)
+    weights = [_weight(b, rank, a, share, compute) for a, share in zip(read, shares, strict=True)]
+    parts = _weighted(b, seen, weights, masked=True)
     neighbours = [position + 1 for position in at]
     left = [d for i, d in enumerate(extents) if i not in neighbours]
     return b.call(T.AtenSumDimIntListOp, left, compute, parts, neighbours, False, None)
@@ -228,26 +234,19 @@ def _share(b: Builder, rank: int, a: Line, find: Neighbours, neighbour: int) -> 
     return table.reshape([table.size if i == a.dim else 1 for i in range(rank)])
 
 
-def _weighted(
-    b: Builder,
-    terms: Value,
-    read: Sequence[Line],
-    shares: Sequence[Value | Table],
-    *,
-    masked: bool,
-) -> Value:
-    """Return terms times their weights.
+def _weight(b: Builder, rank: int, a: Line, share: Value | Table, compute: DataType) -> Value:
+    """Return weights of a line's neighbours."""
+    if isinstance(share, Value):
+        return Numbers(b, rank, a).weight(share, compute)
+    return b.table(share, compute)
+
+
+def _weighted(b: Builder, terms: Value, weights: Sequence[Value], *, masked: bool) -> Value:
+    """Return terms times the weights of all lines.
 
     Masked, those without a weight, which stand for what is outside, do not count even as infinity.
     """
-    weight: Value | None = None
-    for a, share in zip(read, shares, strict=True):
-        if isinstance(share, Value):
-            one = Numbers(b, terms.rank, a).weight(share, terms.dtype)
-        else:
-            one = b.table(share, terms.dtype)
-        weight = one if weight is None else b.mul(weight, one)
-    assert weight is not None
+    weight = reduce(b.mul, weights)
     if masked:
         some = b.call(T.AtenGtScalarOp, weight.shape, DataType.BOOLEAN, weight, 0.0)
         terms = b.where(some, terms, b.literal(0, terms.dtype, ()))
