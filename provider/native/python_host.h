@@ -385,6 +385,11 @@ static int installation(char base[PATH_MAX]) {
 }
 
 static int open_libpython(const char* file, char why[512]) {
+  struct stat about;
+  if (strchr(file, '/') && !stat(file, &about) && !S_ISREG(about.st_mode)) {
+    put(why, 512, "%.300s is no file", file); /* dlopen would wait for the writer of a FIFO */
+    return 0;
+  }
   void* library = dlopen(file, RTLD_NOW | RTLD_GLOBAL); /* extension modules look it up globally */
   if (!library) {
     const char* text = dlerror();

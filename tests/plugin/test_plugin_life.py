@@ -225,6 +225,16 @@ def test_wrong_libpython(host: Any) -> None:
     assert "HIPDNN_IREE_LIBPYTHON" in facts["error"]
 
 
+def test_libpython_that_is_a_fifo_is_not_waited_for(host: Any, tmp_path: Path) -> None:
+    """It hung: dlopen opens the file, and waits for somebody who writes."""
+    fifo = tmp_path / "libpython3.so"
+    os.mkfifo(fifo)
+    facts = host.run("start", env={"HIPDNN_IREE_LIBPYTHON": str(fifo)})
+    assert facts["status"] != "0"
+    assert "HIPDNN_IREE_LIBPYTHON names no libpython that fits" in facts["error"]
+    assert f"{fifo} is no file" in facts["error"]
+
+
 def test_environment_of_the_host_does_not_matter(host: Any) -> None:
     env = {"PYTHONHOME": "/nowhere", "PYTHONPATH": "/nowhere", "PYTHONSTARTUP": "/nowhere"}
     assert host.run("start", env=env)["status"] == "0"
