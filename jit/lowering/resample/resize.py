@@ -25,7 +25,7 @@ from ....graph_api.ops.resample_bwd import ResampleBwd
 from ....graph_api.ops.resample_fwd import ResampleFwd
 from ...emit.builder import Builder, T, Value
 from ...emit.dims import broadcast
-from .resize_lines import Line, Neighbours, Numbers, Table, ends, lines, users
+from .resize_lines import Line, Neighbours, Numbers, ends, lines, users
 from .windows import Positions
 
 __all__ = ["lower_backward", "lower_forward"]
@@ -186,23 +186,20 @@ def _added(
 ) -> Value:
     """Return the weighted sums, with a term for each neighbour."""
     run, total = _Run.of(x, read), None
-    lines = list(zip(read, counts, strict=True))
     positions = [
         [find(run.numbers(b, a), run.at(a), neighbour)[0] for neighbour in range(count)]
-        for a, count in lines
+        for a, count in zip(read, counts, strict=True)
     ]
-    shares = [
-        [
-            _weight(b, x.rank, a, _share(b, x.rank, a, find, neighbour), compute)
-            for neighbour in range(count)
-        ]
-        for a, count in lines
+    weights = [
+        [_weight(b, x.rank, a, find, neighbour, compute) for neighbour in range(count)]
+        for a, count in zip(read, counts, strict=True)
     ]
     for neighbours in np.ndindex(*counts):
-        at = [of[k] for of, k in zip(positions, neighbours, strict=True)]
-        weights = [of[k] for of, k in zip(shares, neighbours, strict=True)]
+        at, by = (
+            [of[k] for of, k in zip(each, neighbours, strict=True)] for each in (positions, weights)
+        )
         term = b.convert(run.gather(b, x, at), compute)
-        term = _weighted(b, term, weights, masked=find is users)
+        term = _weighted(b, term, by, masked=find is users)
         total = term if total is None else b.add(total, term)
     assert total is not None
     return total
@@ -219,26 +216,24 @@ def _summed(b: Builder, dy: Value, changed: Sequence[Line], compute: DataType) -
     rank = len(extents)
     shares = [users(Numbers(b, rank, a), i, None)[1] for a, i in zip(read, at, strict=True)]
     seen = b.convert(run.gather(b, dy, positions), compute)
-    weights = [_weight(b, rank, a, share, compute) for a, share in zip(read, shares, strict=True)]
+    weights = [
+        Numbers(b, rank, a).weight(share, compute) for a, share in zip(read, shares, strict=True)
+    ]
     parts = _weighted(b, seen, weights, masked=True)
     neighbours = [position + 1 for position in at]
     left = [d for i, d in enumerate(extents) if i not in neighbours]
     return b.call(T.AtenSumDimIntListOp, left, compute, parts, neighbours, False, None)
 
 
-def _share(b: Builder, rank: int, a: Line, find: Neighbours, neighbour: int) -> Value | Table:
-    """Return the weights of a neighbour: in units, or as a constant table."""
+def _weight(
+    b: Builder, rank: int, a: Line, find: Neighbours, neighbour: int, compute: DataType
+) -> Value:
+    """Return the weights of a neighbour: computed, or as a constant table."""
     if find is users or not b.target.is_cpu or a.out > _TABLE:
-        return find(Numbers(b, rank, a), a.dim, neighbour)[1]
+        numbers = Numbers(b, rank, a)
+        return numbers.weight(find(numbers, a.dim, neighbour)[1], compute)
     table = a.end_weights(neighbour)
-    return table.reshape([table.size if i == a.dim else 1 for i in range(rank)])
-
-
-def _weight(b: Builder, rank: int, a: Line, share: Value | Table, compute: DataType) -> Value:
-    """Return weights of a line's neighbours."""
-    if isinstance(share, Value):
-        return Numbers(b, rank, a).weight(share, compute)
-    return b.table(share, compute)
+    return b.table(table.reshape([table.size if i == a.dim else 1 for i in range(rank)]), compute)
 
 
 def _weighted(b: Builder, terms: Value, weights: Sequence[Value], *, masked: bool) -> Value:
