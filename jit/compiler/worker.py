@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import lru_cache
@@ -151,10 +152,31 @@ def _listen(fd: int, alive: int, parent: int, scratch: str, jobs: SimpleQueue[Me
             for message in unframer.feed(data) if ready else ():
                 jobs.put(message)
     finally:
-        folders.remove(scratch)
-        if os.getpgrp() == os.getpid():
-            os.killpg(0, signal.SIGKILL)
-        os._exit(0)
+        _end(scratch)
+
+
+def _end(scratch: str) -> NoReturn:
+    """End this process and then remove its folder.
+
+    The compiler aborts where its files are gone, and what removes them would end with it.
+    """
+    worker = os.getpid()
+    target = -worker if os.getpgrp() == worker else worker  # the linker and the tool, too
+    with suppress(OSError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of threads, which the child has none of
+        if os.fork() == 0:
+            try:
+                os.setsid()
+                os.kill(target, signal.SIGKILL)
+                while os.getppid() == worker:
+                    time.sleep(0.001)
+                folders.remove(scratch)
+            finally:
+                os._exit(0)
+        time.sleep(10)
+    folders.remove(scratch)  # there is no other process to be had
+    os.kill(target, signal.SIGKILL)
+    os._exit(0)
 
 
 def _load(module: str) -> None:
