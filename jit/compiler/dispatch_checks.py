@@ -220,22 +220,22 @@ def _crosses(wave: int, kernel: bytes) -> bool:
     for one in _statements(kernel):
         if not (one.loops and one.operands and len(one.maps) > len(one.operands)):
             continue
-        ways: list[set[tuple[bytes, ...]]] = []
+        ways: set[tuple[bytes, ...]] = set()
         pairs: set[frozenset[bytes]] = set()
         for name, how in zip(one.operands, one.maps, strict=False):
             mine = _along(how)
             as_it_lies = {tuple(range(len(mine)))}
-            ways.append({tuple(mine[i] for i in o) for o in orders.get(name, as_it_lies)})
+            ways |= {tuple(mine[i] for i in order) for order in orders.get(name, as_it_lies)}
             pairs |= {frozenset(mine[i] for i in pair) for pair in crossed.get(name, ())}
         if _MULTIPLIES.search(one.text):
-            pairs |= _in_both_orders({way for each in ways for way in each})
+            pairs |= _in_both_orders(ways)
         result = _along(one.maps[len(one.operands)])
         reduced = {dim for pair in pairs for dim in pair if dim not in result}
         if one.adds and any(pair <= reduced for pair in pairs) and _by_fours(one, wave):
             return True
         at = {dim: i for i, dim in enumerate(result)}
         for name in one.names:
-            orders[name] = {tuple(at[d] for d in way if d in at) for each in ways for way in each}
+            orders[name] = {tuple(at[d] for d in way if d in at) for way in ways}
             crossed[name] = {frozenset(at[d] for d in p) for p in pairs if p <= at.keys()}
     return False
 

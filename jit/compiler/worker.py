@@ -46,7 +46,8 @@ def main(host: str, scratch: str, idle: str, start: str) -> NoReturn:
     host : str
         Its process id.
     scratch : str
-        Folder for temporary files; the host removes it, or this process when the host is gone.
+        Folder for temporary files; the host removes it, or a child of this process when the host
+        is gone.
     idle : str
         Seconds without a job after which to leave.
     start : str
@@ -71,7 +72,7 @@ def main(host: str, scratch: str, idle: str, start: str) -> NoReturn:
     with suppress(OSError):
         sys.stderr.flush()
     if os.getppid() != parent:
-        listener.join()  # it removes the folder and ends the process, which must not cut it short
+        listener.join()  # it ends the process, and has the folder removed: not to be cut short
     folders.remove(scratch)
     os._exit(status)  # a job that arrives right now is asked again of a new worker
 

@@ -11,31 +11,32 @@ from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.reduction import Reduction
 from ..emit.builder import Builder, T, Value
 
-__all__ = ["MODES", "lower"]
+__all__ = ["MODES", "kept", "lower"]
 
 Axes = Sequence[int]
 Rule = Callable[[Builder, Value, Axes], Value]
 
 
-def _kept(x: Value, axes: Axes) -> tuple[int, ...]:
+def kept(x: Value, axes: Axes) -> tuple[int, ...]:
+    """Return the dims of x, with 1 along the axes."""
     return tuple(1 if i in axes else d for i, d in enumerate(x.shape))
 
 
 def _sum(b: Builder, x: Value, axes: Axes) -> Value:
-    return b.call(T.AtenSumDimIntListOp, _kept(x, axes), x.dtype, x, list(axes), True, None)
+    return b.call(T.AtenSumDimIntListOp, kept(x, axes), x.dtype, x, list(axes), True, None)
 
 
 def _amin(b: Builder, x: Value, axes: Axes) -> Value:
-    return b.call(T.AtenAminOp, _kept(x, axes), x.dtype, x, list(axes), True)
+    return b.call(T.AtenAminOp, kept(x, axes), x.dtype, x, list(axes), True)
 
 
 def _amax(b: Builder, x: Value, axes: Axes) -> Value:
-    return b.call(T.AtenAmaxOp, _kept(x, axes), x.dtype, x, list(axes), True)
+    return b.call(T.AtenAmaxOp, kept(x, axes), x.dtype, x, list(axes), True)
 
 
 def _product(b: Builder, x: Value, axes: Axes) -> Value:
     for axis in axes:
-        x = b.call(T.AtenProdDimIntOp, _kept(x, [axis]), x.dtype, x, axis, True, None)
+        x = b.call(T.AtenProdDimIntOp, kept(x, [axis]), x.dtype, x, axis, True, None)
     return x
 
 

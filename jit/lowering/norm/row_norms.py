@@ -12,6 +12,7 @@ from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.row_norms import aligned, normalised_dims
 from ...emit.builder import Builder, T, Value
 from ...emit.gather import gather
+from ..reduction import kept
 
 __all__ = ["Rows", "aligned_operand", "gradients", "inverse_root", "total", "whole"]
 
@@ -28,8 +29,7 @@ def total(b: Builder, x: Value, axes: Axes) -> Value:
     """Return Σx over the axes, which stay with extent 1."""
     if not axes:
         return x
-    shape = tuple(1 if i in axes else d for i, d in enumerate(x.shape))
-    return b.call(T.AtenSumDimIntListOp, shape, x.dtype, x, list(axes), True, None)
+    return b.call(T.AtenSumDimIntListOp, kept(x, axes), x.dtype, x, list(axes), True, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +124,11 @@ class Rows:
             return self.b.scale(total(self.b, x, self.axes), 1 / self.n)
         # In one dim each: what materialises a single row would be read dim by dim.
         rest = [i for i in range(x.rank) if i not in self.axes]
-        kept = tuple(1 if i in self.axes else d for i, d in enumerate(x.shape))
         rows = self.b.reshape(
             self.b.permute(x, (*rest, *self.axes)), (*(x.shape[i] for i in rest), self.n)
         )
         sums = total(self.b, self.b.materialise(rows), (len(rest),))
-        return self.b.scale(self.b.reshape(sums, kept), 1 / self.n)
+        return self.b.scale(self.b.reshape(sums, kept(x, self.axes)), 1 / self.n)
 
     def centre(self, x: Value, mean: Value) -> Value:
         """Return x - mean, and 0 behind the end of a row."""
