@@ -186,8 +186,8 @@ class GraphBuilder(Compositions):
             graph=self,
             name=name,
             given_type=data_type,  # type: ignore[arg-type]
-            given_dims=examples,  # type: ignore[arg-type]
-            given_strides=strides,  # type: ignore[arg-type]
+            given_dims=examples,
+            given_strides=strides,
             virtual=virtual,
             dynamic=marks,
             at=script_line() if type(self).checks_calls else "",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, fields
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -79,7 +79,7 @@ class TensorSpec:
         return f"{self.name!r} (uid {self.uid})" if self.name else f"uid {self.uid}"
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False, init=False)
 class Tensor:
     """Handle of a tensor while a graph is built; made by ``Graph.tensor`` and by the op methods.
 
@@ -105,7 +105,7 @@ class Tensor:
     DataType.HALF
     """
 
-    graph: GraphBuilder = field(repr=False)
+    graph: GraphBuilder
     name: str = ""
     given_type: DataType = DataType.UNSET
     given_dims: Ints | None = None
@@ -119,16 +119,23 @@ class Tensor:
     dynamic: tuple[str, ...] = ()
     at: str = ""
 
+    def __init__(
+        self, graph: GraphBuilder, *, dynamic: tuple[str, ...], at: str, **given: Any
+    ) -> None:
+        # A file may hold 40,000 tensors: nothing is known of this one yet that could change.
+        for name, value in (*_DEFAULTS, ("graph", graph), ("dynamic", dynamic), ("at", at)):
+            _set(self, name, value)
+        for name, value in given.items():
+            _set(self, name, _checked(name, value))
+
     def __setattr__(self, name: str, value: Any) -> None:
-        kept = _AS_THEY_ARE.get(name)
-        if kept is not None:
+        if name in _CHECKS:
             graph = self.graph
             graph.must_be_open()
             if name == "given_dims":
                 value, names = split_dims(value)
                 _set(self, "dynamic", names)
-            if type(value) not in kept:
-                value = _CHECKS[name](value, port=_PORTS.get(name, name))
+            value = _checked(name, value)
             if graph.inference is not None:
                 graph.inference.forget(self)
         _set(self, name, value)
@@ -322,6 +329,14 @@ _CHECKS: dict[str, Any] = {
     "runtime_scalar": arguments.flag,
     "ragged_offset_uid": arguments.integer,
 }
+_DEFAULTS = tuple((f.name, f.default) for f in fields(Tensor) if f.default is not MISSING)
+
+
+def _checked(name: str, value: Any) -> Any:
+    """Return the value of an attribute, converted; raise `GraphError` for what it cannot be."""
+    if type(value) in _AS_THEY_ARE[name]:
+        return value
+    return _CHECKS[name](value, port=_PORTS.get(name, name))
 
 
 def take_over(tensor: Tensor, spec: TensorSpec) -> None:

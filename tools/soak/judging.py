@@ -47,11 +47,13 @@ _EXTENTS = (0, -1, 1, 2, 3, 17, 1000, 2**31, 2**62, 2**63 - 1, 2**64)
 def judge(data: bytes) -> Iterator[str]:
     """Yield what becomes of the bytes, answer by answer; raise for what must never come of them."""
     try:
-        graph = loads(data).freeze()
+        builder = loads(data)
+        yield "read"
+        graph = builder.freeze()
     except (FormatError, GraphError) as error:
         yield _refused(error)
         return
-    yield "read"
+    yield "frozen"
     digest = graph.digest
     yield "digest"
     target = _TARGETS[int(digest[4], 16) % len(_TARGETS)]
@@ -134,9 +136,11 @@ def _round_trip(graph: FrozenGraph) -> Iterator[str]:
         return
     yield f"{name} written"
     try:
-        again = read(data).freeze()
+        builder = read(data)
+        yield f"{name} read"
+        again = builder.freeze()
     except HipdnnIreeError as error:
         raise BrokenError(f"{name} that was written is refused: {error!s:.300}") from error
-    yield f"{name} read"
+    yield f"{name} frozen"
     if again.digest != graph.digest:
         raise BrokenError(f"another graph after {name}")

@@ -128,6 +128,8 @@ class _Reader:
         if not isinstance(value, list):
             self.report("JSON-04", where, key, value, "an array of integers")
             return None
+        if set(map(type, value)) == {int} and min(value) >= -(2**63) and max(value) < 2**63:
+            return tuple(value)  # nearly always
         items = [self.integer(where, key, v) for v in value]
         return None if None in items else tuple(v for v in items if v is not None)
 
@@ -243,7 +245,7 @@ def _parse(reader: _Reader, text: str | bytes) -> Any:
             raise ValueError("an empty file")
         # hipDNN's parser skips a byte order mark, too.
         data = json.loads(text.removeprefix("\ufeff"), parse_constant=constant, parse_float=number)
-        if _SURROGATE.search(text):
+        if ("\\u" in text or not text.isascii()) and _SURROGATE.search(text):
             # Half of an escaped surrogate pair is no text; Python lets it pass.
             json.dumps(data, ensure_ascii=False).encode()
         return data
@@ -284,7 +286,8 @@ def _read_tensor(
         reader.missing(where, Key("", "uid"), found)
     else:
         uid = reader.integer(where, "uid", uid)
-    reader.skipped(where, found, _left_out(item, TENSOR - {"uid"}))
+    if found:
+        reader.skipped(where, found, _left_out(item, TENSOR - {"uid"}))
     dims, strides = (
         None if item.get(key) is None else reader.integers(where, key, item[key])
         for key in ("dims", "strides")
@@ -407,8 +410,9 @@ def _read_node(
     compute = reader.data_type(label, "compute_data_type", item.get("compute_data_type"))
     ports: dict[str, Tensor] = {}
     values: dict[str, Any] = {}
+    given = {section: item.get(section) or {} for section in layout.sections} | {"": item}
     for spec in layout.fields:
-        raw = _find(item, spec)
+        raw = _find(given, spec)
         if spec.kind is Kind.TENSOR:
             if raw is not None:
                 tensor = _read_uid(reader, label, spec, raw, tensors)
@@ -427,7 +431,7 @@ def _read_node(
             values[spec.name] = _read_parameter(reader, label, spec, raw)
     if found:
         optional = (spec for spec in layout.fields if spec.name not in layout.required)
-        absent = (Key(s.section, s.key) for s in optional if _find(item, s) is None)
+        absent = (Key(s.section, s.key) for s in optional if _find(given, s) is None)
         reader.skipped(label, found, [*absent, *_left_out(item, NODE - {"type"})])
     if len(reader.problems) > before:
         return
@@ -482,13 +486,11 @@ def _layout(name: str) -> _Layout:
     )
 
 
-def _find(item: Mapping[str, Any], spec: Field) -> Any:
-    key = spec.key
-    section = item.get(spec.section) if spec.section else item
-    if isinstance(section, dict) and key in section:
-        return section[key]
-    older = item.get(spec.older)
-    return older.get(key) if isinstance(older, dict) else None
+def _find(given: Mapping[str, Mapping[str, Any]], spec: Field) -> Any:
+    section = given[spec.section]
+    if spec.older and spec.key not in section:
+        section = given[spec.older]
+    return section.get(spec.key)
 
 
 def _read_ports(
