@@ -185,7 +185,7 @@ class GraphBuilder(Compositions):
         tensor = Tensor(  # which checks and converts what it is given
             graph=self,
             name=name,
-            given_type=data_type,  # type: ignore[arg-type]
+            given_type=data_type,
             given_dims=examples,
             given_strides=strides,
             virtual=virtual,
