@@ -73,13 +73,33 @@ static void whole_characters(char* text, size_t length) {
   if (start + wants > length) text[start] = 0;
 }
 
+/* Store a text that is too long without its middle: what is wrong stands at its start or its end. */
+static void keep_both_ends(const char* whole, size_t length) {
+  static const char gap[] = " ... ";
+  size_t start = sizeof last_error / 2, end = sizeof last_error - 1 - start - strlen(gap);
+  const char* tail = whole + length - end;
+  while (((unsigned char)*tail & 0xC0) == 0x80) ++tail; /* from the first whole character on */
+  memcpy(last_error, whole, start);
+  last_error[start] = 0;
+  whole_characters(last_error, start);
+  strcat(strcat(last_error, gap), tail);
+}
+
 static int fail(int status, const char* format, ...) __attribute__((format(printf, 2, 3)));
 static int fail(int status, const char* format, ...) {
   va_list values;
   va_start(values, format);
   int length = vsnprintf(last_error, sizeof last_error, format, values);
   va_end(values);
-  if (length >= (int)sizeof last_error) whole_characters(last_error, sizeof last_error - 1);
+  if (length < (int)sizeof last_error) return status;
+  whole_characters(last_error, sizeof last_error - 1);
+  char* whole = malloc((size_t)length + 1);
+  if (!whole) return status;
+  va_start(values, format);
+  vsnprintf(whole, (size_t)length + 1, format, values);
+  va_end(values);
+  keep_both_ends(whole, (size_t)length);
+  free(whole);
   return status;
 }
 

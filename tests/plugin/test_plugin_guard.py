@@ -48,7 +48,9 @@ def throw(error):
     return body
 errors = [ValueError("plain"), MemoryError("much"), RecursionError("deep"), Unprintable(),
           CompileError("no code", stage="crash"), SettingError("a\0b"), DeviceError("ä" * 3000),
-          DeviceError("x" + "ä" * 3000), DeviceError("\ud800")]
+          DeviceError("x" + "ä" * 3000), DeviceError("\ud800"),
+          SettingError("y" * 6000 + " (NAME)"),
+          SettingError("ä" * 3000 + "x")]
 found = []
 current = []
 Plugin.create = lambda self, out: throw(current[0])()
@@ -56,19 +58,22 @@ for error in errors:
     current[:] = [error]
     status = create()
     said = text()
-    found.append([status, len(said), said.decode()[:40]])
+    found.append([status, len(said), said.decode()[:40], said.decode()[-40:]])
 print(json.dumps(found))
 """,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert [status for status, _, _ in found] == [3, 4, 3, 3, 3, 2, 3, 3, 3]
+    assert [status for status, *_ in found] == [3, 4, 3, 3, 3, 2, 3, 3, 3, 2, 2]
     assert found[0][2] == "ValueError: plain"
     assert found[3][2] == "Unprintable, whose text cannot be had"
     assert "no code" in found[4][2]
     assert found[5][2] == "a b"
-    assert [found[6][1], found[7][1]] == [2046, 2047]  # two bytes a character
+    assert all(2045 <= found[i][1] <= 2047 for i in (6, 7, 9, 10))  # two bytes a character
     assert found[8][2] == "\\ud800"
+    assert found[9][2].startswith("yyy")
+    assert found[9][3].endswith("yyy (NAME)")  # what a long path stands before is not cut off
+    assert found[10][3].endswith("äääx")
 
 
 FOREVER = """
