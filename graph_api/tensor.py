@@ -122,7 +122,8 @@ class Tensor:
     def __init__(
         self, graph: GraphBuilder, *, dynamic: tuple[str, ...], at: str, **given: Any
     ) -> None:
-        # A file may hold 40,000 tensors: nothing is known of this one yet that could change.
+        # Past __setattr__, as a file may hold 40,000 tensors: the graph is open, and nothing that
+        # was inferred depends on a tensor that no node has yet.
         for name, value in (*_DEFAULTS, ("graph", graph), ("dynamic", dynamic), ("at", at)):
             _set(self, name, value)
         for name, value in given.items():

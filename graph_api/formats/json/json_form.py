@@ -286,8 +286,7 @@ def _read_tensor(
         reader.missing(where, Key("", "uid"), found)
     else:
         uid = reader.integer(where, "uid", uid)
-    if found:
-        reader.skipped(where, found, _left_out(item, TENSOR - {"uid"}))
+    reader.skipped(where, found, _left_out(item, TENSOR - {"uid"}))
     dims, strides = (
         None if item.get(key) is None else reader.integers(where, key, item[key])
         for key in ("dims", "strides")
@@ -380,7 +379,8 @@ def _value_type_of(kind: Any) -> str:
 
 
 def _left_out(item: Mapping[str, Any], keys: Iterable[str]) -> Iterator[Key]:
-    return (Key("", key) for key in sorted(keys) if item.get(key) is None)
+    # A generator, so that nothing is sorted before a stray key asks.
+    yield from (Key("", key) for key in sorted(keys) if item.get(key) is None)
 
 
 def _read_node(

@@ -82,10 +82,8 @@ Places = Mapping[str, frozenset[str]]
 
 def strays(item: Mapping[str, Any], places: Places) -> list[Stray]:
     """Return the unknown keys of a graph, tensor or node that have a value and are no remarks."""
-    if len(places) == 1 and item.keys() <= places[""]:
-        return []  # nearly always; a file may hold 40,000 tensors
     objects: list[tuple[str, Any]] = [("", item)]
-    if len(places) > 1 or any(section in item for section in _SECTIONS):
+    if len(places) > 1 or not item.keys().isdisjoint(_SECTIONS):
         objects += [(section, item.get(section)) for section in _SECTIONS]
     found = []
     for section, given in objects:
