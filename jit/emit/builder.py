@@ -28,7 +28,7 @@ from ..code_plan import NodePlan
 from ..ops.multiply_types import is_code
 from ..target import Target
 from ..workarounds import strikes
-from . import narrow
+from . import integers, narrow
 from .dims import Dim, broadcast
 from .parts import is_part
 
@@ -456,6 +456,10 @@ class Builder:
             return narrow.encode(self, self.convert(x, wide), dtype)
         if dtype.is_integer and not x.dtype.is_bool and not dtype.holds(x.dtype):
             return self._saturate(x, dtype)
+        if dtype is DataType.BFLOAT16 and not x.dtype.is_float:
+            return self.convert(integers.widened(self, x), dtype)
+        if self.strikes("W-147", x.dtype, dtype) and integers.are_converted(x.ssa):
+            x = integers.shielded(self, x)
         if self.strikes("W-016", x.dtype, dtype):
             return self._halved(x)
         if self.strikes("W-106", x.dtype, dtype):

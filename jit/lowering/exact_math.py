@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""C's fmod and pow, which Torch and the compiler only approximate."""
+"""C's fmod and pow, which Torch and the compiler only approximate, and division of integers."""
 
 from __future__ import annotations
 
@@ -9,19 +9,39 @@ from ...graph_api.dtypes import DataType
 from ..emit.builder import Builder, T, Value
 from .double_remainder import double_remainder
 
-__all__ = ["power", "remainder"]
+__all__ = ["divide", "power", "remainder"]
 
 F32, F64 = DataType.FLOAT, DataType.DOUBLE
 
 
+def divide(b: Builder, x: Value, y: Value) -> Value:
+    """Return the quotient; that of integers is truncated, and 0 where the divisor is 0."""
+    if x.dtype.is_float:
+        return b.binary(T.AtenDivTensorOp, x, y)
+    zero, minus, safe = _divisor(b, y)
+    quotient = b.binary(T.AtenDivTensorModeOp, x, safe, "trunc")
+    return b.where(zero, b.literal(0, x.dtype, ()), b.where(minus, b.negate(x), quotient))
+
+
+def _divisor(b: Builder, y: Value) -> tuple[Value, Value, Value]:
+    """Return where an integer is 0, where it is -1, and the integer with 1 instead of both.
+
+    An x86 CPU ends the process (SIGFPE) where an integer is divided by 0, and the smallest one by
+    -1.
+    """
+    zero, minus = (b.call(T.AtenEqScalarOp, y.shape, DataType.BOOLEAN, y, n) for n in (0, -1))
+    either = b.compare(T.AtenLogicalOrOp, zero, minus)
+    return zero, minus, b.where(either, b.literal(1, y.dtype, ()), y)
+
+
 def remainder(b: Builder, x: Value, y: Value) -> Value:
-    """Return C's fmod: exact, with the sign of x (W-103).
+    """Return C's fmod: exact, with the sign of x (W-103); of integers 0 where the divisor is 0.
 
     Doubles are divided as integers.  Narrower types have few bits: their long division in float64
     is by digits so short that no product is rounded.
     """
     if not x.dtype.is_float:
-        return b.binary(T.AtenFmodTensorOp, x, y)
+        return b.binary(T.AtenFmodTensorOp, x, _divisor(b, y)[2])
     if x.dtype is F64:
         return double_remainder(b, x, y)
     dividend, divisor = (b.unary(T.AtenAbsOp, b.cast(v, F64)) for v in (x, y))

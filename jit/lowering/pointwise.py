@@ -13,7 +13,7 @@ from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.pointwise import Pointwise
 from ..emit.builder import Builder, T, Value
 from . import angles, double_math
-from .exact_math import power, remainder
+from .exact_math import divide, power, remainder
 
 __all__ = ["BACKWARD", "COMPARISONS", "MATH", "lower"]
 
@@ -102,19 +102,13 @@ def _gelu_tanh(b: Builder, p: Pointwise, x: Value) -> Value:
     return b.mul(b.scale(x, 0.5), bell)
 
 
-def _divide(b: Builder, p: Pointwise, x: Value, y: Value) -> Value:
-    if x.dtype.is_float:
-        return b.binary(T.AtenDivTensorOp, x, y)
-    return b.binary(T.AtenDivTensorModeOp, x, y, "trunc")
-
-
 MATH: dict[Mode, Rule] = {
     Mode.ABS: _op(T.AtenAbsOp),
     Mode.ADD: _op2(T.AtenAddTensorOp, 1),
     Mode.ADD_SQUARE: lambda b, p, x, y: b.add(x, b.mul(y, y)),
     Mode.CEIL: _whole(T.AtenCeilOp),
     Mode.COS: _angle(T.AtenCosOp, angles.cos),
-    Mode.DIV: _divide,
+    Mode.DIV: lambda b, p, x, y: divide(b, x, y),
     Mode.ELU_FWD: _elu,
     Mode.ERF: _double(T.AtenErfOp, double_math.erf),
     Mode.EXP: _op(T.AtenExpOp),

@@ -353,7 +353,9 @@ def test_qlinear_conv(stored: Any, bias: bool, by_channel: bool) -> None:
     weights = {
         "xs": np.array(0.02, np.float32),
         "xz": np.array(3, stored),
-        "w": whole((4, 3, 3, 3), np.int8, 1),
+        # Of 7 bits: without VNNI, ONNX Runtime's CPU kernels saturate sums of two products
+        # uint8 x int8 at 16 bits, so that they are wrong for larger ones.
+        "w": whole((4, 3, 3, 3), np.int8, 1) // 2,
         "ws": scales if by_channel else scales[:1],
         "wz": np.zeros(4 if by_channel else 1, np.int8),
         "ys": np.array(0.7, np.float32),
