@@ -38,10 +38,11 @@ __all__ = [
 ]
 
 RULES: dict[str, str] = {
-    "HOST-01": "a host asks about graphs of at most 8 MiB, 4096 nodes and 16384 tensors, for "
-    "which every answer takes less than a second or two",
+    "HOST-01": "a host asks about graphs of at most 8 MiB, 3000 nodes and 12000 tensors, for "
+    "which every answer takes less than two seconds",
 }
-_MOST = {"bytes": 8 << 20, "nodes": 4096, "tensors": 16_384}
+# Decoded, frozen and judged at once: 1.4 s of CPU time at 2.4 GHz (Zen 3) for 12,000 tensors.
+_MOST = {"bytes": 8 << 20, "nodes": 3000, "tensors": 12_000}
 
 NOTES = (
     BehaviorNote.RUNTIME_COMPILATION,

@@ -16,6 +16,7 @@ from hipdnn_iree.jit.settings import settings
 from hipdnn_iree.jit.target import Target
 
 CPU = Target.parse("cpu")
+MOST = messages._MOST["nodes"]
 Ends = Callable[[], AbstractContextManager[None]]
 
 
@@ -38,7 +39,7 @@ def fan_in(n: int) -> Graph:
 
 @pytest.mark.parametrize(
     ("graph", "port"),
-    [(lambda: chain(4097), "nodes"), (lambda: chain(1, "x" * (8 << 20)), "bytes")],
+    [(lambda: chain(MOST + 1), "nodes"), (lambda: chain(1, "x" * (8 << 20)), "bytes")],
     ids=["nodes", "bytes"],
 )
 def test_a_large_graph_is_declined_unread(
@@ -62,8 +63,8 @@ def test_many_tensors_are_declined_unread(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_largest_graph_that_is_read_is_answered(ends: Ends) -> None:
-    data = encode(chain(4096).freeze())
-    assert lengths(data) == {"nodes": 4096, "tensors": 4097}
+    data = encode(chain(MOST).freeze())
+    assert lengths(data) == {"nodes": MOST, "tensors": MOST + 1}
     with ends():
         assert not serving.reasons(data, CPU, settings())
 
