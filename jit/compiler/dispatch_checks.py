@@ -338,6 +338,8 @@ class _Product(NamedTuple):
 
     Attributes
     ----------
+    operands : tuple of bytes
+        Their names.
     left, right, result : tuple of bytes
         Along what of the loop each lies, a dim or, in a convolution, as ``d1 + d5``.
     extents : dict of bytes to int
@@ -346,6 +348,7 @@ class _Product(NamedTuple):
         Of an element of the narrower operand.
     """
 
+    operands: tuple[bytes, ...]
     left: tuple[bytes, ...]
     right: tuple[bytes, ...]
     result: tuple[bytes, ...]
@@ -353,15 +356,15 @@ class _Product(NamedTuple):
     bits: int
 
 
-def _products(kernel: bytes) -> Iterator[_Product]:
-    for one in _statements(kernel):
+def _products(statements: Iterable[_Statement]) -> Iterator[_Product]:
+    for one in statements:
         types = _TYPE.findall(one.head)
         if not one.adds or not len(one.operands) == 2 < len(one.maps) <= len(types):
             continue
         along = [tuple(_along(how)) for how in one.maps]
         extents = _extents(one)
         bits = min(int(bits or 64) for _, bits in types[:2])  # an index has no number
-        yield _Product(along[0], along[1], along[2], extents, bits)
+        yield _Product(one.operands, along[0], along[1], along[2], extents, bits)
 
 
 def _extents(one: _Statement) -> dict[bytes, int]:
@@ -379,15 +382,40 @@ _LOAD_BITS, _DEPTH = 128, 16  # what a thread loads at a time; a multiple of the
 def _reads_next_matrix(kernel: bytes) -> bool:
     """W-071: rows behind k are read of both operands, and multiplied with each other."""
     return any(
-        all(_reads_on(one, read) for read in (one.left, one.right)) for one in _products(kernel)
+        all(_reads_on(one, read) for read in (one.left, one.right))
+        for one in _products(_statements(kernel))
     )
 
 
 def _reads_on(one: _Product, read: tuple[bytes, ...]) -> bool:
     """Whether an operand of many matrices lies row by row along k, and neither fills loads."""
+    row = one.extents[read[-1]]
+    return _ends_inside(one, read) and row % (_LOAD_BITS // one.bits) > 0
+
+
+def _ends_inside(one: _Product, read: tuple[bytes, ...]) -> bool:
+    """Whether an operand of many matrices lies row by row along k, which is no multiple."""
     *outer, last = read
-    summed = [k for k in outer[1:] if k not in one.result and one.extents[k] % _DEPTH]
-    return bool(summed) and last in one.result and one.extents[last] % (_LOAD_BITS // one.bits) > 0
+    summed = [k for k in outer[1:] if k not in one.result and one.extents.get(k, 1) % _DEPTH]
+    return bool(summed) and last in one.result
+
+
+def _reads_stale_registers(kernel: bytes) -> bool:
+    """W-071: rows behind k are what a register held, of an operand that the kernel widens first."""
+    statements = list(_statements(kernel))
+    widened: set[bytes] = set()
+    for one in statements:
+        bits = [int(bits or 64) for _, bits in _TYPE.findall(one.head)]
+        count = len(one.operands)
+        grows = min(bits[:count], default=64) < min(bits[count:], default=0)
+        passes = one.moves or (one.maps and not one.reduces)
+        if passes and (grows or not widened.isdisjoint(one.operands)):
+            widened.update(one.names)
+    return any(
+        name in widened and _ends_inside(one, read)
+        for one in _products(statements)
+        for name, read in zip(one.operands, (one.left, one.right), strict=True)
+    )
 
 
 _FEW = 8  # filters of a group, for which a matrix instruction takes several groups
@@ -395,7 +423,7 @@ _FEW = 8  # filters of a group, for which a matrix instruction takes several gro
 
 def _blocks_behind_rows(kernel: bytes) -> bool:
     """W-140: groups of few filters, which lie behind the places of an image in the result."""
-    for one in _products(kernel):
+    for one in _products(_statements(kernel)):
         for x, filters in ((one.left, one.right), (one.right, one.left)):
             moving = set(_DIM.findall(b" ".join(x)))
             groups = [d for d in one.result if d in moving and d in filters]
@@ -458,5 +486,11 @@ CHECKS = (
         (_ROCM,),
         _reads_next_matrix,
         reason="both operands of a batch of matmuls lie along k; rows of the next matrix are read",
+    ),
+    Check(
+        "W-071",
+        (_ROCM,),
+        _reads_stale_registers,
+        reason="an operand of a batch of matmuls is widened beside it; rows behind k are no zeros",
     ),
 )

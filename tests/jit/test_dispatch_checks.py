@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -243,6 +244,34 @@ def test_a_kernel_that_reads_rows_of_the_next_matrices(kernel: bytes, reads_on: 
     assert not struck([SUM, kernel], "cpu")
 
 
+def widened(kernel: bytes, of: str, to: str, name: str = "1") -> bytes:
+    """Return a kernel that makes an operand of its product, and reshapes it."""
+    loop = LOOP.format(name="7", kind="parallel", of="5", op="mulf")
+    maps = "indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator"
+    loop = loop.replace("iterator", maps).replace("ins(%5)", f"ins(%5 : tensor<9x{of}>)")
+    loop = loop.replace("outs(%1)", f"outs(%6 : tensor<9x{to}>)")
+    move = f"        %{name} = tensor.expand_shape %7 : tensor<9x{to}>\n"
+    return (loop + move).encode() + kernel
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stale"),
+    [
+        (widened(batch(16, 3, 16, left="bmk"), "f16", "f32"), True),
+        (widened(batch(16, 6, 20, left="bmk"), "f8E4M3FNUZ", "f16"), True),
+        (widened(batch(16, 3, 16, right="bnk"), "f16", "f32", name="0"), True),
+        (widened(batch(16, 3, 16, left="bmk"), "f32", "f32"), False),
+        (widened(batch(16, 32, 16, left="bmk"), "f16", "f32"), False),
+        (widened(batch(16, 3, 16, left="bmk", right="bnk"), "f16", "f32"), False),
+        (widened(batch(16, 3, 16, left="mk", right="kn"), "f16", "f32"), False),
+        (widened(batch(16, 3, 16, left="bmk"), "f16", "f32", name="3"), False),
+    ],
+)
+def test_a_kernel_that_widens_rows_of_a_product(kernel: bytes, stale: bool) -> None:
+    assert struck([SUM, kernel], "gfx942") == ("W-071" if stale else "")
+    assert not struck([SUM, kernel], "cpu")
+
+
 def grouped(groups: int, filters: int, width: int = 8, *, first: bool = False) -> bytes:
     """Return a convolution of (width, group) to (width, group, filter), or with groups first."""
     image, result = ("d0 + d3", "d1"), ("d0", "d1", "d2")
@@ -471,7 +500,7 @@ def test_each_check_is_for_the_flags_with_which_its_kernels_are_formed() -> None
     ids = {name: [one.id for one in checks_for(flags)] for name, flags in FLAGS.items()}
     assert ids == {
         "cpu": ["W-109", "W-144", "W-146", "W-099"],
-        "gfx942": ["W-133", "W-144", "W-145", "W-146", "W-099", "W-139", "W-140", "W-071"],
+        "gfx942": ["W-133", "W-144", "W-145", "W-146", "W-099", "W-139", "W-140", "W-071", "W-071"],
         "cuda:sm_80": ["W-144", "W-145", "W-146", "W-099"],
     }
     for one in CHECKS:  # the second time there are none
@@ -537,6 +566,17 @@ def product_of_what_is_computed() -> Graph:
     return g
 
 
+def product_of_what_is_widened(transposed: bool, dtype: str, wide: str) -> Graph:
+    g = Graph(io_data_type="float", intermediate_data_type=wide)
+    narrow = g.tensor(dims=(2, 3, 16 if transposed else 4), data_type=dtype)
+    made = g.mul(g.cast(narrow, wide), 1.5)
+    if transposed:
+        made = g.transpose(made, (0, 2, 1))
+    other = g.tensor(dims=(2, 3, 4) if transposed else (2, 16, 3), data_type=wide)
+    g.matmul(*((made, other) if transposed else (other, made))).set_output()
+    return g
+
+
 def sum_of_products_in_two_orders(dtype: str) -> Graph:
     g = Graph(io_data_type=dtype, compute_data_type="float")
     x = g.tensor(dims=(32, 16, 3, 2), strides=(102, 6, 2, 1))
@@ -565,6 +605,14 @@ def norm_of_what_was_divided_by_its_sums() -> Graph:
         pytest.param(rows_of_attention_repeated, id="W-139"),  # random graph 131656
         pytest.param(groups_of_few_filters, id="W-140"),  # 131835
         pytest.param(product_of_what_is_computed, id="W-071"),  # 131503
+        *(
+            pytest.param(partial(product_of_what_is_widened, *case), id=f"W-071-{case}")  # 340291
+            for case in (
+                (False, "half", "float"),
+                (True, "half", "float"),
+                (False, "fp8_e4m3", "half"),
+            )
+        ),
     ],
 )
 def test_what_a_check_finds_is_right_in_another_way(made: Callable[[], Graph]) -> None:
