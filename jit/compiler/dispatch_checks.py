@@ -15,6 +15,8 @@ from itertools import combinations
 from math import prod
 from typing import NamedTuple
 
+from ..subgroup_sums import loses_sums
+
 __all__ = ["CHECKS", "Check", "Defective", "check", "checks_for"]
 
 
@@ -71,6 +73,7 @@ _KEPT = "--iree-flow-enable-pad-handling"
 _THROUGH = "--iree-global-opt-propagate-transposes-through-conv"
 _FUSED = "--iree-dispatch-creation-enable-fuse-padding-into-linalg-consumer-ops"
 _SHARED = "--iree-dispatch-creation-fuse-multi-use"
+_SPLIT = "--iree-dispatch-creation-enable-split-reduction"
 
 _REDUCTION = b'"reduction"'
 _STATEMENT = re.compile(rb"\n(?= {8}[%\w])")  # of the kernel's function, with its region
@@ -85,6 +88,7 @@ _SUMMAND = re.compile(rb"= arith\.(?:add|mul)[fi] (?:%out, (%\w+)|(%\w+), %out\b
 _MADE = re.compile(rb"(%\w+)(?: =|:[ \d])")  # in a region: its arguments, and its results
 _TYPE = re.compile(rb"tensor<((?:[\d?]+x)*)[a-z]+(\d*)")
 _DIM = re.compile(rb"d\d+")
+_REDUCE = re.compile(rb" linalg\.reduce ins\(%\w+ : ([^)]*)\).* dimensions = \[([\d, ]+)\]")
 
 
 def _pads_alone(kernel: bytes) -> bool:
@@ -418,6 +422,22 @@ def _reads_stale_registers(kernel: bytes) -> bool:
     )
 
 
+def _loses_split_sums(kernel: bytes) -> bool:
+    """W-128: the sums of a split reduction are added up by more subgroups than lanes read.
+
+    Only a split one makes this op; it has the dims of what was split.
+    """
+    for kind, dims in _REDUCE.findall(kernel):
+        ((shape, bits),) = _TYPE.findall(kind)
+        sizes = shape.split(b"x")
+        extents = [int(sizes[int(at)].replace(b"?", b"1")) for at in dims.split(b",")]
+        row, most = prod(extents), _LOAD_BITS // int(bits)
+        loads = next((n for n in (16, 8, 4, 2) if n <= most and row % (64 * n) == 0), 1)
+        if len(extents) > 1 and loses_sums(row, extents[-1], loads):
+            return True
+    return False
+
+
 _FEW = 8  # filters of a group, for which a matrix instruction takes several groups
 
 
@@ -474,6 +494,7 @@ CHECKS = (
         _repeats_attention,
         reason="rows of attention are repeated in its kernel; most of them would be unwritten",
     ),
+    Check("W-128", (_SPLIT,), _loses_split_sums, (f"{_SPLIT}=false",)),
     Check("W-140", (_THROUGH,), _blocks_behind_rows, (f"{_THROUGH}=false",)),
     Check(
         "W-140",

@@ -272,6 +272,30 @@ def test_a_kernel_that_widens_rows_of_a_product(kernel: bytes, stale: bool) -> N
     assert not struck([SUM, kernel], "cpu")
 
 
+REDUCE = """\
+        %4 = linalg.reduce ins(%0 : tensor<{x}>) outs(%2 : tensor<7xf32>) dimensions = [{dims}]
+          (%in: f32, %init: f32) {{
+            %5 = arith.addf %in, %init : f32
+"""
+
+
+@pytest.mark.parametrize(
+    ("x", "dims", "lost"),
+    [
+        ("2x2x3x32x2x5xf32", "3, 4, 5", True),  # a convolution's: 5 subgroups
+        ("7x512x3xf32", "1, 2", True),
+        ("7x64x6xf16", "1, 2", True),
+        ("7x32x2x4xf32", "1, 2, 3", False),
+        ("7x16x2x5xf32", "1, 2, 3", False),  # no whole subgroups
+        ("7x320xf32", "1", False),  # one dim
+    ],
+)
+def test_a_split_sum_of_more_subgroups_than_lanes(x: str, dims: str, lost: bool) -> None:
+    kernel = REDUCE.format(x=x, dims=dims).encode()
+    assert struck([SUM, kernel], "gfx942") == ("W-128" if lost else "")
+    assert not struck([SUM, kernel], "cpu")
+
+
 def grouped(groups: int, filters: int, width: int = 8, *, first: bool = False) -> bytes:
     """Return a convolution of (width, group) to (width, group, filter), or with groups first."""
     image, result = ("d0 + d3", "d1"), ("d0", "d1", "d2")
@@ -500,7 +524,10 @@ def test_each_check_is_for_the_flags_with_which_its_kernels_are_formed() -> None
     ids = {name: [one.id for one in checks_for(flags)] for name, flags in FLAGS.items()}
     assert ids == {
         "cpu": ["W-109", "W-144", "W-146", "W-099"],
-        "gfx942": ["W-133", "W-144", "W-145", "W-146", "W-099", "W-139", "W-140", "W-071", "W-071"],
+        "gfx942": [
+            *("W-133", "W-144", "W-145", "W-146", "W-099", "W-139", "W-128", "W-140", "W-071"),
+            "W-071",
+        ],
         "cuda:sm_80": ["W-144", "W-145", "W-146", "W-099"],
     }
     for one in CHECKS:  # the second time there are none
@@ -556,6 +583,12 @@ def groups_of_few_filters() -> Graph:
     return g
 
 
+def convolution_in_few_places() -> Graph:
+    g = Graph(io_data_type="float")
+    g.conv_fprop(g.tensor(dims=(2, 64, 4, 4)), g.tensor(dims=(8, 64, 3, 3))).set_output()
+    return g
+
+
 def product_of_what_is_computed() -> Graph:
     g = Graph(io_data_type="half", compute_data_type="float", intermediate_data_type="half")
     x = g.tensor(dims=(3, 2, 2), strides=(4, 1, 2), data_type="float")
@@ -604,6 +637,7 @@ def norm_of_what_was_divided_by_its_sums() -> Graph:
         pytest.param(count_of_equal_numbers, id="W-146"),  # 330113
         pytest.param(rows_of_attention_repeated, id="W-139"),  # random graph 131656
         pytest.param(groups_of_few_filters, id="W-140"),  # 131835
+        pytest.param(convolution_in_few_places, id="W-128"),  # 332547
         pytest.param(product_of_what_is_computed, id="W-071"),  # 131503
         *(
             pytest.param(partial(product_of_what_is_widened, *case), id=f"W-071-{case}")  # 340291

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-128: A row over several dims is added up by more subgroups than a subgroup has lanes at work.
 
-The last of the dims is shared among lanes, by the largest power of two, and among subgroups, by
-what is left.  Their sums meet in LDS, where each lane reads one: with fewer lanes than subgroups
-one sum is read, and the others are lost.  Rows in one piece have one dim, but if what is added up
+Rows in one piece have one dim, but if what is added up
 is read in another order beside it, they keep theirs, or get those of a reshape.
 """
 
@@ -11,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from itertools import accumulate
-from math import gcd, prod
+from math import prod
 from operator import mul
 
 from ....graph_api.ops.pointwise import Pointwise
 from ...node_context import GraphContext, NodeContext, is_named
 from ...ops.row_norms import row_length
+from ...subgroup_sums import loses_sums
 from ..rule import GFX9, Workaround
 
 __all__ = ["WORKAROUND"]
 
-_WAVE, _WORKGROUP = 64, 1024
+_WAVE = 64
 _LOADS = (16, 8, 4, 2, 1)  # elements in 128 bits
 _NORMS = ("layernorm", "layernorm_backward", "rmsnorm", "rmsnorm_backward")
 _IN_ORDER = (*_NORMS, "reduction", "reshape")
@@ -29,19 +28,7 @@ _IN_ORDER = (*_NORMS, "reduction", "reshape")
 
 def _lost(row: int, last: int) -> bool:
     """Whether sums of subgroups are lost, for rows whose last dim has this extent."""
-    return row % _WAVE == 0 and any(_lost_with(row, last, loads) for loads in _LOADS)
-
-
-def _lost_with(row: int, last: int, loads: int) -> bool:
-    if row % (loads * _WAVE):
-        return False
-    threads = row // loads
-    if threads > _WORKGROUP:
-        threads = gcd(threads, _WORKGROUP)
-    loads = gcd(loads, last)
-    shared = gcd(threads * loads, last) // loads
-    lanes = gcd(shared, _WAVE)
-    return shared // lanes > lanes
+    return row % _WAVE == 0 and any(loses_sums(row, last, loads) for loads in _LOADS)
 
 
 def _ends(around: GraphContext) -> Mapping[int, Set[int]]:
