@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Matrix instructions v_mfma_*: operands are gathered into matrices, then multiplied.
+"""Matrix instructions v_mfma_* and v_smfmac_*: operands are gathered into matrices, then multiplied.
 
 Products of narrow types are summed in single precision in NumPy's order, not in the hardware's,
 which is not documented.  Integers and doubles are exact, and summed in order, respectively.
@@ -21,10 +21,12 @@ from .instruction import Instruction, Operand
 from .state import allow
 from .steps import Builder, Machine, Plain
 
-__all__ = ["BUILDERS", "SHAPES"]
+__all__ = ["BUILDERS", "SHAPES", "SPARSE_SHAPES"]
 
 F32, F64 = np.float32, np.float64
-_PATTERN = re.compile(r"v_mfma_(?:scale_)?(f32|i32|f64)_(\d+)x\2x(\d+)_?(?:\d+b_)?([a-z].*)$")
+_PATTERN = re.compile(
+    r"v_(?:mfma|smfmac)_(?:scale_)?(f32|i32|f64)_(\d+)x\2x(\d+)_?(?:\d+b_)?([a-z].*)$"
+)
 _BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "i8": 8, "fp8": 8, "bf8": 8}
 _BITS |= {"fp6": 6, "bf6": 6, "fp4": 4}
 _MIXED = ("fp8", "bf8", "fp6", "bf6", "fp4")  # of f8f6f4, by cbsz and blgp
@@ -57,6 +59,19 @@ f32_16x16x32_f16 f32_32x32x16_f16 f32_16x16x32_bf16 f32_32x32x16_bf16
 i32_16x16x64_i8 i32_32x32x32_i8 f32_16x16x128_f8f6f4 f32_32x32x64_f8f6f4
 """
 SHAPES = [name for line in _NAMES.splitlines() if line[:1] != "#" for name in line.split()]
+
+# Size and depth of those whose A has two of four elements along k, by type.
+_SPARSE = """
+f32_16x16x32_f16 f32_32x32x16_f16 f32_16x16x32_bf16 f32_32x32x16_bf16
+i32_16x16x64_i8 i32_32x32x32_i8
+f32_16x16x64_fp8_fp8 f32_16x16x64_fp8_bf8 f32_16x16x64_bf8_fp8 f32_16x16x64_bf8_bf8
+f32_32x32x32_fp8_fp8 f32_32x32x32_fp8_bf8 f32_32x32x32_bf8_fp8 f32_32x32x32_bf8_bf8
+f32_16x16x64_f16 f32_32x32x32_f16 f32_16x16x64_bf16 f32_32x32x32_bf16
+i32_16x16x128_i8 i32_32x32x64_i8
+f32_16x16x128_fp8_fp8 f32_16x16x128_fp8_bf8 f32_16x16x128_bf8_fp8 f32_16x16x128_bf8_bf8
+f32_32x32x64_fp8_fp8 f32_32x32x64_fp8_bf8 f32_32x32x64_bf8_fp8 f32_32x32x64_bf8_bf8
+"""
+SPARSE_SHAPES = _SPARSE.split()
 
 
 def _decoder(target: str, kind: str) -> Callable[[Array], Array]:
@@ -111,14 +126,15 @@ def _build(m: Machine, i: Instruction) -> Plain:
     assert found is not None
     out_kind, size, depth = found[1], int(found[2]), int(found[3])
     kinds = _kinds(i, found[4])
-    narrow = found[4] == "f8f6f4"
+    narrow, sparse = found[4] == "f8f6f4", i.mnemonic.startswith("v_smfmac")
     allow(i, {"cbsz", "abid", "blgp", "neg_lo", "neg_hi", "op_sel", "op_sel_hi"})
     if not narrow and i.modifiers.get("blgp"):
         raise UnsupportedError("a permutation of B, or signs")
-    per_lane = 32 * i.operands[1].count // _BITS[kinds[0]]
+    kept = 32 * i.operands[1].count // _BITS[kinds[0]]  # elements of A in a lane
+    per_lane = 2 * kept if sparse else kept
     blocks = 64 * per_lane // (size * depth)
     groups = 64 // (size * blocks)  # of lanes that hold different k
-    broadcast = 0 if narrow else int(i.modifiers.get("cbsz", 0))  # type: ignore[arg-type]
+    broadcast = 0 if narrow or sparse else int(i.modifiers.get("cbsz", 0))  # type: ignore[arg-type]
     chosen = int(i.modifiers.get("abid", 0))  # type: ignore[arg-type]
     words = 2 if out_kind == "f64" else 1
     count = size * size * blocks // 64
@@ -128,12 +144,14 @@ def _build(m: Machine, i: Instruction) -> Plain:
         )
     shape_in = (size, blocks, groups, per_lane)
     readers = [
-        _gather(m, operand, _decoder(m.kernel.target, kind), shape_in)
-        for operand, kind in zip(i.operands[1:3], kinds, strict=True)
+        _gather(m, operand, _decoder(m.kernel.target, kind), (*shape_in[:3], length))
+        for operand, kind, length in zip(i.operands[1:3], kinds, (kept, per_lane), strict=True)
     ]
+    if sparse:
+        readers[0] = _spread(m, i, readers[0], (size, blocks, groups, kept))
     if i.mnemonic.startswith("v_mfma_scale"):
         readers = [_scaled(m, i, number, read, shape_in) for number, read in enumerate(readers)]
-    add = _addend(m, i.operands[3], out_kind, count)
+    add = _addend(m, i.operands[0 if sparse else 3], out_kind, count)
     accumulator = _ACCUMULATORS[out_kind]
     m.register(i.operands[0], count * words - 1)
     start = i.operands[0].index
@@ -237,6 +255,34 @@ def _scaled(
     return run
 
 
+def _spread(
+    m: Machine, i: Instruction, read: Callable[[], Array], shape: tuple[int, int, int, int]
+) -> Callable[[], Array]:
+    """Return the reader of a sparse A with its zeros.
+
+    Of four elements along k a lane holds two, with the place of each in two bits of a register,
+    the first element's lowest; ``abid`` chooses the bits of a register that has more.
+    """
+    if i.modifiers.get("cbsz"):
+        raise UnsupportedError("indices of a sparse matrix that cbsz chooses")
+    size, blocks, groups, kept = shape
+    indices = m.read(i.operands[3], "u32")
+    shifts = 2 * (kept * int(i.modifiers.get("abid", 0)) + np.arange(kept, dtype=np.uint32))  # type: ignore[arg-type]
+    if shifts[-1] > 30:
+        raise UnsupportedError(f"abid {i.modifiers['abid']} for indices of {2 * kept} bits")
+    places = np.arange(4, dtype=np.uint32)
+
+    def run() -> Array:
+        words = m.full(indices()).reshape(m.count, groups, size, 1)
+        at = (words >> shifts.astype(np.uint32)) & np.uint32(3)
+        at = at.swapaxes(1, 2).reshape(m.count, blocks, size, -1, 2, 1)
+        values = read().reshape(m.count, blocks, size, -1, 2, 1)
+        dense: Array = np.where(at == places, values, values.dtype.type(0)).sum(-2)
+        return dense.reshape(m.count, blocks, size, -1)
+
+    return run
+
+
 def _addend(m: Machine, operand: Operand, out_kind: str, count: int) -> Callable[[], Array]:
     """Return the reader of C, ``(count, waves, 64)`` or a constant."""
     accumulator = _ACCUMULATORS[out_kind]
@@ -258,6 +304,7 @@ def _addend(m: Machine, operand: Operand, out_kind: str, count: int) -> Callable
 
 
 BUILDERS: dict[str, Builder] = {"v_mfma_" + shape: _build for shape in SHAPES}
+BUILDERS |= {"v_smfmac_" + shape: _build for shape in SPARSE_SHAPES}
 BUILDERS |= {
     name.replace("mfma_", "mfma_scale_"): _build for name in BUILDERS if name.endswith("f8f6f4")
 }

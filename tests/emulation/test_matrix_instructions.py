@@ -20,7 +20,8 @@ from gfx9_kernels import (
     single,
     v,
 )
-from hipdnn_iree.emulation.mfma import SHAPES
+from hipdnn_iree.emulation.errors import UnsupportedError
+from hipdnn_iree.emulation.mfma import SHAPES, SPARSE_SHAPES
 
 F32, U32, U16, F16 = np.float32, np.uint32, np.uint16, np.float16
 
@@ -112,6 +113,64 @@ def test_matrix_products(shape):
             block, row = _place(out, size, blocks, k, lane)
             want = product[:, block, row, lane % size] + c[:, lane, k]
             assert (got[:, lane] == want).all(), (k, lane)
+
+
+def _put_rows(m, first, rows, kind):
+    """Lay out ``(waves, size, depth)`` in registers: lanes count rows within groups of k."""
+    waves, size, depth = rows.shape
+    lanes = rows.reshape(waves, size, 64 // size, -1).swapaxes(1, 2).reshape(waves, 64, -1)
+    packed = lanes.astype(kind).view(np.uint8).view(U32)
+    for k in range(packed.shape[-1]):
+        put(m, first + k, np.ascontiguousarray(packed[..., k]))
+    return packed.shape[-1]
+
+
+@pytest.mark.parametrize("shape", SPARSE_SHAPES)
+def test_sparse_matrix_products(shape):
+    """Two of four elements of A along k: each takes the row of B that its two bits say."""
+    out, kinds = _names(shape)
+    size, depth = (int(x) for x in re.match(r"\w+?_(\d+)x\d+x(\d+)", shape).groups())
+    large = size * depth * 8 * np.dtype(_type(kinds[0], "gfx950")).itemsize > 64 * 128
+    target = "gfx950" if large else "gfx942"
+    types = [_type(kind, target) for kind in kinds]
+    rng = np.random.default_rng(6)
+    a = rng.integers(-3, 4, (2, size, depth // 2))
+    b = rng.integers(-3, 4, (2, size, depth))
+    at = rng.integers(0, 4, a.shape)
+    m = single(target)
+    counts = [_put_rows(m, 0, a, types[0]), _put_rows(m, 16, b, types[1])]
+    bits = depth * size // 64  # of indices in a lane
+    abid = 0 if bits == 32 else 32 // bits - 1
+    words = np.zeros((2, 64 // size, size), U32)
+    of_lane = at.reshape(2, size, 64 // size, -1)
+    for e in range(of_lane.shape[-1]):
+        words |= of_lane[..., e].swapaxes(1, 2).astype(U32) << U32(bits * abid + 2 * e)
+    put(m, 32, words.reshape(2, 64))
+    accumulator = {"f32": F32, "i32": np.int32}[out]
+    count = size * size // 64
+    c = rng.integers(-9, 10, (2, 64, count)).astype(accumulator)
+    for k in range(count):
+        put(m, 40 + k, np.ascontiguousarray(c[..., k]))
+    given = {"abid": abid} if abid else {}
+    name, result = "v_smfmac_" + shape, v(40, count)
+    operands = (result, v(0, counts[0]), v(16, counts[1]), v(32))
+    execute(m, op(name, *operands, encoding="mfma", **given))
+    rows = 4 * (np.arange(depth // 2) // 2) + at
+    for k in range(count):
+        got = get(m, 40 + k, accumulator)
+        for lane in (0, 1, 5, 17, 31, 32, 47, 63):
+            _, i = _place(out, size, 1, k, lane)
+            for wave in range(2):
+                want = (a[wave, i] * b[wave, lane % size, rows[wave, i]]).sum() + c[wave, lane, k]
+                assert got[wave, lane] == want, (k, lane)
+
+
+def test_indices_that_are_not_there_are_no_numbers():
+    operands = (v(40, 4), v(0, 2), v(16, 4), v(32))
+    for given in ({"cbsz": 1}, {"abid": 4}):
+        name = "v_smfmac_f32_16x16x32_f16"
+        with pytest.raises(UnsupportedError):
+            execute(single("gfx942"), op(name, *operands, encoding="mfma", **given))
 
 
 def _blocked(shape):
