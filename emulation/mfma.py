@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Matrix instructions v_mfma_* and v_smfmac_*: operands are gathered into matrices, then multiplied.
+"""Matrix instructions, v_mfma_* and v_smfmac_*: operands become matrices and are multiplied.
 
 Products of narrow types are summed in single precision in NumPy's order, not in the hardware's,
 which is not documented.  Integers and doubles are exact, and summed in order, respectively.

@@ -117,7 +117,7 @@ def test_matrix_products(shape):
 
 def _put_rows(m, first, rows, kind):
     """Lay out ``(waves, size, depth)`` in registers: lanes count rows within groups of k."""
-    waves, size, depth = rows.shape
+    waves, size, _ = rows.shape
     lanes = rows.reshape(waves, size, 64 // size, -1).swapaxes(1, 2).reshape(waves, 64, -1)
     packed = lanes.astype(kind).view(np.uint8).view(U32)
     for k in range(packed.shape[-1]):
