@@ -217,8 +217,10 @@ def _crosses(wave: int, kernel: bytes) -> bool:
     """W-145: two factors of what is added up along several dims lie along these in two orders.
 
     Rows of whole waves are added up by other code, which is right; so are sums where a thread has
-    one of them, and not four along the last dim.
+    one of them, and not four along the last dim.  Where another loop adds up what is made of them,
+    its tiles are not theirs, and a thread has all of a row.
     """
+    whole: set[bytes] = set()  # what is made of sums with such factors
     orders: dict[bytes, set[tuple[int, ...]]] = {}  # in which a value's dims are read
     crossed: dict[bytes, set[frozenset[int]]] = {}  # pairs of its dims
     for one in _statements(kernel):
@@ -235,8 +237,14 @@ def _crosses(wave: int, kernel: bytes) -> bool:
             pairs |= _in_both_orders(ways)
         result = _along(one.maps[len(one.operands)])
         reduced = {dim for pair in pairs for dim in pair if dim not in result}
-        if one.adds and any(pair <= reduced for pair in pairs) and _by_fours(one, wave):
+        again = not whole.isdisjoint(one.operands)
+        if one.adds and again:
             return True
+        met = one.adds and any(pair <= reduced for pair in pairs)
+        if met and _by_fours(one, wave):
+            return True
+        if met or again:
+            whole.update(one.names)
         at = {dim: i for i, dim in enumerate(result)}
         for name in one.names:
             orders[name] = {tuple(at[d] for d in way if d in at) for way in ways}

@@ -440,6 +440,20 @@ FACTORS = """\
 """  # noqa: E501
 
 
+AGAIN = """\
+        %6 = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "{kind}"]}} ins({of} : tensor<9xf32>) outs(%1 : tensor<5xf32>) {{
+        ^bb0(%in: f32, %out: f32):
+          %8 = arith.addf %in, %out : f32
+          linalg.yield %8 : f32
+        }} -> tensor<5xf32>
+"""  # noqa: E501
+
+
+def again(of: str, kind: str = "reduction") -> bytes:
+    """Return a loop behind those of `factors`, which adds up or not."""
+    return AGAIN.format(of=of, kind=kind).encode()
+
+
 def factors(
     other: str, *, op: str = "mulf", kept: str = "d1", x: tuple[int, int, int] = (512, 3, 2)
 ) -> bytes:
@@ -469,6 +483,10 @@ def factors(
         (factors("d2, d1", x=(512, 16, 8)), False),  # by waves
         (factors("d2, d1", x=(512, 16, 7)), True),
         (factors("d2, d1", x=(513, 16, 7)), False),  # one to a thread
+        (factors("d2, d1", x=(513, 16, 7)) + again("%5"), True),
+        (factors("d2, d1", x=(513, 16, 7)) + again("%5", "parallel"), False),
+        (factors("d2, d1", x=(513, 16, 7)) + again("%0"), False),
+        (factors("d1, d2", x=(513, 16, 7)) + again("%5"), False),
     ],
 )
 def test_a_kernel_that_adds_up_factors_in_two_orders(kernel: bytes, crossed: bool) -> None:
@@ -618,6 +636,17 @@ def sum_of_products_in_two_orders(dtype: str) -> Graph:
     return g
 
 
+def two_batch_norms() -> Graph:
+    g = Graph(io_data_type="float")
+    dims, channels = (2, 2, 3, 3), (1, 2, 1, 1)
+    dy, x = g.tensor(dims=dims, strides=(1, 2, 12, 4)), g.tensor(dims=dims)
+    back = g.batchnorm_backward(dy, x, g.tensor(dims=channels))
+    forth = g.batchnorm(back[0], *(g.tensor(dims=channels) for _ in range(2)), epsilon=1e-5)
+    for result in (*back[1:3], *forth[:3]):
+        result.set_output()
+    return g
+
+
 def norm_of_what_was_divided_by_its_sums() -> Graph:
     g = Graph(io_data_type="bfloat16", compute_data_type="float", intermediate_data_type="float")
     x = g.tensor(dims=(1, 8, 4, 4), data_type="float")
@@ -633,6 +662,7 @@ def norm_of_what_was_divided_by_its_sums() -> Graph:
     [
         pytest.param(lambda: sum_of_products_in_two_orders("float"), id="W-145"),  # 328083
         pytest.param(lambda: sum_of_products_in_two_orders("half"), id="W-145-half"),
+        pytest.param(two_batch_norms, id="W-145-again"),  # 336374
         pytest.param(norm_of_what_was_divided_by_its_sums, id="W-144"),  # 325916
         pytest.param(count_of_equal_numbers, id="W-146"),  # 330113
         pytest.param(rows_of_attention_repeated, id="W-139"),  # random graph 131656
