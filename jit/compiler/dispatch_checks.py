@@ -327,6 +327,22 @@ def _along(how: bytes) -> list[bytes]:
     return how.partition(b" -> (")[2].rstrip(b")").split(b", ")
 
 
+def _stores_beside_two_orders(kernel: bytes) -> bool:
+    """W-148: a product is stored, and what is made of it is stored in two orders.
+
+    The tiles of the one order are those of the loop; columns of the product become equal.
+    """
+    stored, products = set(_STORED.findall(kernel)), set[bytes]()
+    for one in _statements(kernel):
+        if one.adds and len(one.operands) > 1:
+            products.update(one.names)
+        elif not products.isdisjoint(one.operands) and not one.reduces:
+            if len(set(one.maps[len(one.operands) :])) > 1:
+                return not products.isdisjoint(stored)
+            products.update(one.names)
+    return False
+
+
 def _repeats_attention(kernel: bytes) -> bool:
     """W-139: one thread computes a row of attention, and others repeat what they have in its place.
 
@@ -501,6 +517,12 @@ CHECKS = (
         (_ROCM,),
         _repeats_attention,
         reason="rows of attention are repeated in its kernel; most of them would be unwritten",
+    ),
+    Check(
+        "W-148",
+        (_ROCM,),
+        _stores_beside_two_orders,
+        reason="a product is stored beside what is made of it in two orders; it would be mixed up",
     ),
     Check("W-128", (_SPLIT,), _loses_split_sums, (f"{_SPLIT}=false",)),
     Check("W-140", (_THROUGH,), _blocks_behind_rows, (f"{_THROUGH}=false",)),

@@ -495,6 +495,36 @@ def test_a_kernel_that_adds_up_factors_in_two_orders(kernel: bytes, crossed: boo
     assert not struck([SUM, kernel], "cpu")
 
 
+TWO_ORDERS = """\
+        %6:2 = linalg.generic {{indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> ({first})>, affine_map<(d0, d1, d2) -> ({second})>], iterator_types = ["parallel", "parallel", "parallel"]}} ins({of} : tensor<3x16x16xf32>) outs(%1, %1 : tensor<3x16x16xf32>, tensor<3x16x16xf32>) {{
+        ^bb0(%in: f32, %out: f32, %out_0: f32):
+          linalg.yield %in, %in : f32, f32
+        }} -> (tensor<3x16x16xf32>, tensor<3x16x16xf32>)
+        iree_tensor_ext.dispatch.tensor.store {stored}, %arg3, offsets = [0]
+        iree_tensor_ext.dispatch.tensor.store %6#0, %arg4, offsets = [0]
+        iree_tensor_ext.dispatch.tensor.store %6#1, %arg5, offsets = [0]
+"""  # noqa: E501
+
+
+def in_orders(first: str, second: str, of: str = "%4", stored: str = "%4") -> bytes:
+    return TWO_ORDERS.format(first=first, second=second, of=of, stored=stored).encode()
+
+
+@pytest.mark.parametrize(
+    ("orders", "mixed"),
+    [
+        (in_orders("d0, d1, d2", "d0, d2, d1"), True),
+        (in_orders("d0, d1, d2", "d0, d1, d2"), False),
+        (in_orders("d0, d1, d2", "d0, d2, d1", of="%0"), False),
+        (in_orders("d0, d1, d2", "d0, d2, d1", stored="%0"), False),
+    ],
+)
+def test_a_product_that_is_stored_beside_two_orders(orders: bytes, mixed: bool) -> None:
+    kernel = batch(16, 16, 16) + orders
+    assert struck([SUM, kernel], "gfx942") == ("W-148" if mixed else "")
+    assert not struck([SUM, kernel], "cpu")
+
+
 def counted(body: str, kind: str = "reduction") -> bytes:
     return f"""\
         %4 = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "{kind}"]}} ins(%0 : tensor<9xf32>) outs(%1 : tensor<5xf32>) {{
@@ -543,8 +573,8 @@ def test_each_check_is_for_the_flags_with_which_its_kernels_are_formed() -> None
     assert ids == {
         "cpu": ["W-109", "W-144", "W-146", "W-099"],
         "gfx942": [
-            *("W-133", "W-144", "W-145", "W-146", "W-099", "W-139", "W-128", "W-140", "W-071"),
-            "W-071",
+            *("W-133", "W-144", "W-145", "W-146", "W-099", "W-139", "W-148", "W-128", "W-140"),
+            *("W-071", "W-071"),
         ],
         "cuda:sm_80": ["W-144", "W-145", "W-146", "W-099"],
     }
@@ -598,6 +628,15 @@ def groups_of_few_filters() -> Graph:
     g = Graph(io_data_type="half", compute_data_type="float")
     x = g.tensor(dims=(1, 4, 2, 5), strides=(40, 1, 20, 4))
     g.conv_fprop(x, g.tensor(dims=(32, 1, 1, 2))).set_output()
+    return g
+
+
+def product_and_its_relu_in_two_orders() -> Graph:
+    g = Graph(io_data_type="float")
+    product = g.matmul(g.tensor(dims=(6, 7)), g.tensor(dims=(7, 5)))
+    positive = g.relu(product)
+    for result in (product, positive, g.transpose(positive, (1, 0))):
+        result.set_output()
     return g
 
 
@@ -668,6 +707,7 @@ def norm_of_what_was_divided_by_its_sums() -> Graph:
         pytest.param(rows_of_attention_repeated, id="W-139"),  # random graph 131656
         pytest.param(groups_of_few_filters, id="W-140"),  # 131835
         pytest.param(convolution_in_few_places, id="W-128"),  # 332547
+        pytest.param(product_and_its_relu_in_two_orders, id="W-148"),  # 340630
         pytest.param(product_of_what_is_computed, id="W-071"),  # 131503
         *(
             pytest.param(partial(product_of_what_is_widened, *case), id=f"W-071-{case}")  # 340291
