@@ -126,6 +126,7 @@ _MODULES = (
     "cpu_machine",
     "node_context",
     "strategies",
+    "subgroup_sums",
 )
 
 

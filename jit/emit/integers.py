@@ -18,8 +18,10 @@ __all__ = ["are_converted", "shielded", "widened"]
 BOOL, F32, F64 = DataType.BOOLEAN, DataType.FLOAT, DataType.DOUBLE
 _CONVERT, _CAT = "torch.prims.convert_element_type", "torch.aten.cat"
 _MOVES = frozenset(
-    f"torch.aten.{name}"
-    for name in ("permute", "view", "expand", "slice.Tensor", "flip", "constant_pad_nd")
+    (
+        *("torch.aten.permute", "torch.aten.view", "torch.aten.expand", "torch.aten.flip"),
+        *("torch.aten.slice.Tensor", "torch.aten.constant_pad_nd"),
+    )
 )
 
 
