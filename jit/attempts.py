@@ -115,6 +115,12 @@ def _copies(what: str) -> Change:
     return change
 
 
+def _widened(case: _Case, options: CompileOptions) -> Iterator[Attempt]:
+    """Yield halves that are multiplied as float, where few rows of them do not compile (W-149)."""
+    if case.target.arch in ("gfx908", "gfx90a"):
+        yield from _copies("widened")(case, options)
+
+
 def _plain(case: _Case, options: CompileOptions) -> Iterator[Attempt]:
     """Yield each op as it comes."""
     more = {op: PLAIN for op in _ops(case) if PLAIN in _allowed(case, op)}
@@ -161,6 +167,7 @@ ATTEMPTS: tuple[tuple[Change, ...], ...] = (
     (_copies("products"),),
     (_untiled, _copies("products")),
     (_without_im2col,),
+    (_widened,),
     (_plain, _untiled, _copies("all")),
     (_plain, _untiled, _copies("all"), _level("O1")),
     (_plain, _untiled, _copies("all"), _level("O0")),

@@ -37,6 +37,8 @@ class NodePlan:
         Empty where the op has one only.
     materialised : tuple of str
         Ports of the operands that are copied before the node.
+    widened : bool
+        Whether these are converted from half to float.
     copied_results : bool
         Whether the results are copied.
     copied_outputs : tuple of str
@@ -54,6 +56,7 @@ class NodePlan:
 
     strategy: str = ""
     materialised: tuple[str, ...] = ()
+    widened: bool = False
     copied_results: bool = False
     copied_outputs: tuple[str, ...] = ()
     settled_outputs: tuple[str, ...] = ()
@@ -74,6 +77,8 @@ class NodePlan:
         ports += self.settled_outputs
         if ports:
             yield "materialised", ",".join(ports)
+        if self.widened:
+            yield "widened", "half"
         if self.copied_outputs:
             yield "copied", ",".join(self.copied_outputs)
         if self.explicit_padding:
@@ -194,7 +199,8 @@ def plan_code(
         ``compiler.strategies``.
     copies : str
         Which operands are materialised whatever the rules say (`options.COPIES`): of nodes other
-        than pointwise ones, with their results (``"products"``), or of every node (``"all"``).
+        than pointwise ones, with their results (``"products"``), and from half to float
+        (``"widened"``), or of every node (``"all"``).
 
     Raises
     ------
@@ -226,7 +232,7 @@ def _plan_node(context: NodeContext, more: str) -> tuple[NodeContext, NodePlan]:
     node, rules = context.node, for_plan(context.target)
     found: set[str] = set()
     copies = [(rule.id, port) for rule in rules if rule.operands for port in rule.operands(context)]
-    apart = more and not (more == "products" and (context.moves or context.pointwise))
+    apart = more and not (more != "all" and (context.moves or context.pointwise))
     wanted = {port for _, port in copies} | (set(_copyable(context)) if apart else set())
     ports = tuple(port for port in node.inputs if port in wanted)
     operands = {**context.operands, **dict.fromkeys(ports, Layout())}
@@ -247,6 +253,7 @@ def _plan_node(context: NodeContext, more: str) -> tuple[NodeContext, NodePlan]:
     plan = NodePlan(
         strategy=context.strategy,
         materialised=ports,
+        widened=bool(apart and more == "widened"),
         copied_results=bool(results or apart),
         copied_outputs=copied,
         settled_outputs=settled,

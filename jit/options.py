@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["COPIES", "BuildOptions", "CacheOptions", "CompileOptions", "WorkerOptions"]
 
-COPIES = {"products": "what ops other than pointwise ones read and make", "all": "all operands"}
+COPIES = {
+    "products": "what ops other than pointwise ones read and make",
+    "widened": "what ops other than pointwise ones read and make, with halves as float",
+    "all": "all operands",
+}
 """Which copies an attempt may ask for beside those that the rules want."""
 
 

@@ -199,7 +199,7 @@ def verify(plan: Plan, inputs: Mapping[int, Any]) -> Report:
         uid: memory.arrays[uid] if uid in memory.arrays else memory.readers[uid]()
         for uid in graph.inputs
     }
-    return compare(graph, outputs, expect(graph, arrays))
+    return compare(graph, outputs, expect(graph, arrays, plan.target))
 
 
 def compare(frozen: FrozenGraph, outputs: Mapping[int, Array], expected: Expected) -> Report:

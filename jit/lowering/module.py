@@ -16,6 +16,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from ...graph_api.dtypes import DataType
 from ...graph_api.errors import CompileError
 from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ..code_plan import CodePlan, plan_code
@@ -143,7 +144,9 @@ def _emit_function(b: Builder, graph: FrozenGraph, plan: CodePlan) -> None:
                         values[uid] = b.literal(spec.value, plain, spec.dims)
                 inputs = {port: values[uid] for port, uid in node.inputs.items()}
                 for port in decided.materialised:
-                    inputs[port] = b.materialise(inputs[port])
+                    halves = decided.widened and inputs[port].dtype is DataType.HALF
+                    given = b.convert(inputs[port], DataType.FLOAT) if halves else inputs[port]
+                    inputs[port] = b.materialise(given)
                 for port, value in _lowered(b, node, inputs).items():
                     if port not in node.outputs:
                         continue

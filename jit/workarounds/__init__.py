@@ -60,5 +60,7 @@ def strikes(identity: str, target: Target, *facts: Any, **more: Any) -> bool:
     """Return whether a defect concerns a target and some data, such as shapes."""
     if identity not in _of(target):
         return False
-    applies = workaround(identity).applies
-    return applies is None or applies(*facts, **more)
+    rule = workaround(identity)
+    if not rule.concerns(target):  # the name may say gfx9 of a rule for some of them
+        return False
+    return rule.applies is None or rule.applies(*facts, **more)

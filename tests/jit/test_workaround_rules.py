@@ -100,6 +100,8 @@ ASKED: dict[str, tuple[Target, tuple[Any, ...], tuple[Any, ...]]] = {
         (conv((1, 4, 1, 8), (8, 4, 2, 3), pre_padding=(1, 0), stride=(4, 1)),),
     ),
     "W-147": (CPU, (FLOAT, BFLOAT16), (DOUBLE, BFLOAT16)),
+    "W-149": (Target.parse("gfx90a"), (8, 256, HALF), (9, 256, HALF)),
+    "W-128": (GFX942, (2, 1, 2, 1, 0, 0), (2, 1, 1, 1, 0, 0)),
     "W-130": (GFX942, (65, 35, 2, HALF), (65, 35, 5, HALF)),
     "W-138": (GFX942, (conv((3, 2, 1, 5), (4, 2, 2, 5)),), (conv((3, 2, 2, 5), (4, 2, 2, 5)),)),
 }

@@ -421,3 +421,17 @@ def test_dilated_windows_of_one_row_of_what_is_stored() -> None:
         g.conv_fprop(turned, w, dilation=2).set_output()
         g.conv_fprop(g.relu(g.tensor(dims=dims)), w, dilation=2).set_output()
     check_emulated(g)
+
+
+@pytest.mark.parametrize(("x", "w"), [((2, 8), (1, 3)), ((8, 2), (3, 1)), ((3, 9), (1, 5))])
+@pytest.mark.parametrize("last", [False, True])
+def test_one_window_of_a_filter_of_size_1_on_gfx9(
+    x: tuple[int, int], w: tuple[int, int], last: bool
+) -> None:
+    """Emulated (W-128): subgroups raced for the sums over channels and positions."""
+    g = Graph(io_data_type="float")
+    dims = [(3, 128, *x), (4, 128, *w)]
+    strides = [channels_last_strides(d) if last else None for d in dims]
+    given, filters = (g.tensor(dims=d, strides=s) for d, s in zip(dims, strides, strict=True))
+    g.conv_fprop(given, filters, stride=3 if x[0] == 3 else 2).set_output()
+    check_emulated(g)

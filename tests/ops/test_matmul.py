@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 import pytest
 from graph_rows import check_emulated
 from hipdnn_iree import Graph
+from hipdnn_iree.provider.emulated import emulated
 
 Run = Callable[..., Any]
 
@@ -156,3 +159,39 @@ def test_a_row_times_a_matrix_is_summed_by_parts_on_gfx9(torch_ir: Callable[...,
     assert ir.count("torch.aten.sum.dim_IntList") == 2
     assert "aten.mm" in torch_ir(g, "cpu")
     check_emulated(g)
+
+
+@pytest.mark.parametrize(
+    ("batch", "m", "k", "n"), [((), 2, 512, 64), ((3,), 7, 256, 31), ((), 8, 128, 5)]
+)
+def test_few_rows_of_halves_on_an_mi200(batch: tuple[int, ...], m: int, k: int, n: int) -> None:
+    """Emulated (W-149): they were compiled to instructions that it does not have."""
+    g = Graph(io_data_type="half", compute_data_type="float")
+    g.matmul(g.tensor(dims=(*batch, m, k)), g.tensor(dims=(*batch, k, n))).set_output()
+    assert g.build("gfx90a").attempt == ""
+    check_emulated(g, "gfx90a")
+
+
+def test_a_convolution_of_few_places_in_half_on_an_mi200() -> None:
+    """Emulated (W-149): the rule does not see the product that it becomes, an attempt does."""
+    g = Graph(io_data_type="half", compute_data_type="float")
+    g.conv_fprop(g.tensor(dims=(1, 128, 2, 2)), g.tensor(dims=(64, 128, 1, 1))).set_output()
+    assert "halves as float" in g.build("gfx90a").attempt
+    check_emulated(g, "gfx90a")
+
+
+def test_verify_knows_what_the_target_takes_for_0() -> None:
+    """Emulated: the MI200 multiplies subnormal halves as 0; only the command line knew."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        assert pool.submit(_subnormal_factors).result()
+
+
+def _subnormal_factors() -> bool:
+    g = Graph(io_data_type="half", compute_data_type="float", intermediate_data_type="float")
+    x, w = g.tensor(dims=(16, 16)), g.tensor(dims=(16, 16))
+    y = g.matmul(x, w).set_output().set_data_type("float")
+    given = {x: np.full((16, 16), 2.0**-15, np.float16), w: np.ones((16, 16), np.float16)}
+    with emulated("gfx90a"):
+        plan = g.build("gfx90a")
+        assert not plan.run(given)[y].any()
+        return plan.verify(given).ok

@@ -55,25 +55,29 @@ def row_of_graph(
 
 
 def emulated_row(
-    graph: FrozenGraph, *, damage_at: int | None = None, **options: Any
+    graph: FrozenGraph, target: str = "gfx942", *, damage_at: int | None = None, **options: Any
 ) -> dict[str, Any]:
-    """Return the row of a graph on an emulated gfx942, which stays in a process that has it.
+    """Return the row of a graph on an emulated GPU, which stays in a process that has it.
 
     ``damage_at``: this byte of each output, such as the one before it, changes after the run.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        row: dict[str, Any] = pool.submit(_emulated, dumps(graph), damage_at, options).result()
+        row: dict[str, Any] = pool.submit(
+            _emulated, dumps(graph), target, damage_at, options
+        ).result()
         return row
 
 
-def check_emulated(graph: Graph) -> None:
-    """Every element of a graph's results is right on an emulated gfx942."""
-    found = emulated_row(graph.freeze())
+def check_emulated(graph: Graph, target: str = "gfx942") -> None:
+    """Every element of a graph's results is right on an emulated GPU."""
+    found = emulated_row(graph.freeze(), target)
     assert (found["status"], found["device"]) == ("ok", "emulated"), found
     assert found["check"]["bad"] == 0
 
 
-def _emulated(text: str, damage_at: int | None, options: dict[str, Any]) -> dict[str, Any]:
+def _emulated(
+    text: str, target: str, damage_at: int | None, options: dict[str, Any]
+) -> dict[str, Any]:
     right = case_worker.results_of
 
     def and_damage(graph: FrozenGraph, call: Any, outputs: Any) -> dict[int, Any]:
@@ -85,7 +89,7 @@ def _emulated(text: str, damage_at: int | None, options: dict[str, Any]) -> dict
     if damage_at is not None:
         case_worker.results_of = and_damage
     graph = Graph.from_json(text).freeze()
-    return row_of_graph(graph, target="gfx942", emulate=True, **options)
+    return row_of_graph(graph, target=target, emulate=True, **options)
 
 
 def _read(text: str, data_type: DataType) -> Graph:

@@ -84,7 +84,10 @@ def padded(b: Builder, x: Value, w: Value, op: ConvOp) -> tuple[Value, Value, Co
 
 
 def _read(b: Builder, x: Value, w: Value, op: ConvOp) -> tuple[Value, ConvOp]:
-    """Return the input without what no window reads, along dims with one window (W-014, W-143)."""
+    """Return the input without what no window reads, along dims with one window.
+
+    W-014, W-128, W-143; a filter of one position is compiled as it is (W-015).
+    """
     pre, post = list(op.pre_padding), list(op.post_padding)
     stride, dilation = list(op.stride), list(op.dilation)
     for i, k in enumerate(w.shape[2:]):
@@ -93,6 +96,8 @@ def _read(b: Builder, x: Value, w: Value, op: ConvOp) -> tuple[Value, ConvOp]:
         if b.strikes("W-143", *dim):
             x = b.slice(x, 2 + i, 0, reach, dilation[i])
             stride[i] = dilation[i] = 1
+        elif prod(w.shape[2:]) > 1 and b.strikes("W-128", *dim):
+            x, stride[i] = b.slice(x, 2 + i, 0, 1), 1
         elif b.strikes("W-014", *dim):
             beyond = pre[i] + n + post[i] - reach
             x = b.slice(x, 2 + i, 0, min(reach - pre[i], n))

@@ -13,6 +13,7 @@ from math import prod
 from operator import mul
 
 from ....graph_api.ops.pointwise import Pointwise
+from ...emit.dims import Dim
 from ...node_context import GraphContext, NodeContext, is_named
 from ...ops.row_norms import row_length
 from ...subgroup_sums import loses_sums
@@ -64,6 +65,16 @@ def _struck(context: NodeContext) -> bool:
     return any(_lost(row, last) for last in ends if row % last == 0 and last < row)
 
 
+def _one_window(n: int, size: int, stride: int, dilation: int, pre: int, post: int) -> bool:
+    """Whether a filter of size 1 has one window in a dim of extent n, and no padding.
+
+    The compiler reads what the window reads by a constant index, and takes the convolution for a
+    sum over channels and positions.
+    """
+    fixed = not isinstance(n, Dim)
+    return fixed and size == 1 and not (pre or post) and 1 < n <= stride
+
+
 def _operands(context: NodeContext) -> Iterator[str]:
     if context.named("reduction") and _struck(context):
         yield "x"
@@ -77,4 +88,5 @@ WORKAROUND = Workaround(
     instead="what is added up is materialised",
     operands=_operands,
     node=lambda context: context.named(*_NORMS) and _struck(context),
+    applies=_one_window,
 )
