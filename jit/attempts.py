@@ -116,8 +116,11 @@ def _copies(what: str) -> Change:
 
 
 def _widened(case: _Case, options: CompileOptions) -> Iterator[Attempt]:
-    """Yield halves that are multiplied as float, where few rows of them do not compile (W-149)."""
-    if case.target.arch in ("gfx908", "gfx90a"):
+    """Yield halves that are multiplied as float, where few rows of them do not compile.
+
+    Instructions are missing for them (W-149), or LDS is (W-142).
+    """
+    if case.target.is_gfx9:
         yield from _copies("widened")(case, options)
 
 

@@ -442,8 +442,15 @@ def _reads_stale_registers(kernel: bytes) -> bool:
     return any(
         name in widened and _ends_inside(one, read)
         for one in _products(statements)
+        if _of_matrices(one)
         for name, read in zip(one.operands, (one.left, one.right), strict=True)
     )
+
+
+def _of_matrices(one: _Product) -> bool:
+    """Whether both operands have a dim of the result that the other one lacks."""
+    left, right = set(one.left), set(one.right)
+    return not left.isdisjoint({*one.result} - right) and not right.isdisjoint({*one.result} - left)
 
 
 def _loses_split_sums(kernel: bytes) -> bool:

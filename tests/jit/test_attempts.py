@@ -106,8 +106,9 @@ def test_on_gpus_convolutions_need_not_be_matmuls() -> None:
     every = list(attempts(graph, GFX942, CompileOptions(), "conv_fprop"))
     found = next(one for one in every if one.name == name)
     assert found.options.extra_flags == (f"{flag}=false",)
-    assert [one.name for one in every][-4:] == [
+    assert [one.name for one in every][-5:] == [
         name,
+        "copies of what ops other than pointwise ones read and make, with halves as float",
         "copies of all operands",
         "copies of all operands, level O1",
         "copies of all operands, level O0",

@@ -264,6 +264,7 @@ def widened(kernel: bytes, of: str, to: str, name: str = "1") -> bytes:
         (widened(batch(16, 32, 16, left="bmk"), "f16", "f32"), False),
         (widened(batch(16, 3, 16, left="bmk", right="bnk"), "f16", "f32"), False),
         (widened(batch(16, 3, 16, left="mk", right="kn"), "f16", "f32"), False),
+        (widened(batch(16, 3, 16, left="bk"), "f16", "f32"), False),  # a row for each matrix
         (widened(batch(16, 3, 16, left="bmk"), "f16", "f32", name="3"), False),
     ],
 )

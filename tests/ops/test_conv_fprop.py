@@ -435,3 +435,12 @@ def test_one_window_of_a_filter_of_size_1_on_gfx9(
     given, filters = (g.tensor(dims=d, strides=s) for d, s in zip(dims, strides, strict=True))
     g.conv_fprop(given, filters, stride=3 if x[0] == 3 else 2).set_output()
     check_emulated(g)
+
+
+def test_a_filter_that_covers_rows_of_a_small_image_in_half_on_gfx9() -> None:
+    """Emulated (W-142): the tile of few rows wanted 147,456 bytes of LDS, in every attempt."""
+    g = Graph(io_data_type="half", compute_data_type="float")
+    x, w = g.tensor(dims=(3, 256, 3, 3)), g.tensor(dims=(64, 256, 1, 3))
+    g.conv_fprop(x, w, stride=2).set_output()
+    assert "halves as float" in g.build("gfx942").attempt
+    check_emulated(g)
