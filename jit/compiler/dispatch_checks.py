@@ -417,14 +417,13 @@ def _reads_next_matrix(kernel: bytes) -> bool:
 
 def _reads_on(one: _Product, read: tuple[bytes, ...]) -> bool:
     """Whether an operand of many matrices lies row by row along k, and neither fills loads."""
-    row = one.extents[read[-1]]
-    return _ends_inside(one, read) and row % (_LOAD_BITS // one.bits) > 0
+    return _ends_inside(one, read) and one.extents[read[-1]] % (_LOAD_BITS // one.bits) > 0
 
 
 def _ends_inside(one: _Product, read: tuple[bytes, ...]) -> bool:
     """Whether an operand of many matrices lies row by row along k, which is no multiple."""
     *outer, last = read
-    summed = [k for k in outer[1:] if k not in one.result and one.extents.get(k, 1) % _DEPTH]
+    summed = [k for k in outer[1:] if k not in one.result and one.extents[k] % _DEPTH]
     return bool(summed) and last in one.result
 
 

@@ -27,11 +27,13 @@ _MOVES = frozenset(
 
 def are_converted(value: Any) -> bool:
     """Return whether numbers are integers that were converted and since then only moved."""
-    found = [value]
+    found, seen = [value], set[Any]()
     while found:
-        owner = found.pop().owner
-        if isinstance(owner, ir.Block):
+        one = found.pop()
+        owner = one.owner
+        if one in seen or isinstance(owner, ir.Block):
             continue
+        seen.add(one)  # a source is reached in many ways
         name, operands = owner.name, owner.operands
         if name == _CONVERT and "f" not in str(operands[0].type).rpartition(",")[2]:
             return True

@@ -237,6 +237,7 @@ def batch(m: int, k: int, n: int, left: str = "bkm", right: str = "bkn", op: str
         (batch(2, 16, 2), False),
         (batch(2, 2, 2, left="km", right="kn"), False),
         (batch(2, 2, 2, op="maximumf"), False),
+        (product("", "f16", "d0", "9xf16", "", "f32"), False),  # times a number
     ],
 )
 def test_a_kernel_that_reads_rows_of_the_next_matrices(kernel: bytes, reads_on: bool) -> None:
