@@ -142,15 +142,15 @@ def _build(m: Machine, i: Instruction) -> Plain:
         raise UnsupportedError(
             f"a result of {i.operands[0].count} registers where {count * words} are expected"
         )
-    shape_in = (size, blocks, groups, per_lane)
+    shapes = [(size, blocks, groups, length) for length in (kept, per_lane)]
     readers = [
-        _gather(m, operand, _decoder(m.kernel.target, kind), (*shape_in[:3], length))
-        for operand, kind, length in zip(i.operands[1:3], kinds, (kept, per_lane), strict=True)
+        _gather(m, operand, _decoder(m.kernel.target, kind), shape)
+        for operand, kind, shape in zip(i.operands[1:3], kinds, shapes, strict=True)
     ]
     if sparse:
-        readers[0] = _spread(m, i, readers[0], (size, blocks, groups, kept))
+        readers[0] = _spread(m, i, readers[0], shapes[0])
     if i.mnemonic.startswith("v_mfma_scale"):
-        readers = [_scaled(m, i, number, read, shape_in) for number, read in enumerate(readers)]
+        readers = [_scaled(m, i, number, read, shapes[1]) for number, read in enumerate(readers)]
     add = _addend(m, i.operands[0 if sparse else 3], out_kind, count)
     accumulator = _ACCUMULATORS[out_kind]
     m.register(i.operands[0], count * words - 1)
@@ -267,14 +267,15 @@ def _spread(
         raise UnsupportedError("indices of a sparse matrix that cbsz chooses")
     size, blocks, groups, kept = shape
     indices = m.read(i.operands[3], "u32")
-    shifts = 2 * (kept * int(i.modifiers.get("abid", 0)) + np.arange(kept, dtype=np.uint32))  # type: ignore[arg-type]
-    if shifts[-1] > 30:
+    first = kept * int(i.modifiers.get("abid", 0))  # type: ignore[arg-type]
+    if first + kept > 16:
         raise UnsupportedError(f"abid {i.modifiers['abid']} for indices of {2 * kept} bits")
+    shifts = np.arange(2 * first, 2 * (first + kept), 2, dtype=np.uint32)
     places = np.arange(4, dtype=np.uint32)
 
     def run() -> Array:
         words = m.full(indices()).reshape(m.count, groups, size, 1)
-        at = (words >> shifts.astype(np.uint32)) & np.uint32(3)
+        at = (words >> shifts) & np.uint32(3)
         at = at.swapaxes(1, 2).reshape(m.count, blocks, size, -1, 2, 1)
         values = read().reshape(m.count, blocks, size, -1, 2, 1)
         dense: Array = np.where(at == places, values, values.dtype.type(0)).sum(-2)

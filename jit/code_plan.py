@@ -232,7 +232,7 @@ def _plan_node(context: NodeContext, more: str) -> tuple[NodeContext, NodePlan]:
     node, rules = context.node, for_plan(context.target)
     found: set[str] = set()
     copies = [(rule.id, port) for rule in rules if rule.operands for port in rule.operands(context)]
-    apart = more and not (more != "all" and (context.moves or context.pointwise))
+    apart = more == "all" or (bool(more) and not (context.moves or context.pointwise))
     wanted = {port for _, port in copies} | (set(_copyable(context)) if apart else set())
     ports = tuple(port for port in node.inputs if port in wanted)
     operands = {**context.operands, **dict.fromkeys(ports, Layout())}
@@ -248,18 +248,19 @@ def _plan_node(context: NodeContext, more: str) -> tuple[NodeContext, NodePlan]:
     copied = tuple(port for rule in rules for port in struck(rule, rule.copied_outputs))
     settled = tuple(port for rule in rules for port in struck(rule, rule.outputs))
     results = {rule.id for rule in rules if rule.results and rule.results(context)}
+    copied_results = bool(results) or apart
     found |= results | {number for number, _ in copies}
     found |= {rule.id for rule in rules if rule.node and rule.node(context)}
     plan = NodePlan(
         strategy=context.strategy,
         materialised=ports,
-        widened=bool(apart and more == "widened"),
-        copied_results=bool(results or apart),
+        widened=apart and more == "widened",
+        copied_results=copied_results,
         copied_outputs=copied,
         settled_outputs=settled,
         workarounds=tuple(sorted(found | set(info(node.op.NAME).avoids(context)))),
         layouts={
-            port: _result_layout(context, port, copied=bool(results or apart) or port in copied)
+            port: _result_layout(context, port, copied=copied_results or port in copied)
             for port in node.outputs
         },
         costs=known.costs(context) if known else {},

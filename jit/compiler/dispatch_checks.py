@@ -386,22 +386,29 @@ class _Product(NamedTuple):
 
 def _products(statements: Iterable[_Statement]) -> Iterator[_Product]:
     for one in statements:
-        types = _TYPE.findall(one.head)
-        if not one.adds or not len(one.operands) == 2 < len(one.maps) <= len(types):
+        bits = _bits(one.head)
+        if not one.adds or not len(one.operands) == 2 < len(one.maps) <= len(bits):
             continue
         along = [tuple(_along(how)) for how in one.maps]
-        extents = _extents(one)
-        bits = min(int(bits or 64) for _, bits in types[:2])  # an index has no number
-        yield _Product(one.operands, along[0], along[1], along[2], extents, bits)
+        yield _Product(one.operands, along[0], along[1], along[2], _extents(one), min(bits[:2]))
 
 
 def _extents(one: _Statement) -> dict[bytes, int]:
     """Return how long the dims of a generic loop are; 1 where it is not known."""
     extents: dict[bytes, int] = {}
     for how, (shape, _) in zip(one.maps, _TYPE.findall(one.head), strict=False):
-        sizes = (int(size.replace(b"?", b"1")) for size in shape.split(b"x")[:-1])
-        extents.update(zip(_along(how), sizes, strict=False))
+        extents.update(zip(_along(how), _sizes(shape), strict=False))
     return extents
+
+
+def _sizes(shape: bytes) -> list[int]:
+    """Return the extents of a type, such as ``3x?x``; 1 where it is not known."""
+    return [int(size.replace(b"?", b"1")) for size in shape.split(b"x")[:-1]]
+
+
+def _bits(text: bytes) -> list[int]:
+    """Return the bits of an element of each type in a text."""
+    return [int(bits or 64) for _, bits in _TYPE.findall(text)]  # an index has no number
 
 
 _LOAD_BITS, _DEPTH = 128, 16  # what a thread loads at a time; a multiple of the instructions' k
@@ -432,8 +439,7 @@ def _reads_stale_registers(kernel: bytes) -> bool:
     statements = list(_statements(kernel))
     widened: set[bytes] = set()
     for one in statements:
-        bits = [int(bits or 64) for _, bits in _TYPE.findall(one.head)]
-        count = len(one.operands)
+        bits, count = _bits(one.head), len(one.operands)
         grows = min(bits[:count], default=64) < min(bits[count:], default=0)
         passes = one.moves or (one.maps and not one.reduces)
         if passes and (grows or not widened.isdisjoint(one.operands)):
@@ -458,10 +464,10 @@ def _loses_split_sums(kernel: bytes) -> bool:
     Only a split one makes this op; it has the dims of what was split.
     """
     for kind, dims in _REDUCE.findall(kernel):
-        ((shape, bits),) = _TYPE.findall(kind)
-        sizes = shape.split(b"x")
-        extents = [int(sizes[int(at)].replace(b"?", b"1")) for at in dims.split(b",")]
-        row, most = prod(extents), _LOAD_BITS // int(bits)
+        ((shape, _),) = _TYPE.findall(kind)
+        sizes = _sizes(shape)
+        extents = [sizes[int(at)] for at in dims.split(b",")]
+        row, most = prod(extents), _LOAD_BITS // _bits(kind)[0]
         loads = next((n for n in (16, 8, 4, 2) if n <= most and row % (64 * n) == 0), 1)
         if len(extents) > 1 and loses_sums(row, extents[-1], loads):
             return True

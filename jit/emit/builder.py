@@ -457,7 +457,7 @@ class Builder:
         if dtype.is_integer and not x.dtype.is_bool and not dtype.holds(x.dtype):
             return self._saturate(x, dtype)
         if dtype is DataType.BFLOAT16 and not x.dtype.is_float:
-            return self.convert(integers.widened(self, x), dtype)
+            return self.convert(integers.as_float(self, x), dtype)
         if self.strikes("W-147", x.dtype, dtype) and integers.are_converted(x.ssa):
             x = integers.shielded(self, x)
         if self.strikes("W-016", x.dtype, dtype):

@@ -13,7 +13,7 @@ from ...graph_api.dtypes import DataType
 if TYPE_CHECKING:
     from .builder import Builder, Value
 
-__all__ = ["are_converted", "shielded", "widened"]
+__all__ = ["are_converted", "as_float", "shielded"]
 
 BOOL, F32, F64 = DataType.BOOLEAN, DataType.FLOAT, DataType.DOUBLE
 _CONVERT, _CAT = "torch.prims.convert_element_type", "torch.aten.cat"
@@ -53,7 +53,7 @@ def shielded(b: Builder, x: Value) -> Value:
     return b.unary(T.AtenAddScalarOp, x, 0.0, 1)
 
 
-def widened(b: Builder, x: Value) -> Value:
+def as_float(b: Builder, x: Value) -> Value:
     """Return integers or booleans as floats that round to bfloat16 as the integers do.
 
     No conversion of large integers to bfloat16 rounds once: all go by way of float32.

@@ -44,14 +44,12 @@ def batched_matmul(
 def _matmul(b: Builder, left: Value, right: Value, dtype: DataType) -> Value:
     op = T.AtenMmOp if left.rank == 2 else T.AtenBmmOp
     shape = (*left.shape[:-1], right.shape[-1])
-    if left.rank == 2 and b.strikes("W-130", *left.shape, right.shape[1], left.dtype):
-        left, right = (b.materialise(b.convert(x, dtype)) for x in (left, right))
-    if b.strikes("W-149", left.shape[-2], left.shape[-1], left.dtype):
-        if not b.strikes("W-149", right.shape[-1], left.shape[-1], left.dtype):
-            # The rows of the product are the columns.
-            order = (*range(left.rank - 2), left.rank - 1, left.rank - 2)
-            turned = (b.permute(x, order) for x in (right, left))
-            shape = (*shape[:-2], shape[-1], shape[-2])
-            return b.permute(b.call(op, shape, dtype, *turned), order)
+    *_, m, n = shape
+    few_rows, few_columns = (b.strikes("W-149", d, left.shape[-1], left.dtype) for d in (m, n))
+    if few_rows and not few_columns:
+        order = (*range(left.rank - 2), left.rank - 1, left.rank - 2)
+        turned = (b.permute(x, order) for x in (right, left))
+        return b.permute(b.call(op, (*shape[:-2], n, m), dtype, *turned), order)
+    if few_rows or (left.rank == 2 and b.strikes("W-130", *left.shape, n, left.dtype)):
         left, right = (b.materialise(b.convert(x, dtype)) for x in (left, right))
     return b.call(op, shape, dtype, *(narrow.native(b, x) for x in (left, right)))

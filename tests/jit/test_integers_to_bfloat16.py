@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from graph_rows import apart
 from hipdnn_iree import Graph, Target, Tensor
 from hipdnn_iree.jit.lowering.module import lower_graph
 from hipdnn_iree.provider.emulated import emulated
@@ -84,17 +84,13 @@ def _nearest(values: Any) -> Any:
 @pytest.mark.parametrize("target", ["cpu", "gfx942"])
 def test_large_ones_are_rounded_once(given: str, target: str) -> None:
     values = _values(np.dtype(given))
-    if target == "cpu":
-        found = _converted(given, target)
-    else:
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            found = pool.submit(_emulated, given, target).result()
+    convert = _converted if target == "cpu" else partial(apart, _emulated)
+    found = convert(given, target)
     wrong = found != _nearest(values)
     assert list(zip(values[wrong], found[wrong], strict=True)) == []
 
 
 def _emulated(given: str, target: str) -> Any:
-    """Return them from an emulated GPU, which stays in a process that has it."""
     with emulated(target):
         return _converted(given, target)
 

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
-from typing import Any
+from typing import Any, TypeVar
 
 from hipdnn_iree import DataType, Graph
 from hipdnn_iree.graph_api.formats.json.json_form import dumps
@@ -20,7 +21,9 @@ from hipdnn_iree.provider.sweep.sources import read_all
 from hipdnn_iree.provider.sweep.suite import Case
 from hipdnn_iree.provider.verify import Report, compare, expect, poisoned_outputs, random_inputs
 
-__all__ = ["check_emulated", "emulated_row", "row_of", "row_of_graph", "run_and_compare"]
+__all__ = ["apart", "check_emulated", "emulated_row", "row_of", "row_of_graph", "run_and_compare"]
+
+Result = TypeVar("Result")
 
 
 def run_and_compare(plan: Plan, graph: FrozenGraph, seed: int) -> Report:
@@ -61,11 +64,13 @@ def emulated_row(
 
     ``damage_at``: this byte of each output, such as the one before it, changes after the run.
     """
+    return apart(_emulated, dumps(graph), target, damage_at, options)
+
+
+def apart(function: Callable[..., Result], *arguments: object) -> Result:
+    """Return what a function returns in a new process: one that emulates a GPU keeps it."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        row: dict[str, Any] = pool.submit(
-            _emulated, dumps(graph), target, damage_at, options
-        ).result()
-        return row
+        return pool.submit(function, *arguments).result()
 
 
 def check_emulated(graph: Graph, target: str = "gfx942") -> None:

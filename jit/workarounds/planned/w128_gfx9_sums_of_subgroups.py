@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """W-128: A row over several dims is added up by more subgroups than a subgroup has lanes at work.
 
-Rows in one piece have one dim, but if what is added up
+`subgroup_sums` says which sums are lost.  Rows in one piece have one dim, but if what is added up
 is read in another order beside it, they keep theirs, or get those of a reshape.
 """
 
