@@ -59,18 +59,19 @@ class _Writer:
         """Write a table and what it refers to; return its position."""
         # (slot id, size, alignment, packed bytes or None for an offset, slot, value)
         parts: list[tuple[int, int, int, bytes | None, Slot, Any]] = []
-        for slot in record.table.slots:
-            value = record.get(slot.name, slot.default)
-            if slot.kind is Kind.UNION:
-                code = record.get(f"{slot.name}_type", 0)
+        for step in record.table.plan:
+            value = record.get(step.name, step.default)
+            if step.kind is Kind.UNION:
+                code = record.get(f"{step.name}_type", 0)
                 if code:
-                    parts.append((slot.id - 1, 1, 1, bytes([code]), slot, None))
-                    parts.append((slot.id, 4, 4, None, slot, (code, value)))
-            elif value is not None and value != slot.default:
+                    parts.append((step.id - 1, 1, 1, bytes([code]), step.slot, None))
+                    parts.append((step.id, 4, 4, None, step.slot, (code, value)))
+            elif value is not None and value != step.default:
+                slot = step.slot
                 if slot.since is Era.NODE and self.era is Era.N25:
                     raise _beyond(where, slot.name, value, "the default, as the era has no field")
                 packed = self._packed(slot, value, where) if slot.inline else None
-                parts.append((slot.id, slot.size, slot.align, packed, slot, value))
+                parts.append((step.id, step.size, step.align, packed, slot, value))
         parts.sort(key=lambda part: (-part[2], part[0]))
         position, slots = self._empty_table([(p[0], p[1], p[2]) for p in parts])
         for number, _, _, packed, slot, value in parts:
