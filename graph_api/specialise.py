@@ -157,6 +157,7 @@ def specialise(graph: FrozenGraph, shapes: Mapping[int, Shape]) -> FrozenGraph:
             problems += _gaps_elsewhere(graph.tensors[uid], dims)
     if problems:
         raise _refusal(graph, problems)
+    as_found = True
     for uid, tensor in tensors.items():
         view, spec = found.views.get(id(tensor)), graph.tensors[uid]
         if view is None or view.dims is None:
@@ -164,7 +165,8 @@ def specialise(graph: FrozenGraph, shapes: Mapping[int, Shape]) -> FrozenGraph:
         tensor.dims = view.dims
         if tensor.given_strides is None and not spec.virtual:
             tensor.strides = _strides(spec, view.dims)
-    return freeze(other)
+            as_found &= tensor.given_strides == view.strides
+    return freeze(other, found if as_found else None)
 
 
 def packed_outputs(graph: FrozenGraph) -> FrozenGraph:

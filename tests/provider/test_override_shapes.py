@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from hipdnn_iree import Graph
+from hipdnn_iree.graph_api import validate
+from hipdnn_iree.graph_api.building import GraphBuilder, Node
 from hipdnn_iree.graph_api.enums import PointwiseMode, ReductionMode
 from hipdnn_iree.graph_api.errors import GraphError, NotSupportedError
 from hipdnn_iree.graph_api.formats.json.json_form import dumps
@@ -19,6 +21,7 @@ from hipdnn_iree.graph_api.ops.base import Inferred, Ports
 from hipdnn_iree.graph_api.ops.pointwise import Pointwise
 from hipdnn_iree.graph_api.ops.reduction import Reduction
 from hipdnn_iree.graph_api.specialise import specialise
+from hipdnn_iree.graph_api.validate import Resolution
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.engine import Engine
 from hipdnn_iree.provider.plan import Plan
@@ -63,6 +66,22 @@ def test_a_graph_is_the_one_that_would_have_been_built() -> None:
     # Coming from a file, where the dims of every tensor are written out, makes no difference.
     read = Graph.from_json(dumps(small)).freeze()
     assert specialise(read, {x: ((9, 6), None)}) == large
+
+
+def test_each_node_is_resolved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph of 4,096 nodes at other sizes took 2.1 s of CPU time: all was resolved twice."""
+    resolved: list[str] = []
+    real = validate.resolve_node
+
+    def counted(graph: GraphBuilder, node: Node, result: Resolution) -> None:
+        resolved.append(node.op.NAME)
+        real(graph, node, result)
+
+    small = mlp(4).freeze()
+    x = next(u for u in small.inputs if small.tensors[u].name == "x")
+    monkeypatch.setattr(validate, "resolve_node", counted)
+    specialise(small, {x: ((9, 6), None)})
+    assert len(resolved) == len(small.nodes)
 
 
 @pytest.mark.parametrize("batch", [1, 2, 7, 64])
