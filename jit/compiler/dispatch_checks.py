@@ -496,6 +496,27 @@ def _blocks_behind_rows(kernel: bytes) -> bool:
     return False
 
 
+def _mixes_layouts(kernel: bytes) -> bool:
+    """W-050: a channels-first image meets a channels-last filter."""
+    for one in _products(_statements(kernel)):
+        for x, filters in ((one.left, one.right), (one.right, one.left)):
+            channels = [d for d in x if d in filters and d not in one.result]
+            places = [at for at, d in enumerate(x) if b" + " in d]
+            windows = [
+                filters.index(d)
+                for at in places
+                for d in _DIM.findall(x[at])
+                if d in filters and d not in one.result
+            ]
+            if any(
+                x.index(d) < max(places) and filters.index(d) > min(windows)
+                for d in channels
+                if windows
+            ):
+                return True
+    return False
+
+
 _CROSSED = "factors of a sum lie in two orders along its dims; others would be multiplied"
 _CPU, _ROCM, _CUDA = (f"--iree-hal-target-backends={name}" for name in ("llvm-cpu", "rocm", "cuda"))
 
@@ -535,6 +556,12 @@ CHECKS = (
         (_ROCM,),
         _stores_beside_two_orders,
         reason="a product is stored beside what is made of it in two orders; it would be mixed up",
+    ),
+    Check(
+        "W-050",
+        (_ROCM, _CUDA),
+        _mixes_layouts,
+        reason="a channels-first image meets a channels-last filter; places would be mixed up",
     ),
     Check("W-128", (_SPLIT,), _loses_split_sums, (f"{_SPLIT}=false",)),
     Check("W-140", (_THROUGH,), _blocks_behind_rows, (f"{_THROUGH}=false",)),
