@@ -35,6 +35,8 @@ class Check(NamedTuple):
         Flags with which there are no such kernels; none where only other code helps.
     reason : str
         What is wrong, for the error of an attempt.
+    unless : tuple of str
+        Flags with which such kernels are right.
     """
 
     id: str
@@ -42,6 +44,7 @@ class Check(NamedTuple):
     strikes: Callable[[bytes], bool]
     instead: tuple[str, ...] = ()
     reason: str = ""
+    unless: tuple[str, ...] = ()
 
 
 class Defective(Exception):  # noqa: N818 - an answer, not a defect of ours
@@ -57,7 +60,7 @@ def checks_for(flags: Collection[str]) -> tuple[Check, ...]:
     return tuple(
         one
         for one in CHECKS
-        if not set(one.flags).isdisjoint(flags) and set(one.instead).isdisjoint(flags)
+        if not set(one.flags).isdisjoint(flags) and {*one.instead, *one.unless}.isdisjoint(flags)
     )
 
 
@@ -74,6 +77,8 @@ _THROUGH = "--iree-global-opt-propagate-transposes-through-conv"
 _FUSED = "--iree-dispatch-creation-enable-fuse-padding-into-linalg-consumer-ops"
 _SHARED = "--iree-dispatch-creation-fuse-multi-use"
 _SPLIT = "--iree-dispatch-creation-enable-split-reduction"
+
+_DIRECT = "--iree-codegen-llvmgpu-use-direct-convolution"
 
 _REDUCTION = b'"reduction"'
 _STATEMENT = re.compile(rb"\n(?= {8}[%\w])")  # of the kernel's function, with its region
@@ -562,6 +567,7 @@ CHECKS = (
         (_ROCM, _CUDA),
         _mixes_layouts,
         reason="a channels-first image meets a channels-last filter; places would be mixed up",
+        unless=(_DIRECT,),
     ),
     Check("W-128", (_SPLIT,), _loses_split_sums, (f"{_SPLIT}=false",)),
     Check("W-140", (_THROUGH,), _blocks_behind_rows, (f"{_THROUGH}=false",)),

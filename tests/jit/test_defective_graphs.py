@@ -54,6 +54,14 @@ def groups_of_few_filters() -> Graph:
     return g
 
 
+def padded_line_of_one_image() -> Graph:
+    g = Graph(io_data_type="half", compute_data_type="half")
+    x, w = (g.tensor(dims=(n, 8, size), strides=(8 * size, 1, 8)) for n, size in ((1, 9), (4, 3)))
+    y = g.conv_fprop(x, w, padding=(1,)).set_output()
+    y.strides = (36, 1, 4)
+    return g
+
+
 def product_and_its_relu_in_two_orders() -> Graph:
     g = Graph(io_data_type="float")
     product = g.matmul(g.tensor(dims=(6, 7)), g.tensor(dims=(7, 5)))
@@ -131,6 +139,7 @@ def norm_of_what_was_divided_by_its_sums() -> Graph:
         pytest.param(groups_of_few_filters, id="W-140"),  # 131835
         pytest.param(convolution_in_few_places, id="W-128"),  # 332547
         pytest.param(product_and_its_relu_in_two_orders, id="W-148"),  # 340630
+        pytest.param(padded_line_of_one_image, id="W-050"),  # 403767
         pytest.param(product_of_what_is_computed, id="W-071"),  # 131503
         *(
             pytest.param(partial(product_of_what_is_widened, *case), id=f"W-071-{case}")  # 340291

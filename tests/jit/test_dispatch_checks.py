@@ -14,6 +14,7 @@ from hipdnn_iree.jit.compiler.flags import merge_flags
 from hipdnn_iree.jit.compiler.phases import DISPATCHES
 from hipdnn_iree.jit.lowering.module import lower_graph
 from hipdnn_iree.jit.settings import scope
+from hipdnn_iree.jit.workarounds.planned.w050_gpu_mixed_conv_layouts import DIRECT
 from under_settings import target_flags
 
 UPSTREAM = Path(__file__).parents[2] / "docs" / "upstream"
@@ -524,6 +525,40 @@ def test_a_product_that_is_stored_beside_two_orders(orders: bytes, mixed: bool) 
     assert not struck([SUM, kernel], "cpu")
 
 
+def line_convolution(x: str, filters: str, order: str = "d2, d3") -> bytes:
+    """A convolution along one dim: d0 places, d1 filters, d2 of the filter's size, d3 channels."""
+    return f"""\
+        %8 = linalg.generic {{indexing_maps = [affine_map<(d0, d1, {order}) -> ({x})>, affine_map<(d0, d1, {order}) -> ({filters})>, affine_map<(d0, d1, {order}) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction", "reduction"]}} ins(%3, %4 : tensor<8x11xf16>, tensor<4x3x8xf16>) outs(%7 : tensor<9x4xf32>) {{
+        ^bb0(%in: f16, %in_0: f16, %out: f32):
+          %9 = arith.mulf %in, %in_0 : f32
+          %10 = arith.addf %out, %9 : f32
+          linalg.yield %10 : f32
+        }} -> tensor<9x4xf32>
+""".encode()  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("x", "filters", "mixed"),
+    [
+        ("d3, d0 + d2", "d1, d2, d3", True),
+        ("d3, d0 * 2 + d2", "d2, d3, d1", True),
+        ("d0 + d2, d3", "d1, d2, d3", False),
+        ("d3, d0 + d2", "d1, d3, d2", False),
+        ("d0 + d2, d3", "d1, d3, d2", False),
+        ("d3, d0", "d1, d2, d3", False),
+    ],
+)
+def test_a_channels_first_image_and_a_channels_last_filter(
+    x: str, filters: str, mixed: bool
+) -> None:
+    kernel = line_convolution(x, filters)
+    for target in ("gfx942", "cuda:sm_80"):
+        assert struck([SUM, kernel], target) == ("W-050" if mixed else "")
+    assert not struck([SUM, kernel], "cpu")
+    direct = merge_flags(FLAGS["gfx942"], (DIRECT,))
+    assert "W-050" not in {one.id for one in checks_for(direct)}
+
+
 def counted(body: str, kind: str = "reduction") -> bytes:
     return f"""\
         %4 = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "{kind}"]}} ins(%0 : tensor<9xf32>) outs(%1 : tensor<5xf32>) {{
@@ -556,10 +591,10 @@ def test_each_check_is_for_the_flags_with_which_its_kernels_are_formed() -> None
     assert ids == {
         "cpu": ["W-109", "W-144", "W-146", "W-099"],
         "gfx942": [
-            *("W-133", "W-144", "W-145", "W-146", "W-099", "W-139", "W-148", "W-128", "W-140"),
-            *("W-071", "W-071"),
+            *("W-133", "W-144", "W-145", "W-146", "W-099", "W-139", "W-148", "W-050", "W-128"),
+            *("W-140", "W-071", "W-071"),
         ],
-        "cuda:sm_80": ["W-144", "W-145", "W-146", "W-099"],
+        "cuda:sm_80": ["W-144", "W-145", "W-146", "W-099", "W-050"],
     }
     for one in CHECKS:  # the second time there are none
         again = [checks_for(merge_flags(flags, one.instead)) for flags in FLAGS.values()]
