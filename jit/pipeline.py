@@ -123,6 +123,7 @@ _MODULES = (
     "code_plan",
     "compiler/consume",
     "compiler/dispatch_checks",
+    "compiler/dispatch_text",
     "cpu_machine",
     "node_context",
     "strategies",

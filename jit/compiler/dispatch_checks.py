@@ -9,13 +9,27 @@ another way (`jit.attempts`), until it passes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import combinations
 from math import prod
 from typing import NamedTuple
 
 from ..subgroup_sums import loses_sums
+from .dispatch_text import (
+    DIM,
+    REDUCTION,
+    TYPE,
+    Product,
+    Statement,
+    bits_of,
+    convolutions,
+    extents_of,
+    products,
+    reads_along,
+    sizes_of,
+    statements_of,
+)
 
 __all__ = ["CHECKS", "Check", "Defective", "check", "checks_for"]
 
@@ -80,79 +94,16 @@ _SPLIT = "--iree-dispatch-creation-enable-split-reduction"
 
 _DIRECT = "--iree-codegen-llvmgpu-use-direct-convolution"
 
-_REDUCTION = b'"reduction"'
-_STATEMENT = re.compile(rb"\n(?= {8}[%\w])")  # of the kernel's function, with its region
-_HEAD = re.compile(rb" *(%\w+)(?::(\d+))? = (\S+) (.*)")
-_INPUTS = re.compile(rb" ins\(([^:)]*)")
 _STORED = re.compile(rb"dispatch\.tensor\.store (%\w+(?:#\d+)?)")
-_VALUE = re.compile(rb"%\w+(?:#\d+)?")
-_MAP = re.compile(rb"affine_map<(.*?)>[],]")
-_ADDS = re.compile(rb"= arith\.(?:add|mul)[fi] .*%out\b")
 _MULTIPLIES = re.compile(rb"= arith\.mulf ")
 _SUMMAND = re.compile(rb"= arith\.(?:add|mul)[fi] (?:%out, (%\w+)|(%\w+), %out\b)")
 _MADE = re.compile(rb"(%\w+)(?: =|:[ \d])")  # in a region: its arguments, and its results
-_TYPE = re.compile(rb"tensor<((?:[\d?]+x)*)[a-z]+(\d*)")
-_DIM = re.compile(rb"d\d+")
 _REDUCE = re.compile(rb" linalg\.reduce ins\(%\w+ : ([^)]*)\).* dimensions = \[([\d, ]+)\]")
 
 
 def _pads_alone(kernel: bytes) -> bool:
     """W-133: a pad that no loop which adds up reads is compiled wrongly for GPUs (W-054)."""
-    return b" tensor.pad " in kernel and _REDUCTION not in kernel
-
-
-class _Statement(NamedTuple):
-    """An operation of a kernel's function.
-
-    Attributes
-    ----------
-    names : tuple of bytes
-        Its results, as others name them.
-    op : bytes
-    operands : tuple of bytes
-        What it reads: of a loop not what it initialises its results with.
-    maps : tuple of bytes
-        Of a generic loop: along which of its dims it reads each operand.
-    text : bytes
-        All of it.
-    reduces, adds : bool
-        Whether it is a loop over a dim that its result lacks, and whether that adds up.
-    """
-
-    names: tuple[bytes, ...]
-    op: bytes
-    operands: tuple[bytes, ...]
-    maps: tuple[bytes, ...]
-    text: bytes
-    reduces: bool
-    adds: bool
-
-    @property
-    def head(self) -> bytes:
-        return self.text.partition(b"\n")[0]
-
-    @property
-    def loops(self) -> bool:
-        return self.op.startswith((b"linalg.", b"iree_linalg_ext.")) and self.op != b"linalg.fill"
-
-    @property
-    def moves(self) -> bool:
-        return self.op.startswith((b"tensor.", b"iree_encoding."))
-
-
-def _statements(kernel: bytes) -> Iterator[_Statement]:
-    for text in _STATEMENT.split(kernel):
-        if head := _HEAD.match(text):
-            name, count, op, rest = head.groups()
-            names = tuple(b"%s#%d" % (name, k) for k in range(int(count))) if count else (name,)
-            generic = op == b"linalg.generic"
-            inputs = _INPUTS.search(rest)
-            operands = tuple(_VALUE.findall(inputs[1] if inputs else rest.partition(b" outs(")[0]))
-            maps = tuple(_MAP.findall(rest.partition(b"iterator_types")[0])) if generic else ()
-            one = _Statement(names, op, operands, maps, text, False, False)
-            reduces = one.loops and (not generic or _REDUCTION in one.head)
-            adds = reduces and (not generic or bool(_ADDS.search(text)))
-            yield one._replace(reduces=reduces, adds=adds)
+    return b" tensor.pad " in kernel and REDUCTION not in kernel
 
 
 def _adds_again(kernel: bytes) -> bool:
@@ -162,7 +113,7 @@ def _adds_again(kernel: bytes) -> bool:
     """
     if len(_STORED.findall(kernel)) < 2:
         return False
-    statements = list(_statements(kernel))
+    statements = list(statements_of(kernel))
     stored = set(_STORED.findall(kernel))
     for one in reversed(statements):
         if one.moves and not stored.isdisjoint(one.names):
@@ -187,18 +138,18 @@ def _adds_up_sums(kernel: bytes) -> bool:
     """
     axes: dict[bytes, set[int]] = {}  # of a value, along which sums lie that it is made of
     kept, stored, ranks = list[int](), set(_STORED.findall(kernel)), {0}
-    for one in _statements(kernel):
+    for one in statements_of(kernel):
         if not (one.loops and one.maps):
             continue
         count = len(one.operands)
         of = {
             at
             for name, how in zip(one.operands, one.maps, strict=False)
-            for axis, at in enumerate(_along(how))
+            for axis, at in enumerate(reads_along(how))
             if axis in axes.get(name, ())
         }
         for name, how in zip(one.names, one.maps[count:], strict=False):
-            mine = _along(how)
+            mine = reads_along(how)
             if one.reduces and not of.issubset(mine):
                 kept.append(len(mine))
             elif of and not one.reduces and name in stored:
@@ -209,7 +160,7 @@ def _adds_up_sums(kernel: bytes) -> bool:
 
 def _adds_a_constant(kernel: bytes) -> bool:
     """W-146: what a loop adds up is the same number for all elements, and is added once."""
-    for one in _statements(kernel):
+    for one in statements_of(kernel):
         if one.adds and one.maps:
             region = one.text[len(one.head) :]
             made = set(_MADE.findall(region))
@@ -228,19 +179,19 @@ def _crosses(wave: int, kernel: bytes) -> bool:
     whole: set[bytes] = set()  # what is made of sums with such factors
     orders: dict[bytes, set[tuple[int, ...]]] = {}  # in which a value's dims are read
     crossed: dict[bytes, set[frozenset[int]]] = {}  # pairs of its dims
-    for one in _statements(kernel):
+    for one in statements_of(kernel):
         if not (one.loops and one.operands and len(one.maps) > len(one.operands)):
             continue
         ways: set[tuple[bytes, ...]] = set()
         pairs: set[frozenset[bytes]] = set()
         for name, how in zip(one.operands, one.maps, strict=False):
-            mine = _along(how)
+            mine = reads_along(how)
             as_it_lies = {tuple(range(len(mine)))}
             ways |= {tuple(mine[i] for i in order) for order in orders.get(name, as_it_lies)}
             pairs |= {frozenset(mine[i] for i in pair) for pair in crossed.get(name, ())}
         if _MULTIPLIES.search(one.text):
             pairs |= _in_both_orders(ways)
-        result = _along(one.maps[len(one.operands)])
+        result = reads_along(one.maps[len(one.operands)])
         reduced = {dim for pair in pairs for dim in pair if dim not in result}
         again = not whole.isdisjoint(one.operands)
         if one.adds and again:
@@ -263,10 +214,10 @@ def _in_both_orders(ways: Collection[tuple[bytes, ...]]) -> set[frozenset[bytes]
     return {frozenset((a, b)) for a, b in before if (b, a) in before}
 
 
-def _by_fours(one: _Statement, wave: int) -> bool:
+def _by_fours(one: Statement, wave: int) -> bool:
     """Whether a thread has four results of a loop, of rows that are no whole waves."""
-    result = _along(one.maps[len(one.operands)])
-    extents = {dim: size for dim, size in _extents(one).items() if _DIM.fullmatch(dim)}
+    result = reads_along(one.maps[len(one.operands)])
+    extents = {dim: size for dim, size in extents_of(one).items() if DIM.fullmatch(dim)}
     row = prod(size for dim, size in extents.items() if dim not in result)
     kept = [extents[dim] for dim in sorted(extents, key=lambda dim: int(dim[1:])) if dim in result]
     return bool(kept) and row % wave > 0 and kept[-1] % 4 == prod(kept) % (4 * wave) == 0
@@ -275,7 +226,7 @@ def _by_fours(one: _Statement, wave: int) -> bool:
 def _reads_two_ways(kernel: bytes) -> bool:
     """W-099: what reads a loop's result along two dims leaves part of its own unwritten."""
     came: dict[bytes, tuple[bytes, bytes]] = {}  # the loop's result, and the last move
-    for one in _statements(kernel):
+    for one in statements_of(kernel):
         if one.moves:
             if found := came.get(one.operands[0] if one.operands else b""):
                 came[one.names[0]] = found[0], one.names[0]
@@ -304,32 +255,27 @@ def _reads_relatives_two_ways(kernel: bytes) -> bool:
         return dim
 
     made: dict[bytes, list[int]] = {}  # the dims of results
-    for one in _statements(kernel):
+    for one in statements_of(kernel):
         if not (one.loops and one.maps and one.operands):
             continue
         along: dict[bytes, int] = {}  # the dims of what is read, by those of the loop
         read = [
             (first(dim), at)
             for name, how in zip(one.operands, one.maps, strict=False)
-            for dim, at in zip(made.get(name, ()), _along(how), strict=False)
-            if _DIM.fullmatch(at)
+            for dim, at in zip(made.get(name, ()), reads_along(how), strict=False)
+            if DIM.fullmatch(at)
         ]
         for dim, at in read:
             same[dim] = first(along.setdefault(at, dim))
         if len({first(dim) for dim in along.values()}) < len(along):
             return True
         for name, how in zip(one.names, one.maps[len(one.operands) :], strict=False):
-            for at in _along(how):
+            for at in reads_along(how):
                 if at not in along:
                     along[at] = len(same)
                     same.append(len(same))
-            made[name] = [along[at] for at in _along(how)]
+            made[name] = [along[at] for at in reads_along(how)]
     return False
-
-
-def _along(how: bytes) -> list[bytes]:
-    """Return along what of a loop an operand lies, a dim or, in a convolution, as ``d1 + d5``."""
-    return how.partition(b" -> (")[2].rstrip(b")").split(b", ")
 
 
 def _stores_beside_two_orders(kernel: bytes) -> bool:
@@ -338,7 +284,7 @@ def _stores_beside_two_orders(kernel: bytes) -> bool:
     The tiles of the one order are those of the loop; columns of the product become equal.
     """
     stored, products = set(_STORED.findall(kernel)), set[bytes]()
-    for one in _statements(kernel):
+    for one in statements_of(kernel):
         if one.adds and len(one.operands) > 1:
             products.update(one.names)
         elif not products.isdisjoint(one.operands) and not one.reduces:
@@ -354,66 +300,16 @@ def _repeats_attention(kernel: bytes) -> bool:
     So it is where a loop that reads the rows, or what is made of them, has a dim that they lack.
     """
     rows: set[bytes] = set()
-    for one in _statements(kernel):
+    for one in statements_of(kernel):
         if one.op == b"iree_linalg_ext.attention":
             rows.update(one.names)
         for name, along in zip(one.operands, one.maps, strict=False):
             dims, _, read = along.partition(b" -> ")
-            if name in rows and not set(_DIM.findall(dims)) <= set(_DIM.findall(read)):
+            if name in rows and not set(DIM.findall(dims)) <= set(DIM.findall(read)):
                 return True
         if not rows.isdisjoint(one.operands):
             rows.update(one.names)
     return False
-
-
-class _Product(NamedTuple):
-    """A loop that adds up products of two operands.
-
-    Attributes
-    ----------
-    operands : tuple of bytes
-        Their names.
-    left, right, result : tuple of bytes
-        Along what of the loop each lies, a dim or, in a convolution, as ``d1 + d5``.
-    extents : dict of bytes to int
-        Of the dims; 1 where it is not known.
-    bits : int
-        Of an element of the narrower operand.
-    """
-
-    operands: tuple[bytes, ...]
-    left: tuple[bytes, ...]
-    right: tuple[bytes, ...]
-    result: tuple[bytes, ...]
-    extents: dict[bytes, int]
-    bits: int
-
-
-def _products(statements: Iterable[_Statement]) -> Iterator[_Product]:
-    for one in statements:
-        bits = _bits(one.head)
-        if not one.adds or not len(one.operands) == 2 < len(one.maps) <= len(bits):
-            continue
-        along = [tuple(_along(how)) for how in one.maps]
-        yield _Product(one.operands, along[0], along[1], along[2], _extents(one), min(bits[:2]))
-
-
-def _extents(one: _Statement) -> dict[bytes, int]:
-    """Return how long the dims of a generic loop are; 1 where it is not known."""
-    extents: dict[bytes, int] = {}
-    for how, (shape, _) in zip(one.maps, _TYPE.findall(one.head), strict=False):
-        extents.update(zip(_along(how), _sizes(shape), strict=False))
-    return extents
-
-
-def _sizes(shape: bytes) -> list[int]:
-    """Return the extents of a type, such as ``3x?x``; 1 where it is not known."""
-    return [int(size.replace(b"?", b"1")) for size in shape.split(b"x")[:-1]]
-
-
-def _bits(text: bytes) -> list[int]:
-    """Return the bits of an element of each type in a text."""
-    return [int(bits or 64) for _, bits in _TYPE.findall(text)]  # an index has no number
 
 
 _LOAD_BITS, _DEPTH = 128, 16  # what a thread loads at a time; a multiple of the instructions' k
@@ -423,16 +319,16 @@ def _reads_next_matrix(kernel: bytes) -> bool:
     """W-071: rows behind k are read of both operands, and multiplied with each other."""
     return any(
         all(_reads_on(one, read) for read in (one.left, one.right))
-        for one in _products(_statements(kernel))
+        for one in products(statements_of(kernel))
     )
 
 
-def _reads_on(one: _Product, read: tuple[bytes, ...]) -> bool:
+def _reads_on(one: Product, read: tuple[bytes, ...]) -> bool:
     """Whether an operand of many matrices lies row by row along k, and neither fills loads."""
     return _ends_inside(one, read) and one.extents[read[-1]] % (_LOAD_BITS // one.bits) > 0
 
 
-def _ends_inside(one: _Product, read: tuple[bytes, ...]) -> bool:
+def _ends_inside(one: Product, read: tuple[bytes, ...]) -> bool:
     """Whether an operand of many matrices lies row by row along k, which is no multiple."""
     *outer, last = read
     summed = [k for k in outer[1:] if k not in one.result and one.extents[k] % _DEPTH]
@@ -441,23 +337,23 @@ def _ends_inside(one: _Product, read: tuple[bytes, ...]) -> bool:
 
 def _reads_stale_registers(kernel: bytes) -> bool:
     """W-071: rows behind k are what a register held, of an operand that the kernel widens first."""
-    statements = list(_statements(kernel))
+    statements = list(statements_of(kernel))
     widened: set[bytes] = set()
     for one in statements:
-        bits, count = _bits(one.head), len(one.operands)
+        bits, count = bits_of(one.head), len(one.operands)
         grows = min(bits[:count], default=64) < min(bits[count:], default=0)
         passes = one.moves or (one.maps and not one.reduces)
         if passes and (grows or not widened.isdisjoint(one.operands)):
             widened.update(one.names)
     return any(
         name in widened and _ends_inside(one, read)
-        for one in _products(statements)
+        for one in products(statements)
         if _of_matrices(one)
         for name, read in zip(one.operands, (one.left, one.right), strict=True)
     )
 
 
-def _of_matrices(one: _Product) -> bool:
+def _of_matrices(one: Product) -> bool:
     """Whether both operands have a dim of the result that the other one lacks."""
     left, right = set(one.left), set(one.right)
     return not left.isdisjoint({*one.result} - right) and not right.isdisjoint({*one.result} - left)
@@ -469,14 +365,32 @@ def _loses_split_sums(kernel: bytes) -> bool:
     Only a split one makes this op; it has the dims of what was split.
     """
     for kind, dims in _REDUCE.findall(kernel):
-        ((shape, _),) = _TYPE.findall(kind)
-        sizes = _sizes(shape)
-        extents = [sizes[int(at)] for at in dims.split(b",")]
-        row, most = prod(extents), _LOAD_BITS // _bits(kind)[0]
-        loads = next((n for n in (16, 8, 4, 2) if n <= most and row % (64 * n) == 0), 1)
-        if len(extents) > 1 and loses_sums(row, extents[-1], loads):
+        ((shape, _),) = TYPE.findall(kind)
+        sizes = sizes_of(shape)
+        if _lost([sizes[int(at)] for at in dims.split(b",")], bits_of(kind)[0]):
             return True
     return False
+
+
+def _loses_sums(kernel: bytes) -> bool:
+    """W-128: the sums of a row over several dims are added up by more subgroups than lanes read."""
+    for one in statements_of(kernel):
+        if not one.reduces or not one.maps or b" + " in b" ".join(one.maps):
+            continue
+        extents, dims = extents_of(one), DIM.findall(one.maps[0].partition(b" -> ")[0])
+        kept = {d for how in one.maps[len(one.operands) :] for d in reads_along(how)}
+        row = [extents[d] for d in dims if d not in kept]
+        matrices = any(map(_of_matrices, products([one])))
+        if not matrices and any(_lost(row, bits) for bits in set(bits_of(one.head))):
+            return True
+    return False
+
+
+def _lost(row: Sequence[int], bits: int) -> bool:
+    """Whether sums of a row over these dims are lost, of elements of so many bits."""
+    count, most = prod(row), _LOAD_BITS // bits
+    loads = next((n for n in (16, 8, 4, 2) if n <= most and count % (64 * n) == 0), 1)
+    return len(row) > 1 and loses_sums(count, row[-1], loads)
 
 
 _FEW = 8  # filters of a group, for which a matrix instruction takes several groups
@@ -484,9 +398,9 @@ _FEW = 8  # filters of a group, for which a matrix instruction takes several gro
 
 def _blocks_behind_rows(kernel: bytes) -> bool:
     """W-140: groups of few filters, which lie behind the places of an image in the result."""
-    for one in _products(_statements(kernel)):
+    for one in products(statements_of(kernel)):
         for x, filters in ((one.left, one.right), (one.right, one.left)):
-            moving = set(_DIM.findall(b" ".join(x)))
+            moving = set(DIM.findall(b" ".join(x)))
             groups = [d for d in one.result if d in moving and d in filters]
             places = [d for d in one.result if d in moving and d not in filters]
             each = [d for d in one.result if d not in moving]
@@ -503,23 +417,24 @@ def _blocks_behind_rows(kernel: bytes) -> bool:
 
 def _mixes_layouts(kernel: bytes) -> bool:
     """W-050: a channels-first image meets a channels-last filter."""
-    for one in _products(_statements(kernel)):
-        for x, filters in ((one.left, one.right), (one.right, one.left)):
-            channels = [d for d in x if d in filters and d not in one.result]
-            places = [at for at, d in enumerate(x) if b" + " in d]
-            windows = [
-                filters.index(d)
-                for at in places
-                for d in _DIM.findall(x[at])
-                if d in filters and d not in one.result
-            ]
-            if any(
-                x.index(d) < max(places) and filters.index(d) > min(windows)
-                for d in channels
-                if windows
-            ):
-                return True
-    return False
+    return any(
+        one.image.index(channel) < at and one.filters.index(channel) > one.filters.index(window)
+        for one in convolutions(kernel)
+        for channel in one.channels
+        for window, at in one.windows.items()
+    )
+
+
+def _parts_channels(kernel: bytes) -> bool:
+    """W-150: groups lie between the channels of an image and a dim that the filter spans."""
+    return any(
+        one.image.index(one.channels[0])
+        < one.image.index(group)
+        < one.image.index(one.channels[-1])
+        for one in convolutions(kernel)
+        if one.channels
+        for group in one.groups
+    )
 
 
 _CROSSED = "factors of a sum lie in two orders along its dims; others would be multiplied"
@@ -569,7 +484,20 @@ CHECKS = (
         reason="a channels-first image meets a channels-last filter; places would be mixed up",
         unless=(_DIRECT,),
     ),
+    Check(
+        "W-150",
+        (_ROCM,),
+        _parts_channels,
+        reason="groups lie between the channels of an image and a dim that the filter spans; they "
+        "would be mixed up",
+    ),
     Check("W-128", (_SPLIT,), _loses_split_sums, (f"{_SPLIT}=false",)),
+    Check(
+        "W-128",
+        (_ROCM,),
+        _loses_sums,
+        reason="a row over several dims is added up by more subgroups than lanes read their sums",
+    ),
     Check("W-140", (_THROUGH,), _blocks_behind_rows, (f"{_THROUGH}=false",)),
     Check(
         "W-140",

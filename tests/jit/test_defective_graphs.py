@@ -12,6 +12,7 @@ from functools import partial
 import pytest
 from graph_rows import check_emulated
 from hipdnn_iree import Graph
+from hipdnn_iree.graph_api.layout import channels_last_strides
 
 
 def count_of_equal_numbers(columns: int = 13) -> Graph:
@@ -59,6 +60,34 @@ def padded_line_of_one_image() -> Graph:
     x, w = (g.tensor(dims=(n, 8, size), strides=(8 * size, 1, 8)) for n, size in ((1, 9), (4, 3)))
     y = g.conv_fprop(x, w, padding=(1,)).set_output()
     y.strides = (36, 1, 4)
+    return g
+
+
+def last(*dims: int) -> dict[str, tuple[int, ...]]:
+    """Return an image or filter, channels-last."""
+    return {"dims": dims, "strides": channels_last_strides(dims)}
+
+
+def groups_of_a_filter_as_wide_as_the_image(*, gradient: bool) -> Graph:
+    g = Graph(io_data_type="half", compute_data_type="float")
+    if gradient:
+        y = g.conv_dgrad(
+            g.tensor(**last(2, 8, 8, 1)),
+            g.tensor(**last(8, 2, 3, 3)),
+            dx_dims=(2, 4, 8, 1),
+            padding=1,
+        )
+    else:
+        x, w = g.tensor(**last(2, 8, 8, 3)), g.tensor(**last(16, 4, 3, 3))
+        y = g.conv_fprop(x, w, padding=(1, 0))
+    y.set_output()
+    return g
+
+
+def norm_of_rows_with_gaps() -> Graph:
+    g = Graph(io_data_type="float")
+    x = g.tensor(dims=(1, 1, 8, 8, 7), strides=(576, 576, 72, 9, 1))
+    g.batchnorm(x, *(g.tensor(dims=(1, 1, 1, 1, 1)) for _ in range(2))).y.set_output()
     return g
 
 
@@ -140,6 +169,14 @@ def norm_of_what_was_divided_by_its_sums() -> Graph:
         pytest.param(convolution_in_few_places, id="W-128"),  # 332547
         pytest.param(product_and_its_relu_in_two_orders, id="W-148"),  # 340630
         pytest.param(padded_line_of_one_image, id="W-050"),  # 403767
+        *(
+            pytest.param(
+                partial(groups_of_a_filter_as_wide_as_the_image, gradient=gradient),
+                id=f"W-150-{gradient}",
+            )
+            for gradient in (False, True)
+        ),
+        pytest.param(norm_of_rows_with_gaps, id="W-128-gaps"),  # 370169
         pytest.param(product_of_what_is_computed, id="W-071"),  # 131503
         *(
             pytest.param(partial(product_of_what_is_widened, *case), id=f"W-071-{case}")  # 340291

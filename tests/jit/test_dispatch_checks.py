@@ -296,6 +296,37 @@ def test_a_split_sum_of_more_subgroups_than_lanes(x: str, dims: str, lost: bool)
     assert not struck([SUM, kernel], "cpu")
 
 
+ROW = """\
+        %5 = linalg.generic {{indexing_maps = [affine_map<({loop}) -> ({x})>, affine_map<({loop}) -> ({y})>], iterator_types = ["parallel", "reduction"]}} ins(%3 : tensor<{dims}>) outs(%4 : tensor<{sums}>) {{
+        ^bb0(%in: f32, %out: f32):
+          %6 = arith.{op} %in, %out : f32
+          linalg.yield %6 : f32
+        }} -> tensor<{sums}>
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("loop", "x", "y", "dims", "sums", "lost"),
+    [
+        ("d0, d1, d2", "d0, d1, d2", "", "8x8x7xf32", "f32", True),  # random graph 370169
+        ("d0, d1, d2", "d0, d1, d2", "d0", "5x32x6xf32", "5xf32", True),
+        ("d0, d1, d2", "d0, d1, d2", "d0", "5x64x6xf16", "5xf32", True),
+        ("d0, d1, d2", "d0, d1, d2", "d1", "32x5x6xf32", "5xf32", True),
+        ("d0, d1, d2", "d0, d1, d2", "d0", "5x32x8xf32", "5xf32", False),  # lanes for all
+        ("d0, d1, d2", "d0, d1, d2", "d0", "5x31x6xf32", "5xf32", False),  # no whole subgroups
+        ("d0, d1, d2", "d0, d1, d2", "d0, d1", "5x2x192xf32", "5x2xf32", False),  # one dim
+        ("d0, d1, d2", "d0, d1 + d2", "d0", "5x37xf32", "5xf32", False),  # windows
+    ],
+)
+def test_a_row_of_more_subgroups_than_lanes(
+    loop: str, x: str, y: str, dims: str, sums: str, lost: bool
+) -> None:
+    for op in ("addf", "maximumf"):
+        kernel = ROW.format(loop=loop, x=x, y=y, dims=dims, sums=sums, op=op).encode()
+        assert struck([SUM, kernel], "gfx942") == ("W-128" if lost else "")
+        assert not struck([SUM, kernel], "cpu")
+
+
 def grouped(groups: int, filters: int, width: int = 8, *, first: bool = False) -> bytes:
     """Return a convolution of (width, group) to (width, group, filter), or with groups first."""
     image, result = ("d0 + d3", "d1"), ("d0", "d1", "d2")
@@ -559,6 +590,28 @@ def test_a_channels_first_image_and_a_channels_last_filter(
     assert "W-050" not in {one.id for one in checks_for(direct)}
 
 
+@pytest.mark.parametrize(
+    ("image", "filters", "parted"),
+    [
+        # d0 places, d1 groups, d2 filters; d3 of the filter's size, d4 too but a single window
+        ("d0 + d3, d4, d1, d5", "d1, d2, d3, d4, d5", True),
+        ("d0 + d3, d4, d1, d5", "d1, d2, d5, d3, d4", True),
+        ("d1, d0 + d3, d4, d5", "d1, d2, d3, d4, d5", False),
+        ("d1, d5, d0 + d3, d4", "d1, d2, d5, d3, d4", False),
+        ("d0 + d3, d4, d5, d1", "d1, d2, d3, d4, d5", False),
+        ("d0, d4, d1, d5", "d1, d2, d4, d5", False),  # a batch of matmuls
+        ("d0 + d3, d1, d5", "d1, d2, d3, d5", False),
+    ],
+)
+def test_groups_between_what_is_added_up(image: str, filters: str, parted: bool) -> None:
+    def shape(read: str) -> str:
+        return "3x" * len(read.split(", ")) + "f16"
+
+    kernel = product(image, shape(image), filters, shape(filters), "d0, d1, d2", "3x3x3xf32")
+    assert struck([SUM, kernel], "gfx942") == ("W-150" if parted else "")
+    assert not struck([SUM, kernel], "cpu")
+
+
 def counted(body: str, kind: str = "reduction") -> bytes:
     return f"""\
         %4 = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "{kind}"]}} ins(%0 : tensor<9xf32>) outs(%1 : tensor<5xf32>) {{
@@ -591,8 +644,8 @@ def test_each_check_is_for_the_flags_with_which_its_kernels_are_formed() -> None
     assert ids == {
         "cpu": ["W-109", "W-144", "W-146", "W-099"],
         "gfx942": [
-            *("W-133", "W-144", "W-145", "W-146", "W-099", "W-139", "W-148", "W-050", "W-128"),
-            *("W-140", "W-071", "W-071"),
+            *("W-133", "W-144", "W-145", "W-146", "W-099", "W-139", "W-148", "W-050", "W-150"),
+            *("W-128", "W-128", "W-140", "W-071", "W-071"),
         ],
         "cuda:sm_80": ["W-144", "W-145", "W-146", "W-099", "W-050"],
     }

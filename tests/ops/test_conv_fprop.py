@@ -35,7 +35,8 @@ def conv(x_last: bool = False, w_last: bool = False, **options: Any) -> Graph:
         graph.tensor(dims=d, strides=channels_last_strides(d) if last[n] else None, name=n)
         for n, d in dims.items()
     )
-    graph.conv_fprop(x, w, **{"padding": 1, **options}).set_output()
+    padded = {} if "pre_padding" in options else {"padding": 1}
+    graph.conv_fprop(x, w, **{**padded, **options}).set_output()
     return graph
 
 
@@ -79,6 +80,19 @@ def test_gfx9_never_pairs_a_channels_first_image_with_a_channels_last_filter(
 
     assert made(conv(w_last=True)) == (False, Remedy.DIRECT)
     assert made(conv(w_last=True, stride=2)) == (True, Remedy.COPIED)
+    # The direct kernel leaves out padding before and behind the rows where none is in front of
+    # each: wrong by emulation, in half and float.
+    sides = {
+        ((1, 0), (1, 0)): Remedy.COPIED,
+        ((0, 0), (1, 0)): Remedy.COPIED,
+        ((1, 0), (0, 1)): Remedy.COPIED,
+        ((1, 1), (0, 0)): Remedy.DIRECT,
+        ((0, 1), (1, 0)): Remedy.DIRECT,
+        ((0, 0), (0, 0)): Remedy.DIRECT,
+    }
+    for (before, behind), expected in sides.items():
+        graph = conv(w_last=True, pre_padding=before, post_padding=behind)
+        assert made(graph) == (expected is Remedy.COPIED, expected)
 
 
 def test_gfx9_copies_what_emulation_found_wrong(torch_ir: Callable[..., str]) -> None:

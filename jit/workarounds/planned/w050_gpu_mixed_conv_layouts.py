@@ -54,7 +54,16 @@ def _remedy(around: GraphContext) -> Remedy:
         return Remedy.CHANNELS_LAST
     # Strided ones are decomposed all the same.
     strides = {s for node in mixed if isinstance(node.op, ConvFprop) for s in node.op.stride}
-    return Remedy.DIRECT if strides == {1} else Remedy.COPIED
+    padded = all(_padded_along_rows(node.op) for node in convs if isinstance(node.op, ConvFprop))
+    return Remedy.DIRECT if strides == {1} and padded else Remedy.COPIED
+
+
+def _padded_along_rows(op: ConvFprop) -> bool:
+    """Whether there is padding in front of each row, if there is any.
+
+    Without, the kernel of `Remedy.DIRECT` leaves out what is in front of and behind the rows.
+    """
+    return op.pre_padding[-1] > 0 or not any((*op.pre_padding, *op.post_padding))
 
 
 def _fits(spec: TensorSpec, order: Iterable[int]) -> bool:
