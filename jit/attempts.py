@@ -93,6 +93,15 @@ def _by_registers(case: _Case, options: CompileOptions) -> Iterator[Attempt]:
         yield from _switched_off("operands by registers", "--iree-llvmgpu-use-direct-load", options)
 
 
+def _unevaluated(case: _Case, options: CompileOptions) -> Iterator[Attempt]:
+    """Yield constants that are worked out when the code runs.
+
+    The compiler runs what makes them on its own CPU, which may lack what it wants (W-147).
+    """
+    if not case.target.is_cpu:
+        yield from _switched_off("constants not evaluated", "--iree-opt-const-eval", options)
+
+
 def _without_im2col(case: _Case, options: CompileOptions) -> Iterator[Attempt]:
     """Yield convolutions that the compiler does not make matmuls of (W-142).
 
@@ -170,6 +179,7 @@ ATTEMPTS: tuple[tuple[Change, ...], ...] = (
     (_copies("products"),),
     (_untiled, _copies("products")),
     (_without_im2col,),
+    (_unevaluated,),
     (_widened,),
     (_plain, _untiled, _copies("all")),
     (_plain, _untiled, _copies("all"), _level("O1")),

@@ -106,8 +106,9 @@ def test_on_gpus_convolutions_need_not_be_matmuls() -> None:
     every = list(attempts(graph, GFX942, CompileOptions(), "conv_fprop"))
     found = next(one for one in every if one.name == name)
     assert found.options.extra_flags == (f"{flag}=false",)
-    assert [one.name for one in every][-5:] == [
+    assert [one.name for one in every][-6:] == [
         name,
+        "constants not evaluated",
         "copies of what ops other than pointwise ones read and make, with halves as float",
         "copies of all operands",
         "copies of all operands, level O1",
@@ -123,6 +124,26 @@ def test_on_gpus_convolutions_need_not_be_matmuls() -> None:
 def test_a_convolution_of_few_filters_is_right_in_its_next_attempt() -> None:
     """The cause of W-142 is still there, or the attempt is not needed; either way it is right."""
     check_emulated(few_filters())
+
+
+def constant_of_integers() -> Graph:
+    """Return a graph with a constant that is made of bfloat16 (random graph 370407)."""
+    g = Graph(io_data_type="int8", compute_data_type="int64", intermediate_data_type="int32")
+    x = g.tensor(dims=(1, 2, 1))
+    zero = g.reduction(g.sub(x, x), mode="add", axes=(2,))
+    zero = g.identity(zero, compute_data_type="int32")
+    zero.set_data_type("bfloat16")
+    g.identity(zero, compute_data_type="float").set_data_type("uint8").set_output()
+    return g
+
+
+def test_the_compilers_cpu_need_not_evaluate_constants() -> None:
+    """Without AVX512-BF16 it cannot convert them (W-147), whatever the target is."""
+    check_emulated(constant_of_integers())
+    name, flag = "constants not evaluated", "--iree-opt-const-eval"
+    found = next(one for one in attempts(product(), GFX942, CompileOptions()) if one.name == name)
+    assert found.options.extra_flags == (f"{flag}=false",)
+    assert name not in names(product(), CPU)
 
 
 def test_what_is_pinned_stays() -> None:
