@@ -279,17 +279,29 @@ def _reads_relatives_two_ways(kernel: bytes) -> bool:
 
 
 def _stores_beside_two_orders(kernel: bytes) -> bool:
-    """W-148: a product is stored, and what is made of it is stored in two orders.
+    """W-148: a product is stored, and what is made of it is stored in another order.
 
-    The tiles of the one order are those of the loop; columns of the product become equal.
+    Of two dims: in both orders; the tiles of the one order are those of the loop, and columns of
+    the product become equal.  Of three dims: in another one; subgroups store to the same places.
     """
     stored, products = set(_STORED.findall(kernel)), set[bytes]()
     for one in statements_of(kernel):
         if one.adds and len(one.operands) > 1:
             products.update(one.names)
         elif not products.isdisjoint(one.operands) and not one.reduces:
-            if len(set(one.maps[len(one.operands) :])) > 1:
+            count = len(one.operands)
+            orders = {*one.maps[count:]}
+            if len(orders) > 1:
                 return not products.isdisjoint(stored)
+            read = {
+                how
+                for name, how in zip(one.operands, one.maps, strict=False)
+                if name in stored & products
+            }
+            if any(len(reads_along(how)) > 2 for how in read - orders) and not stored.isdisjoint(
+                one.names
+            ):
+                return True
             products.update(one.names)
     return False
 

@@ -100,6 +100,15 @@ def product_and_its_relu_in_two_orders() -> Graph:
     return g
 
 
+def gradient_and_its_copy_in_another_order() -> Graph:
+    g = Graph(io_data_type="float")
+    dy = g.tensor(**last(1, 8, 5, 5))
+    dx = g.conv_dgrad(dy, g.tensor(dims=(8, 8, 1, 3)), dx_dims=(1, 8, 5, 7)).set_output()
+    y = g.pad(dx, pre_padding=(0,) * 4, post_padding=(0,) * 4).set_output()
+    dx.strides = y.strides = channels_last_strides((1, 8, 5, 7))
+    return g
+
+
 def convolution_in_few_places() -> Graph:
     g = Graph(io_data_type="float")
     g.conv_fprop(g.tensor(dims=(2, 64, 4, 4)), g.tensor(dims=(8, 64, 3, 3))).set_output()
@@ -168,6 +177,7 @@ def norm_of_what_was_divided_by_its_sums() -> Graph:
         pytest.param(groups_of_few_filters, id="W-140"),  # 131835
         pytest.param(convolution_in_few_places, id="W-128"),  # 332547
         pytest.param(product_and_its_relu_in_two_orders, id="W-148"),  # 340630
+        pytest.param(gradient_and_its_copy_in_another_order, id="W-148-copy"),  # 370840
         pytest.param(padded_line_of_one_image, id="W-050"),  # 403767
         *(
             pytest.param(

@@ -541,9 +541,34 @@ def in_orders(first: str, second: str, of: str = "%4", stored: str = "%4") -> by
     return TWO_ORDERS.format(first=first, second=second, of=of, stored=stored).encode()
 
 
+ANOTHER_ORDER = """\
+        %6 = linalg.generic {{indexing_maps = [affine_map<({dims}) -> ({dims})>, affine_map<({dims}) -> ({order})>], iterator_types = ["parallel", "parallel"]}} ins({of} : tensor<{shape}>) outs(%1 : tensor<{shape}>) {{
+        ^bb0(%in: f32, %out: f32):
+          linalg.yield %in : f32
+        }} -> tensor<{shape}>
+        iree_tensor_ext.dispatch.tensor.store {stored}, %arg3, offsets = [0]
+        iree_tensor_ext.dispatch.tensor.store {last}, %arg4, offsets = [0]
+"""  # noqa: E501
+
+
+def in_another(order: str, of: str = "%4", stored: str = "%4", last: str = "%6") -> bytes:
+    dims = ", ".join(sorted(order.split(", ")))
+    shape = "16x" * len(order.split(", ")) + "f32"
+    kernel = ANOTHER_ORDER.format(
+        dims=dims, order=order, shape=shape, of=of, stored=stored, last=last
+    )
+    return kernel.encode()
+
+
 @pytest.mark.parametrize(
     ("orders", "mixed"),
     [
+        (in_another("d1, d2, d0"), True),  # random graph 370840
+        (in_another("d0, d1, d2"), False),
+        (in_another("d1, d0"), False),  # of two dims
+        (in_another("d1, d2, d0", of="%0"), False),
+        (in_another("d1, d2, d0", stored="%0"), False),
+        (in_another("d1, d2, d0", last="%0"), False),
         (in_orders("d0, d1, d2", "d0, d2, d1"), True),
         (in_orders("d0, d1, d2", "d0, d1, d2"), False),
         (in_orders("d0, d1, d2", "d0, d2, d1", of="%0"), False),
