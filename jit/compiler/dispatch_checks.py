@@ -284,25 +284,24 @@ def _stores_beside_two_orders(kernel: bytes) -> bool:
     Of two dims: in both orders; the tiles of the one order are those of the loop, and columns of
     the product become equal.  Of three dims: in another one; subgroups store to the same places.
     """
-    stored, products = set(_STORED.findall(kernel)), set[bytes]()
+    stored, made = set(_STORED.findall(kernel)), set[bytes]()
     for one in statements_of(kernel):
         if one.adds and len(one.operands) > 1:
-            products.update(one.names)
-        elif not products.isdisjoint(one.operands) and not one.reduces:
+            made.update(one.names)
+        elif not made.isdisjoint(one.operands) and not one.reduces:
             count = len(one.operands)
             orders = {*one.maps[count:]}
             if len(orders) > 1:
-                return not products.isdisjoint(stored)
+                return not made.isdisjoint(stored)
             read = {
                 how
                 for name, how in zip(one.operands, one.maps, strict=False)
-                if name in stored & products
+                if name in stored & made
             }
-            if any(len(reads_along(how)) > 2 for how in read - orders) and not stored.isdisjoint(
-                one.names
-            ):
+            turned = any(len(reads_along(how)) > 2 for how in read - orders)
+            if turned and not stored.isdisjoint(one.names):
                 return True
-            products.update(one.names)
+            made.update(one.names)
     return False
 
 
@@ -332,6 +331,7 @@ def _reads_next_matrix(kernel: bytes) -> bool:
     return any(
         all(_reads_on(one, read) for read in (one.left, one.right))
         for one in products(statements_of(kernel))
+        if _of_matrices(one)
     )
 
 

@@ -143,7 +143,7 @@ def bits_of(text: bytes) -> list[int]:
 
 
 class Convolution(NamedTuple):
-    """A convolution: along what lie its image and its filters.
+    """A convolution of several filters: along what lie its image and its filters.
 
     A dim with a single window has no places, so the filter's size along it is a channel dim here.
 
@@ -166,6 +166,8 @@ class Convolution(NamedTuple):
 def convolutions(kernel: bytes) -> Iterator[Convolution]:
     for one in products(statements_of(kernel)):
         for x, filters in ((one.left, one.right), (one.right, one.left)):
+            if not {*filters}.intersection(one.result).difference(x):
+                continue
             shared = [d for d in x if d in filters]
             windows = {
                 d: at

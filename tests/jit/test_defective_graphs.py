@@ -200,3 +200,13 @@ def norm_of_what_was_divided_by_its_sums() -> Graph:
 )
 def test_what_a_check_finds_is_right_in_another_way(made: Callable[[], Graph]) -> None:
     check_emulated(made())
+
+
+def test_what_looks_like_a_defect_and_is_none() -> None:
+    """The weight gradient of one filter a group is no matmul: checks for those leave it alone."""
+    g = Graph(io_data_type="half", compute_data_type="float")
+    dy, x = g.tensor(**last(2, 3, 9, 6)), g.tensor(**last(2, 6, 9, 8))
+    dw = g.conv_wgrad(dy, x, dw_dims=(3, 2, 1, 3)).set_output()
+    dw.strides = channels_last_strides((3, 2, 1, 3))
+    check_emulated(g, "gfx90a")
+    assert not g.build("gfx90a").attempt

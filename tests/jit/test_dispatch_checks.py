@@ -234,6 +234,7 @@ def batch(m: int, k: int, n: int, left: str = "bkm", right: str = "bkn", op: str
         (batch(2, 2, 16), False),
         (batch(2, 16, 2), False),
         (batch(2, 2, 2, left="km", right="kn"), False),
+        (batch(33, 7, 5, left="bk"), False),  # a row for each matrix
         (batch(2, 2, 2, op="maximumf"), False),
         (product("", "f16", "d0", "9xf16", "", "f32"), False),  # times a number
     ],
@@ -605,6 +606,7 @@ def line_convolution(x: str, filters: str, order: str = "d2, d3") -> bytes:
         ("d3, d0 + d2", "d1, d3, d2", False),
         ("d0 + d2, d3", "d1, d3, d2", False),
         ("d3, d0", "d1, d2, d3", False),
+        ("d3, d0 + d2", "d2, d3", False),  # one filter
     ],
 )
 def test_a_channels_first_image_and_a_channels_last_filter(
@@ -629,6 +631,7 @@ def test_a_channels_first_image_and_a_channels_last_filter(
         ("d0 + d3, d4, d5, d1", "d1, d2, d3, d4, d5", False),
         ("d0, d4, d1, d5", "d1, d2, d4, d5", False),  # a batch of matmuls
         ("d0 + d3, d1, d5", "d1, d2, d3, d5", False),
+        ("d0 + d3, d4, d1, d5", "d1, d3, d4, d5", False),  # one filter for each group
     ],
 )
 def test_groups_between_what_is_added_up(image: str, filters: str, parted: bool) -> None:
