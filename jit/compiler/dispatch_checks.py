@@ -91,7 +91,6 @@ _THROUGH = "--iree-global-opt-propagate-transposes-through-conv"
 _FUSED = "--iree-dispatch-creation-enable-fuse-padding-into-linalg-consumer-ops"
 _SHARED = "--iree-dispatch-creation-fuse-multi-use"
 _SPLIT = "--iree-dispatch-creation-enable-split-reduction"
-
 _DIRECT = "--iree-codegen-llvmgpu-use-direct-convolution"
 
 _STORED = re.compile(rb"dispatch\.tensor\.store (%\w+(?:#\d+)?)")

@@ -73,6 +73,7 @@ class Statement(NamedTuple):
 
 
 def statements_of(kernel: bytes) -> Iterator[Statement]:
+    """Yield the operations of a kernel's function, in order."""
     for text in _STATEMENT.split(kernel):
         if head := _HEAD.match(text):
             name, count, op, rest = head.groups()
@@ -116,6 +117,7 @@ class Product(NamedTuple):
 
 
 def products(statements: Iterable[Statement]) -> Iterator[Product]:
+    """Yield the loops that add up products of two operands."""
     for one in statements:
         bits = bits_of(one.head)
         if not one.adds or not len(one.operands) == 2 < len(one.maps) <= len(bits):
@@ -164,6 +166,7 @@ class Convolution(NamedTuple):
 
 
 def convolutions(kernel: bytes) -> Iterator[Convolution]:
+    """Yield a kernel's convolutions of several filters."""
     for one in products(statements_of(kernel)):
         for x, filters in ((one.left, one.right), (one.right, one.left)):
             if not {*filters}.intersection(one.result).difference(x):
