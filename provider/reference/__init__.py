@@ -22,7 +22,7 @@ from ...graph_api.errors import Decline, NotSupportedError, Problem
 from ...graph_api.frozen import FrozenGraph, FrozenNode
 from ...graph_api.ops import OPS
 from ...graph_api.tensor import TensorSpec
-from .analysis import flushed_factor, rounding
+from .analysis import flushed_factor, rounding, started_from
 from .base import Arrays, Context, Domain, Reference
 from .convert import Array, numpy_dtype, scalar, smallest, to_dtype, widen
 
@@ -177,8 +177,9 @@ def expect(
 
     A correct engine reads every input exactly (but subnormal numbers of float32, bfloat16 and
     float64 as themselves or as 0), computes each node in its compute type (with any
-    order of summation, with or without fused multiply-add), may or may not round intermediate
-    floats to their tensor's type, and rounds the result once.
+    order of summation, with or without fused multiply-add; what is added to a sum of products
+    may be its first term), may or may not round intermediate floats to their tensor's type, and
+    rounds the result once.
     """
     values, low, high, errors = {}, {}, {}, {}
     overflowing = set()
@@ -222,10 +223,13 @@ def _results(
             given = _given(arrays[uid], spec)
             seen[uid] = _Value(given, _flushed(given, spec.data_type) if bounded else _NO_ERROR)
     read = {uid for node in frozen.nodes for uid in node.inputs.values()}
+    products: dict[int, int] = {}
     with np.errstate(all="ignore"):
         for node in frozen.nodes:
             ctx = context(frozen, node, flushes_products=flushes)
             found = _run(frozen, node, ctx, seen, bounded=bounded, thrifty=thrifty)
+            if bounded:
+                found = _summed(node, ctx, found, seen, products)
             for port, value in found.items():
                 uid = node.outputs[port]
                 if uid in read:
@@ -281,6 +285,34 @@ def _run(
     if ref.leaves_type:
         overflows = overflows or any(np.isinf(error).any() for error in settled.values())
     return {port: _Value(a, settled[port], overflows) for port, a in outputs.items()}
+
+
+def _summed(
+    node: FrozenNode,
+    ctx: Context,
+    found: dict[str, _Value],
+    seen: Mapping[int, _Value],
+    products: dict[int, int],
+) -> dict[str, _Value]:
+    """Return results whose errors allow that sums of products start from what is added to them.
+
+    ``products``: of how many products a tensor is the sum, by uid; the node's result joins it.
+    """
+    ref = reference(node.op.NAME)
+    assert ref is not None
+    for uid in node.outputs.values():
+        products[uid] = ref.products(node.op, ctx)
+    sums = {port: n for port, uid in node.inputs.items() if (n := products.get(uid, 0))}
+    if not (sums and ref.adds(node.op) and ctx.compute.is_float):
+        return found
+    ((result, value),) = found.items()
+    products[node.outputs[result]] = sum(sums.values())
+    error = value.error
+    for port, n in sums.items():
+        for other, uid in node.inputs.items():
+            if other != port:
+                error = error + started_from(seen[uid].array, seen[uid].error, n, ctx)
+    return {result: _Value(value.array, _settled(value.array, error), value.overflows)}
 
 
 def _settled(array: Array, error: Array) -> Array:

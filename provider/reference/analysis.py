@@ -27,6 +27,7 @@ __all__ = [
     "growth",
     "rounding",
     "scaled_domain",
+    "started_from",
     "sum_range",
 ]
 
@@ -83,6 +84,15 @@ def flushed_factor(array: Array, error: Array, data_type: DataType, ctx: Context
     least = float(ml_dtypes.finfo(numpy_dtype(kind)).smallest_normal)
     size = np.abs(array)
     return np.where((array != 0) & (size - error < least), np.minimum(size + error, least), 0.0)
+
+
+def started_from(value: Array, error: Array, n: int, ctx: Context) -> Array:
+    """Return what a sum of ``n`` products may be off further where it starts from a value, not 0.
+
+    MLIR makes ``vector.contract`` and the addition behind it one operation whose accumulator is
+    the other operand; each partial sum then has that size too.
+    """
+    return np.asarray(growth(n) * ctx.roundoff * (np.abs(value) + error))
 
 
 def bilinear_bound(
@@ -207,5 +217,10 @@ def bilinear(
         return scaled_domain(terms(op, ctx), port, first, ctx)
 
     return Reference(
-        evaluate=evaluate, bound=bound, domain=domain, thrifty=thrifty, multiplied=operands
+        evaluate=evaluate,
+        bound=bound,
+        domain=domain,
+        thrifty=thrifty,
+        multiplied=operands,
+        products=terms,
     )

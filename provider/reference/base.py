@@ -141,6 +141,10 @@ class Reference:
         Yields why a node cannot be, from its label and its ports.
     thrifty : callable, optional
         As ``bound``, for large problems: takes no longer than ``evaluate``, and may be larger.
+    products : callable
+        The number of products whose sum an element is, at most, from (op, context); else 0.
+    adds : callable
+        Whether the result is the sum of the operands, from the op.
     leaves_type : bool
         Whether a result without a bound may be an infinity of the compute type: NaN may follow.
     """
@@ -153,4 +157,6 @@ class Reference:
     unsupported: Callable[[Any], str] = lambda op: ""
     declines: Callable[[str, Iterable[str]], Iterable[Problem]] = lambda label, ports: ()
     thrifty: Bound | None = None
+    products: Callable[[Any, Context], int] = lambda op, ctx: 0
+    adds: Callable[[Any], bool] = lambda op: False
     leaves_type: bool = False

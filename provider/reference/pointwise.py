@@ -444,4 +444,5 @@ REFERENCE = Reference(
     domain=domain,
     exact_ports=exact_ports,
     unsupported=unsupported,
+    adds=lambda op: op.mode is _P.ADD,
 )

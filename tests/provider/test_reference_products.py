@@ -250,3 +250,50 @@ def test_mi200_may_take_small_weights_of_attention_for_zero() -> None:
         assert (e.low[o.uid] <= 1000 * weight).all()
         assert (e.high[o.uid] >= 1000 * weight).all()
         assert (e.low[o.uid] <= 0).all() == may
+
+
+def started_from_bias(products: Any, bias: np.float32) -> float:
+    """Return the sum of float32 products, whose accumulator is the bias at first."""
+    total = bias
+    for product in products:
+        total = np.float32(total + product)
+    return float(total)
+
+
+@pytest.mark.parametrize("twice", [False, True], ids=["one bias", "two"])
+@pytest.mark.parametrize("bias_first", [False, True])
+def test_a_sum_of_products_may_start_from_what_is_added_to_it(
+    twice: bool, bias_first: bool
+) -> None:
+    """As MLIR makes it of ``vector.contract`` and ``addf``; seen in a drawn graph for gfx942."""
+    g = Graph(io_data_type="float", intermediate_data_type="float", compute_data_type="float")
+    a, b, c = g.tensor(dims=[1, 31]), g.tensor(dims=[31, 1]), g.tensor(dims=[1, 1])
+    y = g.matmul(a, b)
+    for _ in range(1 + twice):
+        y = g.add(c, y) if bias_first else g.add(y, c)
+    y.set_output()
+    x = w = np.full(31, 6e-3, np.float32)  # products of 0.6 of a unit in the bias's last place
+    bias = np.float32(1000.1)
+    first = np.float32(bias * 2) if twice else bias
+    inputs = {a.uid: x[None], b.uid: w[:, None], c.uid: np.full((1, 1), bias)}
+    found = expect(g.freeze(), inputs)
+    low, high = (float(ends[y.uid].item()) for ends in (found.low, found.high))
+    right = float(np.dot(x.astype(np.float64), w)) + float(bias) * (1 + twice)
+    joined = started_from_bias(x * w, first)
+    assert abs(joined - right) > 5 * np.spacing(first), "one rounding does not explain it"
+    assert low <= joined <= high
+    assert high - low < 80 * np.spacing(first)
+
+
+def test_only_an_addition_joins_a_sum_of_products() -> None:
+    """What lies between them, or another mode, leaves the sum as it is."""
+    for mode in ("relu", "sub"):
+        g = Graph(io_data_type="float", intermediate_data_type="float", compute_data_type="float")
+        a, b, c = g.tensor(dims=[1, 31]), g.tensor(dims=[31, 1]), g.tensor(dims=[1, 1])
+        y = g.matmul(a, b)
+        y = (g.add(g.relu(y), c) if mode == "relu" else g.sub(y, c)).set_output()
+        tiny = np.full(31, 1e-3, np.float32)
+        inputs = {a.uid: tiny[None], b.uid: tiny[:, None], c.uid: np.full((1, 1), 1000.1, "f4")}
+        found = expect(g.freeze(), inputs)
+        width = float((found.high[y.uid] - found.low[y.uid]).item())
+        assert width <= 2 * np.spacing(np.float32(1000.1)), mode
