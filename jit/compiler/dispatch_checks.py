@@ -200,8 +200,8 @@ def _crosses(wave: int, kernel: bytes) -> bool:
             return True
         if met or again:
             whole.update(one.names)
-        at = {dim: i for i, dim in enumerate(result)}
-        for name in one.names:
+        for name, how in zip(one.names, one.maps[len(one.operands) :], strict=False):
+            at = {dim: i for i, dim in enumerate(reads_along(how))}
             orders[name] = {tuple(at[d] for d in way if d in at) for way in ways}
             crossed[name] = {frozenset(at[d] for d in p) for p in pairs if p <= at.keys()}
     return False

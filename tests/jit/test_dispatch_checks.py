@@ -386,6 +386,19 @@ def test_a_kernel_that_adds_up_factors_in_two_orders(kernel: bytes, crossed: boo
     assert not struck([SUM, kernel], "cpu")
 
 
+OF_TWO_RANKS = b"""\
+        %4:2 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>], iterator_types = ["reduction", "parallel"]} ins(%0 : tensor<5x9xf64>) outs(%1, %2 : tensor<5x9xf64>, tensor<9xf64>) {
+        } -> (tensor<5x9xf64>, tensor<9xf64>)
+        %6 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%4#1 : tensor<9xf64>) outs(%3 : tensor<9xf64>) {
+        } -> tensor<9xf64>
+"""  # noqa: E501
+
+
+def test_each_result_of_a_loop_has_dims_of_its_own() -> None:
+    """Seed 461069 met the dims of the first result where the second one has fewer."""
+    assert not struck([SUM, OF_TWO_RANKS], "gfx942")
+
+
 def counted(body: str, kind: str = "reduction") -> bytes:
     return f"""\
         %4 = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "{kind}"]}} ins(%0 : tensor<9xf32>) outs(%1 : tensor<5xf32>) {{
