@@ -133,6 +133,12 @@ def _widened(case: _Case, options: CompileOptions) -> Iterator[Attempt]:
         yield from _copies("widened")(case, options)
 
 
+def _dim_by_dim(case: _Case, options: CompileOptions) -> Iterator[Attempt]:
+    """Yield sums over several dims one dim after the other, for gfx9 (W-128)."""
+    if case.graph is not None and case.target.is_gfx9:
+        yield Attempt("sums dim by dim", replace(options, copies="sums"))
+
+
 def _plain(case: _Case, options: CompileOptions) -> Iterator[Attempt]:
     """Yield each op as it comes."""
     more = {op: PLAIN for op in _ops(case) if PLAIN in _allowed(case, op)}
@@ -176,6 +182,7 @@ ATTEMPTS: tuple[tuple[Change, ...], ...] = (
     (_strategies,),
     (_untiled,),
     (_by_registers,),
+    (_dim_by_dim,),
     (_copies("products"),),
     (_untiled, _copies("products")),
     (_without_im2col,),

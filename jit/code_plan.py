@@ -39,6 +39,8 @@ class NodePlan:
         Ports of the operands that are copied before the node.
     widened : bool
         Whether these are converted from half to float.
+    dim_by_dim : bool
+        Whether sums and extremes over several dims are taken over one after the other.
     copied_results : bool
         Whether the results are copied.
     copied_outputs : tuple of str
@@ -57,6 +59,7 @@ class NodePlan:
     strategy: str = ""
     materialised: tuple[str, ...] = ()
     widened: bool = False
+    dim_by_dim: bool = False
     copied_results: bool = False
     copied_outputs: tuple[str, ...] = ()
     settled_outputs: tuple[str, ...] = ()
@@ -79,6 +82,8 @@ class NodePlan:
             yield "materialised", ",".join(ports)
         if self.widened:
             yield "widened", "half"
+        if self.dim_by_dim:
+            yield "sums", "dim by dim"
         if self.copied_outputs:
             yield "copied", ",".join(self.copied_outputs)
         if self.explicit_padding:
@@ -200,7 +205,8 @@ def plan_code(
     copies : str
         Which operands are materialised whatever the rules say (`options.COPIES`): of nodes other
         than pointwise ones, with their results (``"products"``), and from half to float
-        (``"widened"``), or of every node (``"all"``).
+        (``"widened"``), or of every node (``"all"``).  With ``"sums"`` none is, but sums over
+        several dims are taken over one after the other.
 
     Raises
     ------
@@ -232,7 +238,8 @@ def _plan_node(context: NodeContext, more: str) -> tuple[NodeContext, NodePlan]:
     node, rules = context.node, for_plan(context.target)
     found: set[str] = set()
     copies = [(rule.id, port) for rule in rules if rule.operands for port in rule.operands(context)]
-    apart = more == "all" or (bool(more) and not (context.moves or context.pointwise))
+    computes = not (context.moves or context.pointwise)
+    apart = more == "all" or (more in ("products", "widened") and computes)
     wanted = {port for _, port in copies} | (set(_copyable(context)) if apart else set())
     ports = tuple(port for port in node.inputs if port in wanted)
     operands = {**context.operands, **dict.fromkeys(ports, Layout())}
@@ -255,6 +262,7 @@ def _plan_node(context: NodeContext, more: str) -> tuple[NodeContext, NodePlan]:
         strategy=context.strategy,
         materialised=ports,
         widened=apart and more == "widened",
+        dim_by_dim=computes and more == "sums",
         copied_results=copied_results,
         copied_outputs=copied,
         settled_outputs=settled,

@@ -28,8 +28,9 @@ COPIES = {
     "products": "what ops other than pointwise ones read and make",
     "widened": "what ops other than pointwise ones read and make, with halves as float",
     "all": "all operands",
+    "sums": "nothing; sums over several dims are taken over one after the other",
 }
-"""Which copies an attempt may ask for beside those that the rules want."""
+"""What an attempt may ask for beside what the rules want, most of it copies."""
 
 
 class _Section:

@@ -3,35 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import prod
 
 from ...graph_api.enums import ReductionMode as Mode
 from ...graph_api.frozen import FrozenNode
 from ...graph_api.ops.reduction import Reduction
 from ..emit.builder import Builder, T, Value
+from .sums import Axes, kept, largest, least, total
 
-__all__ = ["MODES", "kept", "lower"]
+__all__ = ["MODES", "lower"]
 
-Axes = Sequence[int]
 Rule = Callable[[Builder, Value, Axes], Value]
-
-
-def kept(x: Value, axes: Axes) -> tuple[int, ...]:
-    """Return the dims of x, with 1 along the axes."""
-    return tuple(1 if i in axes else d for i, d in enumerate(x.shape))
-
-
-def _sum(b: Builder, x: Value, axes: Axes) -> Value:
-    return b.call(T.AtenSumDimIntListOp, kept(x, axes), x.dtype, x, list(axes), True, None)
-
-
-def _amin(b: Builder, x: Value, axes: Axes) -> Value:
-    return b.call(T.AtenAminOp, kept(x, axes), x.dtype, x, list(axes), True)
-
-
-def _amax(b: Builder, x: Value, axes: Axes) -> Value:
-    return b.call(T.AtenAmaxOp, kept(x, axes), x.dtype, x, list(axes), True)
 
 
 def _product(b: Builder, x: Value, axes: Axes) -> Value:
@@ -41,7 +24,7 @@ def _product(b: Builder, x: Value, axes: Axes) -> Value:
 
 
 def _average(b: Builder, x: Value, axes: Axes) -> Value:
-    return b.mean(_sum(b, x, axes), prod(x.shape[a] for a in axes))
+    return b.mean(total(b, x, axes), prod(x.shape[a] for a in axes))
 
 
 def _absolute(b: Builder, x: Value) -> Value:
@@ -53,14 +36,14 @@ def _without_zeros(b: Builder, x: Value) -> Value:
 
 
 MODES: dict[Mode, Rule] = {
-    Mode.ADD: _sum,
+    Mode.ADD: total,
     Mode.MUL: _product,
-    Mode.MIN: _amin,
-    Mode.MAX: _amax,
-    Mode.AMAX: lambda b, x, axes: _amax(b, _absolute(b, x), axes),
+    Mode.MIN: least,
+    Mode.MAX: largest,
+    Mode.AMAX: lambda b, x, axes: largest(b, _absolute(b, x), axes),
     Mode.AVG: _average,
-    Mode.NORM1: lambda b, x, axes: _sum(b, _absolute(b, x), axes),
-    Mode.NORM2: lambda b, x, axes: b.unary(T.AtenSqrtOp, _sum(b, b.mul(x, x), axes)),
+    Mode.NORM1: lambda b, x, axes: total(b, _absolute(b, x), axes),
+    Mode.NORM2: lambda b, x, axes: b.unary(T.AtenSqrtOp, total(b, b.mul(x, x), axes)),
     Mode.MUL_NO_ZEROS: lambda b, x, axes: _product(b, _without_zeros(b, x), axes),
 }
 

@@ -10,6 +10,7 @@ from ....graph_api.dtypes import DataType
 from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.sdpa_backward import SdpaBackward
 from ...emit.builder import Builder, T, Value
+from ..sums import total
 from .masked_logits import (
     by_key_head,
     factor,
@@ -104,6 +105,4 @@ def _summed(b: Builder, ds: Value, dims: tuple[int, ...]) -> Value:
     """Return ds summed over the dims along which a mask of these dims is broadcast."""
     aligned = (1,) * (4 - len(dims)) + dims
     axes = [a for a in range(4) if aligned[a] == 1 and ds.shape[a] > 1]
-    if axes:
-        ds = b.call(T.AtenSumDimIntListOp, aligned, ds.dtype, ds, axes, True, None)
-    return b.reshape(ds, dims)
+    return b.reshape(total(b, ds, axes), dims)

@@ -9,6 +9,7 @@ from math import prod
 
 from ....graph_api.dtypes import DataType
 from ...emit.builder import Builder, T, Value
+from .. import sums
 
 __all__ = [
     "Statistics",
@@ -51,8 +52,7 @@ def count(x: Value) -> int:
 
 def total(b: Builder, x: Value) -> Value:
     """Return the sum of each channel, (1, C, 1, ...)."""
-    shape = (1, x.shape[1], *(1 for _ in x.shape[2:]))
-    return b.call(T.AtenSumDimIntListOp, shape, x.dtype, x, axes(x), True, None)
+    return sums.total(b, x, axes(x))
 
 
 def average(b: Builder, x: Value) -> Value:

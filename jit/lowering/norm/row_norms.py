@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -12,24 +12,16 @@ from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.row_norms import aligned, normalised_dims
 from ...emit.builder import Builder, T, Value
 from ...emit.gather import gather
-from ..reduction import kept
+from ..sums import Axes, kept, total
 
-__all__ = ["Rows", "aligned_operand", "gradients", "inverse_root", "total", "whole"]
+__all__ = ["Rows", "aligned_operand", "gradients", "inverse_root", "whole"]
 
-Axes = Sequence[int]
 WAVE = 64
 
 
 def whole(b: Builder, x: Value) -> Value:
     """Return an operand of a dot product, copied where it is broadcast."""
     return b.materialise(x) if b.target.is_cpu and b.strikes("W-006", x.repeated) else x
-
-
-def total(b: Builder, x: Value, axes: Axes) -> Value:
-    """Return Σx over the axes, which stay with extent 1."""
-    if not axes:
-        return x
-    return b.call(T.AtenSumDimIntListOp, kept(x, axes), x.dtype, x, list(axes), True, None)
 
 
 @dataclass(frozen=True, slots=True)
