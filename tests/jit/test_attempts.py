@@ -92,6 +92,21 @@ def test_on_gfx950_operands_need_not_go_straight_to_lds() -> None:
     assert name not in names(product(), gfx950, "matmul", extra_flags=(f"{flag}=true",))
 
 
+def test_sums_may_be_taken_dim_by_dim_on_gfx9() -> None:
+    name = "sums dim by dim"
+    graph = Graph("sum", io_data_type="float")
+    relu = graph.relu(graph.tensor(dims=(4, 3, 5)))
+    graph.reduction(relu, mode="add", axes=(0, 2)).set_output()
+    frozen = graph.freeze()
+    assert names(frozen, GFX942)[0] == name
+    assert name not in names(frozen, CPU)
+    usual, apart = (plan_code(frozen, GFX942, copies=what) for what in ("", "sums"))
+    assert [node.dim_by_dim for node in apart.nodes] == [False, True]
+    assert not any(node.materialised or node.copied_results for node in apart.nodes)
+    assert "sums" not in usual.text
+    assert "sums=dim by dim" in apart.text
+
+
 def few_filters() -> Graph:
     """Return a convolution whose matmul wants 69,632 bytes of LDS on gfx942 (W-142)."""
     graph = Graph("few", io_data_type="bfloat16", compute_data_type="float")

@@ -164,6 +164,36 @@ def norm_of_what_was_divided_by_its_sums() -> Graph:
     return g
 
 
+def sums_over_dims_apart(mode: str, *dims: int, axes: tuple[int, ...]) -> Graph:
+    """Return a reduction whose rows have several dims, the last one with an odd factor."""
+    g = Graph(io_data_type="float", compute_data_type="float")
+    g.reduction(g.tensor(dims=dims), mode=mode, axes=axes).set_output()
+    return g
+
+
+def statistics_of_small_images() -> Graph:
+    g = Graph(io_data_type="half", compute_data_type="float")
+    scale, bias = (g.tensor(dims=(1, 2, 1)) for _ in range(2))
+    g.batchnorm(g.tensor(dims=(128, 2, 3)), scale, bias, epsilon=1e-5)[0].set_output()
+    return g
+
+
+OVER_DIMS_APART = {
+    "sum": partial(sums_over_dims_apart, "add", 4, 32, 7, 6, axes=(1, 3)),  # 463546
+    "norm": partial(sums_over_dims_apart, "norm2", 64, 2, 3, 3, axes=(0, 2, 3)),
+    "channels": statistics_of_small_images,
+}
+
+
+@pytest.mark.parametrize("made", OVER_DIMS_APART.values(), ids=OVER_DIMS_APART)
+def test_sums_over_dims_apart_from_each_other(made: Callable[[], Graph]) -> None:
+    """W-128: as planned they were wrong; one dim after the other they are right."""
+    graph = made()
+    check_emulated(graph)
+    assert graph.build("gfx942").attempt == "sums dim by dim"
+    assert not graph.build("cpu").attempt
+
+
 @pytest.mark.parametrize(
     "made",
     [
