@@ -20,12 +20,13 @@ __all__ = [
     "dynamic",
     "dynamic_gfx9",
     "flags",
+    "in_pieces",
     "open_rows",
     "row_length",
 ]
 
 RULES: dict[str, str] = {
-    "IREE-NORM-01": "norms for gfx9 whose long rows are contiguous, or a multiple of 64 long",
+    "IREE-NORM-01": "norms for gfx9 whose long rows are the last dims, or a multiple of 64 long",
 }
 
 # Rows of other lengths are unrolled by one thread (up to 64 in good time), or padded.
@@ -50,16 +51,24 @@ def flags(context: NodeContext) -> Iterator[str]:
         yield KEEP_EXPRESSIONS
 
 
+def in_pieces(context: NodeContext) -> bool:
+    """Whether the rows of an argument lie in pieces, and would not in the order of its dims."""
+    x = context.spec("x")
+    in_order = x.virtual or (x.layout.order == (*range(len(x.dims)),) and not x.layout.broadcast)
+    return not in_order and _over_last_dims(context)
+
+
+def _over_last_dims(context: NodeContext) -> bool:
+    rank, axes = len(context.dims("x")), axes_of(context)
+    return axes == tuple(range(rank - len(axes), rank))
+
+
 def declines(context: NodeContext) -> Iterator[Problem]:
     """Yield why a norm over rows is not served."""
-    x, axes, length = context.spec("x"), axes_of(context), row_length(context)
-    rank = len(x.dims)
-    in_order = x.virtual or (x.layout.order == tuple(range(rank)) and not x.layout.broadcast)
-    if in_order and axes == tuple(range(rank - len(axes), rank)):
-        return
-    if strikes("W-076", context.target, length, scattered=True):
-        got = f"rows of {length} elements over dims {list(axes)}, strides {list(x.strides)}"
-        hint = "make x contiguous, with the normalised dims last"
+    length = row_length(context)
+    if not _over_last_dims(context) and strikes("W-076", context.target, length, scattered=True):
+        got = f"rows of {length} elements over dims {list(axes_of(context))}"
+        hint = "transpose x, so that the normalised dims are the last ones"
         wanted = "at most 210 elements a row"
         yield problem(context.node, "IREE-NORM-01", "x", got, wanted, hint)
 

@@ -190,6 +190,7 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-062": (GFX942, graphs.widened("half"), graphs.widened("float")),
     "W-068": (GFX942, graphs.concatenated(True), graphs.concatenated(False)),
     "W-073": (GFX950, graphs.heads(True), graphs.heads(False)),
+    "W-076": (GFX942, graphs.norm_of_pieces(230), graphs.norm_of_pieces(256)),
     "W-077": (GFX942, graphs.norm_gradient(100), graphs.norm_gradient(128)),
     "W-088": (
         GFX942,

@@ -189,6 +189,16 @@ def norm_gradient(length: int) -> Callable[[Graph], None]:
     return build
 
 
+def norm_of_pieces(length: int) -> Callable[[Graph], None]:
+    """Return a norm whose rows are every third element."""
+
+    def build(graph: Graph) -> None:
+        x, scale = graph.tensor(dims=(3, length), strides=(1, 3)), graph.tensor(dims=(1, length))
+        graph.rmsnorm(x, scale).y.set_output()
+
+    return build
+
+
 def product(row: int, *, then: str = "") -> Callable[[Graph], None]:
     def build(graph: Graph) -> None:
         x = graph.tensor(dims=(64, 1000), strides=(row, 1))

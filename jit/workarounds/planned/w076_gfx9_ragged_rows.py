@@ -6,10 +6,13 @@ An f16 row of 1000 elements does not compile within a minute.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from ...node_context import NodeContext
+from ...ops.row_norms import in_pieces, row_length
 from ..rule import GFX9, Workaround
 
 __all__ = ["WORKAROUND"]
-
 
 WAVE = 64
 """Threads of a wavefront."""
@@ -22,11 +25,18 @@ def _ragged(length: int, *, scattered: bool = False) -> bool:
     return length > (_SHORT_ROW if scattered else WAVE) and length % WAVE != 0
 
 
+def _operands(context: NodeContext) -> Iterator[str]:
+    norm = context.named("layernorm", "layernorm_backward", "rmsnorm", "rmsnorm_backward")
+    if norm and in_pieces(context) and _ragged(row_length(context), scattered=True):
+        yield "x"
+
+
 WORKAROUND = Workaround(
     id="W-076",
     title="Rows of a norm that are no multiple of 64 long go to one thread, unrolled",
     symptom="slow",
     targets=GFX9,
-    instead="rows are completed to a multiple of 64; scattered ones are declined: IREE-NORM-01",
+    instead="rows are completed to a multiple of 64; those in pieces are materialised",
+    operands=_operands,
     applies=_ragged,
 )
