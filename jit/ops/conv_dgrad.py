@@ -16,7 +16,6 @@ from .convolution import (
     as_gemm,
     batch_only,
     conv_op,
-    declines,
     group_count,
     work,
 )
@@ -71,7 +70,6 @@ INFO = OpInfo(
     work=work("dy", "w"),
     cpu_efficiency=0.65,
     matrix_rate=RATE,
-    declines=declines,
     dynamic=batch_only("dy"),
     flags=_flags,
     avoids=_avoids,

@@ -14,7 +14,6 @@ from .convolution import (
     PLAIN_GRADIENT,
     RATE,
     conv_op,
-    declines,
     group_count,
     is_last,
     up_to_float,
@@ -72,7 +71,6 @@ INFO = OpInfo(
     work=work("dy", "dw"),
     cpu_efficiency=0.5,
     matrix_rate=RATE,
-    declines=declines,
     flags=_flags,
     strategies=Strategies(
         (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the three convolutions share: strategies of forward ones, counts, declines."""
+"""What the three convolutions share: strategies of forward ones, counts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from math import inf, prod
 from typing import NamedTuple
 
 from ...graph_api.dtypes import DataType
-from ...graph_api.errors import Problem
 from ...graph_api.ops.conv_fprop import ConvOp
 from ..emit.dims import Dim
 from ..node_context import NodeContext
@@ -17,7 +16,7 @@ from ..workarounds import strikes
 from .blocking import BLOCKED
 from .conv_cost import conv_costs, grouped_costs
 from .gemm_cost import TILED, raggedness
-from .op_info import Dims, DynamicAxes, Marks, dynamic_axes, problem
+from .op_info import Dims, DynamicAxes, Marks, dynamic_axes
 from .strategy import Strategy
 
 __all__ = [
@@ -26,14 +25,12 @@ __all__ = [
     "MOST_POSITIONS",
     "PLAIN_GRADIENT",
     "RATE",
-    "RULES",
     "Forward",
     "as_blocks",
     "as_gemm",
     "as_groups_in_blocks",
     "batch_only",
     "conv_op",
-    "declines",
     "forward_costs",
     "forward_strategy",
     "group_count",
@@ -48,11 +45,6 @@ __all__ = [
 
 Ints = tuple[int, ...]
 _UP_TO_32_BITS = frozenset({DataType.FLOAT, DataType.HALF, DataType.BFLOAT16})
-
-RULES: dict[str, str] = {
-    "IREE-CONV-01": "filters of convolutions for gfx9, of 16 bits or int8, have no gaps",
-    "IREE-CONV-02": "strided weight gradients for gfx9 with dims of filter size 1 have no padding",
-}
 
 # Beyond it the many small convolutions take longer to compile (6 s for 32) than they save.
 MOST_GROUPS = 16
@@ -276,19 +268,3 @@ PLAIN_GRADIENT = Strategy(
     why="a compute type of floats, equal padding on both sides, fixed dims",
     tried=False,
 )
-
-
-# ---------------------------------------------------------------------------- declines
-
-
-def declines(context: NodeContext) -> Iterator[Problem]:
-    """Yield what is compiled to wrong numbers, or not at all, and has no other form."""
-    op, node = conv_op(context), context.node
-    w = context.spec("w") if "w" in node.inputs else None
-    if w and strikes("W-063", context.target, w):
-        got = f"strides {list(w.strides)} of dims {list(w.dims)}"
-        yield problem(node, "IREE-CONV-01", "w", got, "strides without gaps", "copy the filter")
-    size = context.dims("dw")[2:] if "dw" in node.outputs else ()
-    if size and strikes("W-064", context.target, size, op):
-        got = f"{list(op.pre_padding)} with filter size {list(size)} and stride {list(op.stride)}"
-        yield problem(node, "IREE-CONV-02", "pre_padding", got, "no padding", "pad x beforehand")

@@ -290,11 +290,11 @@ def test_a_result_that_does_not_follow_must_be_given() -> None:
 
 def test_an_engine_may_decline_other_shapes() -> None:
     g = Graph(io_data_type="half", compute_data_type="float")
-    x, w = g.tensor(dims=(1, 2, 8, 8), name="x"), g.tensor(dims=(4, 2, 3, 3), name="w")
-    g.conv_fprop(x, w).set_output()
+    x, scale = g.tensor(dims=(4, 64, 7), name="x"), g.tensor(dims=(1, 64, 1), name="scale")
+    g.rmsnorm(x, scale).y.set_output()
     plan = g.build("gfx942")
-    with pytest.raises(NotSupportedError, match="IREE-CONV-01"):
-        plan.with_shapes({x: (1, 2, 8, 8), w: ((4, 2, 3, 3), (24, 12, 4, 1))})
+    with pytest.raises(NotSupportedError, match="IREE-NORM-01"):
+        plan.with_shapes({x: (4, 300, 7), scale: (1, 300, 1)})
 
 
 def test_both_engines_take_them() -> None:

@@ -189,6 +189,18 @@ def norm_gradient(length: int) -> Callable[[Graph], None]:
     return build
 
 
+def filter_of_rows_of(elements: int) -> Callable[[Graph], None]:
+    """Return a convolution whose filter has rows of three elements, and maybe a gap behind them."""
+
+    def build(graph: Graph) -> None:
+        strides = (12 * elements, 3 * elements, elements, 1)
+        x = graph.tensor(dims=(2, 4, 8, 8), data_type="half")
+        w = graph.tensor(dims=(8, 4, 3, 3), strides=strides, data_type="half")
+        graph.conv_fprop(x, w).set_output()
+
+    return build
+
+
 def norm_of_pieces(length: int) -> Callable[[Graph], None]:
     """Return a norm whose rows are every third element."""
 

@@ -175,7 +175,8 @@ def _correlated(b: Builder, x: Value, dy: Value, op: ConvWgrad, accumulate: Data
         stride=op.dilation,
         dilation=op.stride,
     )
-    if b.strikes("W-093", x.shape[1:], (*op.pre_padding, *op.post_padding)):
+    flat = b.strikes("W-093", x.shape[1:], (*op.pre_padding, *op.post_padding))
+    if flat or b.strikes("W-064", size, op):
         activation, turned, forward = padded(b, activation, turned, forward)
     dw = convolve(b, activation, turned, forward, accumulate)
     return b.permute(dw, (1, 0, *range(2, 2 + rank)))

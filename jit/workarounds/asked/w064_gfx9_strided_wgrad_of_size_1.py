@@ -21,6 +21,6 @@ WORKAROUND = Workaround(
     title="Strided weight gradient, some dims of filter size 1, others larger, padding",
     symptom="wrong numbers",
     targets=GFX9,
-    instead="declined: IREE-CONV-02",
+    instead="x is concatenated with its padding",
     applies=_mixed_sizes,
 )

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ....graph_api.dtypes import DataType
-from ....graph_api.tensor import TensorSpec
+from ...node_context import NodeContext
 from ..rule import GFX9, Workaround
 
 __all__ = ["WORKAROUND"]
@@ -14,8 +16,11 @@ __all__ = ["WORKAROUND"]
 _STAY_NARROW = (DataType.HALF, DataType.BFLOAT16, DataType.INT8)
 
 
-def _gaps(w: TensorSpec) -> bool:
-    return w.layout.padded and w.data_type in _STAY_NARROW
+def _operands(context: NodeContext) -> Iterator[str]:
+    if context.named("conv") and "w" in context.node.inputs:
+        w = context.spec("w")
+        if w.layout.padded and w.data_type in _STAY_NARROW:
+            yield "w"
 
 
 WORKAROUND = Workaround(
@@ -23,6 +28,6 @@ WORKAROUND = Workaround(
     title="16-bit or int8 filter with gaps between its elements",
     symptom="does not compile",
     targets=GFX9,
-    instead="declined: IREE-CONV-01",
-    applies=_gaps,
+    instead="the filter is materialised",
+    operands=_operands,
 )
