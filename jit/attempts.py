@@ -135,7 +135,7 @@ def _widened(case: _Case, options: CompileOptions) -> Iterator[Attempt]:
 
 def _dim_by_dim(case: _Case, options: CompileOptions) -> Iterator[Attempt]:
     """Yield sums over several dims one dim after the other, for gfx9 (W-128)."""
-    if case.graph is not None and case.target.is_gfx9:
+    if case.target.is_gfx9 and any(info(op).adds_up for op in _ops(case)):
         yield Attempt("sums dim by dim", replace(options, copies="sums"))
 
 

@@ -251,7 +251,8 @@ def _plan_node(context: NodeContext, more: str) -> tuple[NodeContext, NodePlan]:
         found.update([rule.id] if ports else [])
         return ports
 
-    known = info(node.op.NAME).strategies
+    op = info(node.op.NAME)
+    known = op.strategies
     copied = tuple(port for rule in rules for port in struck(rule, rule.copied_outputs))
     settled = tuple(port for rule in rules for port in struck(rule, rule.outputs))
     results = {rule.id for rule in rules if rule.results and rule.results(context)}
@@ -262,11 +263,11 @@ def _plan_node(context: NodeContext, more: str) -> tuple[NodeContext, NodePlan]:
         strategy=context.strategy,
         materialised=ports,
         widened=apart and more == "widened",
-        dim_by_dim=computes and more == "sums",
+        dim_by_dim=op.adds_up and more == "sums",
         copied_results=copied_results,
         copied_outputs=copied,
         settled_outputs=settled,
-        workarounds=tuple(sorted(found | set(info(node.op.NAME).avoids(context)))),
+        workarounds=tuple(sorted(found | set(op.avoids(context)))),
         layouts={
             port: _result_layout(context, port, copied=copied_results or port in copied)
             for port in node.outputs

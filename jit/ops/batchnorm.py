@@ -9,4 +9,4 @@ from .op_info import OpInfo
 
 __all__ = ["INFO"]
 
-INFO = OpInfo(work=per_element("x", 7), declines=declines)
+INFO = OpInfo(work=per_element("x", 7), adds_up=True, declines=declines)

@@ -67,6 +67,8 @@ class OpInfo:
         Whether only as much of the input is read as is written.
     fuses : bool
         Whether the op becomes part of its neighbours' kernels.
+    adds_up : bool
+        Whether the code takes sums over several dims, and so has `code_plan.NodePlan.dim_by_dim`.
     cpu_efficiency : float
         How much of the arithmetic rate of other ops it reaches on CPUs, fitted by hand to
         docs/reference/benchmarks.md.
@@ -93,6 +95,7 @@ class OpInfo:
     matrix_rate: float = 200e3
     reads_part: bool = False
     fuses: bool = False
+    adds_up: bool = False
     cpu_efficiency: float = 1.0
     strategies: Strategies | None = None
     declines: Callable[[NodeContext], Iterable[Problem]] = _none

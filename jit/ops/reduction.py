@@ -22,6 +22,7 @@ def _dynamic_gfx9(context: NodeContext, marks: Marks) -> Iterator[Refusal]:
 
 INFO = OpInfo(
     work=per_element("x", 1),
+    adds_up=True,
     dynamic=lambda context, marks: (),
     dynamic_gfx9=_dynamic_gfx9,
 )

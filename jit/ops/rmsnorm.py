@@ -11,6 +11,7 @@ __all__ = ["INFO"]
 
 INFO = OpInfo(
     work=per_element("x", 5),
+    adds_up=True,
     declines=row_norms.declines,
     dynamic=row_norms.dynamic,
     dynamic_gfx9=row_norms.dynamic_gfx9,

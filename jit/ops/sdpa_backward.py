@@ -20,4 +20,4 @@ def _work(op: object, dims: Dims) -> tuple[int, int]:
     return matmuls, scores * (COSTS[PointwiseMode.EXP] + 6) + 2 * prod(dims["o"])
 
 
-INFO = OpInfo(work=_work, declines=attention.declines, flags=attention.flags)
+INFO = OpInfo(work=_work, adds_up=True, declines=attention.declines, flags=attention.flags)

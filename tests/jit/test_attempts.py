@@ -100,6 +100,7 @@ def test_sums_may_be_taken_dim_by_dim_on_gfx9() -> None:
     frozen = graph.freeze()
     assert names(frozen, GFX942)[0] == name
     assert name not in names(frozen, CPU)
+    assert name not in names(product(), GFX942)
     usual, apart = (plan_code(frozen, GFX942, copies=what) for what in ("", "sums"))
     assert [node.dim_by_dim for node in apart.nodes] == [False, True]
     assert not any(node.materialised or node.copied_results for node in apart.nodes)
