@@ -38,5 +38,10 @@ def _dynamic(context: NodeContext, marks: Marks) -> Iterator[tuple[str, int]]:
 
 
 INFO = OpInfo(
-    work=work("y"), cpu_efficiency=0.02, declines=_declines, dynamic=_dynamic, flags=flags
+    work=work("y"),
+    adds_up=True,
+    cpu_efficiency=0.02,
+    declines=_declines,
+    dynamic=_dynamic,
+    flags=flags,
 )

@@ -178,10 +178,19 @@ def statistics_of_small_images() -> Graph:
     return g
 
 
+def average_of_most_of_an_image() -> Graph:
+    g = Graph(io_data_type="float", compute_data_type="float")
+    x = g.tensor(dims=(1, 5, 33, 7))  # rows have a gap once it is cut to the window
+    average = {"resample_mode": "avgpool_include_padding", "padding_mode": "zero_pad"}
+    g.resample_fwd(x, window=(32, 6), stride=(32, 6), **average).y.set_output()
+    return g
+
+
 OVER_DIMS_APART = {
     "sum": partial(sums_over_dims_apart, "add", 4, 32, 7, 6, axes=(1, 3)),  # 463546
     "norm": partial(sums_over_dims_apart, "norm2", 64, 2, 3, 3, axes=(0, 2, 3)),
     "channels": statistics_of_small_images,
+    "pool": average_of_most_of_an_image,
 }
 
 

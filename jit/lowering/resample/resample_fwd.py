@@ -26,6 +26,7 @@ from ...emit.dims import Dim
 from ...emit.neighbours import combined_neighbours, fits_integer, with_neighbours
 from ...emit.structured import inserted
 from ..padding import pad_with
+from ..sums import largest, total
 from . import resize
 from .windows import Axis, Positions, axes, both, covered
 
@@ -173,11 +174,9 @@ class _View:
         over = [a.dim for a in dims if a.window > 1]
         if not over:
             return x
-        shape = [1 if i in over else d for i, d in enumerate(x.shape)]
-        if self.op.averages:
-            x = b.convert(x, self.compute)
-            return b.call(T.AtenSumDimIntListOp, shape, self.compute, x, over, True, None)
-        return b.call(T.AtenAmaxOp, shape, x.dtype, x, over, True)
+        return (
+            total(b, b.convert(x, self.compute), over) if self.op.averages else largest(b, x, over)
+        )
 
     def pooled(self, padded: _Padded, dims: Sequence[Axis]) -> Value:
         """Return the largest elements, or the sums, of windows over some dims."""
