@@ -311,7 +311,8 @@ def _summed(
     for port, n in sums.items():
         for other, uid in node.inputs.items():
             if other != port:
-                error = error + started_from(seen[uid].array, seen[uid].error, n, ctx)
+                start, own = seen[uid], seen[node.inputs[port]].error
+                error = error + started_from(start.array, start.error, own, n, ctx)
     return {result: _Value(value.array, _settled(value.array, error), value.overflows)}
 
 

@@ -86,13 +86,16 @@ def flushed_factor(array: Array, error: Array, data_type: DataType, ctx: Context
     return np.where((array != 0) & (size - error < least), np.minimum(size + error, least), 0.0)
 
 
-def started_from(value: Array, error: Array, n: int, ctx: Context) -> Array:
-    """Return what a sum of ``n`` products may be off further where it starts from a value, not 0.
+def started_from(value: Array, error: Array, sums: Array, n: int, ctx: Context) -> Array:
+    """Return what sums of ``n`` products may be off further where they start from a value, not 0.
 
     MLIR makes ``vector.contract`` and the addition behind it one operation whose accumulator is
-    the other operand; each partial sum then has that size too.
+    the other operand; each partial sum then has that size too.  Sums that are exact (``sums``,
+    their error, is 0: whole numbers) stay so from a whole number.
     """
-    return np.asarray(growth(n) * ctx.roundoff * (np.abs(value) + error))
+    size = np.abs(value) + error
+    whole = (np.rint(size) == size) & (size <= 2.0 ** (ctx.compute.value.mantissa + 1))
+    return np.where(whole & (sums == 0) & (error == 0), 0.0, growth(n) * ctx.roundoff * size)
 
 
 def bilinear_bound(
