@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Sums and extremes over axes, which stay with extent 1."""
+"""Sums and extremes over axes; the op's ``INFO`` says ``adds_up``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from ..emit.builder import Builder, T, Value
 
@@ -17,33 +18,25 @@ def kept(x: Value, axes: Axes) -> tuple[int, ...]:
     return tuple(1 if i in axes else d for i, d in enumerate(x.shape))
 
 
-def total(b: Builder, x: Value, axes: Axes) -> Value:
-    """Return Σx over the axes; x where there are none."""
-    return _over(
-        b,
-        x,
-        axes,
-        lambda y, some: b.call(T.AtenSumDimIntListOp, kept(y, some), y.dtype, y, some, True, None),
-    )
+def total(b: Builder, x: Value, axes: Axes, *, keep: bool = True) -> Value:
+    """Return Σx over the axes, which stay with extent 1 if ``keep``; x where there are none."""
+    return _over(b, T.AtenSumDimIntListOp, x, axes, None, keep=keep)
 
 
 def least(b: Builder, x: Value, axes: Axes) -> Value:
-    """Return the smallest element over the axes."""
-    return _over(
-        b, x, axes, lambda y, some: b.call(T.AtenAminOp, kept(y, some), y.dtype, y, some, True)
-    )
+    """Return the smallest element over the axes, which stay with extent 1."""
+    return _over(b, T.AtenAminOp, x, axes)
 
 
 def largest(b: Builder, x: Value, axes: Axes) -> Value:
-    """Return the largest element over the axes."""
-    return _over(
-        b, x, axes, lambda y, some: b.call(T.AtenAmaxOp, kept(y, some), y.dtype, y, some, True)
-    )
+    """Return the largest element over the axes, which stay with extent 1."""
+    return _over(b, T.AtenAmaxOp, x, axes)
 
 
-def _over(b: Builder, x: Value, axes: Axes, reduce: Callable[[Value, list[int]], Value]) -> Value:
+def _over(b: Builder, op: Any, x: Value, axes: Axes, *more: object, keep: bool = True) -> Value:
     """Reduce x over all axes at once, or over one after the other where the plan says so."""
-    groups = [[a] for a in reversed(axes)] if b.node_plan.dim_by_dim else [list(axes)]
+    groups = [[a] for a in sorted(axes, reverse=True)] if b.node_plan.dim_by_dim else [list(axes)]
     for some in filter(None, groups):
-        x = reduce(x, some)
+        left = kept(x, some) if keep else [d for i, d in enumerate(x.shape) if i not in some]
+        x = b.call(op, left, x.dtype, x, some, keep, *more)
     return x

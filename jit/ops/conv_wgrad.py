@@ -69,6 +69,7 @@ def _flags(context: NodeContext) -> Iterator[str]:
 
 INFO = OpInfo(
     work=work("dy", "dw"),
+    adds_up=True,
     cpu_efficiency=0.5,
     matrix_rate=RATE,
     flags=_flags,

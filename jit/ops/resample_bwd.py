@@ -28,4 +28,4 @@ def _declines(context: NodeContext) -> Iterator[Problem]:
         yield problem(context.node, "IREE-POOL-02", "window", f"{over} of them", wanted)
 
 
-INFO = OpInfo(work=work("dy"), cpu_efficiency=0.02, declines=_declines, flags=flags)
+INFO = OpInfo(work=work("dy"), adds_up=True, cpu_efficiency=0.02, declines=_declines, flags=flags)

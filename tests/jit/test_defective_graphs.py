@@ -186,11 +186,27 @@ def average_of_most_of_an_image() -> Graph:
     return g
 
 
+def gradient_of_single_weights() -> Graph:
+    g = Graph(io_data_type="half", compute_data_type="float")
+    dy, x = (g.tensor(dims=(64, 8, 3, 3)) for _ in range(2))
+    g.conv_wgrad(dy, x, dw_dims=(8, 1, 1, 1)).set_output()
+    return g
+
+
+def gradient_of_repeated_elements() -> Graph:
+    g = Graph(io_data_type="float", compute_data_type="float")
+    dy = g.tensor(dims=(1, 5, 64, 12))
+    g.resample_bwd(dy, dx_dims=(1, 5, 2, 2), resample_mode="nearest").set_output()
+    return g
+
+
 OVER_DIMS_APART = {
     "sum": partial(sums_over_dims_apart, "add", 4, 32, 7, 6, axes=(1, 3)),  # 463546
     "norm": partial(sums_over_dims_apart, "norm2", 64, 2, 3, 3, axes=(0, 2, 3)),
     "channels": statistics_of_small_images,
     "pool": average_of_most_of_an_image,
+    "wgrad": gradient_of_single_weights,
+    "nearest": gradient_of_repeated_elements,
 }
 
 

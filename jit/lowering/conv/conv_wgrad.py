@@ -17,6 +17,7 @@ from ....graph_api.ops.conv_wgrad import ConvWgrad
 from ...emit.builder import Builder, T, Value
 from ...ops.blocking import BLOCKED
 from ..accumulate import operands
+from ..sums import total
 from .conv_fprop import convolve, doubled, is_last, padded
 from .plain_gradient import backward
 from .wgrad_blocked import weight_gradient
@@ -121,8 +122,7 @@ def _per_position(b: Builder, x: Value, dy: Value, op: ConvWgrad, accumulate: Da
             seen = b.slice(seen, 2 + i, start, stop, op.stride[i])
         if depthwise:
             each = b.mul(b.convert(left, accumulate), b.convert(seen, accumulate))
-            axes = [0, *spatial]
-            part = b.call(T.AtenSumDimIntListOp, (filters,), accumulate, each, axes, False, None)
+            part = total(b, each, [0, *spatial], keep=False)
         elif groups == 1:
             right = _rows(b, seen, (0, *spatial, 1), (positions, channels))
             flat = b.reshape(left, (filters, positions))

@@ -174,9 +174,9 @@ class _View:
         over = [a.dim for a in dims if a.window > 1]
         if not over:
             return x
-        return (
-            total(b, b.convert(x, self.compute), over) if self.op.averages else largest(b, x, over)
-        )
+        if self.op.averages:
+            return total(b, b.convert(x, self.compute), over)
+        return largest(b, x, over)
 
     def pooled(self, padded: _Padded, dims: Sequence[Axis]) -> Value:
         """Return the largest elements, or the sums, of windows over some dims."""

@@ -25,6 +25,7 @@ from ....graph_api.ops.resample_bwd import ResampleBwd
 from ....graph_api.ops.resample_fwd import ResampleFwd
 from ...emit.builder import Builder, T, Value
 from ...emit.dims import broadcast
+from .. import sums
 from .resize_lines import Line, Neighbours, Numbers, ends, lines, users
 from .windows import Positions
 
@@ -120,9 +121,7 @@ def _summed_copies(b: Builder, dy: Value, changed: Sequence[Line]) -> Value:
     for i, a in enumerate(sorted(changed, key=lambda a: a.dim)):
         shape[a.dim + i : a.dim + i + 1] = [a.n, a.out // a.n]
         copies.append(a.dim + i + 1)
-    left = [d for i, d in enumerate(shape) if i not in copies]
-    split = b.reshape(dy, shape)
-    return b.call(T.AtenSumDimIntListOp, left, dy.dtype, split, copies, False, None)
+    return sums.total(b, b.reshape(dy, shape), copies, keep=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +219,7 @@ def _summed(b: Builder, dy: Value, changed: Sequence[Line], compute: DataType) -
         Numbers(b, rank, a).weight(share, compute) for a, share in zip(read, shares, strict=True)
     ]
     parts = _weighted(b, seen, weights, masked=True)
-    neighbours = [position + 1 for position in at]
-    left = [d for i, d in enumerate(extents) if i not in neighbours]
-    return b.call(T.AtenSumDimIntListOp, left, compute, parts, neighbours, False, None)
+    return sums.total(b, parts, [position + 1 for position in at], keep=False)
 
 
 def _weight(
