@@ -15,6 +15,7 @@ from .op_info import Marks, Refusal, dynamic_axes, problem
 
 __all__ = [
     "RULES",
+    "are_last",
     "axes_of",
     "declines",
     "dynamic",
@@ -54,20 +55,22 @@ def flags(context: NodeContext) -> Iterator[str]:
 def in_pieces(context: NodeContext) -> bool:
     """Whether the rows of an argument lie in pieces, and would not in the order of its dims."""
     x = context.spec("x")
-    in_order = x.virtual or (x.layout.order == (*range(len(x.dims)),) and not x.layout.broadcast)
-    return not in_order and _over_last_dims(context)
+    rank = len(x.dims)
+    in_order = x.virtual or (x.layout.order == (*range(rank),) and not x.layout.broadcast)
+    return not in_order and are_last(axes_of(context), rank)
 
 
-def _over_last_dims(context: NodeContext) -> bool:
-    rank, axes = len(context.dims("x")), axes_of(context)
-    return axes == tuple(range(rank - len(axes), rank))
+def are_last(axes: Sequence[int], rank: int) -> bool:
+    """Whether the axes are the last dims, in order."""
+    return [*axes] == [*range(rank - len(axes), rank)]
 
 
 def declines(context: NodeContext) -> Iterator[Problem]:
     """Yield why a norm over rows is not served."""
-    length = row_length(context)
-    if not _over_last_dims(context) and strikes("W-076", context.target, length, scattered=True):
-        got = f"rows of {length} elements over dims {list(axes_of(context))}"
+    axes, length = axes_of(context), row_length(context)
+    last = are_last(axes, len(context.dims("x")))
+    if not last and strikes("W-076", context.target, length, scattered=True):
+        got = f"rows of {length} elements over dims {list(axes)}"
         hint = "transpose x, so that the normalised dims are the last ones"
         wanted = "at most 210 elements a row"
         yield problem(context.node, "IREE-NORM-01", "x", got, wanted, hint)
@@ -88,7 +91,7 @@ def open_rows(context: NodeContext, axes: Sequence[int], marks: Marks) -> Iterat
     x = context.spec("x")
     rank = len(x.dims)
     in_order = x.virtual or x.layout.order == tuple(range(rank))
-    if not in_order or list(axes) != list(range(rank - len(axes), rank)):
+    if not (in_order and are_last(axes, rank)):
         got = f"rows over dims {list(axes)}, strides {list(x.strides)}"
         yield "x", got, "rows over the last dims that lie in one piece"
     elif any(marks["x"][axis] for axis in axes):

@@ -63,12 +63,17 @@ def growth(n: int) -> float:
 def accumulated(magnitude: Array, n: int, ctx: Context, *operands: Array) -> Array:
     """Return the error of sums of ``n`` products whose absolute values add up to ``magnitude``.
 
-    Sums of integers below ``2^(mantissa + 1)`` are exact in every order.
+    Sums of integers up to `_most_exact` are exact in every order.
     """
     error = ctx.roundoff * growth(n) * magnitude + np.where(magnitude > 0, ctx.tiny, 0.0)
     if all(np.array_equal(np.rint(a), a) for a in operands):
-        return np.where(magnitude <= 2.0 ** (ctx.compute.value.mantissa + 1), 0.0, error)
+        return np.where(magnitude <= _most_exact(ctx), 0.0, error)
     return error
+
+
+def _most_exact(ctx: Context) -> float:
+    """Return up to where the compute type holds all integers."""
+    return 2.0 ** (ctx.compute.value.mantissa + 1)
 
 
 def flushed_factor(array: Array, error: Array, data_type: DataType, ctx: Context) -> Array:
@@ -94,7 +99,7 @@ def started_from(value: Array, error: Array, sums: Array, n: int, ctx: Context) 
     their error, is 0: whole numbers) stay so from a whole number.
     """
     size = np.abs(value) + error
-    whole = (np.rint(size) == size) & (size <= 2.0 ** (ctx.compute.value.mantissa + 1))
+    whole = (np.rint(size) == size) & (size <= _most_exact(ctx))
     return np.where(whole & (sums == 0) & (error == 0), 0.0, growth(n) * ctx.roundoff * size)
 
 

@@ -12,6 +12,7 @@ from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.row_norms import aligned, normalised_dims
 from ...emit.builder import Builder, T, Value
 from ...emit.gather import gather
+from ...ops.row_norms import are_last
 from ..sums import Axes, kept, total
 
 __all__ = ["Rows", "aligned_operand", "gradients", "inverse_root", "whole"]
@@ -56,8 +57,7 @@ class Rows:
         axes = normalised_dims(x.shape, scale.shape, count)
         n = prod(x.shape[a] for a in axes)
         dense = x.order in ((), tuple(range(x.rank))) and not x.repeated
-        trailing = axes == tuple(range(x.rank - len(axes), x.rank))
-        flat = b.target.is_gfx9 and dense and trailing and n > WAVE
+        flat = b.target.is_gfx9 and dense and are_last(axes, x.rank) and n > WAVE
         return cls(b, x.shape, (1,) if flat else axes, n, flat)
 
     def load(self, x: Value, dtype: DataType) -> Value:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from ...node_context import NodeContext
 from ...ops.row_norms import in_pieces, row_length
 from ..rule import GFX9, Workaround
+from .w128_gfx9_sums_of_subgroups import NORMS
 
 __all__ = ["WORKAROUND"]
 
@@ -26,8 +27,8 @@ def _ragged(length: int, *, scattered: bool = False) -> bool:
 
 
 def _operands(context: NodeContext) -> Iterator[str]:
-    norm = context.named("layernorm", "layernorm_backward", "rmsnorm", "rmsnorm_backward")
-    if norm and in_pieces(context) and _ragged(row_length(context), scattered=True):
+    pieces = context.named(*NORMS) and in_pieces(context)
+    if pieces and _ragged(row_length(context), scattered=True):
         yield "x"
 
 

@@ -19,12 +19,12 @@ from ...ops.row_norms import row_length
 from ...subgroup_sums import loses_sums
 from ..rule import GFX9, Workaround
 
-__all__ = ["WORKAROUND"]
+__all__ = ["NORMS", "WORKAROUND"]
 
 _WAVE = 64
 _LOADS = (16, 8, 4, 2, 1)  # elements in 128 bits
-_NORMS = ("layernorm", "layernorm_backward", "rmsnorm", "rmsnorm_backward")
-_IN_ORDER = (*_NORMS, "reduction", "reshape")
+NORMS = ("layernorm", "layernorm_backward", "rmsnorm", "rmsnorm_backward")
+_IN_ORDER = (*NORMS, "reduction", "reshape")
 
 
 def _lost(row: int, last: int) -> bool:
@@ -54,7 +54,7 @@ def _row(context: NodeContext) -> int:
     """Return how many elements the node adds up for each row, or 0."""
     if context.named("reduction"):
         return prod(context.dims("x")) // prod(context.dims("y"))
-    return row_length(context) if context.named(*_NORMS) else 0
+    return row_length(context) if context.named(*NORMS) else 0
 
 
 def _struck(context: NodeContext) -> bool:
@@ -87,6 +87,6 @@ WORKAROUND = Workaround(
     targets=GFX9,
     instead="what is added up is materialised",
     operands=_operands,
-    node=lambda context: context.named(*_NORMS) and _struck(context),
+    node=lambda context: context.named(*NORMS) and _struck(context),
     applies=_one_window,
 )
