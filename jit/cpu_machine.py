@@ -22,11 +22,14 @@ class CpuMachine(NamedTuple):
         Of the widest registers that the compiler uses.
     l1_bytes, l2_bytes : int
         Caches of its data, of one core.
+    has_bfloat16 : bool
+        Whether its vectors multiply bfloat16 (AVX512-BF16).
     """
 
     vector_bytes: int
     l1_bytes: int
     l2_bytes: int
+    has_bfloat16: bool = False
 
     @property
     def lanes(self) -> int:
@@ -48,14 +51,15 @@ class CpuMachine(NamedTuple):
 # which every x86-64 has.
 _NAMED: tuple[tuple[str, CpuMachine], ...] = (
     (
-        r"x86-64-v4|skylake-avx512|cascadelake|cooperlake|cannonlake|rocketlake|tigerlake|knl|knm",
+        r"x86-64-v4|skylake-avx512|cascadelake|cannonlake|rocketlake|tigerlake|knl|knm",
         CpuMachine(64, 32 << 10, 1 << 20),
     ),
+    (r"icelake", CpuMachine(64, 48 << 10, 2 << 20)),
     (
-        r"icelake|sapphirerapids|emeraldrapids|graniterapids|diamondrapids",
-        CpuMachine(64, 48 << 10, 2 << 20),
+        r"sapphirerapids|emeraldrapids|graniterapids|diamondrapids",
+        CpuMachine(64, 48 << 10, 2 << 20, has_bfloat16=True),
     ),
-    (r"znver[45]", CpuMachine(64, 32 << 10, 1 << 20)),
+    (r"cooperlake|znver[45]", CpuMachine(64, 32 << 10, 1 << 20, has_bfloat16=True)),
     (r"x86-64-v3|haswell|broadwell|skylake|znver[123]", CpuMachine(32, 32 << 10, 512 << 10)),
     (
         r"alderlake|raptorlake|meteorlake|arrowlake|lunarlake|sierraforest|grandridge",
@@ -81,7 +85,7 @@ def _host() -> CpuMachine:
     flags = cpuinfo().get("flags", "").split()
     width = next((size for flag, size in _FLAGS if flag in flags), _LEAST.vector_bytes)
     l1, l2 = _cache(1) or _LEAST.l1_bytes, _cache(2) or _LEAST.l2_bytes
-    return CpuMachine(width, l1, l2)
+    return CpuMachine(width, l1, l2, has_bfloat16="avx512_bf16" in flags)
 
 
 def _cache(level: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ...graph_api.dtypes import DataType
 from ..emit.builder import Builder, Value
-from ..ops.multiply_types import is_code, multiply_type
+from ..ops.multiply_types import is_code, is_emulated, multiply_type
 
 __all__ = ["operands"]
 
@@ -24,11 +24,15 @@ def operands(
 
     ``fuse``: the op takes types of 8 bits and less nevertheless.
     """
-    dtype = multiply_type(b.target, compute, a.dtype, w.dtype, widen=widen, codes=codes)
-    return _prepared(b, a, dtype, fuse=fuse), _prepared(b, w, dtype, fuse=fuse), compute
+    # A convolution that is to be widened has copies of its own.
+    uses = 0 if widen else min(w.shape[-1], a.shape[-2])
+    copied = not widen and any(is_emulated(b.target, x.dtype, uses) for x in (a, w))
+    dtype = multiply_type(b.target, compute, a.dtype, w.dtype, widen=widen or copied, codes=codes)
+    left, right = (_prepared(b, x, dtype, fuse=fuse, copied=copied) for x in (a, w))
+    return left, right, compute
 
 
-def _prepared(b: Builder, x: Value, dtype: DataType, *, fuse: bool) -> Value:
+def _prepared(b: Builder, x: Value, dtype: DataType, *, fuse: bool, copied: bool) -> Value:
     """Return an operand in a type, copied where what makes it must not be fused."""
     repeated = b.strikes("W-002", x.repeated)
     if x.dtype is dtype:
@@ -38,5 +42,5 @@ def _prepared(b: Builder, x: Value, dtype: DataType, *, fuse: bool) -> Value:
         # gfx9 decodes them within a matmul; the CPU would do that anew for every tile.
         alone = not (b.target.is_gfx9 and fuse)
     else:
-        alone = b.strikes("W-018", x.dtype) or b.strikes("W-072")
+        alone = copied or b.strikes("W-018", x.dtype) or b.strikes("W-072")
     return b.materialise(converted) if alone or repeated else converted

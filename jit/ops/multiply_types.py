@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from ...graph_api.dtypes import DataType
+from ..cpu_machine import cpu_machine
 from ..target import Target
 from ..workarounds import strikes
 
-__all__ = ["carrier", "is_code", "multiplies", "multiply_type"]
+__all__ = ["carrier", "is_code", "is_emulated", "multiplies", "multiply_type"]
 
 _CODES = frozenset(
     {
@@ -48,6 +49,14 @@ def multiplies(target: Target, dtype: DataType) -> bool:
     return dtype in _NATIVE.get(target.arch, ())
 
 
+def is_emulated(target: Target, dtype: DataType, uses: int = 1) -> bool:
+    """Return whether a CPU multiplies a type so slowly that it is converted and copied first.
+
+    ``uses``: how often each of the numbers is multiplied.
+    """
+    return target.is_cpu and strikes("W-151", target, dtype, cpu_machine(target), uses)
+
+
 def multiply_type(
     target: Target,
     compute: DataType,
@@ -70,6 +79,8 @@ def multiply_type(
     carriers = [carrier(t, compute) for t in types]
     common = next((t for t in carriers if all(map(t.holds, types))), None)
     if common is None or (widen and common.is_float) or not _stays_narrow(common, compute):
+        return compute
+    if common is not compute and is_emulated(target, common):
         return compute
     return common
 

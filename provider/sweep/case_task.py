@@ -88,6 +88,8 @@ class CaseTask:
     timed : bool
         Whether the engines are timed in turns, in one part; else they are built and checked one
         after the other, a part for each.
+    visit, visits : int
+        Which of how many times it is timed at: each is given its share of the seconds.
     known : mapping of str to str
         Engines that have a row already, with the digest of its graph: nothing is done for them
         unless the case has become another graph.
@@ -102,6 +104,8 @@ class CaseTask:
     threads: int
     options: SweepOptions
     timed: bool = False
+    visit: int = 0
+    visits: int = 1
     known: Mapping[str, str] = field(default_factory=dict)
     irs: Mapping[str, str] = field(default_factory=dict)
 

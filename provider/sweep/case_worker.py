@@ -34,7 +34,7 @@ from .contestants import Contestant, contestant
 from .gaps import red_zones
 from .gpu_lock import gpu_lock
 from .kernel_facts import code_facts
-from .measuring import SEED, keep_memory, pytorch_threads, results_of, right, times_of
+from .measuring import SEED, keep_memory, pytorch_threads, results_of, right
 from .process_worker import Tell, serve
 from .regret import default_strategies
 
@@ -128,7 +128,7 @@ class _Work:
         graph, calls = self._task.case.freeze(), []
         at, sizes = _at_sizes(graph, self._task.case.sizes)
         count = len(self._task.engines)
-        budget = self._task.options.seconds * count
+        budget = self._task.options.seconds * count / self._task.visits
         engines = [contestant(name, self._settings) for name in self._task.engines]
         with ExitStack() as stack:
             stack.enter_context(self._threads(*engines))
@@ -143,7 +143,7 @@ class _Work:
             if self._task.options.realtime:
                 stack.enter_context(undisturbed())
             with span("time", "case", calls_of=", ".join(self._task.engines)):
-                times = _times(calls, budget)
+                times = _times(calls, budget, with_cold=self._task.visit == 0)
         return {
             "times": dict(zip(self._task.engines, times, strict=True)),
             "limits": self._limits(at),
@@ -412,8 +412,10 @@ def _outputs(graph: FrozenGraph) -> dict[Any, Any]:
     return dict(poisoned_outputs(graph))
 
 
-def _times(calls: Sequence[Callable[[], object]], budget_s: float) -> list[dict[str, Any]]:
-    """Return the times of calls that were made once: `row.TimeFacts` of each."""
+def _times(
+    calls: Sequence[Callable[[], object]], budget_s: float, *, with_cold: bool
+) -> list[dict[str, Any]]:
+    """Return the times of calls that were made once: all of them, and the cold one."""
     from ..timing import BENCHMARK, cold, cold_repeated, measure, measure_repeated, resident
 
     on_gpu = [found for call in calls if (found := getattr(call, "repeated", None)) is not None]
@@ -424,9 +426,11 @@ def _times(calls: Sequence[Callable[[], object]], budget_s: float) -> list[dict[
     else:
         here = [resident(call) for call in calls]
         samples = measure(here, BENCHMARK, budget_s=budget_s)
-        colds = [cold(call, _flush(), most=_COLD_CALLS, budget_s=_COLD_S) for call in here]
+        colds = [None] * len(here)
+        if with_cold:
+            colds = [cold(call, _flush(), most=_COLD_CALLS, budget_s=_COLD_S) for call in here]
     return [
-        {**times_of(found), "cold_us": us and round(us, 3)}
+        {"calls_us": found.calls_us, "rounds_us": found.rounds_us, "cold_us": us}
         for found, us in zip(samples, colds, strict=True)
     ]
 

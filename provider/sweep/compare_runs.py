@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What has changed from one run to another: times beyond their noise, and what became of cases.
 
-Rows are paired by their keys.  Three kinds of noise could pass for a regression:
+Rows are paired by their keys.  Four kinds of noise could pass for a regression:
 
 - *inside a run*, from round to round: `compare_times.compare` tells it.
 - *a whole machine* that is slower for a while, or another machine: a yardstick, another engine
   that was timed in the same rounds, is slowed as well.  Where both runs have one, the ratio of both
   must bear the time out; between unlike machines the ratio alone counts.
+- *for some seconds*: somebody else has the memory or a core.  A case is timed several times, with
+  other cases in between (`runner`): what is told must hold between each time of one run and each
+  time of the other.
 - *between runs*: memory lies elsewhere, a core is shared with somebody else.  No round of a run
   shows it, but all rows together do: what is told must stand out of the scatter of all rows.
   Several baselines show it for each row: what is told must be told against each of them.
@@ -18,6 +21,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from statistics import NormalDist, median
 from typing import Any
 
@@ -34,6 +38,7 @@ __all__ = [
     "problem_of",
     "regressed",
     "rounds_of",
+    "visits_of",
     "yardstick",
 ]
 
@@ -283,7 +288,11 @@ def _change(
             for rounds, side, row in ((a, theirs, before), (b, mine, after))
         ]
         relative = compare(*quotients, tolerance=tolerance)
-    time = compare(a, b, tolerance=tolerance) if by_time else None
+    time = None
+    if by_time:
+        time = compare(a, b, tolerance=tolerance)
+        if time.verdict != "same" and not _apart(visits_of(before), visits_of(after)):
+            time = replace(time, verdict="same")
     found = time or relative
     return RowChange(
         verdict=found.verdict if found is not None else "same",
@@ -300,6 +309,20 @@ def rounds_of(row: Row) -> list[float]:
     """Return the times of a row's rounds, none where one of them is no time."""
     found = row.times.rounds_us if row.times is not None else []
     return found if min(found, default=0.0) > 0 else []
+
+
+def visits_of(row: Row) -> list[list[float]]:
+    """Return the times of a row's rounds, those of each time that it was timed at together."""
+    rounds = iter(rounds_of(row))
+    counts = row.times.visits if row.times is not None else []
+    found = [list(islice(rounds, count)) for count in counts]
+    return [*found, rest] if (rest := list(rounds)) else found
+
+
+def _apart(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> bool:
+    """Whether all visits of one side took longer than all those of the other."""
+    a, b = (sorted(map(median, visits)) for visits in (before, after))
+    return a[-1] < b[0] or b[-1] < a[0]
 
 
 def _common(mine: _Timed, theirs: _Timed, before: Row, after: Row) -> str:

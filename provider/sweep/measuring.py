@@ -13,6 +13,7 @@ from ...graph_api.frozen import FrozenGraph
 from ...jit.settings_table import Settings
 from ..timing import Samples, Times
 from .contestants import Contestant
+from .row import TimeFacts
 
 if TYPE_CHECKING:
     from ..verify import Report
@@ -87,16 +88,18 @@ def right(graph: FrozenGraph, report: Report, contestant: Contestant) -> bool:
     return report.ok or (contestant.native and math.isfinite(worst) and worst <= allowed)
 
 
-def times_of(samples: Samples) -> dict[str, Any]:
-    """Return what a result keeps of the times of one call, ready for JSON."""
-    times = Times.of(samples.calls_us)
-    return {
-        "median_us": round(times.median, 3),
-        "best_us": round(times.best, 3),
-        "spread": round(times.noise, 4),
-        "calls": times.samples,
-        "rounds_us": [round(value, 2) for value in samples.rounds_us],
-    }
+def times_of(visits: Sequence[Samples], cold_us: float | None) -> TimeFacts:
+    """Return what a row keeps of the times of one call, which was timed once or several times."""
+    times = Times.of([us for found in visits for us in found.calls_us])
+    return TimeFacts(
+        median_us=round(times.median, 3),
+        best_us=round(times.best, 3),
+        spread=round(times.noise, 4),
+        calls=times.samples,
+        rounds_us=[round(us, 2) for found in visits for us in found.rounds_us],
+        cold_us=cold_us and round(cold_us, 3),
+        visits=[len(found.rounds_us) for found in visits] if len(visits) > 1 else [],
+    )
 
 
 def _array(tensor: Any, dtype: Any) -> Any:

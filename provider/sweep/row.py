@@ -223,6 +223,9 @@ class TimeFacts(Struct, kw_only=True):
         Half the distance of the quartiles, relative to the median.
     rounds_us
         The fastest call of each round; rounds of the same case and target belong together.
+    visits
+        How many of the rounds were made at each time that the case was timed at, with other cases
+        in between; empty where it was timed once.
     calls
         How many calls there were.
     cold_us
@@ -235,6 +238,7 @@ class TimeFacts(Struct, kw_only=True):
     rounds_us: list[float]
     calls: int
     cold_us: float | None = None
+    visits: list[int] = []
 
 
 class WorkFacts(Struct, kw_only=True):

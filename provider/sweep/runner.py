@@ -3,15 +3,17 @@
 
 Building and checking go on in several processes at once.  With times, cases are taken in batches:
 what is right of a batch on the CPU is timed afterwards, one case at a time and with nothing beside
-it.  On a GPU a case is timed as soon as it is right, while other processes build: each GPU is for
-one case at a time, whether it is timed or checked (`gpu_lock`).
+it.  The batch is timed several times over: what slows the machine for some seconds falls on one of
+the times only, and shows as a difference between them.  On a GPU a case is timed as soon as it is
+right, while other processes build: each GPU is for one case at a time, whether it is timed or
+checked (`gpu_lock`).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -21,7 +23,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from ...jit.trace import tell_trace
+from ..timing import Samples
 from .case_task import CaseTask
+from .measuring import times_of
 from .process_pool import Ended, Limits, ProcessPool, Result, Timed
 from .row import Header, Row, TimeFacts, WorkFacts, row_key
 
@@ -31,7 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["Log", "header", "suite_file", "sweep"]
 
 _WORKER = f"{__package__}.case_worker"
-_BATCH = 8  # cases for each process, when they are timed
+_BATCH = 16  # cases for each process, when they are timed
+_VISITS = 3  # times that a case is timed at on the CPU
 _LINE = re.compile(r":\d+$")
 # Rounds, pauses, warm-up and cold calls together take a few times what is asked for.
 _TIMING = 10.0
@@ -58,15 +63,17 @@ class _Right:
 
     task: CaseTask
     rows: dict[str, Row] = field(default_factory=dict)
+    visits: list[Mapping[str, Any]] = field(default_factory=list)
 
     @property
     def on_gpu(self) -> bool:
         """Whether it needs a GPU to itself, and not the whole machine."""
         return any(row.device != "cpu" for row in self.rows.values())
 
-    def to_time(self) -> CaseTask:
-        """Return the task of timing all of them in turns."""
-        return replace(self.task, engines=tuple(self.rows), timed=True)
+    def to_time(self, visits: int) -> CaseTask:
+        """Return the task of timing all of them in turns, for the next of so many times."""
+        engines, visit = tuple(self.rows), len(self.visits)
+        return replace(self.task, engines=engines, timed=True, visit=visit, visits=visits)
 
 
 def header(
@@ -160,11 +167,13 @@ def _rows(tasks: Iterator[CaseTask], pool: ProcessPool | ClusterPool) -> Iterato
             if last and (found := waiting.get(id(task))) is not None and found.on_gpu:
                 timing.add(waiting.pop(id(task)))
         # What runs on the CPU needs all of it.
-        for one in waiting.values():
-            timing.add(one)
-        for result in pool.results(timed=timing.queue, alone=True):
-            _tell(result)
-            yield from timing.rows(result)
+        for _ in range(_VISITS):
+            for one in waiting.values():
+                if not timing.ended(one):
+                    timing.add(one, _VISITS)
+            for result in pool.results(timed=timing.queue, alone=True):
+                _tell(result)
+                yield from timing.rows(result)
 
 
 def _tell(result: Result[CaseTask]) -> None:
@@ -184,20 +193,28 @@ class _Timing:
         self.queue: Timed[CaseTask] = deque()
         self._limits = limits
         self._of: dict[int, tuple[CaseTask, _Right]] = {}
+        self._ended: set[int] = set()
 
-    def add(self, one: _Right) -> None:
-        """Put the engines of a case into the queue."""
-        task = one.to_time()
+    def add(self, one: _Right, visits: int = 1) -> None:
+        """Put the engines of a case into the queue, for the next of so many times."""
+        task = one.to_time(visits)
         self._of[id(task)] = task, one
         self.queue.append((task, _timing_limits(task, self._limits)))
 
+    def ended(self, one: _Right) -> bool:
+        """Whether a process has ended with the engines of a case, which are not timed again."""
+        return id(one) in self._ended
+
     def rows(self, result: Result[CaseTask]) -> Iterator[list[Row]]:
-        """Yield the rows of a case together, with their times."""
-        _, one = self._of.pop(id(result.task))
+        """Yield the rows of a case together, with their times, when all are there."""
+        task, one = self._of.pop(id(result.task))
         if not isinstance(result.answer, Ended):
-            times, limits = result.answer["times"], result.answer["limits"]
-            yield [_with_times(row, times[name], limits) for name, row in one.rows.items()]
-        elif len(one.rows) == 1:
+            one.visits.append(result.answer)
+            if len(one.visits) == task.visits:
+                yield [_with_times(row, name, one.visits) for name, row in one.rows.items()]
+            return
+        self._ended.add(id(one))
+        if len(one.rows) == 1:
             yield [_ended(row, result.answer) for row in one.rows.values()]
         else:  # which of them it was shows when each is alone
             for name, row in one.rows.items():
@@ -249,10 +266,22 @@ def suite_file(source: str) -> str:
     return _LINE.sub("", source)
 
 
-def _with_times(row: Row, times: Mapping[str, Any], limits: Mapping[str, float] | None) -> Row:
-    found = msgspec.convert(times, TimeFacts)
-    work = row.work and with_share(row.work, found, limits)
+def _with_times(row: Row, name: str, visits: Sequence[Mapping[str, Any]]) -> Row:
+    """Return a row with the times of an engine, of what each visit has answered."""
+    of_mine = [answer["times"][name] for answer in visits]
+    samples = [
+        Samples(calls_us=found["calls_us"], rounds_us=found["rounds_us"]) for found in of_mine
+    ]
+    found = times_of(samples, of_mine[0]["cold_us"])
+    limits = [answer["limits"] for answer in visits]
+    work = row.work and with_share(row.work, found, _least_disturbed(limits))
     return msgspec.structs.replace(row, times=found, work=work, at=_now())
+
+
+def _least_disturbed(limits: Sequence[Mapping[str, float] | None]) -> Mapping[str, float] | None:
+    """Return the limits by which the least time is the smallest, None where some are not known."""
+    known = [found for found in limits if found is not None]
+    return min(known, key=lambda found: found["least_us"]) if len(known) == len(limits) else None
 
 
 # A share above 1 comes of BLAS, which does not reach the peak, and of nearer caches than those of

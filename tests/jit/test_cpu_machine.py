@@ -12,21 +12,24 @@ from hipdnn_iree.jit.cpu_machine import CpuMachine, cpu_machine
 
 
 @pytest.mark.parametrize(
-    ("name", "vector_bytes", "l2_kib"),
+    ("name", "vector_bytes", "l2_kib", "bfloat16"),
     [
-        ("sapphirerapids", 64, 2048),
-        ("skylake-avx512", 64, 1024),
-        ("skylake", 32, 512),
-        ("znver5", 64, 1024),
-        ("znver3", 32, 512),
-        ("x86-64-v4", 64, 1024),
-        ("x86-64-v3", 32, 512),
-        ("x86-64", 16, 256),
-        ("nobody-knows", 16, 256),
+        ("sapphirerapids", 64, 2048, True),
+        ("icelake-server", 64, 2048, False),
+        ("skylake-avx512", 64, 1024, False),
+        ("cooperlake", 64, 1024, True),
+        ("skylake", 32, 512, False),
+        ("znver5", 64, 1024, True),
+        ("znver3", 32, 512, False),
+        ("x86-64-v4", 64, 1024, False),
+        ("x86-64-v3", 32, 512, False),
+        ("x86-64", 16, 256, False),
+        ("nobody-knows", 16, 256, False),
     ],
 )
-def test_names(name: str, vector_bytes: int, l2_kib: int) -> None:
+def test_names(name: str, vector_bytes: int, l2_kib: int, *, bfloat16: bool) -> None:
     found = cpu_machine(Target.parse(f"cpu:{name}"))
+    assert found.has_bfloat16 is bfloat16
     assert (found.vector_bytes, found.l2_bytes) == (vector_bytes, l2_kib << 10)
     assert found.lanes == vector_bytes // 4
     assert found.registers == (32 if vector_bytes == 64 else 16)
@@ -54,6 +57,11 @@ def test_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     caches = ("1 Instruction 32K", "1 Data 48K", "2 Unified 2M", "3 Unified 260M")
     found = described(tmp_path, monkeypatch, "sse2 avx2 avx512f", *caches)
     assert found == CpuMachine(64, 48 << 10, 2 << 20)
+
+
+def test_a_host_that_multiplies_bfloat16(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = described(tmp_path, monkeypatch, "sse2 avx2 avx512f avx512_bf16")
+    assert found.has_bfloat16
 
 
 def test_a_host_that_says_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

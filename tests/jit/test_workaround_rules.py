@@ -14,6 +14,7 @@ from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
 from hipdnn_iree.jit.code_plan import plan_code
+from hipdnn_iree.jit.cpu_machine import cpu_machine
 from hipdnn_iree.jit.ops.conv_geometry import Convolution
 from hipdnn_iree.jit.workarounds import for_plan, strikes, workaround, workarounds
 from joined_results import joined
@@ -23,6 +24,7 @@ CPU, CUDA = Target.parse("cpu"), Target.parse("cuda:sm_80")
 GFX942, GFX950 = Target.parse("gfx942"), Target.parse("gfx950")
 HALF, FLOAT, DOUBLE, INT8 = DataType.HALF, DataType.FLOAT, DataType.DOUBLE, DataType.INT8
 BFLOAT16 = DataType.BFLOAT16
+ZNVER3, ZNVER4 = Target.parse("cpu:znver3"), Target.parse("cpu:znver4")
 
 
 def conv(x: tuple[int, ...], w: tuple[int, ...], padding: int = 1, **more: Any) -> Convolution:
@@ -100,6 +102,7 @@ ASKED: dict[str, tuple[Target, tuple[Any, ...], tuple[Any, ...]]] = {
         (conv((1, 4, 1, 8), (8, 4, 2, 3), pre_padding=(1, 0), stride=(4, 1)),),
     ),
     "W-147": (CPU, (FLOAT, BFLOAT16), (DOUBLE, BFLOAT16)),
+    "W-151": (CPU, (BFLOAT16, cpu_machine(ZNVER3), 1), (BFLOAT16, cpu_machine(ZNVER4), 99)),
     "W-149": (Target.parse("gfx90a"), (8, 256, HALF), (9, 256, HALF)),
     "W-128": (GFX942, (2, 1, 2, 1, 0, 0), (2, 1, 1, 1, 0, 0)),
     "W-130": (GFX942, (65, 35, 2, HALF), (65, 35, 5, HALF)),

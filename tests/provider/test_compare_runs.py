@@ -127,6 +127,34 @@ def test_other_machines_are_compared_by_ratios() -> None:
     assert verdicts(absolute)["case8|float|torch|cpu"] == "faster"
 
 
+BEFORE, BUSY = [10.0, 10.1, 10.2, 10.1], [20.0, 21.0, 22.0, 20.5]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "told"),
+    [
+        ([*BUSY, *BEFORE, *BUSY], "same"),  # a neighbour, for two of three times
+        ([*BUSY, *BUSY, *BEFORE], "same"),
+        ([*BUSY, *BUSY, *BUSY], "slower"),
+    ],
+)
+def test_what_is_slower_at_some_times_only_is_none(rounds: list[float], told: str) -> None:
+    before = [row("a", rounds_us=3 * BEFORE, visits=[4, 4, 4])]
+    after = [row("a", rounds_us=rounds, visits=[4, 4, 4])]
+    for faster, one, other in (("slower", after, before), ("faster", before, after)):
+        expected = {"a|float|iree|cpu": faster} if told != "same" else {}
+        assert compared(one, other) == expected
+    # Without the times that it was timed at, the rounds alone would tell it.
+    assert compared([row("a", rounds_us=rounds)], [row("a", rounds_us=3 * BEFORE)])
+
+
+def test_a_run_of_one_visit_is_one_of_its_rounds() -> None:
+    before = [row("a", rounds_us=3 * BEFORE)]
+    assert compared([row("a", rounds_us=3 * BUSY, visits=[4, 4, 4])], before)
+    mixed = [row("a", rounds_us=[*BUSY, *BEFORE, *BUSY], visits=[4, 4, 4])]
+    assert compared(mixed, before) == {}
+
+
 def test_several_baselines_must_agree() -> None:
     first, odd = timed_rows(CASES, 0), timed_rows(CASES, 1, slower={SLOWED: 1.3})
     after = timed_rows(CASES, 2, slower={SLOWED: 1.3, "case9|float|iree|cpu": 1.3})

@@ -27,14 +27,15 @@ from hipdnn_iree.graph_api.errors import (
     NotSupportedError,
     Problem,
 )
-from hipdnn_iree.provider.sweep import case_worker
+from hipdnn_iree.provider.sweep import case_worker, runner
 from hipdnn_iree.provider.sweep.case_task import CaseTask, SweepOptions
 from hipdnn_iree.provider.sweep.gpu_lock import gpu_lock
-from hipdnn_iree.provider.sweep.process_pool import Limits, ProcessPool, Timed
+from hipdnn_iree.provider.sweep.process_pool import Ended, Limits, ProcessPool, Result, Timed
 from hipdnn_iree.provider.sweep.row import Row, read_run
 from hipdnn_iree.provider.sweep.run_file import RunFile
 from hipdnn_iree.provider.sweep.runner import header, sweep
 from hipdnn_iree.provider.sweep.suite import Case, read
+from sweep_runs import row as row_of
 
 REFERENCE = ("reference",)
 LIMITS = Limits(timeout_s=60, memory=2 << 30)
@@ -196,6 +197,9 @@ def test_times_of_engines_come_in_turns_and_stand_in_one_write(tmp_path: Path) -
         assert ours.times is not None
         assert theirs.times is not None
         assert len(ours.times.rounds_us) == len(theirs.times.rounds_us) >= 5
+        assert ours.times.visits == theirs.times.visits
+        assert len(ours.times.visits) == 3
+        assert sum(ours.times.visits) == len(ours.times.rounds_us)
     assert leasts[0] == pytest.approx(leasts[1], rel=1e-2)  # of one graph, whoever computes it
     assert rows["dies|iree"].times is None
 
@@ -378,3 +382,35 @@ def test_errors_become_statuses(error: Exception, status: str, rules: list[str])
     assert (found["status"], found.get("rules", [])) == (status, rules)
     assert found["detail"]
     assert "\n" not in found["detail"]
+
+
+def answered(rounds_us: list[float]) -> dict[str, Any]:
+    times = {"calls_us": rounds_us, "rounds_us": rounds_us, "cold_us": None}
+    return {"times": {"iree": times, "reference": times}, "limits": None}
+
+
+def test_a_process_that_ends_at_a_later_visit_is_a_row() -> None:
+    (task,) = tasks(case("a"), engines=("iree", "reference"))
+    one = runner._Right(task, {name: row_of("a", engine=name) for name in task.engines})
+    timing = runner._Timing(LIMITS)
+
+    ended = Ended(reason="crash", detail="signal 11")
+    for visit, answer in enumerate((answered([3.0, 1.0]), ended)):
+        timing.add(one, 3)
+        ((timed, _),) = timing.queue
+        timing.queue.clear()
+        assert (timed.visit, timed.visits) == (visit, 3)
+        assert list(timing.rows(Result(task=timed, part=0, answer=answer, seconds=1.0))) == []
+    assert timing.ended(one)
+    # Each engine alone now, once: one ends the process again.
+    alone = [task for task, _ in timing.queue]
+    assert [(task.engines, task.visit, task.visits) for task in alone] == [
+        (("iree",), 0, 1),
+        (("reference",), 0, 1),
+    ]
+    (crashed,) = timing.rows(Result(task=alone[0], part=0, answer=ended, seconds=1.0))
+    found = Result(task=alone[1], part=0, answer=answered([2.0, 4.0, 3.0]), seconds=1.0)
+    (right,) = timing.rows(found)
+    assert [one.status for one in (*crashed, *right)] == ["crash", "ok"]
+    assert right[0].times is not None
+    assert (right[0].times.rounds_us, right[0].times.visits) == ([2.0, 4.0, 3.0], [])

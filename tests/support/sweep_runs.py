@@ -36,8 +36,8 @@ def header(**machine: Any) -> Header:
     )
 
 
-def times(rounds_us: Sequence[float]) -> TimeFacts:
-    """Return the times of rounds."""
+def times(rounds_us: Sequence[float], visits: Sequence[int] = ()) -> TimeFacts:
+    """Return the times of rounds, of which so many were made at each visit."""
     middle = sorted(rounds_us)[len(rounds_us) // 2]
     return TimeFacts(
         median_us=middle,
@@ -45,6 +45,7 @@ def times(rounds_us: Sequence[float]) -> TimeFacts:
         spread=0.02,
         rounds_us=list(rounds_us),
         calls=3 * len(rounds_us),
+        visits=list(visits),
     )
 
 
@@ -57,6 +58,7 @@ def row(
     dtype: str = "float",
     target: str = "cpu",
     rounds_us: Sequence[float] = (),
+    visits: Sequence[int] = (),
     of_bound: float | None = 0.1,
     **more: Any,
 ) -> Row:
@@ -99,7 +101,7 @@ def row(
         )
         if checked
         else None,
-        "times": times(rounds_us) if rounds_us else None,
+        "times": times(rounds_us, visits) if rounds_us else None,
         "work": WorkFacts(
             flops=flops,
             bytes=nbytes,
