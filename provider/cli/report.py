@@ -36,7 +36,8 @@ JSON: dict[str, str] = {
     "the `command` that does them again",
     "baseline": "with `--baseline`, else null: `alike` (machines), `counts` of verdicts, "
     "`geomean`, `scatters` (by `engine|target`: `rows`, `shift`, the median of the ratios, "
-    "`scatter` of their logarithms, `threshold`, the smallest ratio that is told) and `changes` "
+    "`scatter` of their logarithms, `unrest`, that of rows against themselves in a run, "
+    "`threshold`, the smallest ratio that is told) and `changes` "
     "(`key`, `verdict`, `before`, `after`, `before_us`, `after_us`, `against`, `ratio`, `low`, "
     "`high`, `p`) of the rows that are not the same",
     "failed_on": "keys of the rows for which `--fail-on` fails",
@@ -211,7 +212,8 @@ def _show_changes(report: Report) -> None:
     for group, one in found.scatters.items():
         say(
             f"{group.replace('|', ', ')}: now / before {one.shift:.3f} in the median of {one.rows} "
-            f"rows, scatter {100 * one.scatter:.1f} %; told from {one.threshold:.3f} on"
+            f"rows, scatter {100 * one.scatter:.1f} %, of rows against themselves "
+            f"{100 * one.unrest:.1f} %; told from {one.threshold:.3f} on"
         )
     rows: list[list[Any]] = []
     for change in report.regressions()[:50]:

@@ -11,18 +11,19 @@ Rows are paired by their keys.  Four kinds of noise could pass for a regression:
   other cases in between (`runner`): what is told must hold between each time of one run and each
   time of the other.
 - *between runs*: memory lies elsewhere, a core is shared with somebody else.  No round of a run
-  shows it, but all rows together do: what is told must stand out of the scatter of all rows.
+  shows it, but all rows together do: what is told must stand out of the scatter of all rows; from
+  half as much again on only where rows differ as widely from themselves, at their several times.
   Several baselines show it for each row: what is told must be told against each of them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from statistics import NormalDist, median
+from statistics import NormalDist, fmean, median
 from typing import Any
 
 from ..timing import geomean
@@ -48,7 +49,7 @@ _PREFERRED = (*YARDSTICKS, "torch-engine")
 _BODY = 0.8  # share of the rows of which most are taken not to have changed
 _FEWEST = 8  # rows that a scatter can be taken from
 _FALSE_ALARMS = 0.001  # expected in a comparison of two runs of one tree
-_MOST_SCATTER = math.log(1.5)  # what is slower than this is told, whatever the other rows do
+_MOST_SCATTER = math.log(1.5)  # what is slower is told, unless a row differs as much from itself
 _BORNE_OUT = 0.5  # share of a change of time that the ratio to the yardstick has to show
 _ALIKE = ("cpu", "processors", "gpus")
 
@@ -101,6 +102,8 @@ class Scatter:
     scatter : float
         Standard deviation of their logarithms, estimated without the rows that are furthest away;
         0 for too few rows.
+    unrest : float
+        The same of each row against itself, at the times that it was timed at; 0 for too few.
     threshold : float
         Smallest ratio that is told.
     """
@@ -108,6 +111,7 @@ class Scatter:
     rows: int
     shift: float = 1.0
     scatter: float = 0.0
+    unrest: float = 0.0
     threshold: float
 
 
@@ -226,7 +230,18 @@ def _compared(run: Run, old: Run, tolerance: float, absolute: bool) -> Compariso
         alike = alike and same
         by_time, by_ratio = same or absolute, not absolute
         changes.append(_change(key, mine, theirs, tolerance, by_time=by_time, by_ratio=by_ratio))
-    return _told(changes, alike, tolerance)
+    unrest: dict[str, list[float]] = {}
+    for row in (*theirs.rows.values(), *mine.rows.values()):
+        unrest.setdefault(f"{row.engine}|{row.target}", []).extend(_departures(row))
+    return _told(changes, alike, tolerance, unrest)
+
+
+def _departures(row: Row) -> Iterator[float]:
+    """Yield how far the logarithm of each visit's time lies from their mean."""
+    logs = [math.log(median(visit)) for visit in visits_of(row)]
+    if (n := len(logs)) > 1:
+        # A mean lies nearer to what it is of than the value that is sought.
+        yield from ((value - fmean(logs)) * math.sqrt(n / (n - 1)) for value in logs)
 
 
 class _Timed:
@@ -342,10 +357,15 @@ def _same_rounds(side: _Timed, row: Row, engine: str) -> bool:
     return other is not None and len(rounds_of(other)) == len(rounds_of(row))
 
 
-def _told(changes: Sequence[RowChange], alike: bool, tolerance: float) -> Comparison:
+def _told(
+    changes: Sequence[RowChange],
+    alike: bool,
+    tolerance: float,
+    unrest: Mapping[str, Sequence[float]],
+) -> Comparison:
     """Return the changes; those of times that do not stand out of all others are none."""
     least = math.log1p(tolerance)
-    before = _scatters(changes, tolerance)
+    before = _scatters(changes, tolerance, unrest)
 
     def shifted(change: RowChange) -> bool:
         """Whether an engine and its yardstick are slower alike: it is another machine then."""
@@ -354,7 +374,7 @@ def _told(changes: Sequence[RowChange], alike: bool, tolerance: float) -> Compar
         return change.time is not None and (min(logs) > least or max(logs) < -least)
 
     changes = [_by_ratio(change) if shifted(change) else change for change in changes]
-    scatters = _scatters(changes, tolerance)
+    scatters = _scatters(changes, tolerance, unrest)
 
     def settled(change: RowChange) -> RowChange:
         told = change.told
@@ -381,13 +401,18 @@ def _by_ratio(change: RowChange) -> RowChange:
     return replace(change, time=None, verdict=change.relative.verdict)
 
 
-def _scatters(changes: Sequence[RowChange], tolerance: float) -> dict[str, Scatter]:
+def _scatters(
+    changes: Sequence[RowChange], tolerance: float, unrest: Mapping[str, Sequence[float]]
+) -> dict[str, Scatter]:
     """Return how the ratios that are shown lie, by group."""
     logs: dict[str, list[float]] = {}
     for change in changes:
         if change.told is not None:
             logs.setdefault(_group(change), []).append(math.log(change.told.ratio))
-    return {group: _scatter(values, tolerance) for group, values in sorted(logs.items())}
+    return {
+        group: _scatter(values, tolerance, unrest.get(group, ()))
+        for group, values in sorted(logs.items())
+    }
 
 
 def _beside(change: RowChange) -> str:
@@ -400,19 +425,36 @@ def _group(change: RowChange) -> str:
     return group if change.time is not None else f"{group}|by {change.against}"
 
 
-def _scatter(logs: Sequence[float], tolerance: float) -> Scatter:
-    """Return how ratios lie, given their logarithms."""
+def _scatter(logs: Sequence[float], tolerance: float, unrest: Sequence[float]) -> Scatter:
+    """Return how ratios lie, given their logarithms.
+
+    They may scatter widely because many rows have changed.  That they are not told for that, rows
+    have to differ as widely from themselves (``unrest``).
+    """
     centre = median(logs)
     if len(logs) < _FEWEST:
         return Scatter(rows=len(logs), shift=math.exp(centre), threshold=1 + tolerance)
-    # By the median deviation, and by that of four rows in five where the tails are heavier.
-    normal, away = NormalDist(), sorted(abs(value - centre) for value in logs)
-    scatter = max(
+    scatter = _deviation([value - centre for value in logs])
+    restless = _deviation(unrest) if len(unrest) >= _FEWEST else 0.0
+    times = NormalDist().inv_cdf(1 - _FALSE_ALARMS / 2 / len(logs))
+    most = max(_MOST_SCATTER, times * restless)
+    least = max(math.log1p(tolerance), min(times * scatter, most))
+    return Scatter(
+        rows=len(logs),
+        shift=math.exp(centre),
+        scatter=scatter,
+        unrest=restless,
+        threshold=math.exp(least),
+    )
+
+
+def _deviation(values: Sequence[float]) -> float:
+    """Return the standard deviation of values about 0, without those that are furthest away.
+
+    By the median, and by four in five where the tails are heavier.
+    """
+    normal, away = NormalDist(), sorted(map(abs, values))
+    return max(
         median(away) / normal.inv_cdf(0.75),
         away[int(_BODY * (len(away) - 1))] / normal.inv_cdf((1 + _BODY) / 2),
-    )
-    far = NormalDist().inv_cdf(1 - _FALSE_ALARMS / 2 / len(logs)) * scatter
-    least = max(math.log1p(tolerance), min(far, _MOST_SCATTER))
-    return Scatter(
-        rows=len(logs), shift=math.exp(centre), scatter=scatter, threshold=math.exp(least)
     )

@@ -105,10 +105,18 @@ def _changes(report: Report) -> Iterable[Markup]:
     counts = ", ".join(f"{count:,} {verdict}" for verdict, count in found.counts().items())
     how = "times and ratios" if found.alike else "ratios only, the machines differ"
     yield element("p", f"{counts}. Compared by {how}.")
-    headers = ["engine, target", "rows", "median now / before", "scatter, %", "told from"]
+    headers = ["engine, target", "rows", "median now / before", "scatter, %"]
+    headers += ["of rows against themselves, %", "told from"]
     scatters = [
-        [group.replace("|", ", "), one.rows, one.shift, 100 * one.scatter, one.threshold]
-        for group, one in found.scatters.items()
+        [
+            name.replace("|", ", "),
+            of.rows,
+            of.shift,
+            100 * of.scatter,
+            100 * of.unrest,
+            of.threshold,
+        ]
+        for name, of in found.scatters.items()
     ]
     yield table("how times of all rows lie", headers, scatters, fold=True)
     bad = report.regressions()

@@ -148,6 +148,35 @@ def test_what_is_slower_at_some_times_only_is_none(rounds: list[float], told: st
     assert compared([row("a", rounds_us=rounds)], [row("a", rounds_us=3 * BEFORE)])
 
 
+def restless(seed: int, unrest: float, slower: float = 1.0) -> list[Row]:
+    """Return rows whose visits differ, as on a machine that others use for some seconds."""
+    draw, found = random.Random(seed), []
+    for i, (case, median_us) in enumerate(CASES.items()):
+        factors = [draw.lognormvariate(0, unrest) for _ in range(3)]
+        factors = [f * (slower if i % 3 == 0 else 1.0) for f in factors]
+        rounds = [median_us * f * quiet(draw) for f in factors for _ in range(5)]
+        found.append(row(case, rounds_us=rounds, visits=[5, 5, 5]))
+    return found
+
+
+def test_rows_that_differ_from_themselves_are_not_told() -> None:
+    runs = [restless(seed, 0.25) for seed in range(12)]
+    for before, after in itertools.permutations(runs, 2):
+        assert compared(after, before) == {}
+    found = compare_runs(run_of(runs[1]), [run_of(runs[0])]).scatters["iree|cpu"]
+    assert found.unrest == pytest.approx(0.25, rel=0.2)
+    assert found.threshold > 1.8
+
+
+def test_many_rows_that_are_slower_on_a_calm_machine_are_told() -> None:
+    """They scatter as widely, but differ little from themselves."""
+    found = compare_runs(run_of(restless(1, 0.01, slower=1.8)), [run_of(restless(0, 0.01))])
+    assert set(verdicts(found).values()) == {"slower"}
+    assert len(verdicts(found)) == len(range(0, len(CASES), 3))
+    assert found.scatters["iree|cpu"].scatter > 0.2
+    assert found.scatters["iree|cpu"].threshold == pytest.approx(1.5)
+
+
 def test_a_run_of_one_visit_is_one_of_its_rounds() -> None:
     before = [row("a", rounds_us=3 * BEFORE)]
     assert compared([row("a", rounds_us=3 * BUSY, visits=[4, 4, 4])], before)

@@ -236,6 +236,7 @@ class Scatter(Part, kw_only=True):
     rows: int
     shift: float
     scatter: float
+    unrest: float
     threshold: float
 
 
