@@ -2,9 +2,7 @@
 """What the strategies of forward convolutions of one group cost on CPUs.
 
 An estimate is a sum: of each quantity of a strategy (elements that are copied, multiply-adds, ...),
-times the nanoseconds that one of it takes on one core.  They are fitted to measured times of
-drawn convolutions and layers of networks on an AMD EPYC (Zen 5), with two threads, times two:
-``tests/data/strategies``, ``scripts/fit_costs`` and ``docs/design/0007-strategies.md``.
+times the nanoseconds that one of it takes on one core (`conv_rates`).
 """
 
 from __future__ import annotations
@@ -17,11 +15,12 @@ from ...graph_api.ops.conv_fprop import ConvOp
 from ..cpu_machine import cpu_machine
 from ..target import Target
 from .blocking import BLOCKED, blocking
+from .conv_rates import nanoseconds
 
 __all__ = [
     "MEASURED_LANES",
-    "NANOSECONDS",
     "conv_costs",
+    "filled",
     "grouped_costs",
     "priced",
     "quantities",
@@ -90,84 +89,16 @@ class _Conv(NamedTuple):
 
 def tiled(lanes: int, m: int, n: int, k: int) -> float:
     """Return the multiply-adds of a matmul whose tiles are filled, for vectors of 16."""
-    return _filled(m, lanes) * _filled(n, lanes) * k * MEASURED_LANES / lanes
+    return filled(m, lanes) * filled(n, lanes) * k * MEASURED_LANES / lanes
 
 
-def _filled(extent: int, lanes: int) -> int:
+def filled(extent: int, lanes: int) -> int:
+    """Return the extent of the tiles along a dim, which are filled up."""
     return 1 << (extent - 1).bit_length() if extent < lanes else -(-extent // lanes) * lanes
 
 
 MEASURED_LANES = 16
 """Elements of the vectors of the CPU that all was measured on."""
-# Nanoseconds on one core, by strategy, whether the input is channels-last, and whether operands are
-# multiplied in 16 bits.  A quantity that is not here adds nothing that could be told apart.  "call"
-# is all that is done once.  Those of `direct` that is no matmul are the slow half of what was
-# measured, as its vectors depend on more than these quantities.
-_DIRECT = {
-    "call": 5000, "singly": 0.75, "copied": 0.44, "apart": 2.2, "multiplied": 0.013,
-    "written": 0.14,
-}  # fmt: skip
-_NARROW_DIRECT = {
-    "call": 5000, "singly": 2.1, "copied": 0.18, "apart": 14, "multiplied": 0.013, "packed": 1.3,
-    "written": 0.25,
-}  # fmt: skip
-NANOSECONDS: dict[tuple[str, bool, bool], dict[str, float]] = {
-    ("direct", False, False): _DIRECT,
-    ("direct", True, False): _DIRECT,
-    ("direct", False, True): _NARROW_DIRECT,
-    ("direct", True, True): _NARROW_DIRECT,
-    ("row_im2col", False, False): {
-        "call": 7700, "copied": 1.3, "multiplied": 0.01, "packed": 1.6, "columns": 0.38,
-        "added": 0.15,
-    },
-    ("row_im2col", True, False): {
-        "call": 7700, "copied": 0.93, "multiplied": 0.0098, "packed": 1.6, "columns": 0.067,
-        "added": 0.3,
-    },
-    ("row_im2col", False, True): {
-        "call": 14000, "copied": 0.087, "loose": 0.84, "multiplied": 0.014, "packed": 1.2,
-        "columns": 0.12, "written": 2.4,
-    },
-    ("row_im2col", True, True): {
-        "call": 7800, "copied": 0.66, "loose": 4.5, "multiplied": 0.0058, "columns": 0.3,
-    },
-    ("im2col_gemm", False, False): {
-        "call": 7700, "turned": 1.5, "copied": 1.1, "apart": 0.45, "multiplied": 0.013,
-        "packed": 0.85, "written": 0.3,
-    },
-    ("im2col_gemm", True, False): {
-        "call": 9800, "copied": 1.2, "multiplied": 0.014, "packed": 2.3, "written": 0.41,
-    },
-    ("im2col_gemm", False, True): {
-        "call": 12000, "turned": 3.3, "copied": 0.32, "apart": 0.14, "multiplied": 0.0091,
-        "packed": 1.5, "written": 0.76,
-    },
-    ("im2col_gemm", True, True): {
-        "call": 11000, "copied": 1.5, "apart": 0.13, "multiplied": 0.0031, "packed": 0.92,
-        "written": 0.28,
-    },
-    ("img2col", False, False): {
-        "call": 5000, "copied": 0.43, "loose": 0.84, "apart": 0.51, "multiplied": 0.02,
-        "packed": 0.4, "loosely written": 0.73,
-    },
-    ("img2col", False, True): {
-        "call": 8900, "copied": 0.55, "loose": 1.8, "apart": 0.42, "multiplied": 0.0058,
-        "packed": 1.2, "written": 0.54,
-    },
-    (BLOCKED, False, False): {
-        "call": 9600, "copied": 0.95, "loose": 1.8, "apart": 1.0, "multiplied": 0.0082,
-        "written": 0.4,
-    },
-    (BLOCKED, True, False): {
-        "call": 3500, "copied": 1.2, "loose": 0.36, "multiplied": 0.0064, "packed": 1.8,
-        "padded": 0.65, "written": 0.23,
-    },
-    (BLOCKED, False, True): {
-        "call": 11000, "copied": 0.44, "loose": 0.2, "apart": 1.2, "multiplied": 0.022,
-        "packed": 0.12,
-    },
-}  # fmt: skip
-
 _Quantities = Mapping[str, float]
 
 
@@ -248,9 +179,6 @@ def _img2col(conv: _Conv) -> _Quantities:
 
 
 def _blocked(target: Target, conv: _Conv) -> _Quantities:
-    """Nothing is known of it for other vectors than those of AVX-512."""
-    if conv.lanes != MEASURED_LANES:
-        return {}
     depth, extent = conv.channels * conv.positions, prod(conv.extents)
     count, m, n = conv.samples, conv.filters, extent
     if conv.last:
@@ -300,7 +228,8 @@ def conv_costs(
         Microseconds on one core.
     """
     found = quantities(target, x, w, op, last=last, narrow=narrow)
-    return priced(found, NANOSECONDS, last=last, narrow=narrow)
+    rates = nanoseconds(cpu_machine(target).lanes)
+    return priced(found, rates, last=last, narrow=narrow)
 
 
 def priced(

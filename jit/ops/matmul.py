@@ -14,6 +14,7 @@ from . import info
 from .blocking import BLOCKED, blocking
 from .dots import DOTS, dots, fits_dots
 from .gemm_cost import TILED, raggedness
+from .matmul_cost import GEMM, UNTILED, Product, product_costs
 from .op_info import Dims, Marks, OpInfo, Refusal
 from .rows import ROWS, rows
 from .split_k import SPLIT_K, fits_split_k, prefers_split_k
@@ -45,9 +46,8 @@ def _dynamic_gfx9(context: NodeContext, marks: Marks) -> Iterator[Refusal]:
 
 # ---------------------------------------------------------------------------- strategies
 
-GEMM, UNTILED = "gemm", "untiled"
 # What reads operands as they lie, whatever the graph's flags are.
-_OWN = (DOTS, ROWS)
+_OWN = (BLOCKED, DOTS, ROWS)
 
 # Nanoseconds on one core of an Intel Xeon with AVX-512 (docs/design/0007-strategies.md): packing an
 # element of an operand into tiles.
@@ -59,11 +59,9 @@ _NEAR = 2  # times L2
 # Of blocks: a multiply-add; an element of the right operand, by rows, by columns, and more by
 # columns that do not fill the last panel; one of the result in a pass.
 _IN_BLOCKS, _PACK_ROWS, _PACK_COLUMNS, _PAD_COLUMNS, _PASS = 0.024, 0.15, 0.38, 1.0, 0.3
-# Where they were measured, with rows of the left operand in one piece each: with less work, or
-# other vectors, tiles are not always beaten.
+# Where they were measured, with rows of the left operand in one piece each: with less work tiles
+# are not always beaten.  Other vectors have estimates of their own.
 _MEASURED_BYTES, _BLOCKED_ROWS, _BLOCKED_DEPTH = 64, 16, 192
-# Estimates of the two differ by up to so much from what is measured where blocks are not better.
-_CLEARLY = 0.9
 
 
 # Of dot products, and of rows: the two dispatches; an element of the longer operand, which is read
@@ -107,6 +105,8 @@ def _costs(context: NodeContext) -> dict[str, float]:
     tiles the larger operand is read in place, in each pass over a few rows of the smaller one.
     In blocks that cost is the right operand's only; dot products and rows have none.
     """
+    if _blockable(context) and cpu_machine(context.target).vector_bytes < _MEASURED_BYTES:
+        return _costs_of_short_vectors(context)
     others = {
         BLOCKED: _blocked_cost(context),
         DOTS: _dots_cost(context),
@@ -137,6 +137,17 @@ def _costs(context: NodeContext) -> dict[str, float]:
     return {**found, UNTILED: batch * untiled / 1e3}
 
 
+def _costs_of_short_vectors(context: NodeContext) -> dict[str, float]:
+    """Return estimates in microseconds of the strategies that fit."""
+    a, b, virtual = stored(context, "a"), stored(context, "b"), context.spec("c").virtual
+    how = (a.strides[-1] == 1, b.strides[-2] == 1), (a.constant, b.constant), virtual
+    batch, (m, k), n = prod(context.dims("c")[:-2]), context.dims("a")[-2:], context.dims("b")[-1]
+    costs = product_costs(context.target, Product(batch, m, k, n, *how))
+    own = product_costs(context.target, Product(*_as_one(context), *how))
+    found = {GEMM: costs[GEMM], **{name: own[name] for name in _OWN if name in own}}
+    return {**found, UNTILED: costs[UNTILED]} if _untileable(context) else found
+
+
 def _blocked_cost(context: NodeContext) -> float | None:
     """Return what blocks take, in nanoseconds; None where nothing is known of that.
 
@@ -146,8 +157,7 @@ def _blocked_cost(context: NodeContext) -> float | None:
         return None
     a, b = stored(context, "a"), stored(context, "b")
     count, m, k, n = _as_one(context)
-    measured = cpu_machine(context.target).vector_bytes == _MEASURED_BYTES and a.strides[-1] == 1
-    if not measured or m < _BLOCKED_ROWS or k < _BLOCKED_DEPTH:
+    if a.strides[-1] != 1 or m < _BLOCKED_ROWS or k < _BLOCKED_DEPTH:
         return None
     blocks = blocking(context.target, m, n, k)
     width = blocks.panels * blocks.panel
@@ -240,8 +250,8 @@ def _in_float(context: NodeContext) -> bool:
 def _rule(context: NodeContext) -> str:
     """Return the default strategy.
 
-    With tiles or without, whichever is cheaper for all matmuls of the graph together; instead of
-    tiles, blocks where they are clearly cheaper, and instead of all of them dot products or rows.
+    With tiles or without, whichever is cheaper for all matmuls of the graph together, or what is
+    cheaper still for this one.
     """
     if prefers_split_k(context):
         return SPLIT_K
@@ -249,19 +259,27 @@ def _rule(context: NodeContext) -> str:
     def find() -> str:
         nodes = [NodeContext(context.around, node) for node in context.graph.nodes]
         costs = [_costs(n) for n in nodes if n.named("matmul")]
+        own = _instead(context, UNTILED)[1:]
         least = {
-            name: sum(min(cost[name], *(cost.get(own, inf) for own in _OWN)) for cost in costs)
+            name: sum(min(cost[name], *(cost.get(one, inf) for one in own)) for cost in costs)
             for name in (GEMM, UNTILED)
         }
         return min(least, key=least.__getitem__)
 
     untiled = _untileable(context) and context.around.once(_rule, find) == UNTILED
-    costs, best = _costs(context), UNTILED if untiled else GEMM
-    instead = {BLOCKED: (GEMM,), **dict.fromkeys(_OWN, (GEMM, UNTILED, BLOCKED))}
-    for name, others in instead.items():
-        if best in others and costs.get(name, inf) < _CLEARLY * costs.get(best, 0):
-            best = name
-    return best
+    costs, usual = _costs(context), UNTILED if untiled else GEMM
+    if not costs:
+        return usual
+    return min(_instead(context, usual), key=lambda name: costs.get(name, inf))
+
+
+def _instead(context: NodeContext, usual: str) -> tuple[str, ...]:
+    """Return what a strategy for all of a graph is compared with in one matmul, itself first.
+
+    For AVX-512 the estimates of blocks and of what has no tiles are not of one measurement.
+    """
+    blocks = usual == GEMM or cpu_machine(context.target).vector_bytes < _MEASURED_BYTES
+    return (usual, *(_OWN if blocks else _OWN[1:]))
 
 
 INFO = OpInfo(

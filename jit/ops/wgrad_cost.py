@@ -11,7 +11,7 @@ from ...graph_api.ops.conv_fprop import ConvOp
 from ..cpu_machine import cpu_machine
 from ..target import Target
 from .blocking import BLOCKED, Blocking, blocking
-from .conv_cost import MEASURED_LANES, priced, tiled
+from .conv_cost import priced, tiled
 
 __all__ = ["NANOSECONDS", "WgradBlocks", "wgrad_blocks", "wgrad_costs", "wgrad_quantities"]
 
@@ -162,6 +162,4 @@ def wgrad_quantities(
     }
     if positions > 1:
         found["correlated"] = {"call": 1, "singly": patches * filters}
-    if lanes != MEASURED_LANES:  # nothing is known of other vectors
-        del found[BLOCKED]
     return found

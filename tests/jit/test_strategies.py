@@ -25,7 +25,7 @@ from hipdnn_iree.jit.strategies import choices, choose, merged, tables
 from under_settings import cache_key, flags, target_flags
 
 CPU, GPU = Target.parse("cpu"), Target.parse("gfx942")
-XEON, ZEN2, ZEN5 = (Target.parse(f"cpu:{n}") for n in ("sapphirerapids", "znver2", "znver5"))
+XEON, ZEN5 = Target.parse("cpu:sapphirerapids"), Target.parse("cpu:znver5")
 
 
 def conv(
@@ -90,7 +90,7 @@ def matmul(m: int, n: int, k: int, *, columns: bool = False, kind: str = "float"
         (4096, 1, 4096, False, "dots"),
         (4, 4096, 1024, True, "dots"),
         (8, 1024, 1024, False, "rows"),
-        (32, 1024, 1024, False, "gemm"),
+        (32, 1024, 1024, False, "blocked"),
         (2, 60, 2048, False, "gemm"),  # rows of less than four vectors
         (1, 64, 64, False, "untiled"),
         (16, 2048, 2048, True, "dots"),
@@ -102,15 +102,15 @@ def matmul(m: int, n: int, k: int, *, columns: bool = False, kind: str = "float"
         (5, 569, 453, True, "gemm"),
         (16, 2048, 2048, False, "rows"),
         (16, 1000, 512, True, "dots"),
-        (64, 768, 768, False, "gemm"),
+        (64, 768, 768, False, "blocked"),  # 0.83 ms; 0.88 with tiles
         (49, 512, 4608, False, "blocked"),
         (685, 32, 2227, True, "blocked"),
         (34, 606, 4096, True, "dots"),
-        (34, 606, 4095, True, "gemm"),  # 606 columns need a copy to be packed into panels
+        (34, 606, 4095, True, "blocked"),
         (431, 16, 160, True, "gemm"),
         (8, 3000, 4001, False, "rows"),
-        (1024, 1024, 1024, True, "gemm"),
-        (1024, 1024, 1024, False, "gemm"),
+        (1024, 1024, 1024, True, "blocked"),
+        (1024, 1024, 1024, False, "blocked"),  # 15.9 ms; 18.7 with tiles
     ],
 )
 def test_a_matmul_is_packed_where_that_pays(
@@ -124,19 +124,18 @@ def test_a_matmul_is_packed_where_that_pays(
     blocked = costs.pop("blocked", inf)
     own = {name: costs.pop(name, inf) for name in ("dots", "rows")}
     cheapest = min(costs, key=lambda name: costs[name])
-    if cheapest == "gemm" and blocked < 0.9 * costs["gemm"]:
+    if cheapest == "gemm" and blocked < costs["gemm"]:
         cheapest, costs = "blocked", {"blocked": blocked}
     least = min(own, key=lambda name: own[name])
-    assert strategy == (least if own[least] < 0.9 * costs[cheapest] else cheapest)
+    assert strategy == (least if own[least] < costs[cheapest] else cheapest)
     off = "--iree-dispatch-creation-data-tiling=false"
     assert (off in plan_code(graph, XEON).flags) == (strategy == "untiled")
 
 
 def test_blocks_are_chosen_where_they_were_measured() -> None:
-    """Not for other vectors, fewer rows, less depth, or rows of a that are in pieces."""
+    """For AVX-512 not for fewer rows, less depth, or rows of a that are in pieces."""
     graph = matmul(128, 256, 4096).freeze()
     assert choose(graph, XEON) == ("blocked",)
-    assert choose(graph, ZEN2) == ("gemm",)
     for m, n, k in ((15, 256, 4096), (128, 256, 191)):
         (node,) = plan_code(matmul(m, n, k).freeze(), XEON).nodes
         assert "blocked" not in node.costs
@@ -296,10 +295,10 @@ def test_samples_are_packed_where_that_pays(filters: int, channels: int, packed:
 def test_the_estimate_knows_the_machine() -> None:
     # 6 MiB: more than the second cache of the one, far more than that of the other.
     graph = matmul(16, 1024, 1536, columns=True).freeze()
-    here, there = (plan_code(graph, target).nodes[0].costs["gemm"] for target in (XEON, ZEN2))
+    here, there = (plan_code(graph, target).nodes[0].costs["gemm"] for target in (XEON, ZEN5))
     assert here == there
-    small = matmul(16, 512, 1024, columns=True).freeze()
-    here, there = (plan_code(small, target).nodes[0].costs["gemm"] for target in (XEON, ZEN2))
+    small = matmul(16, 768, 1024, columns=True).freeze()
+    here, there = (plan_code(small, target).nodes[0].costs["gemm"] for target in (XEON, ZEN5))
     assert here < there
 
 

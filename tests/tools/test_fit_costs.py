@@ -10,14 +10,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hipdnn_iree.jit.ops.conv_cost import NANOSECONDS
+from hipdnn_iree.jit.ops.conv_rates import nanoseconds
 from hipdnn_iree.jit.target import Target
 
 from tools.calibration.fit_costs import Row, fitted, judged, main, nonnegative, rows_of, told
 
-MEASURED = Path(__file__).parent.parent / "data" / "strategies" / "conv_fprop_znver5.jsonl"
-LINES = [json.loads(line) for line in MEASURED.read_text().splitlines()]
-ZEN5 = Target.parse("cpu:znver5")
+MEASURED = Path(__file__).parent.parent / "data" / "strategies"
+CPUS = {16: "znver5", 8: "znver3"}
+
+
+def rows_with(lanes: int) -> list[Row]:
+    """Return what was measured with vectors of so many numbers."""
+    lines = (MEASURED / f"conv_fprop_{CPUS[lanes]}.jsonl").read_text().splitlines()
+    target = Target.parse(f"cpu:{CPUS[lanes]}")
+    return [Row.of(json.loads(line), target) for line in lines]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -37,24 +43,26 @@ def test_a_quantity_that_is_never_there_costs_nothing() -> None:
     assert found == pytest.approx([3, 0])
 
 
-def test_times_that_follow_the_table_give_it_back() -> None:
-    rows = [Row.of(line, ZEN5) for line in LINES]
+@pytest.mark.parametrize("lanes", CPUS)
+def test_times_that_follow_the_table_give_it_back(lanes: int) -> None:
+    known = nanoseconds(lanes)
     exact = [
-        replace(row, times={name: ns / 2e3 for name, ns in row.estimates(NANOSECONDS).items()})
-        for row in rows
+        replace(row, times={name: ns / 2e3 for name, ns in row.estimates(known).items()})
+        for row in rows_with(lanes)
         if row.last and not row.narrow
     ]
     key = ("row_im2col", True, False)
-    again = fitted(exact, 2.0)[key]
-    for what, ns in NANOSECONDS[key].items():
+    again = fitted(exact, known, 2.0)[key]
+    for what, ns in known[key].items():
         assert abs(log(again[what] / ns)) < 0.1, what
-    assert max(regret for regret, _ in judged(exact, NANOSECONDS)) == 1
+    assert max(regret for regret, _ in judged(exact, known)) == 1
 
 
-def test_the_table_is_near_what_the_rows_give() -> None:
-    rows = [Row.of(line, ZEN5) for line in LINES]
-    regret = [r for r, _ in judged(rows, NANOSECONDS)]
-    assert told(judged(rows, NANOSECONDS)).startswith("regret 1.1")
+@pytest.mark.parametrize("lanes", CPUS)
+def test_the_table_is_near_what_the_rows_give(lanes: int) -> None:
+    found = judged(rows_with(lanes), nanoseconds(lanes))
+    regret = [r for r, _ in found]
+    assert told(found).startswith("regret 1.1")
     assert min(regret) == 1
 
 
@@ -92,7 +100,7 @@ def test_rows_of_a_benchmark_of_gradients(tmp_path: Path) -> None:
     result.write_text(json.dumps({"cases": [{"name": "c", "engines": engines}]}))
     (line,) = rows_of(result, str(suite))
     assert (line["dy"], line["w"]) == ((1, 6, 4, 4), (6, 4, 3, 3))
-    row = Row.of(line, ZEN5)
+    row = Row.of(line, Target.parse("cpu:znver5"))
     assert (row.op, row.times, list(row.found)) == ("conv_wgrad", {"blocked": 12.3}, ["blocked"])
 
 

@@ -4,8 +4,8 @@
     scripts/fit_costs tests/data/strategies/*.jsonl
     scripts/fit_costs --bench RESULT.json --suite SUITE.yaml >> ROWS.jsonl
 
-The first prints the table ``NANOSECONDS`` of ``jit/ops/conv_cost.py``, or of
-``jit/ops/wgrad_cost.py``, as the rows of that op have it, and the regret of the choice: with the
+The first prints the table of ``jit/ops/conv_rates.py``, or of ``jit/ops/wgrad_cost.py``, as the
+rows of that op have it, and the regret of the choice: with the
 table in the source, with the fitted one, and with one that is fitted to seven eighths of the rows
 and judged by the last eighth, in turn.  The second makes rows of what ``bench`` has measured:
 
@@ -32,18 +32,22 @@ from typing import Any, cast
 import numpy as np
 from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
 from hipdnn_iree.graph_api.ops.conv_wgrad import ConvWgrad
+from hipdnn_iree.jit.cpu_machine import cpu_machine
 from hipdnn_iree.jit.ops import conv_cost, wgrad_cost
+from hipdnn_iree.jit.ops.conv_rates import Rates, nanoseconds
 from hipdnn_iree.jit.ops.convolution import is_last
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.sweep.sources import read_all
 
 Key = tuple[str, bool, bool]
-Rates = Mapping[Key, Mapping[str, float]]
-TABLES: dict[str, Rates] = {
-    "conv_fprop": conv_cost.NANOSECONDS,
-    "conv_wgrad": wgrad_cost.NANOSECONDS,
-}
-"""The estimates of each op, as they are in the source."""
+
+
+def tables(target: Target) -> dict[str, Rates]:
+    """Return the estimates of each op for a target, as they are in the source."""
+    fprop = nanoseconds(cpu_machine(target).lanes)
+    return {"conv_fprop": fprop, "conv_wgrad": wgrad_cost.NANOSECONDS}
+
+
 # What is fitted to both layouts, as rows are few or the layout does not matter.
 _BOTH = ("direct", "correlated")
 _THREADS = 2
@@ -112,13 +116,13 @@ def nonnegative(a: Any, b: Any) -> Any:
     return x / scale
 
 
-def fitted(rows: Sequence[Row], caution: float) -> dict[Key, dict[str, float]]:
+def fitted(rows: Sequence[Row], known: Rates, caution: float) -> dict[Key, dict[str, float]]:
     """Return nanoseconds of each quantity; what is no matmul of `direct` stays as it is.
 
-    The rows are of one op.
+    The rows are of one op, whose rates are known.
     """
     rates: dict[Key, dict[str, float]] = {}
-    for key, old in TABLES[rows[0].op].items():
+    for key, old in known.items():
         name, last, narrow = key
         both = name in _BOTH
         mine = [
@@ -210,17 +214,17 @@ def rows_of(bench: Path, suite: str) -> Iterator[dict[str, Any]]:
             }
 
 
-def _report(op: str, rows: Sequence[Row], caution: float) -> None:
+def _report(op: str, rows: Sequence[Row], known: Rates, caution: float) -> None:
     """Print the table of an op, and what choices by it are worth."""
-    rates = fitted(rows, caution)
+    rates = fitted(rows, known, caution)
     print(op)
     for key, one in rates.items():
         print(f"{key}: {one}")
     others: list[tuple[float, float]] = []
     for i in range(_FOLDS):
         rest = [row for j, row in enumerate(rows) if j % _FOLDS != i]
-        others += judged(rows[i::_FOLDS], fitted(rest, caution))
-    print(f"as it is      {told(judged(rows, TABLES[op]))}")
+        others += judged(rows[i::_FOLDS], fitted(rest, known, caution))
+    print(f"as it is      {told(judged(rows, known))}")
     print(f"fitted        {told(judged(rows, rates))}")
     print(f"on other rows {told(others)}")
 
@@ -247,7 +251,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     target = Target.parse(args.target)
     lines = [line for path in args.rows for line in path.read_text().splitlines()]
     every = [Row.of(cast(dict[str, Any], json.loads(line)), target) for line in lines]
-    for op in TABLES:
+    for op, known in tables(target).items():
         if rows := [row for row in every if row.op == op]:
-            _report(op, rows, args.caution)
+            _report(op, rows, known, args.caution)
     return 0

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How long what strategies of forward convolutions do takes on CPUs; `conv_cost` counts it.
+
+Fitted by ``scripts/fit_costs`` to measured times of drawn convolutions and layers of networks, with
+two threads, times two: ``tests/data/strategies`` and ``docs/design/0007-strategies.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .blocking import BLOCKED
+
+__all__ = ["Rates", "nanoseconds"]
+
+Rates = Mapping[tuple[str, bool, bool], Mapping[str, float]]
+"""Nanoseconds on one core, by strategy, whether the input is channels-last, and whether operands
+are multiplied in 16 bits.
+
+A quantity that is not here adds nothing that could be told apart.  "call" is all that is done once.
+Those of ``direct`` that is no matmul are the slow half of what was measured, as its vectors depend
+on more than these quantities.
+"""
+
+# Vectors of 16 numbers: an AMD EPYC of Zen 5.
+_DIRECT = {
+    "call": 5000, "singly": 0.75, "copied": 0.44, "apart": 2.2, "multiplied": 0.013,
+    "written": 0.14,
+}  # fmt: skip
+_NARROW_DIRECT = {
+    "call": 5000, "singly": 2.1, "copied": 0.18, "apart": 14, "multiplied": 0.013, "packed": 1.3,
+    "written": 0.25,
+}  # fmt: skip
+_AVX512: Rates = {
+    ("direct", False, False): _DIRECT,
+    ("direct", True, False): _DIRECT,
+    ("direct", False, True): _NARROW_DIRECT,
+    ("direct", True, True): _NARROW_DIRECT,
+    ("row_im2col", False, False): {
+        "call": 7700, "copied": 1.3, "multiplied": 0.01, "packed": 1.6, "columns": 0.38,
+        "added": 0.15,
+    },
+    ("row_im2col", True, False): {
+        "call": 7700, "copied": 0.93, "multiplied": 0.0098, "packed": 1.6, "columns": 0.067,
+        "added": 0.3,
+    },
+    ("row_im2col", False, True): {
+        "call": 14000, "copied": 0.087, "loose": 0.84, "multiplied": 0.014, "packed": 1.2,
+        "columns": 0.12, "written": 2.4,
+    },
+    ("row_im2col", True, True): {
+        "call": 7800, "copied": 0.66, "loose": 4.5, "multiplied": 0.0058, "columns": 0.3,
+    },
+    ("im2col_gemm", False, False): {
+        "call": 7700, "turned": 1.5, "copied": 1.1, "apart": 0.45, "multiplied": 0.013,
+        "packed": 0.85, "written": 0.3,
+    },
+    ("im2col_gemm", True, False): {
+        "call": 9800, "copied": 1.2, "multiplied": 0.014, "packed": 2.3, "written": 0.41,
+    },
+    ("im2col_gemm", False, True): {
+        "call": 12000, "turned": 3.3, "copied": 0.32, "apart": 0.14, "multiplied": 0.0091,
+        "packed": 1.5, "written": 0.76,
+    },
+    ("im2col_gemm", True, True): {
+        "call": 11000, "copied": 1.5, "apart": 0.13, "multiplied": 0.0031, "packed": 0.92,
+        "written": 0.28,
+    },
+    ("img2col", False, False): {
+        "call": 5000, "copied": 0.43, "loose": 0.84, "apart": 0.51, "multiplied": 0.02,
+        "packed": 0.4, "loosely written": 0.73,
+    },
+    ("img2col", False, True): {
+        "call": 8900, "copied": 0.55, "loose": 1.8, "apart": 0.42, "multiplied": 0.0058,
+        "packed": 1.2, "written": 0.54,
+    },
+    (BLOCKED, False, False): {
+        "call": 9600, "copied": 0.95, "loose": 1.8, "apart": 1.0, "multiplied": 0.0082,
+        "written": 0.4,
+    },
+    (BLOCKED, True, False): {
+        "call": 3500, "copied": 1.2, "loose": 0.36, "multiplied": 0.0064, "packed": 1.8,
+        "padded": 0.65, "written": 0.23,
+    },
+    (BLOCKED, False, True): {
+        "call": 11000, "copied": 0.44, "loose": 0.2, "apart": 1.2, "multiplied": 0.022,
+        "packed": 0.12,
+    },
+}  # fmt: skip
+
+# Vectors of 8: an AMD EPYC of Zen 3.  Floats of 16 bits are multiplied as float32 there (W-151).
+_AVX2: Rates = {
+    ("direct", False, False): {
+        "call": 5000, "singly": 1.5, "copied": 1.5, "apart": 1.3, "multiplied": 0.021,
+        "packed": 1.3, "written": 1.3,
+    },
+    ("direct", True, False): {
+        "call": 5000, "singly": 1.5, "copied": 1.5, "apart": 1.3, "multiplied": 0.021,
+        "packed": 1.3, "written": 1.3,
+    },
+    ("row_im2col", False, False): {
+        "call": 35000, "copied": 3.9, "loose": 1.5, "multiplied": 0.019, "packed": 7.1,
+        "columns": 2.5,
+    },
+    ("row_im2col", True, False): {
+        "call": 26000, "copied": 5.8, "multiplied": 0.014, "packed": 3.1, "columns": 2.6,
+    },
+    ("im2col_gemm", False, False): {
+        "call": 15000, "turned": 6.1, "copied": 5.4, "apart": 1.6, "multiplied": 0.0077,
+        "packed": 7.4, "written": 2.5,
+    },
+    ("im2col_gemm", True, False): {
+        "call": 38000, "copied": 5.6, "apart": 1.6, "multiplied": 0.014, "packed": 6.4,
+        "written": 1.5,
+    },
+    ("img2col", False, False): {
+        "call": 16000, "copied": 1.8, "loose": 1.9, "apart": 1.3, "multiplied": 0.023,
+        "packed": 4.5, "written": 0.55, "loosely written": 0.99,
+    },
+    (BLOCKED, False, False): {
+        "call": 28000, "loose": 3.1, "apart": 2.0, "multiplied": 0.033, "packed": 3.2,
+        "padded": 0.82, "written": 1.1,
+    },
+    (BLOCKED, True, False): {
+        "call": 9800, "copied": 3.8, "loose": 5.2, "apart": 7.4, "multiplied": 0.0084, "packed": 10,
+        "written": 0.8,
+    },
+}  # fmt: skip
+
+
+def nanoseconds(lanes: int) -> Rates:
+    """Return the rates for vectors of so many numbers of 32 bits, those of the nearest measured."""
+    return _AVX512 if lanes >= 16 else _AVX2
