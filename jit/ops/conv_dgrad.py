@@ -10,7 +10,7 @@ from ...graph_api.dtypes import DataType
 from ..node_context import NodeContext
 from ..workarounds import strikes
 from .convolution import (
-    GEMM_NEEDS,
+    MOST_POSITIONS,
     PLAIN_GRADIENT,
     RATE,
     as_gemm,
@@ -33,7 +33,8 @@ _MOST_PHASES = 256  # of the strides; each is a tensor of its own in the code
 
 
 def _as_phases(context: NodeContext) -> bool:
-    return as_gemm(context) and prod(conv_op(context).stride) <= _MOST_PHASES
+    few = prod(context.dims("w")[2:]) <= MOST_POSITIONS
+    return as_gemm(context) and few and prod(conv_op(context).stride) <= _MOST_PHASES
 
 
 def _transposable(context: NodeContext) -> bool:
@@ -85,7 +86,8 @@ INFO = OpInfo(
                 help="one matmul for all filter positions, whose columns are added where they "
                 "belong, phase by phase of the stride",
                 fits=_as_phases,
-                why=f"{GEMM_NEEDS}, strides whose product is at most {_MOST_PHASES}",
+                why="one group, float or double compute, filters of up to 49 positions, fixed "
+                f"dims, CPU, strides whose product is at most {_MOST_PHASES}",
             ),
             Strategy(
                 name="transposed",

@@ -51,6 +51,8 @@ MOST_GROUPS = 16
 # A sum over filter positions has a term for each; above this many the code grows more than it
 # gains.
 MOST_POSITIONS = 49
+# Patches are gathered dim by dim, with a copy for each position of a dim.
+_MOST_GATHERED, _LONGEST = 256, 16
 # Nanoseconds on one core: a multiply-add of a batch of matmuls that are not packed; copying and
 # packing an element of what goes in and comes out.
 _BATCHED, _COPIED = 0.05, 2.4
@@ -147,7 +149,7 @@ def forward_costs(conv: Forward) -> dict[str, float]:
     if not as_it_is and multiplied is DataType.FLOAT:
         narrow = conv_costs(target, x, w, op, last=last, narrow=True)
         costs |= {name: cost for name, cost in narrow.items() if name == BLOCKED}
-    unfit = _AS_GEMM if prod(w[2:]) > MOST_POSITIONS else frozenset()
+    unfit = frozenset() if _gathered(w) else _AS_GEMM
     unfit |= frozenset() if floats else {BLOCKED}
     return {name: cost for name, cost in costs.items() if name not in unfit}
 
@@ -229,9 +231,13 @@ def group_count(context: NodeContext) -> int:
 def as_gemm(context: NodeContext) -> bool:
     """Return whether the strategies fit that make matmuls of a convolution's filter positions."""
     floats = context.compute in (DataType.FLOAT, DataType.DOUBLE)
-    few = prod(context.dims("w")[2:]) <= MOST_POSITIONS
-    one = group_count(context) == 1
+    one, few = group_count(context) == 1, _gathered(context.dims("w"))
     return context.target.is_cpu and one and floats and few and not context.dynamic
+
+
+def _gathered(w: Ints) -> bool:
+    """Return whether a filter has so few positions that patches are gathered for all of them."""
+    return prod(w[2:]) <= _MOST_GATHERED and max(w[2:]) <= _LONGEST
 
 
 def as_blocks(context: NodeContext) -> bool:
@@ -252,7 +258,7 @@ def as_groups_in_blocks(context: NodeContext) -> bool:
     return context.target.is_cpu and known and group_count(context) > 1
 
 
-GEMM_NEEDS = "one group, float or double compute, filters of up to 49 positions, fixed dims, CPU"
+GEMM_NEEDS = "one group, float or double compute, filters of up to 16x16, fixed dims, CPU"
 
 
 def _symmetric(context: NodeContext) -> bool:
