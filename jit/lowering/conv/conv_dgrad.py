@@ -11,7 +11,7 @@ from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.conv_dgrad import ConvDgrad
 from ...emit.builder import Builder, Value
 from ..accumulate import operands
-from .conv_fprop import doubled
+from .conv_fprop import doubled, is_last
 from .dgrad_flipped import flipped
 from .dgrad_gemm_col2im import gemm_col2im
 from .dgrad_patches import patches
@@ -34,7 +34,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         dy, w = doubled(b, dy, 1), doubled(b, w, 0)
     overlap = any(k > t for k, t in zip(w.shape[2:], op.stride, strict=True))
     if b.strategy == "flipped" and (overlap or set(op.dilation) != {1}):
-        return {"dx": flipped(b, dy, w, op, accumulate)}
+        last = is_last(inputs["dy"])
+        return {"dx": flipped(b, dy, w, op, accumulate, last=last)}
     if op.conv_mode is ConvMode.CONVOLUTION:
         w = b.flip(w, range(2, w.rank))
     if plain:

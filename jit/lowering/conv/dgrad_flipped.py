@@ -21,8 +21,10 @@ from .zeros import insert_zeros
 __all__ = ["flipped"]
 
 
-def flipped(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataType) -> Value:
-    """Return dx."""
+def flipped(
+    b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataType, *, last: bool
+) -> Value:
+    """Return dx; ``last``: dy is laid out channels-last."""
     groups, spatial = op.dx_dims[1] // w.shape[1], range(2, w.rank)
     strided = prod(op.stride) > 1
     reverses = op.conv_mode is not ConvMode.CONVOLUTION  # which reverses the filter too
@@ -30,7 +32,7 @@ def flipped(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataType
         # Reversing is a separate kernel, through which nothing folds: its result is laid out as
         # it is written here.
         filter = b.flip(b.permute(w, (1, 0, *spatial)), spatial)
-        return _convolved(b, dy, filter, op, accumulate)
+        return _convolved(b, dy, filter, op, accumulate, last=last)
     # Left to itself the compiler folds the exchange into the convolution, which on the CPU makes
     # scalar code (W-010) and on gfx9 wrong numbers (W-050).
     filter = b.materialise(_exchanged(b, b.flip(w, spatial) if reverses else w, groups))
@@ -39,7 +41,7 @@ def flipped(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataType
         # phases costs more (64x56x56, stride 2: 10 ms to 1.5 ms), and slices of a filter with a
         # stride do not all compile for gfx9 (W-069).
         dy = insert_zeros(b, dy, op.stride)
-    return _convolved(b, dy, filter, op, accumulate)
+    return _convolved(b, dy, filter, op, accumulate, last=last)
 
 
 def _exchanged(b: Builder, w: Value, groups: int) -> Value:
@@ -50,7 +52,9 @@ def _exchanged(b: Builder, w: Value, groups: int) -> Value:
     return b.reshape(swapped, (groups * channels, filters // groups, *size))
 
 
-def _convolved(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataType) -> Value:
+def _convolved(
+    b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataType, *, last: bool
+) -> Value:
     """Return dy, cropped to the positions that dx needs and padded, convolved with the filter."""
     dims, before, after = op.dx_dims, [], []
     for axis, (pre, dilation) in enumerate(zip(op.pre_padding, op.dilation, strict=True), 2):
@@ -75,4 +79,4 @@ def _convolved(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataT
     conv = Convolution(dy.shape, w.shape, forward, computed, doubled)
     if conv.explicit_padding(b.target):
         dy, w, forward = padded(b, dy, w, forward)
-    return convolve(b, dy, w, forward, accumulate)
+    return convolve(b, dy, w, forward, accumulate, last=last)
