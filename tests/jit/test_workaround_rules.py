@@ -166,7 +166,7 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-012": (CPU, graphs.projected(True), graphs.projected(False)),
     "W-013": (CPU, graphs.convolution(io="half"), graphs.convolution()),
     "W-030": (
-        CPU,
+        ZNVER4,
         graphs.convolution(size=64),
         graphs.convolution(size=64, x_strides=channels_last_strides((1, 32, 64, 64))),
     ),

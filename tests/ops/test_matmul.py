@@ -86,7 +86,7 @@ def test_pairs_of_small_matrices_are_multiplied_apart_on_gfx9(torch_ir: Callable
     a = graph.tensor(dims=(2, 9, 17), strides=(153, 1, 9))
     graph.matmul(a, graph.tensor(dims=(2, 17, 11))).set_output()
     assert "aten.bmm" not in torch_ir(graph, "gfx942")
-    assert "aten.bmm" in torch_ir(graph, "cpu")
+    assert "aten.bmm" in torch_ir(graph, "cpu:znver5")
 
 
 @pytest.mark.parametrize(
@@ -111,11 +111,15 @@ def test_operands_by_rows_of_k_are_copied_on_gfx9_where_both_mask_these_and_colu
         by = (columns, 1) if laid_out == "rows" else (1, rows)
         return graph.tensor(dims=(3, rows, columns), strides=(rows * columns, *by))
 
-    graph = Graph(io_data_type="half", compute_data_type="float")
-    left, right = given(graph, a, 33, k), given(graph, strides, k, n)
-    graph.matmul(left, right).set_output()
-    assert torch_ir(graph, "gfx942").count("aten.cat") == copies
-    assert "aten.cat" not in torch_ir(graph, "cpu")
+    def product(kind: str) -> Graph:
+        graph = Graph(io_data_type=kind, compute_data_type="float")
+        left, right = given(graph, a, 33, k), given(graph, strides, k, n)
+        graph.matmul(left, right).set_output()
+        return graph
+
+    assert torch_ir(product("half"), "gfx942").count("aten.cat") == copies
+    # Halves that are used 16 times are copied on CPUs (W-151).
+    assert "aten.cat" not in torch_ir(product("float"), "cpu:znver5")
 
 
 def test_nan_between_the_matrices_of_a_batch_is_not_multiplied() -> None:
