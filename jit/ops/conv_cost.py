@@ -15,7 +15,7 @@ from ...graph_api.ops.conv_fprop import ConvOp
 from ..cpu_machine import cpu_machine
 from ..target import Target
 from .blocking import BLOCKED, blocking
-from .conv_rates import nanoseconds
+from .conv_rates import Rates, nanoseconds
 
 __all__ = [
     "MEASURED_LANES",
@@ -234,7 +234,7 @@ def conv_costs(
 
 def priced(
     quantities: Mapping[str, Mapping[str, float]],
-    table: Mapping[tuple[str, bool, bool], Mapping[str, float]],
+    table: Rates,
     *,
     last: bool,
     narrow: bool,

@@ -89,15 +89,13 @@ _AVX512: Rates = {
 }  # fmt: skip
 
 # Vectors of 8: an AMD EPYC of Zen 3.  Floats of 16 bits are multiplied as float32 there (W-151).
+_SHORT_DIRECT = {
+    "call": 5000, "singly": 1.5, "copied": 1.5, "apart": 1.3, "multiplied": 0.021,
+    "packed": 1.3, "written": 1.3,
+}  # fmt: skip
 _AVX2: Rates = {
-    ("direct", False, False): {
-        "call": 5000, "singly": 1.5, "copied": 1.5, "apart": 1.3, "multiplied": 0.021,
-        "packed": 1.3, "written": 1.3,
-    },
-    ("direct", True, False): {
-        "call": 5000, "singly": 1.5, "copied": 1.5, "apart": 1.3, "multiplied": 0.021,
-        "packed": 1.3, "written": 1.3,
-    },
+    ("direct", False, False): _SHORT_DIRECT,
+    ("direct", True, False): _SHORT_DIRECT,
     ("row_im2col", False, False): {
         "call": 35000, "copied": 3.9, "loose": 1.5, "multiplied": 0.019, "packed": 7.1,
         "columns": 2.5,

@@ -105,7 +105,7 @@ def _costs(context: NodeContext) -> dict[str, float]:
     tiles the larger operand is read in place, in each pass over a few rows of the smaller one.
     In blocks that cost is the right operand's only; dot products and rows have none.
     """
-    if _blockable(context) and cpu_machine(context.target).vector_bytes < _MEASURED_BYTES:
+    if _blockable(context) and _has_short_vectors(context):
         return _costs_of_short_vectors(context)
     others = {
         BLOCKED: _blocked_cost(context),
@@ -135,6 +135,10 @@ def _costs(context: NodeContext) -> dict[str, float]:
     single = read.row if n == 1 and along == 1 else read.row * ragged
     untiled = elements * (single if rows == 1 else several)
     return {**found, UNTILED: batch * untiled / 1e3}
+
+
+def _has_short_vectors(context: NodeContext) -> bool:
+    return cpu_machine(context.target).vector_bytes < _MEASURED_BYTES
 
 
 def _costs_of_short_vectors(context: NodeContext) -> dict[str, float]:
@@ -278,7 +282,7 @@ def _instead(context: NodeContext, usual: str) -> tuple[str, ...]:
 
     For AVX-512 the estimates of blocks and of what has no tiles are not of one measurement.
     """
-    blocks = usual == GEMM or cpu_machine(context.target).vector_bytes < _MEASURED_BYTES
+    blocks = usual == GEMM or _has_short_vectors(context)
     return (usual, *(_OWN if blocks else _OWN[1:]))
 
 

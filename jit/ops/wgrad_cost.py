@@ -12,6 +12,7 @@ from ..cpu_machine import cpu_machine
 from ..target import Target
 from .blocking import BLOCKED, Blocking, blocking
 from .conv_cost import priced, tiled
+from .conv_rates import Rates
 
 __all__ = ["NANOSECONDS", "WgradBlocks", "wgrad_blocks", "wgrad_costs", "wgrad_quantities"]
 
@@ -65,7 +66,7 @@ def wgrad_blocks(
 # As in `conv_cost`: nanoseconds on one core, by strategy, whether x is channels-last, and whether
 # operands are of 16 bits.  ``tests/data/strategies/conv_wgrad_znver5.jsonl`` has what was measured.
 _CORRELATED, _NARROW_CORRELATED = {"call": 9800, "singly": 0.55}, {"call": 10000, "singly": 0.44}
-NANOSECONDS: dict[tuple[str, bool, bool], dict[str, float]] = {
+NANOSECONDS: Rates = {
     ("gemm", False, False): {
         "apart": 2.8, "call": 5500, "copied": 1.6, "multiplied": 0.013, "packed": 1.2,
         "parts": 1800, "written": 0.29,

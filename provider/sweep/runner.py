@@ -64,6 +64,7 @@ class _Right:
     task: CaseTask
     rows: dict[str, Row] = field(default_factory=dict)
     visits: list[Mapping[str, Any]] = field(default_factory=list)
+    ended: bool = False  # a process has, with all of them together
 
     @property
     def on_gpu(self) -> bool:
@@ -169,7 +170,7 @@ def _rows(tasks: Iterator[CaseTask], pool: ProcessPool | ClusterPool) -> Iterato
         # What runs on the CPU needs all of it.
         for _ in range(_VISITS):
             for one in waiting.values():
-                if not timing.ended(one):
+                if not one.ended:
                     timing.add(one, _VISITS)
             for result in pool.results(timed=timing.queue, alone=True):
                 _tell(result)
@@ -193,17 +194,12 @@ class _Timing:
         self.queue: Timed[CaseTask] = deque()
         self._limits = limits
         self._of: dict[int, tuple[CaseTask, _Right]] = {}
-        self._ended: set[int] = set()
 
     def add(self, one: _Right, visits: int = 1) -> None:
         """Put the engines of a case into the queue, for the next of so many times."""
         task = one.to_time(visits)
         self._of[id(task)] = task, one
         self.queue.append((task, _timing_limits(task, self._limits)))
-
-    def ended(self, one: _Right) -> bool:
-        """Whether a process has ended with the engines of a case, which are not timed again."""
-        return id(one) in self._ended
 
     def rows(self, result: Result[CaseTask]) -> Iterator[list[Row]]:
         """Yield the rows of a case together, with their times, when all are there."""
@@ -213,7 +209,7 @@ class _Timing:
             if len(one.visits) == task.visits:
                 yield [_with_times(row, name, one.visits) for name, row in one.rows.items()]
             return
-        self._ended.add(id(one))
+        one.ended = True
         if len(one.rows) == 1:
             yield [_ended(row, result.answer) for row in one.rows.values()]
         else:  # which of them it was shows when each is alone

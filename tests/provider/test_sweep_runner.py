@@ -401,7 +401,7 @@ def test_a_process_that_ends_at_a_later_visit_is_a_row() -> None:
         timing.queue.clear()
         assert (timed.visit, timed.visits) == (visit, 3)
         assert list(timing.rows(Result(task=timed, part=0, answer=answer, seconds=1.0))) == []
-    assert timing.ended(one)
+    assert one.ended
     # Each engine alone now, once: one ends the process again.
     alone = [task for task, _ in timing.queue]
     assert [(task.engines, task.visit, task.visits) for task in alone] == [

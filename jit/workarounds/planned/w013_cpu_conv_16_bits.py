@@ -9,7 +9,7 @@ from __future__ import annotations
 from ....graph_api.dtypes import DataType
 from ...node_context import NodeContext
 from ...ops.conv_geometry import GEMM
-from ...ops.multiply_types import is_emulated, multiply_type
+from ...ops.multiply_types import multiply_type
 from ..rule import CPU, Workaround
 
 __all__ = ["WORKAROUND"]
@@ -20,9 +20,8 @@ def is_widened(context: NodeContext) -> bool:
     if not context.named("conv"):
         return False
     kinds = [context.kind(port) for port in context.node.inputs]
-    # Where the CPU multiplies bfloat16, matmuls of it are quicker than those of float32.
-    native = not is_emulated(context.target, DataType.BFLOAT16)
-    if context.strategy in GEMM and set(kinds) == {DataType.BFLOAT16} and native:
+    # Matmuls of bfloat16 are quicker than those of float32, those of float16 are not.
+    if context.strategy in GEMM and set(kinds) == {DataType.BFLOAT16}:
         return False
     narrow = multiply_type(context.target, context.compute, *kinds)
     return narrow.is_float and narrow.bits == 16
