@@ -15,10 +15,11 @@ from ...graph_api.ops.conv_fprop import ConvOp
 from ..cpu_machine import cpu_machine
 from ..target import Target
 from .blocking import BLOCKED, blocking
-from .conv_rates import Rates, nanoseconds
+from .conv_rates import Rates, nanoseconds, rows_of_groups
 
 __all__ = [
     "MEASURED_LANES",
+    "ROWS",
     "conv_costs",
     "filled",
     "grouped_costs",
@@ -28,6 +29,8 @@ __all__ = [
 ]
 
 Ints = tuple[int, ...]
+
+ROWS = "row_im2col"
 
 
 class _Conv(NamedTuple):
@@ -198,7 +201,7 @@ def _blocked(target: Target, conv: _Conv) -> _Quantities:
 
 _QUANTITIES: dict[str, Callable[[Target, _Conv], _Quantities]] = {
     "direct": lambda target, conv: _direct(conv),
-    "row_im2col": lambda target, conv: _row_im2col(conv),
+    ROWS: lambda target, conv: _row_im2col(conv),
     "im2col_gemm": lambda target, conv: _im2col_gemm(conv),
     "img2col": lambda target, conv: _img2col(conv),
     BLOCKED: _blocked,
@@ -254,29 +257,59 @@ _GROUPED, _BY_CHANNELS, _BY_PLANES, _IN_16_BITS = 0.45, 0.2, 0.9, 1.5
 _NEAR_PATCH, _FAR_PATCH, _STRIDED_PATCH, _IN_BLOCKS = 1.2, 2.2, 0.6, 0.02
 _NEAR = 4  # times the second cache
 _CALL, _BLOCKS = 5e3, 10e3
+# How many times as long both take in vectors of 8 numbers.
+_SHORT = {"direct": 2.0, BLOCKED: 1.5}
 
 
 def grouped_costs(
     target: Target, x: Ints, w: Ints, op: ConvOp, *, last: bool, narrow: bool
 ) -> dict[str, float]:
-    """Return estimates of several groups as one op and in blocks; all as of `conv_costs`."""
+    """Return estimates of several groups as one op, in rows and in blocks; as of `conv_costs`."""
     places, positions = x[0] * prod(op.output_extents(x[2:], w[2:])), prod(w[2:])
     multiply_adds, patches = places * prod(w), places * x[1] * positions
     one = _IN_16_BITS if narrow else _BY_CHANNELS if last else _BY_PLANES
     costs = {"direct": _CALL + multiply_adds * (one if positions == 1 else _GROUPED)}
     machine = cpu_machine(target)
-    if machine.lanes == MEASURED_LANES:
-        near = 4 * patches <= _NEAR * machine.l2_bytes
-        each = (_NEAR_PATCH if near else _FAR_PATCH) + _STRIDED_PATCH * (max(op.stride) > 1)
-        costs[BLOCKED] = _BLOCKS + patches * each + multiply_adds * _IN_BLOCKS
+    near = 4 * patches <= _NEAR * machine.l2_bytes
+    each = (_NEAR_PATCH if near else _FAR_PATCH) + _STRIDED_PATCH * (max(op.stride) > 1)
+    costs[BLOCKED] = _BLOCKS + patches * each + multiply_adds * _IN_BLOCKS
+    if machine.lanes < MEASURED_LANES:
+        costs = {name: ns * _SHORT[name] for name, ns in costs.items()}
+    if positions > 1 and w[1] > 1:
+        rates = rows_of_groups(machine.lanes)
+        found = _rows_of_groups(_numbers(target, x, w, op, last=last, narrow=narrow), x[1] // w[1])
+        costs[ROWS] = sum(n * rates[what] for what, n in found.items())
     return {name: ns / 1e3 for name, ns in costs.items()}
+
+
+def _rows_of_groups(conv: _Conv, groups: int) -> _Quantities:
+    """`row_im2col` of several groups, of which ``conv.filters`` are the filters of all."""
+    each = conv.filters // groups
+    *others, last = conv.size
+    rows = conv.samples * prod(conv.extents[:-1]) * conv.padded[-1]
+    depth, columns = conv.channels * prod(others), each * last
+    return {
+        "call": 1,
+        "turned": conv.samples * groups * conv.channels * prod(conv.padded),
+        "copied": groups * rows * depth,
+        "multiplied": groups * conv.tiled(rows, columns, depth),
+        "packed": conv.weights,
+        "columns": groups * rows * columns,
+        "written": conv.results,
+    }
 
 
 def quantities(
     target: Target, x: Ints, w: Ints, op: ConvOp, *, last: bool, narrow: bool
 ) -> dict[str, _Quantities]:
     """Return what each strategy does, in numbers; parameters as of `conv_costs`."""
-    conv = _Conv(
+    conv = _numbers(target, x, w, op, last=last, narrow=narrow)
+    all_found = ((name, find(target, conv)) for name, find in _QUANTITIES.items())
+    return {name: {"call": 1, **found} for name, found in all_found if found}
+
+
+def _numbers(target: Target, x: Ints, w: Ints, op: ConvOp, *, last: bool, narrow: bool) -> _Conv:
+    return _Conv(
         samples=x[0],
         channels=w[1],
         filters=w[0],
@@ -289,5 +322,3 @@ def quantities(
         narrow=narrow,
         lanes=cpu_machine(target).lanes,
     )
-    all_found = ((name, find(target, conv)) for name, find in _QUANTITIES.items())
-    return {name: {"call": 1, **found} for name, found in all_found if found}

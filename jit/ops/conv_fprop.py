@@ -24,6 +24,7 @@ from .convolution import (
     as_blocks,
     as_gemm,
     as_groups_in_blocks,
+    as_groups_in_rows,
     batch_only,
     conv_op,
     forward_costs,
@@ -151,9 +152,10 @@ INFO = OpInfo(
             Strategy(
                 name="row_im2col",
                 help="all filter positions but those of the last dim concatenated as channels, one "
-                "matmul for all positions of the last dim, and a sum of its columns, shifted",
-                fits=as_gemm,
-                why=GEMM_NEEDS,
+                "matmul for all positions of the last dim, and a sum of its columns, shifted; of "
+                "several groups a batch of matmuls",
+                fits=lambda context: as_gemm(context) or as_groups_in_rows(context),
+                why=f"{GEMM_NEEDS}, or several groups of floats of up to 32 bits",
             ),
             Strategy(
                 name="im2col_gemm",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import inf, prod
+from math import prod
 from typing import NamedTuple
 
 from ...graph_api.dtypes import DataType
@@ -14,7 +14,7 @@ from ..node_context import NodeContext
 from ..target import Target
 from ..workarounds import strikes
 from .blocking import BLOCKED
-from .conv_cost import conv_costs, grouped_costs
+from .conv_cost import ROWS, conv_costs, grouped_costs
 from .gemm_cost import TILED, raggedness
 from .op_info import Dims, DynamicAxes, Marks, dynamic_axes
 from .strategy import Strategy
@@ -29,6 +29,7 @@ __all__ = [
     "as_blocks",
     "as_gemm",
     "as_groups_in_blocks",
+    "as_groups_in_rows",
     "batch_only",
     "conv_op",
     "forward_costs",
@@ -57,7 +58,7 @@ _MOST_GATHERED, _LONGEST = 256, 16
 # packing an element of what goes in and comes out.
 _BATCHED, _COPIED = 0.05, 2.4
 # What needs flags for the whole graph, and what fits filters of few positions only.
-_FLAGGED, _AS_GEMM = "img2col", frozenset({"row_im2col", "im2col_gemm", BLOCKED})
+_FLAGGED, _AS_GEMM = "img2col", frozenset({ROWS, "im2col_gemm", BLOCKED})
 # Operations a microsecond on one core of a CPU.
 RATE = 55e3
 
@@ -125,7 +126,9 @@ def forward_strategy(conv: Forward, *, flags: bool = False) -> str:
         few = w[1] > 1 and groups <= MOST_GROUPS
         usual = "per_group" if few or alone else "direct"
         costs = forward_costs(conv)
-        return BLOCKED if costs.get(BLOCKED, inf) < costs.get(usual, 0) else usual
+        fit = {usual, BLOCKED, ROWS, *(["direct"] if prod(w[2:]) == 1 and not alone else [])}
+        known = {name: cost for name, cost in costs.items() if name in fit}
+        return min(known, key=known.__getitem__) if usual in known else usual
     costs = forward_costs(conv)
     others = {name: cost for name, cost in costs.items() if flags or name != _FLAGGED}
     return min(others, key=others.__getitem__, default="direct")
@@ -161,7 +164,7 @@ def _costs_of_groups(conv: Forward) -> dict[str, float]:
         return {}
     costs = grouped_costs(target, x, w, op, last=last, narrow=multiplied.bits < 32)
     if prod(w[2:]) > MOST_POSITIONS or not floats:
-        costs.pop(BLOCKED, None)
+        costs = {name: cost for name, cost in costs.items() if name not in (BLOCKED, ROWS)}
     if w[1] > 1 and groups <= MOST_GROUPS:
         one = (x[0], w[1], *x[2:]), (filters // groups, *w[1:])
         each = forward_costs(conv._replace(x=one[0], w=one[1]))
@@ -256,6 +259,12 @@ def as_groups_in_blocks(context: NodeContext) -> bool:
     few = prod(context.dims("w")[2:]) <= MOST_POSITIONS
     known = up_to_float(context, "x", "w") and few and not context.dynamic
     return context.target.is_cpu and known and group_count(context) > 1
+
+
+def as_groups_in_rows(context: NodeContext) -> bool:
+    """Return whether `row_im2col` fits several groups: of a filter of several positions."""
+    several = context.dims("w")[1] > 1 and prod(context.dims("w")[2:]) > 1
+    return several and as_groups_in_blocks(context)
 
 
 GEMM_NEEDS = "one group, float or double compute, filters of up to 16x16, fixed dims, CPU"

@@ -123,6 +123,9 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
     ("conv_fprop", "row_im2col"): [
         conv(padding=(1, 2), dilation=(2, 1)),
         conv("bfloat16", last=True, pre_padding=(1, 0), post_padding=(0, 2), stride=(2, 3)),
+        conv(groups=3, filters=9, padding=(1, 2), dilation=(2, 1), stride=(1, 2)),
+        conv("bfloat16", groups=2, last=True, pre_padding=(1, 0), post_padding=(0, 2)),
+        conv("half", groups=2, filters=2, stride=(2, 3), padding=1, conv_mode="convolution"),
     ],
     ("conv_fprop", "im2col_gemm"): [
         conv("half", padding=1, stride=(2, 3), dilation=(1, 2), conv_mode="convolution"),

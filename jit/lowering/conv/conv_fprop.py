@@ -17,7 +17,7 @@ from ...ops.conv_geometry import Convolution
 from ...ops.convolution import Forward, forward_strategy
 from ..accumulate import operands
 from .depthwise import channels_last, shifted_sum
-from .im2col_gemm import GEMM, blocked
+from .im2col_gemm import GEMM, blocked, row_im2col_of_groups
 
 __all__ = ["convolve", "doubled", "is_last", "lower", "padded"]
 
@@ -132,6 +132,8 @@ def convolve(
     if strategy == BLOCKED:
         x, w = (b.convert(v, accumulate) for v in (x, w))
         return blocked(b, x, w, op, accumulate, last=last)
+    if strategy == "row_im2col" and x.shape[1] != w.shape[1]:
+        return row_im2col_of_groups(b, x, w, op, accumulate)
     if strategy in GEMM:
         return GEMM[strategy](b, x, w, op, accumulate)
     x, op = _read(b, x, w, op)

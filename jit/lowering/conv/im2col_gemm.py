@@ -27,6 +27,7 @@ __all__ = [
     "concatenated",
     "im2col_gemm",
     "row_im2col",
+    "row_im2col_of_groups",
     "samples_inside",
     "seen",
     "stacked",
@@ -63,14 +64,44 @@ def row_im2col(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType)
     weights = b.reshape(weights, (depth, size[-1] * filters))
     columns = _matmul(b, b.reshape(patches, (prod(rows), depth)), weights, accumulate)
     columns = b.reshape(columns, (*rows, size[-1] * filters))
+    return channels_second(
+        b, _shifted_columns(b, columns, op, extents[-1], size[-1]), (n, *extents, filters)
+    )
+
+
+def row_im2col_of_groups(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -> Value:
+    """Return the convolution of several groups as `row_im2col`, with a batch of matmuls.
+
+    The channels of a group are copied side by side first, as samples of their own.
+    """
+    n, (filters, channels), size = x.shape[0], w.shape[:2], w.shape[2:]
+    groups, extents = x.shape[1] // channels, op.output_extents(x.shape[2:], size)
+    each, spatial = filters // groups, range(3, x.rank + 1)
+    x = b.permute(b.reshape(x, (n, groups, channels, *x.shape[2:])), (1, 0, 2, *spatial))
+    x = b.reshape(x, (groups * n, channels, *x.shape[3:]))
+    patches = concatenated(b, x, size, op, range(len(size) - 1))
+    rows, depth = patches.shape[:-1], patches.shape[-1]
+    weights = b.reshape(w, (groups, each, *w.shape[1:]))
+    order = (0, *reversed(range(3, w.rank)), 2, w.rank, 1)
+    weights = b.reshape(b.permute(weights, order), (groups, depth, size[-1] * each))
+    patches = b.reshape(patches, (groups, prod(rows) // groups, depth))
+    columns = b.reshape(batched_matmul(b, patches, weights, accumulate), (*rows, size[-1] * each))
+    total = _shifted_columns(b, columns, op, extents[-1], size[-1])
+    y = b.reshape(total, (groups, n, *extents, each))
+    y = b.permute(y, (1, 0, y.rank - 1, *range(2, y.rank - 1)))
+    return b.reshape(y, (n, filters, *extents))
+
+
+def _shifted_columns(b: Builder, columns: Value, op: ConvOp, extent: int, size: int) -> Value:
+    """Return the sum of the columns of all positions of the last dim, each shifted by its index."""
+    last, filters = columns.rank - 2, columns.shape[-1] // size
     total: Value | None = None
-    for at in range(size[-1]):
+    for at in range(size):
         part = b.slice(columns, columns.rank - 1, at * filters, (at + 1) * filters)
-        last = len(size)
-        part = seen(b, part, last, at, extents[-1], op.stride[-1], op.dilation[-1])
+        part = seen(b, part, last, at, extent, op.stride[-1], op.dilation[-1])
         total = part if total is None else b.add(total, part)
     assert total is not None
-    return channels_second(b, total, (n, *extents, filters))
+    return total
 
 
 def im2col_gemm(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -> Value:
