@@ -229,6 +229,17 @@ def test_numbers(op: str, name: str, graph: FrozenGraph, check: Check) -> None:
         check(graph)
 
 
+@pytest.mark.parametrize("groups", [2, 5])
+def test_rows_of_groups_of_one_square_image(groups: int, check: Check) -> None:
+    """Most elements were wrong where the patches were gathered while they are packed."""
+    graph = Graph("square", io_data_type="float")
+    x = graph.tensor(dims=(1, 7 * groups, 7, 7), name="x")
+    w = graph.tensor(dims=(6 * groups, 7, 5, 5), name="w")
+    graph.conv_fprop(x, w, padding=2).set_output()
+    with scope(compiler_strategies="conv_fprop=row_im2col"):
+        check(graph.freeze())
+
+
 def test_norms_between_products_compile(check: Check) -> None:
     """Fused with the packing of tiles, rows of 512 made vectors that are refused (W-011)."""
     graph = Graph("norm", io_data_type="float")
