@@ -125,9 +125,13 @@ def _row_im2col(conv: _Conv) -> _Quantities:
     Of several samples, channels-first, it has no tiles then (1x1, 512 to 128 channels of 28x28,
     batch of 8: 20 ms, 5.0 by `im2col_gemm`).
     """
-    *others, last = conv.size
-    if last == 1 and not conv.last and conv.samples > 1:
+    if conv.size[-1] == 1 and not conv.last and conv.samples > 1:
         return {}
+    return _rows(conv)
+
+
+def _rows(conv: _Conv) -> _Quantities:
+    *others, last = conv.size
     rows = conv.samples * prod(conv.extents[:-1]) * conv.padded[-1]
     depth, columns = conv.channels * prod(others), conv.filters * last
     return {
@@ -276,27 +280,18 @@ def grouped_costs(
     if machine.lanes < MEASURED_LANES:
         costs = {name: ns * _SHORT[name] for name, ns in costs.items()}
     if positions > 1 and w[1] > 1:
-        rates = rows_of_groups(machine.lanes)
-        found = _rows_of_groups(_numbers(target, x, w, op, last=last, narrow=narrow), x[1] // w[1])
-        costs[ROWS] = sum(n * rates[what] for what, n in found.items())
+        rates, groups = rows_of_groups(machine.lanes), x[1] // w[1]
+        of_one = (w[0] // groups, *w[1:])
+        found = _rows_of_groups(_numbers(target, x, of_one, op, last=last, narrow=narrow), groups)
+        costs[ROWS] = sum(n * rates.get(what, 0.0) for what, n in found.items())
     return {name: ns / 1e3 for name, ns in costs.items()}
 
 
-def _rows_of_groups(conv: _Conv, groups: int) -> _Quantities:
-    """`row_im2col` of several groups, of which ``conv.filters`` are the filters of all."""
-    each = conv.filters // groups
-    *others, last = conv.size
-    rows = conv.samples * prod(conv.extents[:-1]) * conv.padded[-1]
-    depth, columns = conv.channels * prod(others), each * last
-    return {
-        "call": 1,
-        "turned": conv.samples * groups * conv.channels * prod(conv.padded),
-        "copied": groups * rows * depth,
-        "multiplied": groups * conv.tiled(rows, columns, depth),
-        "packed": conv.weights,
-        "columns": groups * rows * columns,
-        "written": conv.results,
-    }
+def _rows_of_groups(one: _Conv, groups: int) -> _Quantities:
+    """`row_im2col` of several groups, each of which is such a convolution."""
+    turned = one.samples * one.channels * prod(one.padded)
+    each = {"turned": turned, **_rows(one)}
+    return {"call": 1, **{what: groups * n for what, n in each.items()}}
 
 
 def quantities(

@@ -14,6 +14,7 @@ from ..emit.dims import Dim
 from ..node_context import NodeContext
 from ..workarounds import strikes
 from .blocking import BLOCKED
+from .conv_cost import ROWS
 from .conv_geometry import Convolution
 from .convolution import (
     GEMM_NEEDS,
@@ -150,7 +151,7 @@ INFO = OpInfo(
                 why="all but 3-D convolutions that are depthwise, or grouped and of integers",
             ),
             Strategy(
-                name="row_im2col",
+                name=ROWS,
                 help="all filter positions but those of the last dim concatenated as channels, one "
                 "matmul for all positions of the last dim, and a sum of its columns, shifted; of "
                 "several groups a batch of matmuls",

@@ -134,7 +134,7 @@ _GROUPS_AVX512: Mapping[str, float] = {
 }  # fmt: skip
 _GROUPS_AVX2: Mapping[str, float] = {
     "call": 30000, "turned": 2.4, "copied": 0.69, "multiplied": 0.026, "packed": 2.0,
-    "columns": 0.37, "written": 0.0,
+    "columns": 0.37,
 }  # fmt: skip
 
 

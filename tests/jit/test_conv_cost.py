@@ -151,6 +151,7 @@ def test_groups_are_a_batch_of_matmuls_where_their_patches_are_few(
     assert forward_strategy(conv, flags=True) == strategy
     many = forward({**row, "w": (*w[:2], 11, 11), "padding": [5, 5]})
     assert "blocked" in forward_costs(conv)
+    assert "blocked" in forward_costs(conv._replace(target=ZEN3))
     assert "blocked" not in forward_costs(many)
 
 

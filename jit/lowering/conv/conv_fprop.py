@@ -13,6 +13,7 @@ from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ...emit.builder import Builder, T, Value
 from ...ops.blocking import BLOCKED
+from ...ops.conv_cost import ROWS
 from ...ops.conv_geometry import Convolution
 from ...ops.convolution import Forward, forward_strategy
 from ..accumulate import operands
@@ -132,7 +133,7 @@ def convolve(
     if strategy == BLOCKED:
         x, w = (b.convert(v, accumulate) for v in (x, w))
         return blocked(b, x, w, op, accumulate, last=last)
-    if strategy == "row_im2col" and x.shape[1] != w.shape[1]:
+    if strategy == ROWS and x.shape[1] != w.shape[1]:
         return row_im2col_of_groups(b, x, w, op, accumulate)
     if strategy in GEMM:
         return GEMM[strategy](b, x, w, op, accumulate)
