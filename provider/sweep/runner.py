@@ -2,11 +2,11 @@
 """A sweep: every case in processes of their own, and a row in the run as soon as it is known.
 
 Building and checking go on in several processes at once.  With times, cases are taken in batches:
-what is right of a batch on the CPU is timed afterwards, one case at a time and with nothing beside
-it.  The batch is timed several times over: what slows the machine for some seconds falls on one of
-the times only, and shows as a difference between them.  On a GPU a case is timed as soon as it is
-right, while other processes build: each GPU is for one case at a time, whether it is timed or
-checked (`gpu_lock`).
+what is right of a batch is timed afterwards, while nothing is built, since short kernels take as
+long as their host needs to launch them.  Each GPU is for one case at a time, whether it is timed or
+checked (`gpu_lock`), and the whole machine for one of the CPU.  The batch is timed several times
+over: what slows the machine for some seconds falls on one of the times only, and shows as a
+difference between them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import chain, islice
+from itertools import chain, islice, product
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -36,7 +36,7 @@ __all__ = ["Log", "header", "suite_file", "sweep"]
 
 _WORKER = f"{__package__}.case_worker"
 _BATCH = 16  # cases for each process, when they are timed
-_VISITS = 3  # times that a case is timed at on the CPU
+_VISITS = 3  # times that a case is timed at
 _LINE = re.compile(r":\d+$")
 # Rounds, pauses, warm-up and cold calls together take a few times what is asked for.
 _TIMING = 10.0
@@ -151,12 +151,9 @@ def _rows(tasks: Iterator[CaseTask], pool: ProcessPool | ClusterPool) -> Iterato
         rest = islice(tasks, _BATCH * pool.jobs - 1) if first.options.perf else tasks
         waiting: dict[int, _Right] = {}
         timing = _Timing(pool.limits)
-        for result in pool.results(chain([first], rest), timed=timing.queue):
+        for result in pool.results(chain([first], rest)):
             task = result.task
             _tell(result)
-            if task.timed:
-                yield from timing.rows(result)
-                continue
             row = _checked_row(result)
             if row is None:
                 yield []
@@ -164,15 +161,12 @@ def _rows(tasks: Iterator[CaseTask], pool: ProcessPool | ClusterPool) -> Iterato
                 waiting.setdefault(id(task), _Right(task)).rows[row.engine] = row
             else:
                 yield [row]
-            last = result.part + 1 == task.parts
-            if last and (found := waiting.get(id(task))) is not None and found.on_gpu:
-                timing.add(waiting.pop(id(task)))
-        # What runs on the CPU needs all of it.
-        for _ in range(_VISITS):
+        for _, on_gpu in product(range(_VISITS), (True, False)):
             for one in waiting.values():
-                if not one.ended:
+                if one.on_gpu is on_gpu and not one.ended:
                     timing.add(one, _VISITS)
-            for result in pool.results(timed=timing.queue, alone=True):
+            # What runs on the CPU needs all of it.
+            for result in pool.results(timed=timing.queue, alone=not on_gpu):
                 _tell(result)
                 yield from timing.rows(result)
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, cast
 
 import misbehaving
 import numpy as np
@@ -29,6 +29,7 @@ from hipdnn_iree.graph_api.errors import (
 )
 from hipdnn_iree.provider.sweep import case_worker, runner
 from hipdnn_iree.provider.sweep.case_task import CaseTask, SweepOptions
+from hipdnn_iree.provider.sweep.cluster import ClusterPool
 from hipdnn_iree.provider.sweep.gpu_lock import gpu_lock
 from hipdnn_iree.provider.sweep.process_pool import Ended, Limits, ProcessPool, Result, Timed
 from hipdnn_iree.provider.sweep.row import Row, read_run
@@ -202,6 +203,52 @@ def test_times_of_engines_come_in_turns_and_stand_in_one_write(tmp_path: Path) -
         assert sum(ours.times.visits) == len(ours.times.rounds_us)
     assert leasts[0] == pytest.approx(leasts[1], rel=1e-2)  # of one graph, whoever computes it
     assert rows["dies|iree"].times is None
+
+
+class _TwoKinds:
+    """A pool without processes: cases with ``gpu`` in their names run on a GPU."""
+
+    jobs = 4
+    limits = LIMITS
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[list[str], bool]] = []
+
+    def results(
+        self,
+        given: Iterable[CaseTask] = (),
+        *,
+        timed: Timed[CaseTask] | None = None,
+        alone: bool = False,
+    ) -> Iterator[Result[CaseTask]]:
+        todo = [*given]
+        while timed:
+            todo.append(timed.popleft()[0])
+        self.calls.append(([f"{task.case.name}{task.visit}" for task in todo], alone))
+        for task in todo:
+            device = "cuda:0" if "gpu" in task.case.name else "cpu"
+            answer: dict[str, Any] = {"device": device, "status": "ok", "digest": task.case.name}
+            if task.timed:
+                samples = {"calls_us": [1.0] * 5, "rounds_us": [1.0] * 5, "cold_us": None}
+                answer = {"times": {"reference": samples}, "limits": None}
+            yield Result(task=task, part=0, answer=answer, seconds=0.0)
+
+
+def test_what_runs_on_gpus_is_timed_several_times_while_nothing_is_built(tmp_path: Path) -> None:
+    todo = tasks(case("cpu"), case("gpu a"), case("gpu b"), perf=True)
+    pool, path = _TwoKinds(), tmp_path / "run.jsonl"
+    with RunFile(path, header([], {})) as file:
+        sweep(todo, file, jobs=1, limits=LIMITS, cluster=cast(ClusterPool, pool))
+    built, *calls = pool.calls
+    assert built[0] == ["cpu0", "gpu a0", "gpu b0"]
+    assert calls == [
+        found
+        for visit in range(3)
+        for found in (([f"gpu a{visit}", f"gpu b{visit}"], False), ([f"cpu{visit}"], True))
+    ]
+    assert {row.case: row.times.visits for row in read_run(path).rows if row.times} == {
+        name: [5, 5, 5] for name in ("cpu", "gpu a", "gpu b")
+    }
 
 
 def test_what_is_timed_has_a_process_of_its_own_for_each_gpu() -> None:
