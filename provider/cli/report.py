@@ -37,7 +37,8 @@ JSON: dict[str, str] = {
     "baseline": "with `--baseline`, else null: `alike` (machines), `counts` of verdicts, "
     "`geomean`, `scatters` (by `engine|target`: `rows`, `shift`, the median of the ratios, "
     "`scatter` of their logarithms, `unrest`, that of rows against themselves in a run, "
-    "`threshold`, the smallest ratio that is told) and `changes` "
+    "`threshold` and `highest`, the smallest ratio that is told of the calmest row and of the most "
+    "restless one) and `changes` "
     "(`key`, `verdict`, `before`, `after`, `before_us`, `after_us`, `against`, `ratio`, `low`, "
     "`high`, `p`) of the rows that are not the same",
     "failed_on": "keys of the rows for which `--fail-on` fails",
@@ -213,7 +214,7 @@ def _show_changes(report: Report) -> None:
         say(
             f"{group.replace('|', ', ')}: now / before {one.shift:.3f} in the median of {one.rows} "
             f"rows, scatter {100 * one.scatter:.1f} %, of rows against themselves "
-            f"{100 * one.unrest:.1f} %; told from {one.threshold:.3f} on"
+            f"{100 * one.unrest:.1f} %; told from {one.told_from} on"
         )
     rows: list[list[Any]] = []
     for change in report.regressions()[:50]:

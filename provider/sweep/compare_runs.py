@@ -8,12 +8,14 @@ Rows are paired by their keys.  Four kinds of noise could pass for a regression:
   that was timed in the same rounds, is slowed as well.  Where both runs have one, the ratio of both
   must bear the time out; between unlike machines the ratio alone counts.
 - *for some seconds*: somebody else has the memory or a core.  A case is timed several times, with
-  other cases in between (`runner`): what is told must hold between each time of one run and each
-  time of the other.
+  other cases in between (`runner`): all times of one run must lie beyond those of the other, and
+  further than each run's own lie from each other, or nearly so.
 - *between runs*: memory lies elsewhere, a core is shared with somebody else.  No round of a run
   shows it, but all rows together do: what is told must stand out of the scatter of all rows; from
   half as much again on only where rows differ as widely from themselves, at their several times.
-  Several baselines show it for each row: what is told must be told against each of them.
+  Rows that take about as long differ about as much (`compare_scatter`): a kernel of a GPU that
+  takes 20 microseconds shows what its host does, one of a millisecond does not.  Several baselines
+  show it for each row: what is told must be told against each of them.
 """
 
 from __future__ import annotations
@@ -23,10 +25,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from statistics import NormalDist, fmean, median
+from statistics import fmean, median
 from typing import Any
 
 from ..timing import geomean
+from .compare_scatter import Lying, Scatter, Unrest, lying
 from .compare_times import TOLERANCE, Change, compare
 from .row import Header, Row, Run
 
@@ -34,7 +37,6 @@ __all__ = [
     "YARDSTICKS",
     "Comparison",
     "RowChange",
-    "Scatter",
     "compare_runs",
     "problem_of",
     "regressed",
@@ -46,10 +48,6 @@ __all__ = [
 YARDSTICKS = ("torch",)
 """What is no engine of ours: being slower is no regression."""
 _PREFERRED = (*YARDSTICKS, "torch-engine")
-_BODY = 0.8  # share of the rows of which most are taken not to have changed
-_FEWEST = 8  # rows that a scatter can be taken from
-_FALSE_ALARMS = 0.001  # expected in a comparison of two runs of one tree
-_MOST_SCATTER = math.log(1.5)  # what is slower is told, unless a row differs as much from itself
 _BORNE_OUT = 0.5  # share of a change of time that the ratio to the yardstick has to show
 _ALIKE = ("cpu", "processors", "gpus")
 
@@ -88,31 +86,6 @@ class RowChange:
     def told(self) -> Change | None:
         """The change that is shown: of times, or between unlike machines of ratios."""
         return self.time or self.relative
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scatter:
-    """How the ratios of one engine on one target lie, now / before.
-
-    Attributes
-    ----------
-    rows : int
-    shift : float
-        Their median.
-    scatter : float
-        Standard deviation of their logarithms, estimated without the rows that are furthest away;
-        0 for too few rows.
-    unrest : float
-        The same of each row against itself, at the times that it was timed at; 0 for too few.
-    threshold : float
-        Smallest ratio that is told.
-    """
-
-    rows: int
-    shift: float = 1.0
-    scatter: float = 0.0
-    unrest: float = 0.0
-    threshold: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +173,7 @@ def compare_runs(
 
 
 def _width(scatter: Scatter) -> float:
-    return scatter.threshold
+    return scatter.highest
 
 
 def regressed(change: RowChange, kinds: Sequence[str]) -> bool:
@@ -230,18 +203,20 @@ def _compared(run: Run, old: Run, tolerance: float, absolute: bool) -> Compariso
         alike = alike and same
         by_time, by_ratio = same or absolute, not absolute
         changes.append(_change(key, mine, theirs, tolerance, by_time=by_time, by_ratio=by_ratio))
-    unrest: dict[str, list[float]] = {}
+    unrest: dict[str, list[tuple[float, float]]] = {}
     for row in (*theirs.rows.values(), *mine.rows.values()):
         unrest.setdefault(f"{row.engine}|{row.target}", []).extend(_departures(row))
-    return _told(changes, alike, tolerance, unrest)
+    return _told(
+        changes, alike, tolerance, {name: Unrest(visits) for name, visits in unrest.items()}
+    )
 
 
-def _departures(row: Row) -> Iterator[float]:
-    """Yield how far the logarithm of each visit's time lies from their mean."""
+def _departures(row: Row) -> Iterator[tuple[float, float]]:
+    """Yield the logarithm of a row's time, and how far that of each visit lies from the mean."""
     logs = [math.log(median(visit)) for visit in visits_of(row)]
     if (n := len(logs)) > 1:
         # A mean lies nearer to what it is of than the value that is sought.
-        yield from ((value - fmean(logs)) * math.sqrt(n / (n - 1)) for value in logs)
+        yield from ((fmean(logs), (log - fmean(logs)) * math.sqrt(n / (n - 1))) for log in logs)
 
 
 class _Timed:
@@ -335,9 +310,15 @@ def visits_of(row: Row) -> list[list[float]]:
 
 
 def _apart(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> bool:
-    """Whether all visits of one side took longer than all those of the other."""
+    """Whether all visits of one side took longer than those of the other, and not by chance.
+
+    Between them lies at least half of what lies between the visits of either side: a row whose
+    times were 53, 91 and 64 is not slower than one of 51, 51 and 52.
+    """
     a, b = (sorted(map(median, visits)) for visits in (before, after))
-    return a[-1] < b[0] or b[-1] < a[0]
+    if a[0] > b[0]:
+        a, b = b, a
+    return b[0] / a[-1] > math.sqrt(max(a[-1] / a[0], b[-1] / b[0]))
 
 
 def _common(mine: _Timed, theirs: _Timed, before: Row, after: Row) -> str:
@@ -361,35 +342,36 @@ def _told(
     changes: Sequence[RowChange],
     alike: bool,
     tolerance: float,
-    unrest: Mapping[str, Sequence[float]],
+    unrest: Mapping[str, Unrest],
 ) -> Comparison:
     """Return the changes; those of times that do not stand out of all others are none."""
     least = math.log1p(tolerance)
-    before = _scatters(changes, tolerance, unrest)
+    before = _lying(changes, tolerance, unrest)
 
     def shifted(change: RowChange) -> bool:
         """Whether an engine and its yardstick are slower alike: it is another machine then."""
         groups = (before.get(name) for name in (_group(change), _beside(change)))
-        logs = [math.log(one.shift) if one is not None else 0.0 for one in groups]
+        logs = [math.log(one.scatter.shift) if one is not None else 0.0 for one in groups]
         return change.time is not None and (min(logs) > least or max(logs) < -least)
 
     changes = [_by_ratio(change) if shifted(change) else change for change in changes]
-    scatters = _scatters(changes, tolerance, unrest)
+    found = _lying(changes, tolerance, unrest)
 
     def settled(change: RowChange) -> RowChange:
         told = change.told
         if told is None or change.verdict not in ("slower", "faster"):
             return change
-        scatter = scatters[_group(change)]
+        scatter, thresholds = found[_group(change)].scatter, found[_group(change)].thresholds
         # A shift of all rows within the tolerance is the machine's.
         shift = math.log(scatter.shift) if scatter.scatter and change.time else 0.0
         net = math.log(told.ratio) - (shift if abs(shift) <= least else 0.0)
-        out = abs(net) > math.log(scatter.threshold)
+        out = abs(net) > math.log(thresholds[change.key])
         if change.time and change.relative:
             out = out and math.log(change.relative.ratio) / net > _BORNE_OUT
         return change if out else replace(change, verdict="same")
 
     kept = tuple(map(settled, changes))
+    scatters = {group: one.scatter for group, one in found.items()}
     return Comparison(changes=kept, alike=alike, scatters=scatters)
 
 
@@ -401,17 +383,19 @@ def _by_ratio(change: RowChange) -> RowChange:
     return replace(change, time=None, verdict=change.relative.verdict)
 
 
-def _scatters(
-    changes: Sequence[RowChange], tolerance: float, unrest: Mapping[str, Sequence[float]]
-) -> dict[str, Scatter]:
+def _lying(
+    changes: Sequence[RowChange], tolerance: float, unrest: Mapping[str, Unrest]
+) -> dict[str, Lying]:
     """Return how the ratios that are shown lie, by group."""
-    logs: dict[str, list[float]] = {}
+    logs: dict[str, dict[str, tuple[float, float]]] = {}
     for change in changes:
-        if change.told is not None:
-            logs.setdefault(_group(change), []).append(math.log(change.told.ratio))
+        if change.told is not None and change.before_us:
+            both = math.log(change.told.ratio), math.log(change.before_us)
+            logs.setdefault(_group(change), {})[change.key] = both
+    calm = Unrest()
     return {
-        group: _scatter(values, tolerance, unrest.get(group, ()))
-        for group, values in sorted(logs.items())
+        group: lying(ratios, tolerance, unrest.get(group, calm))
+        for group, ratios in sorted(logs.items())
     }
 
 
@@ -423,38 +407,3 @@ def _beside(change: RowChange) -> str:
 def _group(change: RowChange) -> str:
     group = "|".join(change.key.rsplit("|", 2)[1:])
     return group if change.time is not None else f"{group}|by {change.against}"
-
-
-def _scatter(logs: Sequence[float], tolerance: float, unrest: Sequence[float]) -> Scatter:
-    """Return how ratios lie, given their logarithms.
-
-    They may scatter widely because many rows have changed.  That they are not told for that, rows
-    have to differ as widely from themselves (``unrest``).
-    """
-    centre = median(logs)
-    if len(logs) < _FEWEST:
-        return Scatter(rows=len(logs), shift=math.exp(centre), threshold=1 + tolerance)
-    scatter = _deviation([value - centre for value in logs])
-    restless = _deviation(unrest) if len(unrest) >= _FEWEST else 0.0
-    times = NormalDist().inv_cdf(1 - _FALSE_ALARMS / 2 / len(logs))
-    most = max(_MOST_SCATTER, times * restless)
-    least = max(math.log1p(tolerance), min(times * scatter, most))
-    return Scatter(
-        rows=len(logs),
-        shift=math.exp(centre),
-        scatter=scatter,
-        unrest=restless,
-        threshold=math.exp(least),
-    )
-
-
-def _deviation(values: Sequence[float]) -> float:
-    """Return the standard deviation of values about 0, without those that are furthest away.
-
-    By the median, and by four in five where the tails are heavier.
-    """
-    normal, away = NormalDist(), sorted(map(abs, values))
-    return max(
-        median(away) / normal.inv_cdf(0.75),
-        away[int(_BODY * (len(away) - 1))] / normal.inv_cdf((1 + _BODY) / 2),
-    )

@@ -114,7 +114,7 @@ def _changes(report: Report) -> Iterable[Markup]:
             of.shift,
             100 * of.scatter,
             100 * of.unrest,
-            of.threshold,
+            of.told_from,
         ]
         for name, of in found.scatters.items()
     ]

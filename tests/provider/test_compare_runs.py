@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hipdnn_iree.provider.sweep.compare_runs import (
@@ -175,6 +175,47 @@ def test_many_rows_that_are_slower_on_a_calm_machine_are_told() -> None:
     assert len(verdicts(found)) == len(range(0, len(CASES), 3))
     assert found.scatters["iree|cpu"].scatter > 0.2
     assert found.scatters["iree|cpu"].threshold == pytest.approx(1.5)
+
+
+def with_short_ones(seed: int, slowed: Mapping[str, float]) -> list[Row]:
+    """Return rows as of a GPU: short kernels wait for their host, long ones do not."""
+    draw, found = random.Random(seed), []
+    for i in range(60):
+        case, median_us = f"case{i}", 20.0 if i < 30 else 200.0 + 40 * i
+        factors = [draw.lognormvariate(0, 0.08 if i < 30 else 0.008) for _ in range(3)]
+        held = draw.lognormvariate(0, 0.03 if i < 30 else 0.006) * slowed.get(case, 1.0)
+        rounds = [median_us * f * held * quiet(draw) for f in factors for _ in range(5)]
+        found.append(row(case, rounds_us=rounds, visits=[5, 5, 5]))
+    return found
+
+
+def test_what_is_told_of_a_row_depends_on_how_much_rows_of_its_time_differ() -> None:
+    runs = [with_short_ones(seed, {}) for seed in range(3)]
+    for before, after in itertools.permutations(runs, 2):
+        assert compared(after, before) == {}
+    long, short = "case50|float|iree|cpu", "case5|float|iree|cpu"
+    for before in runs:
+        found = compare_runs(
+            run_of(with_short_ones(9, {"case50": 1.1, "case5": 1.1})), [run_of(before)]
+        )
+        assert verdicts(found) == {long: "slower"}
+        scatter = found.scatters["iree|cpu"]
+        assert scatter.threshold < 1.1
+        assert scatter.highest > 1.2
+        both = run_of(with_short_ones(9, {"case50": 1.1, "case5": 2.5}))
+        assert verdicts(compare_runs(both, [run_of(before)])) == {long: "slower", short: "slower"}
+
+
+@pytest.mark.parametrize(("factors", "told"), [((1.03, 1.7, 1.2), False), ((1.5, 1.7, 1.6), True)])
+def test_a_row_that_differs_more_from_itself_than_from_the_other_run_is_none(
+    factors: tuple[float, ...], told: bool
+) -> None:
+    """As of a kernel whose times were 51, 51 and 52 in one run, and 53, 91 and 64 in another."""
+    before = [row("a", rounds_us=3 * BEFORE, visits=[4, 4, 4])]
+    rounds = [factor * us for factor in factors for us in BEFORE]
+    after = [row("a", rounds_us=rounds, visits=[4, 4, 4])]
+    assert bool(compared(after, before)) == told
+    assert bool(compared(before, after)) == told
 
 
 def test_a_run_of_one_visit_is_one_of_its_rounds() -> None:

@@ -238,6 +238,7 @@ class Scatter(Part, kw_only=True):
     scatter: float
     unrest: float
     threshold: float
+    highest: float
 
 
 class Change(Part, kw_only=True):
