@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from ...graph_api.dtypes import DataType
+from ...graph_api.ops.conv_dgrad import ConvDgrad
 from ..node_context import NodeContext
 from ..workarounds import strikes
 from .convolution import (
@@ -17,18 +17,19 @@ from .convolution import (
     batch_only,
     conv_op,
     group_count,
+    is_last,
+    up_to_float,
     work,
 )
+from .dgrad_cost import FLIPPED, GEMM_COL2IM, dgrad_costs
 from .hoisting import KEEP_EXPRESSIONS
+from .multiply_types import multiply_type
 from .op_info import OpInfo
 from .strategy import Strategies, Strategy
 
 __all__ = ["INFO"]
 
 
-# Multiply-adds below which a convolution op is quick enough (20 µs), and compiles in a third of
-# the time that a gemm strategy takes.
-_SMALL = 1 << 21
 _MOST_PHASES = 256  # of the strides; each is a tensor of its own in the code
 
 
@@ -46,12 +47,24 @@ def _transposable(context: NodeContext) -> bool:
 
 def _rule(context: NodeContext) -> str:
     """Return the default strategy."""
-    is_strided = prod(conv_op(context).stride) > 1
-    if context.target.is_gfx9:
-        return "transposed" if is_strided and _transposable(context) else "flipped"
-    macs = prod(context.dims("dy")) * prod(context.dims("w")[1:])
-    heavy = is_strided and macs >= _SMALL and context.compute is DataType.FLOAT
-    return "gemm_col2im" if heavy and _as_phases(context) else "flipped"
+    if costs := _costs(context):
+        return min(costs, key=costs.__getitem__)
+    strided = prod(conv_op(context).stride) > 1
+    return (
+        "transposed" if context.target.is_gfx9 and strided and _transposable(context) else FLIPPED
+    )
+
+
+def _costs(context: NodeContext) -> dict[str, float]:
+    """Return estimates of the strategies, on a CPU, of one group and floats."""
+    if not _as_phases(context) or not up_to_float(context, "dy", "w"):
+        return {}
+    op, dy, w = context.op, context.dims("dy"), context.dims("w")
+    assert isinstance(op, ConvDgrad)
+    kinds = context.kind("dy"), context.kind("w")
+    multiplied = multiply_type(context.target, context.compute, *kinds)
+    last = is_last(context.spec("dy").strides)
+    return dgrad_costs(context.target, dy, w, op, multiplied, last=last)
 
 
 def _flags(context: NodeContext) -> Iterator[str]:
@@ -77,12 +90,12 @@ INFO = OpInfo(
     strategies=Strategies(
         (
             Strategy(
-                name="flipped",
+                name=FLIPPED,
                 help="a forward convolution of dy, zeros between its elements, with the filter "
                 "flipped and its channels exchanged",
             ),
             Strategy(
-                name="gemm_col2im",
+                name=GEMM_COL2IM,
                 help="one matmul for all filter positions, whose columns are added where they "
                 "belong, phase by phase of the stride",
                 fits=_as_phases,
@@ -99,5 +112,6 @@ INFO = OpInfo(
             PLAIN_GRADIENT,
         ),
         _rule,
+        _costs,
     ),
 )

@@ -32,6 +32,7 @@ __all__ = [
     "as_groups_in_rows",
     "batch_only",
     "conv_op",
+    "cost_without_flags",
     "forward_costs",
     "forward_strategy",
     "group_count",
@@ -157,6 +158,11 @@ def forward_costs(conv: Forward) -> dict[str, float]:
     return {name: cost for name, cost in costs.items() if name not in unfit}
 
 
+def cost_without_flags(conv: Forward) -> float:
+    """Return the least estimate of a forward convolution inside another op, which has no flags."""
+    return min(cost for name, cost in forward_costs(conv).items() if name != _FLAGGED)
+
+
 def _costs_of_groups(conv: Forward) -> dict[str, float]:
     target, x, w, op, _, multiplied, last, _, floats = conv
     groups, filters = x[1] // w[1], w[0]
@@ -167,8 +173,7 @@ def _costs_of_groups(conv: Forward) -> dict[str, float]:
         costs = {name: cost for name, cost in costs.items() if name not in (BLOCKED, ROWS)}
     if w[1] > 1 and groups <= MOST_GROUPS:
         one = (x[0], w[1], *x[2:]), (filters // groups, *w[1:])
-        each = forward_costs(conv._replace(x=one[0], w=one[1]))
-        costs["per_group"] = groups * min(c for name, c in each.items() if name != _FLAGGED)
+        costs["per_group"] = groups * cost_without_flags(conv._replace(x=one[0], w=one[1]))
     return costs
 
 

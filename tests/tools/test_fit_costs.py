@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from hipdnn_iree.jit.ops.conv_rates import nanoseconds
 from hipdnn_iree.jit.target import Target
+from hipdnn_iree.provider.sweep.run_file import RunFile
+from sweep_runs import header, row
 
 from tools.calibration.fit_costs import Row, fitted, judged, main, nonnegative, rows_of, told
 
@@ -66,45 +68,61 @@ def test_the_table_is_near_what_the_rows_give(lanes: int) -> None:
     assert min(regret) == 1
 
 
-def test_rows_of_a_benchmark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    suite, result = tmp_path / "few.yaml", tmp_path / "result.json"
+def swept(path: Path, op: str, strategies: dict[str, float | None]) -> Path:
+    """Write a run of one case, whose default strategy is the first one."""
+    first = next(iter(strategies))
+    rows = [row("c", engine="torch", rounds_us=[12.34])]
+    for name, us in strategies.items():
+        engine = "iree" if name == first else f"iree+{op}.strategy={name}"
+        knobs = {f"{op}.strategy": name}
+        rows.append(row("c", engine=engine, rounds_us=[us] if us else [], knobs=knobs))
+    with RunFile(path, header()) as run:
+        run.append(*rows)
+    return path
+
+
+def test_rows_of_a_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite = tmp_path / "few.yaml"
     suite.write_text(
         "title: few\ncases:\n  - {name: c, op: conv_fprop, x: [1, 4, 8, 8], w: [6, 4, 3, 3], "
         "padding: 1, stride: 2, layout: channels_last}\n"
     )
-    engine, knob = {"ok": True, "median_us": 12.34}, "iree+conv_fprop.strategy="
-    engines = {
-        "iree": engine,
-        "torch": engine,
-        f"{knob}direct": engine,
-        f"{knob}blocked": {"ok": False},
-    }
-    result.write_text(json.dumps({"cases": [{"name": "c", "engines": engines}]}))
-    (row,) = rows_of(result, str(suite))
-    assert row["us"] == {"torch": 12.3, "direct": 12.3}
-    assert (row["x"], row["w"], row["last"]) == ((1, 4, 8, 8), (6, 4, 3, 3), True)
-    assert main(["--bench", str(result), "--suite", str(suite)]) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(row))
+    strategies = {"direct": 12.34, "blocked": None}
+    run = swept(tmp_path / "run.jsonl", "conv_fprop", strategies)
+    (line,) = rows_of(run, str(suite))
+    assert line["us"] == {"torch": 12.3, "direct": 12.3}
+    assert (line["x"], line["w"], line["last"]) == ((1, 4, 8, 8), (6, 4, 3, 3), True)
+    assert main(["--run", str(run), "--suite", str(suite)]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(line))
 
 
-def test_rows_of_a_benchmark_of_gradients(tmp_path: Path) -> None:
-    suite, result = tmp_path / "few.yaml", tmp_path / "result.json"
+@pytest.mark.parametrize(
+    ("op", "given", "strategy", "estimated"),
+    [
+        ("conv_wgrad", "x: [1, 4, 8, 8], dw: {dims: [6, 4, 3, 3]}, dw_dims: [6, 4, 3, 3]",
+         "blocked", "blocked"),
+        ("conv_dgrad", "w: [6, 4, 3, 3], dx: {dims: [1, 4, 8, 8]}, dx_dims: [1, 4, 8, 8]",
+         "gemm_col2im", "gemm_col2im"),
+        ("conv_dgrad", "w: [6, 4, 2, 2], dx: {dims: [1, 4, 6, 6]}, dx_dims: [1, 4, 6, 6]",
+         "flipped", "patches"),
+    ],
+)  # fmt: skip
+def test_rows_of_gradients(
+    tmp_path: Path, op: str, given: str, strategy: str, estimated: str
+) -> None:
+    suite = tmp_path / "few.yaml"
     suite.write_text(
-        "title: few\ncases:\n  - {name: c, op: conv_wgrad, dy: [1, 6, 4, 4], x: [1, 4, 8, 8], "
-        "dw: {dims: [6, 4, 3, 3]}, dw_dims: [6, 4, 3, 3], padding: 1, stride: 2}\n"
+        f"title: few\ncases:\n  - {{name: c, op: {op}, dy: [1, 6, 4, 4], {given}, padding: 1, "
+        "stride: 2}\n"
     )
-    engines = {
-        name: {"ok": True, "median_us": 12.34}
-        for name in ("torch", "iree+conv_wgrad.strategy=blocked")
-    }
-    result.write_text(json.dumps({"cases": [{"name": "c", "engines": engines}]}))
-    (line,) = rows_of(result, str(suite))
-    assert (line["dy"], line["w"]) == ((1, 6, 4, 4), (6, 4, 3, 3))
-    row = Row.of(line, Target.parse("cpu:znver5"))
-    assert (row.op, row.times, list(row.found)) == ("conv_wgrad", {"blocked": 12.3}, ["blocked"])
+    (line,) = rows_of(swept(tmp_path / "run.jsonl", op, {strategy: 12.34}), str(suite))
+    assert line["dy"] == (1, 6, 4, 4)
+    assert line["w"][:2] == (6, 4)
+    found = Row.of(line, Target.parse("cpu:znver5"))
+    assert (found.op, found.times, list(found.found)) == (op, {estimated: 12.3}, [estimated])
 
 
-@pytest.mark.parametrize("argv", [[], ["--bench", "x.json"]])
+@pytest.mark.parametrize("argv", [[], ["--run", "x.jsonl"]])
 def test_what_is_missing_is_told(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(argv)

@@ -2,17 +2,14 @@
 """Fit the estimates of convolutions' strategies to measured times, and say what they are worth.
 
     scripts/fit_costs tests/data/strategies/*.jsonl
-    scripts/fit_costs --bench RESULT.json --suite SUITE.yaml >> ROWS.jsonl
+    scripts/fit_costs --run RUN --suite SUITE.yaml >> ROWS.jsonl
 
-The first prints the table of ``jit/ops/conv_rates.py``, or of ``jit/ops/wgrad_cost.py``, as the
-rows of that op have it, and the regret of the choice: with the
+The first prints the table of ``jit/ops/conv_rates.py``, ``wgrad_cost.py`` or ``dgrad_cost.py``, as
+the rows of that op have it, and the regret of the choice: with the
 table in the source, with the fitted one, and with one that is fitted to seven eighths of the rows
-and judged by the last eighth, in turn.  The second makes rows of what ``bench`` has measured:
+and judged by the last eighth, in turn.  The second makes rows of what a sweep has measured:
 
-    S=conv_fprop.strategy
-    hipdnn-iree bench SUITE.yaml --realtime --seconds 0.1 -o RESULT.json --engines \\
-      torch,iree+$S=direct,iree+$S=row_im2col,iree+$S=im2col_gemm,iree+$S=img2col,iree+$S=blocked
-    S=conv_wgrad.strategy    # torch,iree+$S=gemm,iree+$S=correlated,iree+$S=blocked
+    hipdnn-iree sweep SUITE.yaml --perf --strategies --engines iree,torch --seconds 0.1 -o RUN
 
 Times are fitted in the logarithm; one that is taken for too short counts ``--caution`` times, as
 it is what makes a rule choose wrongly.
@@ -24,19 +21,24 @@ import argparse
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import exp, log
 from pathlib import Path
 from statistics import mean
 from typing import Any, cast
 
 import numpy as np
+from hipdnn_iree.graph_api.dtypes import DataType
+from hipdnn_iree.graph_api.ops.conv_dgrad import ConvDgrad
 from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
 from hipdnn_iree.graph_api.ops.conv_wgrad import ConvWgrad
 from hipdnn_iree.jit.cpu_machine import cpu_machine
-from hipdnn_iree.jit.ops import conv_cost, wgrad_cost
+from hipdnn_iree.jit.ops import conv_cost, dgrad_cost, wgrad_cost
 from hipdnn_iree.jit.ops.conv_rates import Rates, nanoseconds
 from hipdnn_iree.jit.ops.convolution import is_last
+from hipdnn_iree.jit.ops.multiply_types import multiply_type
 from hipdnn_iree.jit.target import Target
+from hipdnn_iree.provider.sweep.row import read_run
 from hipdnn_iree.provider.sweep.sources import read_all
 
 Key = tuple[str, bool, bool]
@@ -44,12 +46,22 @@ Key = tuple[str, bool, bool]
 
 def tables(target: Target) -> dict[str, Rates]:
     """Return the estimates of each op for a target, as they are in the source."""
-    fprop = nanoseconds(cpu_machine(target).lanes)
-    return {"conv_fprop": fprop, "conv_wgrad": wgrad_cost.NANOSECONDS}
+    lanes = cpu_machine(target).lanes
+    dgrad = {
+        (name, last, narrow): one
+        for name, one in dgrad_cost.rates(lanes).items()
+        for last, narrow in product((False, True), repeat=2)
+    }
+    return {
+        "conv_fprop": nanoseconds(lanes),
+        "conv_dgrad": dgrad,
+        "conv_wgrad": wgrad_cost.NANOSECONDS,
+    }
 
 
-# What is fitted to both layouts, as rows are few or the layout does not matter.
+# What is fitted to both layouts, as rows are few or the layout does not matter; to all rows.
 _BOTH = ("direct", "correlated")
+_ALL = (dgrad_cost.FLIPPED, dgrad_cost.PATCHES, dgrad_cost.GEMM_COL2IM)
 _THREADS = 2
 # A quantity that is never so large a part of an estimate is left out.
 _COUNTS = 0.12
@@ -73,15 +85,31 @@ class Row:
         padding, stride, dilation = (tuple(row[k]) for k in ("padding", "stride", "dilation"))
         op = ConvFprop(pre_padding=padding, post_padding=padding, stride=stride, dilation=dilation)
         last, narrow = row["last"], row["type"] != "float"
-        x, w = tuple(row["x"]), tuple(row["w"])
+        x, w = tuple(row.get("x", ())), tuple(row["w"])
         times = {name: us for name, us in row["us"].items() if name != "torch"}
-        if "dy" in row:
+        name = "conv_dgrad" if "dx" in row else "conv_wgrad" if "dy" in row else "conv_fprop"
+        if name == "conv_dgrad":
+            gradient = ConvDgrad(
+                pre_padding=padding,
+                post_padding=padding,
+                stride=stride,
+                dilation=dilation,
+                dx_dims=tuple(row["dx"]),
+            )
+            kind = DataType.parse(row["type"])
+            multiplied = multiply_type(target, DataType.FLOAT, kind, kind)
+            dy = tuple(row["dy"])
+            found = dgrad_cost.dgrad_quantities(target, dy, w, gradient, multiplied, last=last)
+            if dgrad_cost.PATCHES in found and dgrad_cost.FLIPPED in times:
+                times[dgrad_cost.PATCHES] = times.pop(dgrad_cost.FLIPPED)
+            times = {name: us for name, us in times.items() if name in found}
+        elif name == "conv_wgrad":
             dy = tuple(row["dy"])
             found = wgrad_cost.wgrad_quantities(target, x, dy, w, op, last=last)
         else:
             found = conv_cost.quantities(target, x, w, op, last=last, narrow=narrow)
         return cls(
-            op="conv_wgrad" if "dy" in row else "conv_fprop",
+            op=name,
             last=last,
             narrow=narrow,
             found={name: n for name, n in found.items() if name in times},
@@ -124,12 +152,12 @@ def fitted(rows: Sequence[Row], known: Rates, caution: float) -> dict[Key, dict[
     rates: dict[Key, dict[str, float]] = {}
     for key, old in known.items():
         name, last, narrow = key
-        both = name in _BOTH
+        both, every = name in _BOTH, name in _ALL
         mine = [
             row
             for row in rows
-            if row.narrow == narrow
-            and (both or row.last == last)
+            if (every or row.narrow == narrow)
+            and (both or every or row.last == last)
             and name in row.found
             and not (name == "direct" and "singly" in row.found[name])
         ]
@@ -181,35 +209,34 @@ def told(found: Sequence[tuple[float, float]]) -> str:
     )
 
 
-def rows_of(bench: Path, suite: str) -> Iterator[dict[str, Any]]:
-    """Yield a row of each case that ``bench`` has measured."""
+def rows_of(run: Path, suite: str) -> Iterator[dict[str, Any]]:
+    """Yield a row of each case whose strategies a sweep has timed."""
     cases = {case.name: case for case in read_all([suite]).by_type("cpu")}
-    for one in json.loads(bench.read_text())["cases"]:
-        case = cases[one["name"]]
-        graph = case.build(case.dtypes[0]).freeze()
+    found: dict[str, dict[str, float]] = {}
+    for one in read_run(run).rows:
+        if one.times is not None:
+            names = [text for key, text in one.knobs.items() if key.endswith(".strategy")]
+            for name in names or [one.engine]:
+                found.setdefault(one.case, {})[name] = round(one.times.median_us, 1)
+    for case, times in found.items():
+        graph = cases[case].build(cases[case].dtypes[0]).freeze()
         node = graph.nodes[0]
-        op, x = node.op, graph.spec(node.inputs["x"])
-        if not isinstance(op, ConvFprop | ConvWgrad):
+        op, given = node.op, {port: graph.spec(uid) for port, uid in node.inputs.items()}
+        if not isinstance(op, ConvFprop | ConvDgrad | ConvWgrad) or "torch" not in times:
             continue
-        dims = (
-            {"w": graph.spec(node.inputs["w"]).dims}
-            if isinstance(op, ConvFprop)
-            else {"dy": graph.spec(node.inputs["dy"]).dims, "w": op.dw_dims}
-        )
-        times = {
-            engine.rpartition("=")[2]: round(found["median_us"], 1)
-            for engine, found in one["engines"].items()
-            if found.get("ok") and engine != "iree"
-        }
-        if op.pre_padding == op.post_padding and "torch" in times:
+        dims = {port: spec.dims for port, spec in given.items()}
+        if isinstance(op, ConvDgrad):
+            dims["dx"] = op.dx_dims
+        if isinstance(op, ConvWgrad):
+            dims["w"] = op.dw_dims
+        if op.pre_padding == op.post_padding:
             yield {
-                "x": x.dims,
                 **dims,
                 "padding": op.pre_padding,
                 "stride": op.stride,
                 "dilation": op.dilation,
-                "last": is_last(x.strides),
-                "type": case.dtypes[0].json,
+                "last": is_last(given["dy" if isinstance(op, ConvDgrad) else "x"].strides),
+                "type": cases[case].dtypes[0].json,
                 "us": times,
             }
 
@@ -235,15 +262,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("rows", nargs="*", type=Path, help="files of rows")
-    parser.add_argument("--bench", type=Path, help="what bench -o has written")
-    parser.add_argument("--suite", help="the suite of --bench")
+    parser.add_argument("--run", type=Path, help="what sweep --strategies -o has written")
+    parser.add_argument("--suite", help="the suite of --run")
     parser.add_argument("--target", default="cpu:znver5", help="what the rows were measured on")
     parser.add_argument("--caution", type=float, default=2.0)
     args = parser.parse_args(argv)
-    if args.bench:
+    if args.run:
         if not args.suite:
-            parser.error("--bench needs --suite, which has the dims")
-        for row in rows_of(args.bench, args.suite):
+            parser.error("--run needs --suite, which has the dims")
+        for row in rows_of(args.run, args.suite):
             print(json.dumps(row))
         return 0
     if not args.rows:

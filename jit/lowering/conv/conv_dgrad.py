@@ -10,6 +10,7 @@ from ....graph_api.enums import ConvMode
 from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.conv_dgrad import ConvDgrad
 from ...emit.builder import Builder, Value
+from ...ops.conv_geometry import filters_overlap
 from ..accumulate import operands
 from .conv_fprop import doubled, is_last
 from .dgrad_flipped import flipped
@@ -32,8 +33,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     dy, w, accumulate = operands(b, *given, node.compute_data_type, widen=widen)
     if b.avoids("W-059") and not plain:
         dy, w = doubled(b, dy, 1), doubled(b, w, 0)
-    overlap = any(k > t for k, t in zip(w.shape[2:], op.stride, strict=True))
-    if b.strategy == "flipped" and (overlap or set(op.dilation) != {1}):
+    if b.strategy == "flipped" and filters_overlap(w.shape, op):
         last = is_last(inputs["dy"])
         return {"dx": flipped(b, dy, w, op, accumulate, last=last)}
     if op.conv_mode is ConvMode.CONVOLUTION:

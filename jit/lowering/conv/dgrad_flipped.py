@@ -14,7 +14,7 @@ from ....graph_api.enums import ConvMode
 from ....graph_api.ops.conv_dgrad import ConvDgrad
 from ....graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ...emit.builder import Builder, Value
-from ...ops.conv_geometry import Convolution
+from ...ops.conv_geometry import Convolution, flipped_windows
 from .conv_fprop import convolve, padded
 from .zeros import insert_zeros
 
@@ -56,21 +56,15 @@ def _convolved(
     b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataType, *, last: bool
 ) -> Value:
     """Return dy, cropped to the positions that dx needs and padded, convolved with the filter."""
-    dims, before, after = op.dx_dims, [], []
-    for axis, (pre, dilation) in enumerate(zip(op.pre_padding, op.dilation, strict=True), 2):
-        reach = (w.shape[axis] - 1) * dilation
-        start = pre - reach
-        stop = start + dims[axis] + reach
-        low, high = max(start, 0), min(stop, dy.shape[axis])
-        if low >= high:
-            return b.literal(0, accumulate, dims)
-        before.append(low - start)
-        after.append(stop - high)
-        dy = b.slice(dy, axis, low, high)
+    windows = flipped_windows(dy.shape[2:], w.shape, op)
+    if any(one.low >= one.high for one in windows):
+        return b.literal(0, accumulate, op.dx_dims)
+    for axis, one in enumerate(windows, 2):
+        dy = b.slice(dy, axis, one.low, one.high)
     forward: ConvOp = ConvFprop(
-        pre_padding=tuple(before),
-        post_padding=tuple(after),
-        stride=(1,) * len(before),
+        pre_padding=tuple(one.before for one in windows),
+        post_padding=tuple(one.after for one in windows),
+        stride=(1,) * len(windows),
         dilation=op.dilation,
     )
     computed = not dy.argument

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the strategies of data gradients cost on CPUs, as `conv_cost` says it of forward ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from ...graph_api.dtypes import DataType
+from ...graph_api.ops.conv_dgrad import ConvDgrad
+from ...graph_api.ops.conv_fprop import ConvFprop
+from ..cpu_machine import cpu_machine
+from ..target import Target
+from .conv_cost import MEASURED_LANES, tiled
+from .conv_geometry import filters_overlap, flipped_windows
+from .convolution import Forward, cost_without_flags
+
+__all__ = ["FLIPPED", "GEMM_COL2IM", "PATCHES", "Rates", "dgrad_costs", "dgrad_quantities", "rates"]
+
+Ints = tuple[int, ...]
+
+FLIPPED, GEMM_COL2IM = "flipped", "gemm_col2im"
+PATCHES = "patches"
+"""What ``flipped`` is where filters do not overlap: their results are laid side by side."""
+
+Rates = Mapping[str, Mapping[str, float]]
+"""Nanoseconds on one core, by what is emitted, and quantity; of both layouts and all types, as
+those of either alone chose no better for other rows.
+
+"forward" multiplies the estimate of the forward convolution that ``flipped`` makes.  Fitted by
+``scripts/fit_costs`` to ``tests/data/strategies/conv_dgrad_*``.
+"""
+
+# Vectors of 16 numbers: an Intel Xeon with AMX, two of its cores.
+_AVX512: Rates = {
+    FLIPPED: {"call": 17000, "forward": 2.5, "weights": 6.9, "zeros": 2.5},
+    PATCHES: {"call": 15000, "copied": 2.6, "multiplied": 0.012, "packed": 3.9, "written": 3.7},
+    GEMM_COL2IM: {
+        "call": 8600, "columns": 0.89, "copied": 3.5, "multiplied": 0.028, "packed": 1.6,
+        "parts": 500, "phases": 3400, "turned": 2.2, "written": 0.84,
+    },
+}  # fmt: skip
+# Vectors of 8: an AMD EPYC of Zen 3.
+_AVX2: Rates = {
+    FLIPPED: {"call": 27000, "forward": 1.3, "weights": 13, "zeros": 5.5},
+    PATCHES: {"call": 25000, "copied": 3.6, "multiplied": 0.074, "packed": 6.7, "written": 5.1},
+    GEMM_COL2IM: {
+        "call": 19000, "columns": 2.3, "copied": 5, "multiplied": 0.034, "packed": 4.9,
+        "phases": 4200, "turned": 2.7, "written": 3.9,
+    },
+}  # fmt: skip
+
+
+def rates(lanes: int) -> Rates:
+    """Return the rates for vectors of so many numbers of 32 bits, those of the nearest measured."""
+    return _AVX512 if lanes >= MEASURED_LANES else _AVX2
+
+
+def dgrad_costs(
+    target: Target, dy: Ints, w: Ints, op: ConvDgrad, multiplied: DataType, *, last: bool
+) -> dict[str, float]:
+    """Return estimates by the name of the strategy.
+
+    Parameters
+    ----------
+    target : Target
+        A CPU.
+    dy, w : tuple of int
+        Dims, of one group.
+    op : ConvDgrad
+    multiplied : DataType
+        In which both operands are multiplied: floats of up to 32 bits.
+    last : bool
+        Whether dy is laid out channels-last.
+
+    Returns
+    -------
+    dict of str to float
+        Microseconds on one core.
+    """
+    known = rates(cpu_machine(target).lanes)
+    found = dgrad_quantities(target, dy, w, op, multiplied, last=last)
+    priced = {
+        name: sum(n * known[name].get(what, 0.0) for what, n in one.items()) / 1e3
+        for name, one in found.items()
+    }
+    return {FLIPPED if name == PATCHES else name: us for name, us in priced.items()}
+
+
+def dgrad_quantities(
+    target: Target, dy: Ints, w: Ints, op: ConvDgrad, multiplied: DataType, *, last: bool
+) -> dict[str, Mapping[str, float]]:
+    """Return what is done in numbers, by the names of the rates; parameters as of `dgrad_costs`."""
+    filters, channels, *size = w
+    dims, positions, lanes = op.dx_dims, prod(size), cpu_machine(target).lanes
+    sizes = zip(dy[2:], dims[2:], size, op.stride, strict=True)
+    rows = dy[0] * prod(max(o, -(-n // s) + (k - 1) // s) for o, n, k, s in sizes)
+    columns = channels * positions
+    product = {
+        "call": 1,
+        "copied": rows * filters,
+        "multiplied": tiled(lanes, rows, columns, filters),
+        "packed": filters * columns,
+        "written": prod(dims),
+    }
+    flipped: dict[str, Mapping[str, float]] = {PATCHES: product}
+    if filters_overlap(w, op):
+        spread = tuple((o - 1) * s + 1 for o, s in zip(dy[2:], op.stride, strict=True))
+        forward = _forward(target, (*dy[:2], *spread), w, op, multiplied, last=last)
+        flipped = {
+            FLIPPED: {
+                "call": 1,
+                "forward": 1e3 * cost_without_flags(forward) if forward else 0,
+                "weights": prod(w),
+                "zeros": dy[0] * filters * prod(spread) if max(op.stride) > 1 else 0,
+            }
+        }
+    summed = {
+        **product,
+        "columns": rows * columns,
+        "parts": positions,
+        "phases": prod(op.stride),
+        "turned": 0 if last else prod(dims),
+    }
+    return {**flipped, GEMM_COL2IM: summed}
+
+
+def _forward(
+    target: Target, dy: Ints, w: Ints, op: ConvDgrad, multiplied: DataType, *, last: bool
+) -> Forward | None:
+    """Return the forward convolution of dy with zeros; None where it meets no filter."""
+    windows = flipped_windows(dy[2:], w, op)
+    extents = tuple(one.high - one.low for one in windows)
+    if min(extents) <= 0:
+        return None
+    forward = ConvFprop(
+        pre_padding=tuple(one.before for one in windows),
+        post_padding=tuple(one.after for one in windows),
+        stride=(1,) * len(windows),
+        dilation=op.dilation,
+    )
+    turned = (w[1], w[0], *w[2:])
+    return Forward(target, (*dy[:2], *extents), turned, forward, DataType.FLOAT, multiplied, last)
