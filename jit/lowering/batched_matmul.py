@@ -7,7 +7,7 @@ from ...graph_api.dtypes import DataType
 from ..emit import narrow
 from ..emit.builder import Builder, T, Value
 
-__all__ = ["batched_matmul"]
+__all__ = ["batched_matmul", "unmixed"]
 
 
 def batched_matmul(
@@ -39,6 +39,14 @@ def batched_matmul(
         parts = [[b.slice(x, 0, *end) for x in (left, right)] for end in ends]
         return b.concatenate([batched_matmul(b, x, y, dtype) for x, y in parts], 0)
     return _matmul(b, left, right, dtype)
+
+
+def unmixed(b: Builder, x: Value) -> Value:
+    """Return an operand (batch, rows, ...) that the compiler does not take for one matrix (W-098).
+
+    For what is gathered, padded or computed right before a batch of matmuls.
+    """
+    return b.materialise(x) if b.strikes("W-098", *x.shape[:2]) else x
 
 
 def _matmul(b: Builder, left: Value, right: Value, dtype: DataType) -> Value:

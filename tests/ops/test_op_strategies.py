@@ -231,7 +231,7 @@ def test_numbers(op: str, name: str, graph: FrozenGraph, check: Check) -> None:
 
 @pytest.mark.parametrize("groups", [2, 5])
 def test_rows_of_groups_of_one_square_image(groups: int, check: Check) -> None:
-    """Most elements were wrong where the patches were gathered while they are packed."""
+    """Most elements were wrong where the patches were gathered while they are packed (W-098)."""
     graph = Graph("square", io_data_type="float")
     x = graph.tensor(dims=(1, 7 * groups, 7, 7), name="x")
     w = graph.tensor(dims=(6 * groups, 7, 5, 5), name="w")

@@ -17,6 +17,7 @@ from ....graph_api.ops.conv_wgrad import ConvWgrad
 from ...emit.builder import Builder, T, Value
 from ...ops.blocking import BLOCKED
 from ..accumulate import operands
+from ..batched_matmul import unmixed
 from ..sums import total
 from .conv_fprop import convolve, doubled, is_last, padded
 from .plain_gradient import backward
@@ -129,21 +130,16 @@ def _per_position(b: Builder, x: Value, dy: Value, op: ConvWgrad, accumulate: Da
             part = b.call(T.AtenMmOp, (filters, channels), accumulate, flat, right)
         else:
             order = (1, 0, *spatial)
-            right = _unmixed(b, _rows(b, seen, order, (groups, channels, positions)))
+            right = unmixed(b, _rows(b, seen, order, (groups, channels, positions)))
             part = b.call(
                 T.AtenBmmOp,
                 (groups, filters // groups, channels),
                 accumulate,
-                _unmixed(b, left),
+                unmixed(b, left),
                 b.permute(right, (0, 2, 1)),
             )
         parts.append(b.reshape(part, (filters, channels, 1)))
     return b.reshape(b.concatenate(parts, 2), op.dw_dims)
-
-
-def _unmixed(b: Builder, x: Value) -> Value:
-    """Return a matrix of each group, which the compiler does not take for one."""
-    return b.materialise(x) if b.strikes("W-098", *x.shape[:2]) else x
 
 
 def _rows(b: Builder, x: Value, order: tuple[int, ...], shape: tuple[int, ...]) -> Value:

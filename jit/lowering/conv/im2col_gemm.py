@@ -18,7 +18,7 @@ from ...emit.blocked import blocked_matmul
 from ...emit.builder import Builder, T, Value
 from ...ops.blocking import blocking
 from ...ops.convolution import samples_side_by_side
-from ..batched_matmul import batched_matmul
+from ..batched_matmul import batched_matmul, unmixed
 
 __all__ = [
     "GEMM",
@@ -84,9 +84,7 @@ def row_im2col_of_groups(b: Builder, x: Value, w: Value, op: ConvOp, accumulate:
     weights = b.reshape(w, (groups, each, *w.shape[1:]))
     order = (0, *reversed(range(3, w.rank)), 2, w.rank, 1)
     weights = b.reshape(b.permute(weights, order), (groups, depth, size[-1] * each))
-    # Gathered while they are packed, those of one square image are compiled wrongly (groups of 7
-    # channels of 7x7, 5x5 or 3x3 positions, padded: most elements).
-    patches = b.materialise(b.reshape(patches, (groups, prod(rows) // groups, depth)))
+    patches = unmixed(b, b.reshape(patches, (groups, prod(rows) // groups, depth)))
     columns = b.reshape(batched_matmul(b, patches, weights, accumulate), (*rows, size[-1] * each))
     total = _shifted_columns(b, columns, op, extents[-1], size[-1])
     y = b.reshape(total, (groups, n, *extents, each))
