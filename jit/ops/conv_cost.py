@@ -16,6 +16,7 @@ from ..cpu_machine import cpu_machine
 from ..target import Target
 from .blocking import BLOCKED, blocking
 from .conv_rates import Rates, nanoseconds, rows_of_groups
+from .gemm_cost import TILED, raggedness
 
 __all__ = [
     "MEASURED_LANES",
@@ -25,6 +26,7 @@ __all__ = [
     "grouped_costs",
     "priced",
     "quantities",
+    "samples_side_by_side",
     "tiled",
 ]
 
@@ -145,17 +147,43 @@ def _rows(conv: _Conv) -> _Quantities:
     }
 
 
-def _im2col_gemm(conv: _Conv) -> _Quantities:
+# Nanoseconds on one core: a multiply-add of a batch of matmuls that are not packed; copying and
+# packing an element of what goes in and comes out.
+_BATCHED, _COPIED = 0.05, 2.4
+
+
+def samples_side_by_side(target: Target, filters: int, channels: int) -> bool:
+    """Return whether samples are copied side by side for one matmul of filters of one position.
+
+    Otherwise they are a batch of matmuls that are not packed.
+    """
+    # In nanoseconds for each position of the result, on one core.
+    pairs = filters * channels
+    packed = pairs * TILED + _COPIED * (filters + channels)
+    return packed < pairs * _BATCHED * raggedness(target, filters, channels)
+
+
+def _im2col_gemm(target: Target, conv: _Conv) -> _Quantities:
     """Of several samples, channels-first, the result's change of layout is fused with the matmul.
 
-    It has no tiles then, and takes up to eight times as long as `row_im2col`.
+    It has no tiles then, and takes up to eight times as long as `row_im2col`.  Those of filters of
+    one position are copied side by side, or a batch of matmuls that are not packed.
     """
     one = conv.positions == 1
     if not one and not conv.last and conv.samples > 1:
         return {}
     given = conv.samples * conv.channels * prod(conv.padded)
+    beside = samples_side_by_side(target, conv.filters, conv.channels)
+    if one and conv.samples > 1 and not beside:
+        ragged = raggedness(target, conv.filters, conv.channels)
+        return {
+            "apart": conv.patches,
+            "batched": conv.results * conv.channels * ragged,
+            "written": conv.results,
+        }
+    moved = conv.samples > 1 if one else not conv.last
     return {
-        "turned": 0 if one or conv.last else given,
+        "turned": given if moved else 0,
         "apart" if one else "copied": conv.patches,
         "multiplied": conv.tiled(
             conv.samples * prod(conv.extents), conv.filters, conv.channels * conv.positions
@@ -206,7 +234,7 @@ def _blocked(target: Target, conv: _Conv) -> _Quantities:
 _QUANTITIES: dict[str, Callable[[Target, _Conv], _Quantities]] = {
     "direct": lambda target, conv: _direct(conv),
     ROWS: lambda target, conv: _row_im2col(conv),
-    "im2col_gemm": lambda target, conv: _im2col_gemm(conv),
+    "im2col_gemm": _im2col_gemm,
     "img2col": lambda target, conv: _img2col(conv),
     BLOCKED: _blocked,
 }

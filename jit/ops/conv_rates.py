@@ -52,19 +52,20 @@ _AVX512: Rates = {
         "call": 7800, "copied": 0.66, "loose": 4.5, "multiplied": 0.0058, "columns": 0.3,
     },
     ("im2col_gemm", False, False): {
-        "call": 7700, "turned": 1.5, "copied": 1.1, "apart": 0.45, "multiplied": 0.013,
-        "packed": 0.85, "written": 0.3,
+        "call": 7700, "turned": 1.5, "copied": 1.1, "apart": 0.45, "batched": 0.02,
+        "multiplied": 0.013, "packed": 0.85, "written": 0.3,
     },
     ("im2col_gemm", True, False): {
-        "call": 9800, "copied": 1.2, "multiplied": 0.014, "packed": 2.3, "written": 0.41,
+        "call": 9800, "turned": 1.5, "copied": 1.2, "batched": 0.02, "multiplied": 0.014,
+        "packed": 2.3, "written": 0.41,
     },
     ("im2col_gemm", False, True): {
-        "call": 12000, "turned": 3.3, "copied": 0.32, "apart": 0.14, "multiplied": 0.0091,
-        "packed": 1.5, "written": 0.76,
+        "call": 12000, "turned": 3.3, "copied": 0.32, "apart": 0.14, "batched": 0.013,
+        "multiplied": 0.0091, "packed": 1.5, "written": 0.76,
     },
     ("im2col_gemm", True, True): {
-        "call": 11000, "copied": 1.5, "apart": 0.13, "multiplied": 0.0031, "packed": 0.92,
-        "written": 0.28,
+        "call": 11000, "turned": 1.5, "copied": 1.5, "apart": 0.13, "batched": 0.013,
+        "multiplied": 0.0031, "packed": 0.92, "written": 0.28,
     },
     ("img2col", False, False): {
         "call": 5000, "copied": 0.43, "loose": 0.84, "apart": 0.51, "multiplied": 0.02,
@@ -104,12 +105,12 @@ _AVX2: Rates = {
         "call": 26000, "copied": 5.8, "multiplied": 0.014, "packed": 3.1, "columns": 2.6,
     },
     ("im2col_gemm", False, False): {
-        "call": 15000, "turned": 6.1, "copied": 5.4, "apart": 1.6, "multiplied": 0.0077,
-        "packed": 7.4, "written": 2.5,
+        "call": 20000, "turned": 3.3, "copied": 6.8, "apart": 3.7, "batched": 0.013,
+        "multiplied": 0.0091, "packed": 5.4, "written": 2.4,
     },
     ("im2col_gemm", True, False): {
-        "call": 38000, "copied": 5.6, "apart": 1.6, "multiplied": 0.014, "packed": 6.4,
-        "written": 1.5,
+        "call": 41000, "turned": 3.2, "copied": 8, "apart": 2.6, "batched": 0.013,
+        "multiplied": 0.017, "packed": 7.1, "written": 1.3,
     },
     ("img2col", False, False): {
         "call": 16000, "copied": 1.8, "loose": 1.9, "apart": 1.3, "multiplied": 0.023,

@@ -15,7 +15,6 @@ from ..target import Target
 from ..workarounds import strikes
 from .blocking import BLOCKED
 from .conv_cost import ROWS, conv_costs, grouped_costs
-from .gemm_cost import TILED, raggedness
 from .op_info import Dims, DynamicAxes, Marks, dynamic_axes
 from .strategy import Strategy
 
@@ -39,7 +38,6 @@ __all__ = [
     "is_last",
     "is_planar",
     "needs_groups",
-    "samples_side_by_side",
     "strided",
     "up_to_float",
     "work",
@@ -55,9 +53,6 @@ MOST_GROUPS = 16
 MOST_POSITIONS = 49
 # Patches are gathered dim by dim, with a copy for each position of a dim.
 _MOST_GATHERED, _LONGEST = 256, 16
-# Nanoseconds on one core: a multiply-add of a batch of matmuls that are not packed; copying and
-# packing an element of what goes in and comes out.
-_BATCHED, _COPIED = 0.05, 2.4
 # What needs flags for the whole graph, and what fits filters of few positions only.
 _FLAGGED, _AS_GEMM = "img2col", frozenset({ROWS, "im2col_gemm", BLOCKED})
 # Operations a microsecond on one core of a CPU.
@@ -175,17 +170,6 @@ def _costs_of_groups(conv: Forward) -> dict[str, float]:
         one = (x[0], w[1], *x[2:]), (filters // groups, *w[1:])
         costs["per_group"] = groups * cost_without_flags(conv._replace(x=one[0], w=one[1]))
     return costs
-
-
-def samples_side_by_side(target: Target, filters: int, channels: int) -> bool:
-    """Return whether samples are copied side by side for one matmul of filters of one position.
-
-    Otherwise they are a batch of matmuls that are not packed.
-    """
-    # In nanoseconds for each position of the result, on one core.
-    pairs = filters * channels
-    packed = pairs * TILED + _COPIED * (filters + channels)
-    return packed < pairs * _BATCHED * raggedness(target, filters, channels)
 
 
 def needs_groups(target: Target, x: Ints, w: Ints, compute: DataType) -> bool:

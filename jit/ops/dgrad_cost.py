@@ -27,14 +27,15 @@ Rates = Mapping[str, Mapping[str, float]]
 """Nanoseconds on one core, by what is emitted, and quantity; of both layouts and all types, as
 those of either alone chose no better for other rows.
 
-"forward" multiplies the estimate of the forward convolution that ``flipped`` makes.  Fitted by
+"forward" multiplies the estimate of the forward convolution that ``flipped`` makes, of filters of
+one position where they do not overlap.  Fitted by
 ``scripts/fit_costs`` to ``tests/data/strategies/conv_dgrad_*``.
 """
 
 # Vectors of 16 numbers: an Intel Xeon with AMX, two of its cores.
 _AVX512: Rates = {
     FLIPPED: {"call": 17000, "forward": 2.5, "weights": 6.9, "zeros": 2.5},
-    PATCHES: {"call": 15000, "copied": 2.6, "multiplied": 0.012, "packed": 3.9, "written": 3.7},
+    PATCHES: {"call": 9000, "forward": 1.2, "given": 2.3, "weights": 3.9, "written": 3.4},
     GEMM_COL2IM: {
         "call": 8600, "columns": 0.89, "copied": 3.5, "multiplied": 0.028, "packed": 1.6,
         "parts": 500, "phases": 3400, "turned": 2.2, "written": 0.84,
@@ -43,10 +44,10 @@ _AVX512: Rates = {
 # Vectors of 8: an AMD EPYC of Zen 3.
 _AVX2: Rates = {
     FLIPPED: {"call": 27000, "forward": 1.3, "weights": 13, "zeros": 5.5},
-    PATCHES: {"call": 25000, "copied": 3.6, "multiplied": 0.074, "packed": 6.7, "written": 5.1},
+    PATCHES: {"call": 21000, "forward": 0.68, "weights": 7.9, "written": 6.2},
     GEMM_COL2IM: {
-        "call": 19000, "columns": 2.3, "copied": 5, "multiplied": 0.034, "packed": 4.9,
-        "phases": 4200, "turned": 2.7, "written": 3.9,
+        "call": 18000, "columns": 2.6, "copied": 5.8, "multiplied": 0.023, "packed": 5.2,
+        "parts": 250, "phases": 4100, "turned": 3.8, "written": 2.5,
     },
 }  # fmt: skip
 
@@ -96,39 +97,40 @@ def dgrad_quantities(
     sizes = zip(dy[2:], dims[2:], size, op.stride, strict=True)
     rows = dy[0] * prod(max(o, -(-n // s) + (k - 1) // s) for o, n, k, s in sizes)
     columns = channels * positions
-    product = {
+    overlap = filters_overlap(w, op)
+    spread = tuple((o - 1) * s + 1 for o, s in zip(dy[2:], op.stride, strict=True))
+    forward = (
+        _flipped(target, (*dy[:2], *spread), w, op, multiplied, last=last)
+        if overlap
+        else _of_one_position(target, dy, w, multiplied)
+    )
+    flipped = {
+        "call": 1,
+        "forward": 1e3 * cost_without_flags(forward) if forward else 0,
+        "weights": prod(w),
+    }
+    if overlap:
+        flipped["zeros"] = dy[0] * filters * prod(spread) if max(op.stride) > 1 else 0
+    else:
+        flipped |= {"given": prod(dy) if last else 0, "written": prod(dims)}
+    summed = {
         "call": 1,
         "copied": rows * filters,
         "multiplied": tiled(lanes, rows, columns, filters),
         "packed": filters * columns,
-        "written": prod(dims),
-    }
-    flipped: dict[str, Mapping[str, float]] = {PATCHES: product}
-    if filters_overlap(w, op):
-        spread = tuple((o - 1) * s + 1 for o, s in zip(dy[2:], op.stride, strict=True))
-        forward = _forward(target, (*dy[:2], *spread), w, op, multiplied, last=last)
-        flipped = {
-            FLIPPED: {
-                "call": 1,
-                "forward": 1e3 * cost_without_flags(forward) if forward else 0,
-                "weights": prod(w),
-                "zeros": dy[0] * filters * prod(spread) if max(op.stride) > 1 else 0,
-            }
-        }
-    summed = {
-        **product,
         "columns": rows * columns,
         "parts": positions,
         "phases": prod(op.stride),
         "turned": 0 if last else prod(dims),
+        "written": prod(dims),
     }
-    return {**flipped, GEMM_COL2IM: summed}
+    return {FLIPPED if overlap else PATCHES: flipped, GEMM_COL2IM: summed}
 
 
-def _forward(
+def _flipped(
     target: Target, dy: Ints, w: Ints, op: ConvDgrad, multiplied: DataType, *, last: bool
 ) -> Forward | None:
-    """Return the forward convolution of dy with zeros; None where it meets no filter."""
+    """Return the convolution of dy with zeros by ``flipped``; None where it meets no filter."""
     windows = flipped_windows(dy[2:], w, op)
     extents = tuple(one.high - one.low for one in windows)
     if min(extents) <= 0:
@@ -141,3 +143,12 @@ def _forward(
     )
     turned = (w[1], w[0], *w[2:])
     return Forward(target, (*dy[:2], *extents), turned, forward, DataType.FLOAT, multiplied, last)
+
+
+def _of_one_position(target: Target, dy: Ints, w: Ints, multiplied: DataType) -> Forward:
+    """Return the convolution that makes all patches of the result."""
+    rank = len(dy) - 2
+    ones, none = (1,) * rank, (0,) * rank
+    op = ConvFprop(pre_padding=none, post_padding=none, stride=ones, dilation=ones)
+    turned = (prod(w[1:]), w[0], *ones)
+    return Forward(target, dy, turned, op, DataType.FLOAT, multiplied, last=False)

