@@ -17,7 +17,7 @@ from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.jit.code_plan import plan_code
 from hipdnn_iree.jit.cpu_machine import cpu_machine
 from hipdnn_iree.jit.node_context import GraphContext, NodeContext
-from hipdnn_iree.jit.ops.convolution import samples_side_by_side
+from hipdnn_iree.jit.ops.conv_cost import samples_side_by_side
 from hipdnn_iree.jit.ops.rows import rows
 from hipdnn_iree.jit.ops.split_k import split_of
 from hipdnn_iree.jit.settings import scope, settings
@@ -56,8 +56,8 @@ def conv(
         (conv(c=15, k=1024, taps=1, stride=2), "img2col"),
         (conv(taps=1), "direct"),
         (conv(taps=1, n=2), "img2col"),
-        (conv(taps=1, n=2, last=True), "im2col_gemm"),
-        (conv(c=157, k=11, taps=1, n=4), "im2col_gemm"),
+        (conv(taps=1, n=2, last=True), "direct"),
+        (conv(c=157, k=11, taps=1, n=4), "img2col"),
         (conv(c=64, k=128, taps=1, stride=2), "im2col_gemm"),
         (conv(size=4), "img2col"),
         (conv(groups=32), "shifted_sum"),
