@@ -4,6 +4,8 @@
 ``conv_fprop_znver5.jsonl``: median times of every strategy and of PyTorch 2.13, in microseconds, of
 220 convolutions drawn by seed and 31 layers of networks, with two threads on an AMD EPYC (Zen 5).
 ``conv_fprop_znver3.jsonl``: those in float32 on one of Zen 3, `direct` where it may be chosen.
+``conv_fprop_sapphirerapids.jsonl``: 90 others on two cores of an Intel Xeon (PyTorch 2.11), to
+which nothing was fitted.
 ``conv_groups_*.jsonl``: best times of drawn convolutions of several groups on one of Zen 4, of its
 own code and of code for AVX2 (x86-64-v3), with two threads.
 """
@@ -27,6 +29,7 @@ from hipdnn_iree.jit.strategies import choices
 from hipdnn_iree.jit.target import Target
 
 ZEN5, ZEN3, GPU = (Target.parse(name) for name in ("cpu:znver5", "cpu:znver3", "gfx942"))
+XEON = Target.parse("cpu:sapphirerapids")
 MEASURED = Path(__file__).parent.parent / "data" / "strategies"
 
 
@@ -54,8 +57,12 @@ def geomean(values: list[float]) -> float:
     return exp(mean(map(log, values)))
 
 
-@pytest.mark.parametrize("target", [ZEN5, ZEN3], ids=str)
-def test_the_choice_is_near_the_best_of_what_was_measured(target: Target) -> None:
+@pytest.mark.parametrize(
+    ("target", "most", "near"), [(ZEN5, 1.15, 0.94), (ZEN3, 1.15, 0.94), (XEON, 1.27, 0.9)], ids=str
+)
+def test_the_choice_is_near_the_best_of_what_was_measured(
+    target: Target, most: float, near: float
+) -> None:
     regret, ratios = [], []
     for row in (rows := measured(target.arch)):
         times = dict(row["us"])
@@ -67,8 +74,8 @@ def test_the_choice_is_near_the_best_of_what_was_measured(target: Target) -> Non
             assert best == forward_strategy(forward(row, target), flags=True)
         regret.append(chosen / min(times.values()))
         ratios.append(chosen / torch)
-    assert geomean(regret) < 1.15
-    assert sum(r <= 2 for r in regret) >= 0.94 * len(rows)
+    assert geomean(regret) < most
+    assert sum(r <= 2 for r in regret) >= near * len(rows)
     assert geomean(ratios) < 1.1
 
 
