@@ -10,7 +10,7 @@ import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.layout import channels_last_strides
-from hipdnn_iree.jit.ops.convolution import samples_side_by_side
+from hipdnn_iree.jit.ops.conv_cost import samples_side_by_side
 from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.strategies import tables
 from hipdnn_iree.jit.target import Target
