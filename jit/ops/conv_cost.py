@@ -24,6 +24,7 @@ __all__ = [
     "conv_costs",
     "filled",
     "grouped_costs",
+    "price",
     "priced",
     "quantities",
     "samples_side_by_side",
@@ -267,6 +268,11 @@ def conv_costs(
     return priced(found, rates, last=last, narrow=narrow)
 
 
+def price(quantities: _Quantities, rates: Mapping[str, float]) -> float:
+    """Return microseconds of what a strategy does, by nanoseconds of each quantity."""
+    return sum(n * rates.get(what, 0.0) for what, n in quantities.items()) / 1e3
+
+
 def priced(
     quantities: Mapping[str, Mapping[str, float]],
     table: Rates,
@@ -276,7 +282,7 @@ def priced(
 ) -> dict[str, float]:
     """Return microseconds of the strategies that a table of nanoseconds knows."""
     return {
-        name: sum(n * rates.get(what, 0.0) for what, n in found.items()) / 1e3
+        name: price(found, rates)
         for name, found in quantities.items()
         if (rates := table.get((name, last, narrow)))
     }
@@ -311,7 +317,7 @@ def grouped_costs(
         rates, groups = rows_of_groups(machine.lanes), x[1] // w[1]
         of_one = (w[0] // groups, *w[1:])
         found = _rows_of_groups(_numbers(target, x, of_one, op, last=last, narrow=narrow), groups)
-        costs[ROWS] = sum(n * rates.get(what, 0.0) for what, n in found.items())
+        costs[ROWS] = 1e3 * price(found, rates)
     return {name: ns / 1e3 for name, ns in costs.items()}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...graph_api.ops.conv_fprop import ConvFprop
 from ..target import Target
 from ..workarounds import strikes
 
@@ -17,6 +18,7 @@ __all__ = [
     "GEMM",
     "Convolution",
     "filters_overlap",
+    "flipped_op",
     "flipped_windows",
 ]
 
@@ -59,6 +61,16 @@ def flipped_windows(extents: Ints, w: Ints, op: ConvDgrad) -> list[Window]:
         low, high = max(start, 0), min(stop, extent)
         found.append(Window(low, high, low - start, stop - high))
     return found
+
+
+def flipped_op(windows: list[Window], op: ConvDgrad) -> ConvFprop:
+    """Return the convolution of these windows with the flipped filter."""
+    return ConvFprop(
+        pre_padding=tuple(one.before for one in windows),
+        post_padding=tuple(one.after for one in windows),
+        stride=(1,) * len(windows),
+        dilation=op.dilation,
+    )
 
 
 class Convolution(NamedTuple):

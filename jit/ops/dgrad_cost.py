@@ -11,8 +11,8 @@ from ...graph_api.ops.conv_dgrad import ConvDgrad
 from ...graph_api.ops.conv_fprop import ConvFprop
 from ..cpu_machine import cpu_machine
 from ..target import Target
-from .conv_cost import MEASURED_LANES, tiled
-from .conv_geometry import filters_overlap, flipped_windows
+from .conv_cost import MEASURED_LANES, price, tiled
+from .conv_geometry import filters_overlap, flipped_op, flipped_windows
 from .convolution import Forward, cost_without_flags
 
 __all__ = ["FLIPPED", "GEMM_COL2IM", "PATCHES", "Rates", "dgrad_costs", "dgrad_quantities", "rates"]
@@ -81,11 +81,9 @@ def dgrad_costs(
     """
     known = rates(cpu_machine(target).lanes)
     found = dgrad_quantities(target, dy, w, op, multiplied, last=last)
-    priced = {
-        name: sum(n * known[name].get(what, 0.0) for what, n in one.items()) / 1e3
-        for name, one in found.items()
+    return {
+        FLIPPED if name == PATCHES else name: price(one, known[name]) for name, one in found.items()
     }
-    return {FLIPPED if name == PATCHES else name: us for name, us in priced.items()}
 
 
 def dgrad_quantities(
@@ -135,13 +133,7 @@ def _flipped(
     extents = tuple(one.high - one.low for one in windows)
     if min(extents) <= 0:
         return None
-    forward = ConvFprop(
-        pre_padding=tuple(one.before for one in windows),
-        post_padding=tuple(one.after for one in windows),
-        stride=(1,) * len(windows),
-        dilation=op.dilation,
-    )
-    turned = (w[1], w[0], *w[2:])
+    forward, turned = flipped_op(windows, op), (w[1], w[0], *w[2:])
     return Forward(target, (*dy[:2], *extents), turned, forward, DataType.FLOAT, multiplied, last)
 
 

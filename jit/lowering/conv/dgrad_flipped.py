@@ -12,9 +12,9 @@ from math import prod
 from ....graph_api.dtypes import DataType
 from ....graph_api.enums import ConvMode
 from ....graph_api.ops.conv_dgrad import ConvDgrad
-from ....graph_api.ops.conv_fprop import ConvFprop, ConvOp
+from ....graph_api.ops.conv_fprop import ConvOp
 from ...emit.builder import Builder, Value
-from ...ops.conv_geometry import Convolution, flipped_windows
+from ...ops.conv_geometry import Convolution, flipped_op, flipped_windows
 from .conv_fprop import convolve, padded
 from .zeros import insert_zeros
 
@@ -61,12 +61,7 @@ def _convolved(
         return b.literal(0, accumulate, op.dx_dims)
     for axis, one in enumerate(windows, 2):
         dy = b.slice(dy, axis, one.low, one.high)
-    forward: ConvOp = ConvFprop(
-        pre_padding=tuple(one.before for one in windows),
-        post_padding=tuple(one.after for one in windows),
-        stride=(1,) * len(windows),
-        dilation=op.dilation,
-    )
+    forward: ConvOp = flipped_op(windows, op)
     computed = not dy.argument
     # Integers are right as they are.
     doubled = computed and dy.dtype.is_float
