@@ -5,22 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...graph_api.ops.conv_fprop import ConvFprop
 from ..target import Target
 from ..workarounds import strikes
 
 if TYPE_CHECKING:
-    from ...graph_api.ops.conv_dgrad import ConvDgrad
     from ...graph_api.ops.conv_fprop import ConvOp
 
-__all__ = [
-    "EXPLICIT_PADDING",
-    "GEMM",
-    "Convolution",
-    "filters_overlap",
-    "flipped_op",
-    "flipped_windows",
-]
+__all__ = ["EXPLICIT_PADDING", "GEMM", "Convolution"]
 
 Ints = tuple[int, ...]
 
@@ -29,48 +20,6 @@ EXPLICIT_PADDING = ("W-055", "W-056", "W-057", "W-058", "W-116", "W-124", "W-137
 
 GEMM = frozenset({"im2col_gemm", "row_im2col", "winograd"})
 """The strategies that make matmuls of a convolution, with the input channels-last."""
-
-
-class Window(NamedTuple):
-    """What a data gradient reads of dy along one dim: ``dy[low:high]``, with zeros around it."""
-
-    low: int
-    high: int
-    before: int
-    after: int
-
-
-def filters_overlap(w: Ints, op: ConvOp) -> bool:
-    """Return whether some position of the input is in two windows of the convolution."""
-    overlap = any(k > s for k, s in zip(w[2:], op.stride, strict=True))
-    return overlap or set(op.dilation) != {1}
-
-
-def flipped_windows(extents: Ints, w: Ints, op: ConvDgrad) -> list[Window]:
-    """Return what is convolved with the flipped filter; one may be empty (``low >= high``).
-
-    ``extents``: the spatial dims of dy with zeros between its elements, of which there are none
-    where strides are 1.
-    """
-    found = []
-    sizes = zip(extents, op.dx_dims[2:], w[2:], op.pre_padding, op.dilation, strict=True)
-    for extent, wanted, size, pre, dilation in sizes:
-        reach = (size - 1) * dilation
-        start = pre - reach
-        stop = start + wanted + reach
-        low, high = max(start, 0), min(stop, extent)
-        found.append(Window(low, high, low - start, stop - high))
-    return found
-
-
-def flipped_op(windows: list[Window], op: ConvDgrad) -> ConvFprop:
-    """Return the convolution of these windows with the flipped filter."""
-    return ConvFprop(
-        pre_padding=tuple(one.before for one in windows),
-        post_padding=tuple(one.after for one in windows),
-        stride=(1,) * len(windows),
-        dilation=op.dilation,
-    )
 
 
 class Convolution(NamedTuple):

@@ -8,12 +8,11 @@ from math import prod
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.ops.conv_dgrad import ConvDgrad
-from ...graph_api.ops.conv_fprop import ConvFprop
 from ..cpu_machine import cpu_machine
 from ..target import Target
 from .conv_cost import MEASURED_LANES, price, tiled
-from .conv_geometry import filters_overlap, flipped_op, flipped_windows
 from .convolution import Forward, cost_without_flags
+from .dgrad_geometry import filters_overlap, flipped_op, flipped_windows, pointwise_op
 
 __all__ = ["FLIPPED", "GEMM_COL2IM", "PATCHES", "Rates", "dgrad_costs", "dgrad_quantities", "rates"]
 
@@ -140,7 +139,5 @@ def _flipped(
 def _of_one_position(target: Target, dy: Ints, w: Ints, multiplied: DataType) -> Forward:
     """Return the convolution that makes all patches of the result."""
     rank = len(dy) - 2
-    ones, none = (1,) * rank, (0,) * rank
-    op = ConvFprop(pre_padding=none, post_padding=none, stride=ones, dilation=ones)
-    turned = (prod(w[1:]), w[0], *ones)
+    op, turned = pointwise_op(rank), (prod(w[1:]), w[0], *(1,) * rank)
     return Forward(target, dy, turned, op, DataType.FLOAT, multiplied, last=False)

@@ -19,8 +19,8 @@ import pytest
 from hipdnn_iree import DataType, Graph
 from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.graph_api.ops.conv_dgrad import ConvDgrad
-from hipdnn_iree.jit.ops.conv_geometry import Window, flipped_windows
 from hipdnn_iree.jit.ops.dgrad_cost import dgrad_costs, dgrad_quantities
+from hipdnn_iree.jit.ops.dgrad_geometry import Window, flipped_windows
 from hipdnn_iree.jit.ops.multiply_types import multiply_type
 from hipdnn_iree.jit.strategies import choices
 from hipdnn_iree.jit.target import Target

@@ -10,7 +10,7 @@ from ....graph_api.enums import ConvMode
 from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.conv_dgrad import ConvDgrad
 from ...emit.builder import Builder, Value
-from ...ops.conv_geometry import filters_overlap
+from ...ops.dgrad_geometry import filters_overlap
 from ..accumulate import operands
 from .conv_fprop import doubled, is_last
 from .dgrad_flipped import flipped

@@ -14,7 +14,8 @@ from ....graph_api.enums import ConvMode
 from ....graph_api.ops.conv_dgrad import ConvDgrad
 from ....graph_api.ops.conv_fprop import ConvOp
 from ...emit.builder import Builder, Value
-from ...ops.conv_geometry import Convolution, flipped_op, flipped_windows
+from ...ops.conv_geometry import Convolution
+from ...ops.dgrad_geometry import flipped_op, flipped_windows
 from .conv_fprop import convolve, padded
 from .zeros import insert_zeros
 

@@ -7,8 +7,8 @@ from math import prod
 
 from ....graph_api.dtypes import DataType
 from ....graph_api.ops.conv_dgrad import ConvDgrad
-from ....graph_api.ops.conv_fprop import ConvFprop
 from ...emit.builder import Builder, Value
+from ...ops.dgrad_geometry import pointwise_op
 from .conv_fprop import convolve
 from .zeros import extended, window
 
@@ -33,12 +33,8 @@ def patches(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataType
     groups, size, rank = dims[1] // w.shape[1], w.shape[2:], len(op.stride)
     flat = b.reshape(w, (groups, w.shape[0] // groups, w.shape[1] * prod(size)))
     turned = b.permute(flat, (0, 2, 1))
-    ones = (1,) * rank
-    turned = b.reshape(turned, (dims[1] * prod(size), w.shape[0] // groups, *ones))
-    forward = ConvFprop(
-        pre_padding=(0,) * rank, post_padding=(0,) * rank, stride=ones, dilation=ones
-    )
-    parts = convolve(b, dy, b.materialise(turned), forward, accumulate)
+    turned = b.reshape(turned, (dims[1] * prod(size), w.shape[0] // groups, *(1,) * rank))
+    parts = convolve(b, dy, b.materialise(turned), pointwise_op(rank), accumulate)
     extents = dy.shape[2:]
     parts = b.reshape(parts, (*dims[:2], *size, *extents))
     parts = b.permute(parts, (0, 1, *(a for i in range(rank) for a in (2 + rank + i, 2 + i))))

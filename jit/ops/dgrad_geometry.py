@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The forward convolutions that data gradients are made of, in numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...graph_api.ops.conv_fprop import ConvFprop
+
+if TYPE_CHECKING:
+    from ...graph_api.ops.conv_dgrad import ConvDgrad
+    from ...graph_api.ops.conv_fprop import ConvOp
+
+__all__ = ["Window", "filters_overlap", "flipped_op", "flipped_windows", "pointwise_op"]
+
+Ints = tuple[int, ...]
+
+
+class Window(NamedTuple):
+    """What a data gradient reads of dy along one dim: ``dy[low:high]``, with zeros around it."""
+
+    low: int
+    high: int
+    before: int
+    after: int
+
+
+def filters_overlap(w: Ints, op: ConvOp) -> bool:
+    """Return whether some position of the input is in two windows of the convolution."""
+    overlap = any(k > s for k, s in zip(w[2:], op.stride, strict=True))
+    return overlap or set(op.dilation) != {1}
+
+
+def flipped_windows(extents: Ints, w: Ints, op: ConvDgrad) -> list[Window]:
+    """Return what is convolved with the flipped filter; one may be empty (``low >= high``).
+
+    ``extents``: the spatial dims of dy with zeros between its elements, of which there are none
+    where strides are 1.
+    """
+    found = []
+    sizes = zip(extents, op.dx_dims[2:], w[2:], op.pre_padding, op.dilation, strict=True)
+    for extent, wanted, size, pre, dilation in sizes:
+        reach = (size - 1) * dilation
+        start = pre - reach
+        stop = start + wanted + reach
+        low, high = max(start, 0), min(stop, extent)
+        found.append(Window(low, high, low - start, stop - high))
+    return found
+
+
+def flipped_op(windows: list[Window], op: ConvDgrad) -> ConvFprop:
+    """Return the convolution of these windows with the flipped filter."""
+    return ConvFprop(
+        pre_padding=tuple(one.before for one in windows),
+        post_padding=tuple(one.after for one in windows),
+        stride=(1,) * len(windows),
+        dilation=op.dilation,
+    )
+
+
+def pointwise_op(rank: int) -> ConvFprop:
+    """Return the convolution of filters of one position: no padding, strides of 1."""
+    ones, none = (1,) * rank, (0,) * rank
+    return ConvFprop(pre_padding=none, post_padding=none, stride=ones, dilation=ones)
