@@ -24,12 +24,15 @@ class CpuMachine(NamedTuple):
         Caches of its data, of one core.
     has_bfloat16 : bool
         Whether its vectors multiply bfloat16 (AVX512-BF16).
+    is_intel : bool
+        Whether Intel makes it: what code costs there was measured apart.
     """
 
     vector_bytes: int
     l1_bytes: int
     l2_bytes: int
     has_bfloat16: bool = False
+    is_intel: bool = False
 
     @property
     def lanes(self) -> int:
@@ -50,20 +53,23 @@ class CpuMachine(NamedTuple):
 # LLVM's names by what they begin with; the first that fits.  A name that is not here has SSE2,
 # which every x86-64 has.
 _NAMED: tuple[tuple[str, CpuMachine], ...] = (
+    (r"x86-64-v4", CpuMachine(64, 32 << 10, 1 << 20)),
     (
-        r"x86-64-v4|skylake-avx512|cascadelake|cannonlake|rocketlake|tigerlake|knl|knm",
-        CpuMachine(64, 32 << 10, 1 << 20),
+        r"skylake-avx512|cascadelake|cannonlake|rocketlake|tigerlake|knl|knm",
+        CpuMachine(64, 32 << 10, 1 << 20, is_intel=True),
     ),
-    (r"icelake", CpuMachine(64, 48 << 10, 2 << 20)),
+    (r"icelake", CpuMachine(64, 48 << 10, 2 << 20, is_intel=True)),
     (
         r"sapphirerapids|emeraldrapids|graniterapids|diamondrapids",
-        CpuMachine(64, 48 << 10, 2 << 20, has_bfloat16=True),
+        CpuMachine(64, 48 << 10, 2 << 20, has_bfloat16=True, is_intel=True),
     ),
-    (r"cooperlake|znver[45]", CpuMachine(64, 32 << 10, 1 << 20, has_bfloat16=True)),
-    (r"x86-64-v3|haswell|broadwell|skylake|znver[123]", CpuMachine(32, 32 << 10, 512 << 10)),
+    (r"cooperlake", CpuMachine(64, 32 << 10, 1 << 20, has_bfloat16=True, is_intel=True)),
+    (r"znver[45]", CpuMachine(64, 32 << 10, 1 << 20, has_bfloat16=True)),
+    (r"haswell|broadwell|skylake", CpuMachine(32, 32 << 10, 512 << 10, is_intel=True)),
+    (r"x86-64-v3|znver[123]", CpuMachine(32, 32 << 10, 512 << 10)),
     (
         r"alderlake|raptorlake|meteorlake|arrowlake|lunarlake|sierraforest|grandridge",
-        CpuMachine(32, 32 << 10, 1 << 20),
+        CpuMachine(32, 32 << 10, 1 << 20, is_intel=True),
     ),
 )
 _LEAST = CpuMachine(16, 32 << 10, 256 << 10)
@@ -82,10 +88,12 @@ def cpu_machine(target: Target) -> CpuMachine:
 
 
 def _host() -> CpuMachine:
-    flags = cpuinfo().get("flags", "").split()
+    facts = cpuinfo()
+    flags = facts.get("flags", "").split()
     width = next((size for flag, size in _FLAGS if flag in flags), _LEAST.vector_bytes)
     l1, l2 = _cache(1) or _LEAST.l1_bytes, _cache(2) or _LEAST.l2_bytes
-    return CpuMachine(width, l1, l2, has_bfloat16="avx512_bf16" in flags)
+    intel = facts.get("vendor_id") == "GenuineIntel"
+    return CpuMachine(width, l1, l2, has_bfloat16="avx512_bf16" in flags, is_intel=intel)
 
 
 def _cache(level: int) -> int:

@@ -21,6 +21,7 @@ from .gemm_cost import TILED, raggedness
 __all__ = [
     "MEASURED_LANES",
     "ROWS",
+    "columns_at_once",
     "conv_costs",
     "filled",
     "grouped_costs",
@@ -105,6 +106,7 @@ def filled(extent: int, lanes: int) -> int:
 
 MEASURED_LANES = 16
 """Elements of the vectors of the CPU that all was measured on."""
+_AT_ONCE = 8
 _Quantities = Mapping[str, float]
 
 
@@ -112,7 +114,11 @@ def _direct(conv: _Conv) -> _Quantities:
     """Channels-last, or of one sample, filters of one position are a matmul's operand."""
     one = conv.positions == 1
     if not one or not (conv.last or (conv.samples == 1 and not conv.strided)):
-        return {"singly": conv.results * conv.channels * conv.positions}
+        multiply_adds = conv.results * conv.channels * conv.positions
+        if conv.narrow:
+            return {"singly": multiply_adds}
+        quantity = "strided rows" if conv.strided else "rows"
+        return {quantity: multiply_adds / columns_at_once(conv.extents[-1])}
     rows = conv.samples * prod(conv.extents)
     return {
         "multiplied": conv.tiled(rows, conv.filters, conv.channels),
@@ -120,6 +126,15 @@ def _direct(conv: _Conv) -> _Quantities:
         "packed": conv.weights,
         "written": conv.results,
     }
+
+
+def columns_at_once(extent: int) -> int:
+    """Return how many columns of the result the compiler computes at once in a convolution.
+
+    They are the largest divisor of up to 8 (``getMaxVectorTileSize`` of IREE's LLVMCPU dispatch
+    configuration), whatever the vectors: of 56 they are 8, of 53 it is one.
+    """
+    return next(n for n in range(min(extent, _AT_ONCE), 0, -1) if extent % n == 0)
 
 
 def _row_im2col(conv: _Conv) -> _Quantities:
@@ -264,7 +279,7 @@ def conv_costs(
         Microseconds on one core.
     """
     found = quantities(target, x, w, op, last=last, narrow=narrow)
-    rates = nanoseconds(cpu_machine(target).lanes)
+    rates = nanoseconds(cpu_machine(target))
     return priced(found, rates, last=last, narrow=narrow)
 
 

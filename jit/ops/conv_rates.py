@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..cpu_machine import CpuMachine
 from .blocking import BLOCKED
 
 __all__ = ["Rates", "nanoseconds", "rows_of_groups"]
@@ -18,14 +19,14 @@ Rates = Mapping[tuple[str, bool, bool], Mapping[str, float]]
 are multiplied in 16 bits.
 
 A quantity that is not here adds nothing that could be told apart.  "call" is all that is done once.
-Those of ``direct`` that is no matmul are the slow half of what was measured, as its vectors depend
-on more than these quantities.
+"singly" is of ``direct`` in 16 bits that is no matmul: the slow half of what was measured, as its
+vectors depend on more than these quantities.
 """
 
 # Vectors of 16 numbers: an AMD EPYC of Zen 5.
 _DIRECT = {
-    "call": 5000, "singly": 0.75, "copied": 0.44, "apart": 2.2, "multiplied": 0.013,
-    "written": 0.14,
+    "call": 5000, "rows": 0.62, "strided rows": 2.0, "copied": 0.44, "apart": 2.2,
+    "multiplied": 0.013, "written": 0.14,
 }  # fmt: skip
 _NARROW_DIRECT = {
     "call": 5000, "singly": 2.1, "copied": 0.18, "apart": 14, "multiplied": 0.013, "packed": 1.3,
@@ -89,10 +90,50 @@ _AVX512: Rates = {
     },
 }  # fmt: skip
 
+# Vectors of 16: two cores of an Intel Xeon with AMX.  Copies cost more beside multiply-adds than on
+# AMD's.  All were divided by 2.5, as everything took so much longer there: what is compared with
+# these (groups, gradients) was measured elsewhere.  Of 16 bits there were too few rows.
+_INTEL_DIRECT = {
+    "call": 5000, "rows": 0.64, "strided rows": 1.2, "multiplied": 0.0087, "packed": 1.5,
+    "written": 0.32,
+}  # fmt: skip
+_INTEL: Rates = {
+    **_AVX512,
+    ("direct", False, False): _INTEL_DIRECT,
+    ("direct", True, False): _INTEL_DIRECT,
+    ("row_im2col", False, False): {
+        "call": 9700, "copied": 1.2, "multiplied": 0.016, "packed": 0.79, "columns": 0.32,
+        "added": 0.27,
+    },
+    ("row_im2col", True, False): {
+        "call": 7700, "copied": 1.2, "multiplied": 0.0099, "packed": 2.0, "added": 0.43,
+    },
+    ("im2col_gemm", False, False): {
+        "call": 9700, "turned": 0.19, "copied": 2.0, "batched": 0.02, "multiplied": 0.017,
+        "packed": 0.41, "written": 0.077,
+    },
+    ("im2col_gemm", True, False): {
+        "call": 9600, "copied": 1.5, "apart": 0.51, "batched": 0.0098, "multiplied": 0.011,
+        "packed": 2.1, "written": 0.11,
+    },
+    ("img2col", False, False): {
+        "call": 8100, "copied": 1.0, "apart": 0.53, "multiplied": 0.012, "packed": 0.24,
+        "written": 0.29,
+    },
+    (BLOCKED, False, False): {
+        "call": 7200, "loose": 0.63, "apart": 1.2, "multiplied": 0.0077, "packed": 0.54,
+        "written": 0.42,
+    },
+    (BLOCKED, True, False): {
+        "call": 6500, "copied": 1.7, "apart": 0.56, "multiplied": 0.0075, "packed": 1.1,
+        "written": 0.88,
+    },
+}  # fmt: skip
+
 # Vectors of 8: an AMD EPYC of Zen 3.  Floats of 16 bits are multiplied as float32 there (W-151).
 _SHORT_DIRECT = {
-    "call": 5000, "singly": 1.5, "copied": 1.5, "apart": 1.3, "multiplied": 0.021,
-    "packed": 1.3, "written": 1.3,
+    "call": 5000, "rows": 2.1, "strided rows": 6.1, "copied": 1.5, "apart": 1.3,
+    "multiplied": 0.021, "packed": 1.3, "written": 1.3,
 }  # fmt: skip
 _AVX2: Rates = {
     ("direct", False, False): _SHORT_DIRECT,
@@ -144,6 +185,8 @@ def rows_of_groups(lanes: int) -> Mapping[str, float]:
     return _GROUPS_AVX512 if lanes >= 16 else _GROUPS_AVX2
 
 
-def nanoseconds(lanes: int) -> Rates:
-    """Return the rates for vectors of so many numbers of 32 bits, those of the nearest measured."""
-    return _AVX512 if lanes >= 16 else _AVX2
+def nanoseconds(machine: CpuMachine) -> Rates:
+    """Return the rates for a CPU: those of the nearest that was measured, by vectors and maker."""
+    if machine.lanes < 16:
+        return _AVX2
+    return _INTEL if machine.is_intel else _AVX512

@@ -55,6 +55,8 @@ MOST_POSITIONS = 49
 _MOST_GATHERED, _LONGEST = 256, 16
 # What needs flags for the whole graph, and what fits filters of few positions only.
 _FLAGGED, _AS_GEMM = "img2col", frozenset({ROWS, "im2col_gemm", BLOCKED})
+# Nanoseconds on one core for an element that is cut out or joined where groups are apart.
+_JOINED = 0.3
 # Operations a microsecond on one core of a CPU.
 RATE = 55e3
 
@@ -168,7 +170,9 @@ def _costs_of_groups(conv: Forward) -> dict[str, float]:
         costs = {name: cost for name, cost in costs.items() if name not in (BLOCKED, ROWS)}
     if w[1] > 1 and groups <= MOST_GROUPS:
         one = (x[0], w[1], *x[2:]), (filters // groups, *w[1:])
-        costs["per_group"] = groups * cost_without_flags(conv._replace(x=one[0], w=one[1]))
+        results = x[0] * filters * prod(op.output_extents(x[2:], w[2:]))
+        joined = _JOINED * (prod(x) + results) / 1e3
+        costs["per_group"] = joined + groups * cost_without_flags(conv._replace(x=one[0], w=one[1]))
     return costs
 
 

@@ -33,11 +33,11 @@ one position where they do not overlap.  Fitted by
 
 # Vectors of 16 numbers: an Intel Xeon with AMX, two of its cores.
 _AVX512: Rates = {
-    FLIPPED: {"call": 17000, "forward": 2.5, "weights": 6.9, "zeros": 2.5},
-    PATCHES: {"call": 9000, "forward": 1.2, "given": 2.3, "weights": 3.9, "written": 3.4},
+    FLIPPED: {"call": 26000, "forward": 2.2, "weights": 7.3, "zeros": 3.1},
+    PATCHES: {"forward": 2.4, "given": 1.4, "weights": 3.1, "written": 2.1},
     GEMM_COL2IM: {
-        "call": 8600, "columns": 0.89, "copied": 3.5, "multiplied": 0.028, "packed": 1.6,
-        "parts": 500, "phases": 3400, "turned": 2.2, "written": 0.84,
+        "call": 4700, "columns": 0.75, "copied": 3.0, "multiplied": 0.027, "packed": 1.3,
+        "parts": 650, "phases": 2500, "turned": 1.2, "written": 1.3,
     },
 }  # fmt: skip
 # Vectors of 8: an AMD EPYC of Zen 3.

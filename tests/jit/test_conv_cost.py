@@ -3,9 +3,10 @@
 
 ``conv_fprop_znver5.jsonl``: median times of every strategy and of PyTorch 2.13, in microseconds, of
 220 convolutions drawn by seed and 31 layers of networks, with two threads on an AMD EPYC (Zen 5).
-``conv_fprop_znver3.jsonl``: those in float32 on one of Zen 3, `direct` where it may be chosen.
-``conv_fprop_sapphirerapids.jsonl``: 90 others on two cores of an Intel Xeon (PyTorch 2.11), to
-which nothing was fitted.
+``conv_fprop_znver3.jsonl``: those in float32 on one of Zen 3, `direct` where it may be chosen, and
+55 others.
+``conv_fprop_sapphirerapids.jsonl``: 90 others on two cores of an Intel Xeon (PyTorch 2.11); those
+in float32 are what its table is fitted to.
 ``conv_groups_*.jsonl``: best times of drawn convolutions of several groups on one of Zen 4, of its
 own code and of code for AVX2 (x86-64-v3), with two threads.
 """
@@ -24,6 +25,7 @@ from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
 from hipdnn_iree.jit.code_plan import plan_code
+from hipdnn_iree.jit.ops.conv_cost import columns_at_once
 from hipdnn_iree.jit.ops.convolution import Forward, forward_costs, forward_strategy
 from hipdnn_iree.jit.strategies import choices
 from hipdnn_iree.jit.target import Target
@@ -58,7 +60,9 @@ def geomean(values: list[float]) -> float:
 
 
 @pytest.mark.parametrize(
-    ("target", "most", "near"), [(ZEN5, 1.15, 0.94), (ZEN3, 1.15, 0.94), (XEON, 1.27, 0.9)], ids=str
+    ("target", "most", "near"),
+    [(ZEN5, 1.15, 0.94), (ZEN3, 1.15, 0.94), (XEON, 1.18, 0.94)],
+    ids=str,
 )
 def test_the_choice_is_near_the_best_of_what_was_measured(
     target: Target, most: float, near: float
@@ -90,6 +94,24 @@ def test_the_choice_for_groups_is_near_the_best_of_what_was_measured(cpu: str) -
         regret.append(row["us"][forward_strategy(conv, flags=True)] / min(row["us"].values()))
     assert geomean(regret) < 1.15
     assert max(regret) < 2
+
+
+@pytest.mark.parametrize(
+    ("extent", "columns"), [(1, 1), (7, 7), (8, 8), (9, 3), (11, 1), (12, 6), (53, 1), (56, 8)]
+)
+def test_columns_are_computed_at_once_where_they_divide_the_row(extent: int, columns: int) -> None:
+    assert columns_at_once(extent) == columns
+
+
+def test_a_row_of_a_prime_length_is_slow_as_one_op() -> None:
+    """Channels-last on Zen 3, a multiply-add: 21 columns 0.69 ns, 53 columns 2.5."""
+    row = {"w": (2, 3, 5, 5), "padding": [2, 2], "stride": [1, 1], "dilation": [1, 1]}
+    costs = [
+        forward_costs(forward({**row, "x": (1, 3, 32, n), "last": True, "type": "float"}, ZEN3))
+        for n in (56, 53)
+    ]
+    assert costs[1]["direct"] > 5 * costs[0]["direct"]
+    assert costs[1]["row_im2col"] < costs[0]["row_im2col"]
 
 
 def test_no_flags_no_strategy_that_needs_them() -> None:

@@ -36,7 +36,7 @@ def test_names(name: str, vector_bytes: int, l2_kib: int, *, bfloat16: bool) -> 
 
 
 def described(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: str, *caches: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: str, *caches: str, maker: str = ""
 ) -> CpuMachine:
     """Return the host as Linux would describe it: caches as "level type size"."""
     for i, text in enumerate(caches):
@@ -45,7 +45,7 @@ def described(
         for name, value in zip(("level", "type", "size"), text.split(), strict=True):
             (folder / name).write_text(f"{value}\n")
     monkeypatch.setattr(module, "_CACHES", tmp_path)
-    monkeypatch.setattr(module, "cpuinfo", lambda: {"flags": flags})
+    monkeypatch.setattr(module, "cpuinfo", lambda: {"flags": flags, "vendor_id": maker})
     cpu_machine.cache_clear()
     try:
         return cpu_machine(Target.parse("cpu"))
@@ -62,6 +62,19 @@ def test_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_host_that_multiplies_bfloat16(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = described(tmp_path, monkeypatch, "sse2 avx2 avx512f avx512_bf16")
     assert found.has_bfloat16
+
+
+@pytest.mark.parametrize(("maker", "intel"), [("GenuineIntel", True), ("AuthenticAMD", False)])
+def test_who_makes_the_host(
+    maker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, intel: bool
+) -> None:
+    assert described(tmp_path, monkeypatch, "avx2", maker=maker).is_intel == intel
+
+
+@pytest.mark.parametrize("name", ["sapphirerapids", "skylake-avx512", "skylake", "arrowlake"])
+def test_names_of_intel(name: str) -> None:
+    assert cpu_machine(Target.parse(f"cpu:{name}")).is_intel
+    assert not cpu_machine(Target.parse("cpu:znver4")).is_intel
 
 
 def test_a_host_that_says_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

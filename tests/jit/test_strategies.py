@@ -261,8 +261,8 @@ def test_batches_of_heads_go_by_all_of_a_graph() -> None:
 
 def test_blocks_beside_what_has_tiles() -> None:
     graph = matmul(49, 512, 4608)
-    w = graph.tensor(dims=(8, 8, 3, 3), name="w")
-    graph.conv_fprop(graph.tensor(dims=(1, 8, 9, 9), name="x"), w).set_output()
+    w = graph.tensor(dims=(64, 8, 3, 3), name="w")
+    graph.conv_fprop(graph.tensor(dims=(1, 8, 15, 15), name="x"), w).set_output()
     assert choose(graph.freeze(), XEON) == ("blocked", "img2col")
 
 

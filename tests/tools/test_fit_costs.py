@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hipdnn_iree.jit.ops.conv_rates import nanoseconds
+from hipdnn_iree.jit.cpu_machine import cpu_machine
+from hipdnn_iree.jit.ops.conv_rates import Rates, nanoseconds
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider.sweep.run_file import RunFile
 from sweep_runs import header, row
@@ -18,14 +19,18 @@ from sweep_runs import header, row
 from tools.calibration.fit_costs import Row, fitted, judged, main, nonnegative, rows_of, told
 
 MEASURED = Path(__file__).parent.parent / "data" / "strategies"
-CPUS = {16: "znver5", 8: "znver3"}
+CPUS = ("znver5", "znver3", "sapphirerapids")
 
 
-def rows_with(lanes: int) -> list[Row]:
-    """Return what was measured with vectors of so many numbers."""
-    lines = (MEASURED / f"conv_fprop_{CPUS[lanes]}.jsonl").read_text().splitlines()
-    target = Target.parse(f"cpu:{CPUS[lanes]}")
+def rows_of_cpu(cpu: str) -> list[Row]:
+    """Return what was measured on a CPU."""
+    lines = (MEASURED / f"conv_fprop_{cpu}.jsonl").read_text().splitlines()
+    target = Target.parse(f"cpu:{cpu}")
     return [Row.of(json.loads(line), target) for line in lines]
+
+
+def rates_of(cpu: str) -> Rates:
+    return nanoseconds(cpu_machine(Target.parse(f"cpu:{cpu}")))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -45,12 +50,12 @@ def test_a_quantity_that_is_never_there_costs_nothing() -> None:
     assert found == pytest.approx([3, 0])
 
 
-@pytest.mark.parametrize("lanes", CPUS)
-def test_times_that_follow_the_table_give_it_back(lanes: int) -> None:
-    known = nanoseconds(lanes)
+@pytest.mark.parametrize("cpu", CPUS)
+def test_times_that_follow_the_table_give_it_back(cpu: str) -> None:
+    known = rates_of(cpu)
     exact = [
         replace(row, times={name: ns / 2e3 for name, ns in row.estimates(known).items()})
-        for row in rows_with(lanes)
+        for row in rows_of_cpu(cpu)
         if row.last and not row.narrow
     ]
     key = ("row_im2col", True, False)
@@ -60,9 +65,9 @@ def test_times_that_follow_the_table_give_it_back(lanes: int) -> None:
     assert max(regret for regret, _ in judged(exact, known)) == 1
 
 
-@pytest.mark.parametrize("lanes", CPUS)
-def test_the_table_is_near_what_the_rows_give(lanes: int) -> None:
-    found = judged(rows_with(lanes), nanoseconds(lanes))
+@pytest.mark.parametrize("cpu", CPUS)
+def test_the_table_is_near_what_the_rows_give(cpu: str) -> None:
+    found = judged(rows_of_cpu(cpu), rates_of(cpu))
     regret = [r for r, _ in found]
     assert told(found).startswith("regret 1.1")
     assert min(regret) == 1

@@ -53,7 +53,7 @@ def tables(target: Target) -> dict[str, Rates]:
         for last, narrow in product((False, True), repeat=2)
     }
     return {
-        "conv_fprop": nanoseconds(lanes),
+        "conv_fprop": nanoseconds(cpu_machine(target)),
         "conv_dgrad": dgrad,
         "conv_wgrad": wgrad_cost.NANOSECONDS,
     }
@@ -145,7 +145,7 @@ def nonnegative(a: Any, b: Any) -> Any:
 
 
 def fitted(rows: Sequence[Row], known: Rates, caution: float) -> dict[Key, dict[str, float]]:
-    """Return nanoseconds of each quantity; what is no matmul of `direct` stays as it is.
+    """Return nanoseconds of each quantity; of `direct`, "singly" and "call" stay as they are.
 
     The rows are of one op, whose rates are known.
     """
@@ -163,7 +163,7 @@ def fitted(rows: Sequence[Row], known: Rates, caution: float) -> dict[Key, dict[
         ]
         rates[key] = _one(mine, name, caution) if len(mine) > len(old) else dict(old)
         if name == "direct":
-            rates[key] |= {what: old[what] for what in ("call", "singly")}
+            rates[key] |= {what: old[what] for what in ("call", "singly") if what in old}
     return rates
 
 
