@@ -13,7 +13,7 @@ from ..node_context import NodeContext
 from .hoisting import KEEP_EXPRESSIONS
 from .op_info import Dims, problem
 
-__all__ = ["PER_HEAD", "RULES", "declines", "flags", "fuses", "key_count"]
+__all__ = ["PER_HEAD", "RULES", "declines", "flags", "fuses", "key_count", "keys_of"]
 
 PER_HEAD = "per_head"
 
@@ -37,6 +37,11 @@ def key_count(op: object, dims: Dims) -> int:
         return dims["k"][2]
     limit = op.max_seq_len_kv if isinstance(op, Sdpa) else None
     return limit or dims["k"][2] * dims["page_table_k"][2]
+
+
+def keys_of(context: NodeContext) -> int:
+    """Return how many keys each query of a node meets."""
+    return key_count(context.op, {port: context.dims(port) for port in context.node.inputs})
 
 
 def flags(context: NodeContext) -> Iterator[str]:

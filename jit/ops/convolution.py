@@ -19,6 +19,7 @@ from .op_info import Dims, DynamicAxes, Marks, dynamic_axes
 from .strategy import Strategy
 
 __all__ = [
+    "GATHERING",
     "GEMM_NEEDS",
     "MOST_GROUPS",
     "MOST_POSITIONS",
@@ -44,6 +45,11 @@ __all__ = [
 ]
 
 Ints = tuple[int, ...]
+
+GATHERING = frozenset({ROWS, "im2col_gemm", BLOCKED})
+"""The strategies that gather patches: of filters of few positions (`_gathered`), and in
+reverse order for a filter whose positions are reversed (``ConvMode.CONVOLUTION``).  That stays as
+it is then; a reversed copy is read number by number."""
 _UP_TO_32_BITS = frozenset({DataType.FLOAT, DataType.HALF, DataType.BFLOAT16})
 
 # Beyond it the many small convolutions take longer to compile (6 s for 32) than they save.
@@ -53,8 +59,8 @@ MOST_GROUPS = 16
 MOST_POSITIONS = 49
 # Patches are gathered dim by dim, with a copy for each position of a dim.
 _MOST_GATHERED, _LONGEST = 256, 16
-# What needs flags for the whole graph, and what fits filters of few positions only.
-_FLAGGED, _AS_GEMM = "img2col", frozenset({ROWS, "im2col_gemm", BLOCKED})
+# What needs flags for the whole graph.
+_FLAGGED = "img2col"
 # Nanoseconds on one core for an element that is cut out or joined where groups are apart.
 _JOINED = 0.3
 # Operations a microsecond on one core of a CPU.
@@ -150,7 +156,7 @@ def forward_costs(conv: Forward) -> dict[str, float]:
     if not as_it_is and multiplied is DataType.FLOAT:
         narrow = conv_costs(target, x, w, op, last=last, narrow=True)
         costs |= {name: cost for name, cost in narrow.items() if name == BLOCKED}
-    unfit = frozenset() if _gathered(w) else _AS_GEMM
+    unfit = frozenset() if _gathered(w) else GATHERING
     unfit |= frozenset() if floats else {BLOCKED}
     return {name: cost for name, cost in costs.items() if name not in unfit}
 

@@ -11,7 +11,7 @@ from ...graph_api.ops.conv_dgrad import ConvDgrad
 from ..cpu_machine import cpu_machine
 from ..target import Target
 from .conv_cost import MEASURED_LANES, price, tiled
-from .convolution import Forward, cost_without_flags
+from .convolution import GATHERING, Forward, cost_without_flags, forward_strategy
 from .dgrad_geometry import filters_overlap, flipped_op, flipped_windows, pointwise_op
 
 __all__ = ["FLIPPED", "GEMM_COL2IM", "PATCHES", "Rates", "dgrad_costs", "dgrad_quantities", "rates"]
@@ -101,10 +101,12 @@ def dgrad_quantities(
         if overlap
         else _of_one_position(target, dy, w, multiplied)
     )
+    reversed_ = bool(overlap and forward and forward_strategy(forward) not in GATHERING)
     flipped = {
         "call": 1,
         "forward": 1e3 * cost_without_flags(forward) if forward else 0,
         "weights": prod(w),
+        "reversed": prod(w) if reversed_ else 0,
     }
     if overlap:
         flipped["zeros"] = dy[0] * filters * prod(spread) if max(op.stride) > 1 else 0

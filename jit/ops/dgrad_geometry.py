@@ -49,7 +49,7 @@ def flipped_windows(extents: Ints, w: Ints, op: ConvDgrad) -> list[Window]:
 
 
 def flipped_op(windows: list[Window], op: ConvDgrad) -> ConvFprop:
-    """Return the convolution of these windows with the flipped filter."""
+    """Return the convolution of these windows with the filter, which is flipped."""
     return ConvFprop(
         pre_padding=tuple(one.before for one in windows),
         post_padding=tuple(one.after for one in windows),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
+from typing import NamedTuple
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.enums import AttentionImplementation, PointwiseMode
@@ -17,7 +18,10 @@ from ..cpu_machine import cpu_machine
 from ..node_context import NodeContext
 from ..workarounds import strikes
 from . import attention
-from .attention import PER_HEAD, fuses, key_count
+from .attention import PER_HEAD, fuses, key_count, keys_of
+from .blocking import BLOCKED, blocking
+from .conv_cost import MEASURED_LANES
+from .convolution import up_to_float
 from .counts import COSTS
 from .op_info import Dims, Marks, OpInfo, dynamic_axes, problem
 from .strategy import Strategies, Strategy
@@ -26,11 +30,44 @@ __all__ = ["INFO"]
 
 # Matrices of a batch that are multiplied one by one.
 _MOST_HEADS = 16
-# Nanoseconds on one core of an AMD EPYC (Zen 5): what is done once, and for each key head by
-# itself; a multiply-add of a batch without tiles, where keys or features do not fill vectors so
-# many times as long, and one of a head by itself (docs/design/0007-strategies.md).
-_CALL, _HEAD, _BATCHED, _ALONE = 10e3, 8e3, {32: 0.016, 16: 0.027}, 0.02
-_RAGGED_KEYS, _RAGGED_FEATURES = 6.0, 1.5
+
+
+class _Rates(NamedTuple):
+    """Nanoseconds on one core (docs/design/0007-strategies.md).
+
+    Attributes
+    ----------
+    call, call_in_blocks, head : float
+        What is done once, and for each key head by itself.
+    batched, batched_narrow : float
+        A multiply-add of a batch without tiles, in 32 and in 16 bits.
+    ragged_keys, ragged_features : float
+        How many times as long it takes where keys or features do not fill vectors.
+    alone, in_blocks : float
+        A multiply-add of a head by itself, and in blocks.
+    read, read_alone, packed : float
+        An element of k and v in a batch, by heads by themselves and in blocks.
+    """
+
+    call: float
+    call_in_blocks: float
+    head: float
+    batched: float
+    batched_narrow: float
+    ragged_keys: float
+    ragged_features: float
+    alone: float
+    in_blocks: float
+    read: float
+    read_alone: float
+    packed: float
+
+
+# An AMD EPYC of Zen 5, blocks as in convolutions there; vectors of 8: one of Zen 3.
+_AVX512 = _Rates(10e3, 10e3, 8e3, 0.016, 0.027, 6.0, 1.5, 0.02, 0.01, 0.0, 0.0, 0.9)
+_AVX2 = _Rates(10e3, 20e3, 20e3, 0.06, 0.06, 1.0, 1.5, 0.038, 0.03, 0.9, 2.0, 1.2)
+# A score of the softmax, and one where keys do not fill vectors and loops are peeled (W-141).
+_SCORE, _PEELED_SCORE = 3.0, 15.0
 
 
 def _work(op: object, dims: Dims) -> tuple[int, int]:
@@ -80,40 +117,62 @@ def _few_heads(context: NodeContext) -> bool:
     return context.target.is_cpu and batch <= _MOST_HEADS and not context.dynamic
 
 
+def _as_blocks(context: NodeContext) -> bool:
+    return context.target.is_cpu and up_to_float(context, "q", "k", "v") and not context.dynamic
+
+
 def _rule(context: NodeContext) -> str:
     """Return the default strategy."""
     if context.target.is_gfx9 and _fused(context):
         return "fused"
 
-    def find() -> bool:
+    def find() -> str:
         nodes = (NodeContext(context.around, node) for node in context.graph.nodes)
         attentions = [node for node in nodes if isinstance(node.op, AttentionOp)]
-        if not all(isinstance(node.op, Sdpa) and _few_heads(node) for node in attentions):
-            return False
+        if not all(isinstance(node.op, Sdpa) for node in attentions):
+            return "composite"
         costs = [_costs(node) for node in attentions]
-        batched, alone = (sum(cost[name] for cost in costs) for name in ("composite", PER_HEAD))
-        return alone < batched or context.around.has(Matmul | ConvOp)
+        known = set.intersection(*({*cost} for cost in costs))
+        if len(known) > 1 and context.around.has(Matmul | ConvOp):
+            known.discard("composite")  # which leaves those without tiles
+        totals = {name: sum(cost[name] for cost in costs) for name in sorted(known)}
+        return min(totals, key=totals.__getitem__, default="composite")
 
-    return PER_HEAD if context.around.once(_rule, find) else "composite"
+    return context.around.once(_rule, find)
 
 
 def _costs(context: NodeContext) -> dict[str, float]:
-    """Return estimates in microseconds where both strategies fit."""
-    if not _few_heads(context):
+    """Return estimates in microseconds of the strategies that fit; empty where only one does."""
+    target, q = context.target, context.dims("q")
+    if not target.is_cpu or context.dynamic:
         return {}
-    lanes, (batch, _, _, features) = cpu_machine(context.target).lanes, context.dims("q")
-    keys, heads = key_count(context.op, _dims(context)), context.dims("k")[1]
-    multiply_adds = _work(context.op, _dims(context))[0] // 2
-    ragged = _RAGGED_KEYS if keys % lanes else _RAGGED_FEATURES if features % lanes else 1.0
-    each = _BATCHED[min(max(context.kind("q").bits, 16), 32)] * ragged
-    return {
-        "composite": (_CALL + multiply_adds * each) / 1e3,
-        PER_HEAD: (_CALL + batch * heads * _HEAD + multiply_adds * _ALONE) / 1e3,
-    }
-
-
-def _dims(context: NodeContext) -> Dims:
-    return {port: context.dims(port) for port in context.node.inputs}
+    machine = cpu_machine(target)
+    rates = _AVX512 if machine.lanes >= MEASURED_LANES else _AVX2
+    (batch, heads, queries, features), keys = q, keys_of(context)
+    key_heads, results = context.dims("k")[1], context.dims("v")[3]
+    matrices, scores = batch * key_heads, batch * heads * queries * keys
+    given = matrices * keys * (features + results)
+    multiply_adds = scores * (features + results)
+    ragged = keys % machine.lanes > 0
+    softmax = scores * (_PEELED_SCORE if ragged else _SCORE)
+    narrow = context.kind("q").bits <= 16
+    slower = rates.ragged_keys if ragged else 1.0
+    if features % machine.lanes:
+        slower = max(slower, rates.ragged_features)
+    each = (rates.batched_narrow if narrow else rates.batched) * slower
+    costs = {"composite": rates.call + rates.read * given + multiply_adds * each + softmax}
+    if _few_heads(context):
+        alone = matrices * rates.head + rates.read_alone * given + multiply_adds * rates.alone
+        costs[PER_HEAD] = rates.call + alone + softmax
+    if _as_blocks(context):
+        rows = heads // key_heads * queries
+        steps = 0.0
+        for columns, depth in ((keys, features), (results, keys)):
+            blocks = blocking(target, rows, columns, depth)
+            steps += blocks.overhead * rows * blocks.panels * blocks.panel * depth
+        in_blocks = matrices * steps * rates.in_blocks + given * rates.packed
+        costs[BLOCKED] = rates.call_in_blocks + in_blocks + scores * _SCORE
+    return {name: ns / 1e3 for name, ns in costs.items()} if len(costs) > 1 else {}
 
 
 INFO = OpInfo(
@@ -134,6 +193,13 @@ INFO = OpInfo(
                 "attention)",
                 fits=_few_heads,
                 why="up to 16 key heads in all batches, fixed dims, on the CPU",
+            ),
+            Strategy(
+                name=BLOCKED,
+                help="the same, with matmuls in blocks for the target's registers and caches",
+                fits=_as_blocks,
+                why="operands of floats of up to 32 bits, float compute, fixed dims, on the CPU",
+                portable=False,
             ),
             Strategy(
                 name="fused",

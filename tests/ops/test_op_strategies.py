@@ -10,7 +10,11 @@ import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.frozen import FrozenGraph
 from hipdnn_iree.graph_api.layout import channels_last_strides
+from hipdnn_iree.jit.code_plan import plan_code
+from hipdnn_iree.jit.lowering.conv import dgrad_flipped
+from hipdnn_iree.jit.lowering.module import lower_graph
 from hipdnn_iree.jit.ops.conv_cost import samples_side_by_side
+from hipdnn_iree.jit.ops.convolution import GATHERING
 from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.strategies import tables
 from hipdnn_iree.jit.target import Target
@@ -89,12 +93,19 @@ def product(*dims: int, first: str = "rows", second: str = "rows") -> FrozenGrap
     return graph.freeze()
 
 
-def attention(*, heads: int = 1) -> FrozenGraph:
+def attention(
+    kind: str = "float", *, heads: int = 1, keys: int = 9, values: int = 8, **more: Any
+) -> FrozenGraph:
     """Causal with half as many key heads, or plain."""
-    graph = Graph("attention", io_data_type="float")
+    graph = Graph("attention", io_data_type=kind, compute_data_type="float")
     q = graph.tensor(dims=(2, 2 * heads, 9, 8), name="q")
-    k, v = (graph.tensor(dims=(2, 2 if heads == 1 else heads, 9, 8), name=name) for name in "kv")
-    graph.sdpa(q, k, v, causal_mask=heads > 1).o.set_output()
+    key_heads = 2 if heads == 1 else heads
+    k = graph.tensor(dims=(2, key_heads, keys, 8), name="k")
+    v = graph.tensor(dims=(2, key_heads, keys, values), name="v")
+    found = graph.sdpa(q, k, v, causal_mask=heads > 1, **more)
+    found.o.set_output()
+    if more.get("generate_stats"):
+        found.stats.set_output().set_data_type("float")
     return graph.freeze()
 
 
@@ -207,9 +218,19 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
     ("moe_grouped_matmul_bwd", "blocks"): [experts_gradient()],
     ("sdpa", "composite"): [attention()],
     ("sdpa", "per_head"): [attention(heads=3), attention()],
+    ("sdpa", "blocked"): [
+        attention(heads=3, keys=1031),  # blocks of keys, with rests
+        attention(),
+        attention("half", keys=16, values=33, generate_stats=True),
+        attention("bfloat16", heads=3, keys=1, values=1),
+    ],
     ("sdpa", "fused"): [attention()],
     ("sdpa", "plain"): [attention()],
 }
+
+
+def lowered(graph: FrozenGraph, strategy: str) -> str:
+    return lower_graph(graph, CPU, plan_code(graph, CPU, [strategy]))
 
 
 def test_no_strategy_is_forgotten() -> None:
@@ -279,3 +300,57 @@ def test_images_are_computed_one_by_one_when_there_is_much_to_join(check: Check)
     x = graph.tensor(dims=(3, 16, 70, 70), name="x")
     graph.conv_fprop(x, graph.tensor(dims=(8, 16, 3, 3), name="w"), stride=1).set_output()
     check(graph.freeze())
+
+
+@pytest.mark.parametrize("strategy", sorted(GATHERING))
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_patches_are_gathered_in_reverse_for_a_reversed_filter(
+    strategy: str, groups: int, check: Check, *, last: bool
+) -> None:
+    if groups > 1 and strategy == "im2col_gemm":
+        pytest.skip("of one group")
+    more = {"padding": (1, 2), "dilation": (2, 1), "stride": (1, 2), "conv_mode": "convolution"}
+    graph = conv(groups=groups, filters=10, last=last, taps=(3, 4), **more)
+    assert "aten.flip" not in lowered(graph, f"conv_fprop={strategy}")
+    assert "aten.flip" in lowered(graph, "conv_fprop=direct")
+    with scope(compiler_strategies=f"conv_fprop={strategy}"):
+        check(graph)
+
+
+@pytest.mark.parametrize("strategy", [*sorted(GATHERING), "direct"])
+@pytest.mark.parametrize("mode", ["cross_correlation", "convolution"])
+@pytest.mark.parametrize("last", [False, True])
+def test_data_gradients_gather_patches_in_reverse(
+    strategy: str,
+    mode: str,
+    check: Check,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    last: bool,
+) -> None:
+    """Whatever the rule would choose for the convolution of dy."""
+    monkeypatch.setattr(dgrad_flipped, "forward_strategy", lambda _: strategy)
+    graph = dgrad(last=last, stride=(1, 2), dilation=(2, 1), conv_mode=mode)
+    with scope(compiler_strategies="conv_dgrad=flipped", cache_mode="off"):
+        reversed_copy = strategy == "direct" and mode == "cross_correlation"
+        assert ("aten.flip" in lowered(graph, "conv_dgrad=flipped")) == reversed_copy
+        check(graph)
+
+
+@pytest.mark.parametrize("strategy", ["blocked", "per_head"])
+@pytest.mark.parametrize("rows", [37, 64])
+def test_attention_between_matmuls_that_have_tiles(strategy: str, rows: int, check: Check) -> None:
+    """Tiled batches beside the division of their rows mixed up heads (W-005)."""
+    graph = Graph("block", io_data_type="float")
+    x = graph.tensor(dims=(rows, 96), name="x")
+    q, k, v = (graph.matmul(x, graph.tensor(dims=(96, 96), name=f"w{n}")) for n in "qkv")
+    heads = [
+        graph.transpose(graph.reshape(y, dim=(1, rows, 6, 16)), permutation=(0, 2, 1, 3))
+        for y in (q, k, v)
+    ]
+    o = graph.sdpa(*heads).o
+    o = graph.reshape(graph.transpose(o, permutation=(0, 2, 1, 3)), dim=(rows, 96))
+    graph.matmul(o, graph.tensor(dims=(96, 96), name="wo")).set_output()
+    with scope(compiler_strategies=f"sdpa={strategy},matmul=gemm"):
+        check(graph.freeze())

@@ -16,8 +16,10 @@ from torch_mlir import ir
 
 from ....graph_api.dtypes import DataType
 from ....graph_api.ops.attention import AttentionOp, alibi_slopes
+from ...emit.blocked import blocked_matmul
 from ...emit.builder import Builder, T, Value
 from ...ops.attention import PER_HEAD
+from ...ops.blocking import BLOCKED, blocking
 from ..accumulate import operands
 from ..batched_matmul import batched_matmul
 
@@ -80,10 +82,25 @@ def narrowed(b: Builder, weights: Value, other: Value) -> Value:
 
 
 def matmul(
-    b: Builder, left: Value, right: Value, compute: DataType, *, transposed: bool = False
+    b: Builder,
+    left: Value,
+    right: Value,
+    compute: DataType,
+    *,
+    transposed: bool = False,
+    columns: bool = False,
 ) -> Value:
-    """Return left · right of rank 3, accumulated in the compute type."""
+    """Return left · right of rank 3, accumulated in the compute type.
+
+    ``transposed``: the left operand may be a transpose.  ``columns``: the columns of the right
+    operand come one after the other.
+    """
     left, right, dtype = operands(b, left, right, compute)
+    if b.strategy == BLOCKED:
+        left, right = (b.convert(x, dtype) for x in (left, right))
+        (_, m, k), n = left.shape, right.shape[2]
+        right = swapped(b, right) if columns else right
+        return blocked_matmul(b, left, right, blocking(b.target, m, n, k), columns=columns)
     if b.strategy == PER_HEAD:
         parts = [
             batched_matmul(b, b.slice(left, 0, i, i + 1), b.slice(right, 0, i, i + 1), dtype)
@@ -124,7 +141,7 @@ def logits(
         s = swapped(b, s)
     else:
         transposed = grouped(b, swapped(b, k), key_heads)
-        s = matmul(b, by_key_head(b, q, key_heads), transposed, compute)
+        s = matmul(b, by_key_head(b, q, key_heads), transposed, compute, columns=True)
     s = factor(b, b.reshape(s, (batch, heads, queries, keys)), op, inputs, depth)
     masks = _masks(b, op, inputs, (batch, heads, queries, keys), compute)
     for bias in masks.bias:

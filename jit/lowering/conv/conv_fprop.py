@@ -15,7 +15,7 @@ from ...emit.builder import Builder, T, Value
 from ...ops.blocking import BLOCKED
 from ...ops.conv_cost import ROWS
 from ...ops.conv_geometry import Convolution
-from ...ops.convolution import Forward, forward_strategy
+from ...ops.convolution import GATHERING, Forward, forward_strategy
 from ..accumulate import operands
 from .depthwise import channels_last, shifted_sum
 from .im2col_gemm import GEMM, blocked, row_im2col_of_groups
@@ -35,8 +35,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     x, w, accumulate = operands(b, given, inputs["w"], node.compute_data_type, widen=widen)
     if b.avoids("W-010") or b.avoids("W-050"):
         w = b.materialise(w)
-    if op.conv_mode is ConvMode.CONVOLUTION:
-        w = b.flip(w, range(2, w.rank))
+    if op.conv_mode is ConvMode.CONVOLUTION and b.strategy not in GATHERING:
+        w, op = b.flip(w, range(2, w.rank)), replace(op, conv_mode=ConvMode.CROSS_CORRELATION)
     if b.node_plan.explicit_padding:
         x, w, op = padded(b, x, w, op)
     if b.avoids("W-059"):
@@ -125,7 +125,9 @@ def convolve(
 ) -> Value:
     """Return the cross-correlation of logical x and w, accumulated in a type.
 
-    Without a strategy the rules choose one; ``last``: x is laid out channels-last.
+    ``last``: x is laid out channels-last.  Without a strategy the rules choose one.  Strategies
+    that gather patches (`GATHERING`) reverse the filter if the op says so; for others it is
+    reversed already.
     """
     if not strategy:
         conv = Forward(b.target, x.shape, w.shape, op, accumulate, x.dtype, last)

@@ -13,6 +13,7 @@ from functools import partial
 from math import prod
 
 from ....graph_api.dtypes import DataType
+from ....graph_api.enums import ConvMode
 from ....graph_api.ops.conv_fprop import ConvOp
 from ...emit.blocked import blocked_matmul
 from ...emit.builder import Builder, T, Value
@@ -48,6 +49,15 @@ def seen(b: Builder, x: Value, axis: int, at: int, count: int, stride: int, dila
     return b.slice(x, axis, start, start + (count - 1) * stride + 1, stride)
 
 
+def _reverses(op: ConvOp) -> bool:
+    return op.conv_mode is ConvMode.CONVOLUTION
+
+
+def _positions(size: int, *, reverse: bool) -> Sequence[int]:
+    """Return where along a dim the filter's positions lie, in their order in the filter."""
+    return range(size)[::-1] if reverse else range(size)
+
+
 def row_im2col(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -> Value:
     """Return the convolution as a sum over the filter positions of the last dim.
 
@@ -57,7 +67,7 @@ def row_im2col(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType)
     """
     n, filters = x.shape[0], w.shape[0]
     extents, size = op.output_extents(x.shape[2:], w.shape[2:]), w.shape[2:]
-    patches = concatenated(b, x, w.shape[2:], op, range(len(size) - 1))
+    patches = concatenated(b, x, w.shape[2:], op, range(len(size) - 1), reverse=_reverses(op))
     rows, depth = patches.shape[:-1], patches.shape[-1]
     # (positions of the other dims, last first..., channels), then (last dim's positions, filters).
     weights = b.permute(w, (*reversed(range(2, w.rank - 1)), 1, w.rank - 1, 0))
@@ -79,7 +89,7 @@ def row_im2col_of_groups(b: Builder, x: Value, w: Value, op: ConvOp, accumulate:
     each, spatial = filters // groups, range(3, x.rank + 1)
     x = b.permute(b.reshape(x, (n, groups, channels, *x.shape[2:])), (1, 0, 2, *spatial))
     x = b.reshape(x, (groups * n, channels, *x.shape[3:]))
-    patches = concatenated(b, x, size, op, range(len(size) - 1))
+    patches = concatenated(b, x, size, op, range(len(size) - 1), reverse=_reverses(op))
     rows, depth = patches.shape[:-1], patches.shape[-1]
     weights = b.reshape(w, (groups, each, *w.shape[1:]))
     order = (0, *reversed(range(3, w.rank)), 2, w.rank, 1)
@@ -96,8 +106,8 @@ def _shifted_columns(b: Builder, columns: Value, op: ConvOp, extent: int, size: 
     """Return the sum of the columns of all positions of the last dim, each shifted by its index."""
     last, filters = columns.rank - 2, columns.shape[-1] // size
     total: Value | None = None
-    for at in range(size):
-        part = b.slice(columns, columns.rank - 1, at * filters, (at + 1) * filters)
+    for i, at in enumerate(_positions(size, reverse=_reverses(op))):
+        part = b.slice(columns, columns.rank - 1, i * filters, (i + 1) * filters)
         part = seen(b, part, last, at, extent, op.stride[-1], op.dilation[-1])
         total = part if total is None else b.add(total, part)
     assert total is not None
@@ -124,7 +134,7 @@ def im2col_gemm(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType
         weights = b.expand(b.reshape(w, (1, filters, x.shape[1])), (n, filters, x.shape[1]))
         y = batched_matmul(b, weights, columns, accumulate)
         return b.reshape(y, (n, filters, *extents))
-    patches = concatenated(b, x, w.shape[2:], op, range(len(extents)))
+    patches = concatenated(b, x, w.shape[2:], op, range(len(extents)), reverse=_reverses(op))
     depth = patches.shape[-1]
     weights = b.permute(w, (*reversed(range(2, w.rank)), 1, 0))
     weights = b.reshape(weights, (depth, filters))
@@ -148,13 +158,14 @@ def blocked(
         return _blocked_groups(b, x, w, op, groups)
     if last:
         # Filters that are channels-last too are in this order in memory.
-        patches = concatenated(b, x, w.shape[2:], op, range(len(extents))[::-1])
+        dims = range(len(extents))[::-1]
+        patches = concatenated(b, x, w.shape[2:], op, dims, reverse=_reverses(op))
         rows = b.reshape(patches, (1, n * places, depth))
         weights = b.reshape(b.permute(w, (0, *range(2, w.rank), 1)), (1, filters, depth))
         blocks = blocking(b.target, n * places, filters, depth)
         y = blocked_matmul(b, rows, weights, blocks, columns=True)
         return channels_second(b, y, (n, *extents, filters))
-    patches = stacked(b, x, w.shape[2:], op)
+    patches = stacked(b, x, w.shape[2:], op, reverse=_reverses(op))
     columns = b.reshape(patches, (n, depth, places))
     weights = b.reshape(w, (1, filters, depth))
     y = blocked_matmul(b, weights, columns, blocking(b.target, filters, places, depth))
@@ -169,7 +180,7 @@ def _blocked_groups(b: Builder, x: Value, w: Value, op: ConvOp, groups: int) -> 
     n, filters = x.shape[0], w.shape[0] // groups
     extents = op.output_extents(x.shape[2:], w.shape[2:])
     columns, depth = n * prod(extents), prod(w.shape[1:])
-    patches = samples_inside(b, stacked(b, x, w.shape[2:], op), len(extents))
+    patches = samples_inside(b, stacked(b, x, w.shape[2:], op, reverse=_reverses(op)), len(extents))
     right = b.reshape(patches, (groups, depth, columns))
     left = b.reshape(w, (groups, filters, depth))
     y = blocked_matmul(b, left, right, blocking(b.target, filters, columns, depth))
@@ -183,10 +194,11 @@ def samples_inside(b: Builder, patches: Value, rank: int) -> Value:
     return b.permute(patches, (*others[:-rank], first, *others[-rank:]))
 
 
-def stacked(b: Builder, x: Value, size: Ints, op: ConvOp) -> Value:
+def stacked(b: Builder, x: Value, size: Ints, op: ConvOp, *, reverse: bool = False) -> Value:
     """Return the patches of the padded input, dims (N, C, filter size..., positions...).
 
-    The last dim is first, so that the copies of the others are of long runs.
+    The last dim is first, so that the copies of the others are of long runs.  ``reverse``: for a
+    filter whose positions are reversed.
     """
     rank = x.rank - 2
     extents = op.output_extents(x.shape[2:], size)
@@ -195,7 +207,7 @@ def stacked(b: Builder, x: Value, size: Ints, op: ConvOp) -> Value:
         axis = i - rank + patches.rank
         parts = [
             seen(b, patches, axis, at, extents[i], op.stride[i], op.dilation[i])
-            for at in range(size[i])
+            for at in _positions(size[i], reverse=reverse)
         ]
         shape = (*parts[0].shape[:2], 1, *parts[0].shape[2:])
         patches = b.concatenate([b.reshape(part, shape) for part in parts], 2)
@@ -215,15 +227,20 @@ def _of_all_samples(b: Builder, x: Value, w: Value, accumulate: DataType) -> Val
     return b.permute(b.reshape(y, (filters, n, *extents)), (1, 0, *range(2, x.rank)))
 
 
-def concatenated(b: Builder, x: Value, size: Ints, op: ConvOp, dims: Sequence[int]) -> Value:
-    """Return the padded input, channels-last, with the positions of some dims as channels."""
+def concatenated(
+    b: Builder, x: Value, size: Ints, op: ConvOp, dims: Sequence[int], *, reverse: bool = False
+) -> Value:
+    """Return the padded input, channels-last, with the positions of some dims as channels.
+
+    ``reverse``: of a filter whose positions are reversed.
+    """
     extents = op.output_extents(x.shape[2:], size)
     padded = b.pad(x, op.pre_padding, op.post_padding)
     activation = b.permute(padded, (0, *range(2, x.rank), 1))
     for i in dims:
         parts = [
             seen(b, activation, 1 + i, at, extents[i], op.stride[i], op.dilation[i])
-            for at in range(size[i])
+            for at in _positions(size[i], reverse=reverse)
         ]
         activation = b.concatenate(parts, activation.rank - 1)
     return activation

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...node_context import GraphContext, NodeContext
+from ...ops.attention import PER_HEAD
+from ...ops.blocking import BLOCKED
 from ..rule import CPU, Workaround
 
 __all__ = ["WORKAROUND"]
 
 
 def _flags(around: GraphContext, nodes: Sequence[NodeContext]) -> Iterator[str]:
-    if any(n.named("attention") and n.strategy != "per_head" for n in nodes):
+    if any(n.named("attention") and n.strategy not in (PER_HEAD, BLOCKED) for n in nodes):
         yield "--iree-dispatch-creation-data-tiling=false"
 
 
@@ -24,6 +26,6 @@ WORKAROUND = Workaround(
     title="Data-tiled batched matmuls beside a division of their rows mix up batches",
     symptom="wrong numbers",
     targets=CPU,
-    instead="operands are not repacked into tiles, or (strategy per_head) not in batches",
+    instead="operands are not repacked into tiles, but by strategies per_head and blocked",
     flags=_flags,
 )

@@ -11,21 +11,31 @@ from collections.abc import Iterator, Sequence
 
 from ...cpu_machine import cpu_machine
 from ...node_context import GraphContext, NodeContext
+from ...ops.attention import keys_of
+from ...ops.blocking import BLOCKED
 from ..rule import CPU, Workaround
 
 __all__ = ["WORKAROUND"]
 
-# Convolutions and attention that are no matmuls take up to 1.6 times as long without peeling.
-_SLOWER = ("conv", "attention")
-
 
 def _flags(around: GraphContext, nodes: Sequence[NodeContext]) -> Iterator[str]:
-    if not any(node.named(*_SLOWER) for node in nodes) and any(map(_ragged, nodes)):
+    if not any(map(_slower, nodes)) and any(map(_ragged, nodes)):
         yield "--iree-llvmcpu-vector-pproc-strategy=none"
+
+
+def _slower(context: NodeContext) -> bool:
+    """Whether a node takes up to 1.6 times as long without peeling.
+
+    Those are convolutions and attention but in blocks, whose tiles are given.
+    """
+    return context.named("conv") or (context.named("attention") and context.strategy != BLOCKED)
 
 
 def _ragged(context: NodeContext) -> bool:
     """Whether a node is the second reduction of rows that do not fill vectors."""
+    lanes = cpu_machine(context.target).lanes
+    if context.named("sdpa"):
+        return not context.dynamic and keys_of(context) % lanes > 0
     if context.named("layernorm", "layernorm_backward"):
         from ...ops.row_norms import axes_of  # graphs without norms do not load it
 
@@ -37,7 +47,6 @@ def _ragged(context: NodeContext) -> bool:
         return False
     dims, strides = context.dims("x"), context.spec("x").strides
     inner = [dims[axis] for axis in axes if strides[axis] == 1]
-    lanes = cpu_machine(context.target).lanes
     return any(extent > 1 and extent % lanes for extent in inner)
 
 
