@@ -12,7 +12,14 @@ from ..cpu_machine import cpu_machine
 from ..target import Target
 from .conv_cost import MEASURED_LANES, price, tiled
 from .convolution import GATHERING, Forward, cost_without_flags, forward_strategy
-from .dgrad_geometry import filters_overlap, flipped_op, flipped_windows, pointwise_op
+from .dgrad_geometry import (
+    filters_overlap,
+    flipped_op,
+    flipped_windows,
+    pads_columns,
+    pointwise_op,
+    turns_columns,
+)
 
 __all__ = ["FLIPPED", "GEMM_COL2IM", "PATCHES", "Rates", "dgrad_costs", "dgrad_quantities", "rates"]
 
@@ -112,11 +119,18 @@ def dgrad_quantities(
         flipped["zeros"] = dy[0] * filters * prod(spread) if max(op.stride) > 1 else 0
     else:
         flipped |= {"given": prod(dy) if last else 0, "written": prod(dims)}
+    given = dy[0] * prod(dy[2:])
+    late = pads_columns(given, rows, filters)
+    used = given if late else rows
+    turned = turns_columns(used, filters)
     summed = {
         "call": 1,
-        "copied": rows * filters,
-        "multiplied": tiled(lanes, rows, columns, filters),
+        "copied": used * filters,
+        "multiplied": tiled(lanes, used, columns, filters),
         "packed": filters * columns,
+        "moved filters": 0 if turned else filters * columns,
+        "moved columns": used * columns if turned else 0,
+        "padded": rows * columns if late else 0,
         "columns": rows * columns,
         "parts": positions,
         "phases": prod(op.stride),

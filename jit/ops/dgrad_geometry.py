@@ -11,9 +11,20 @@ if TYPE_CHECKING:
     from ...graph_api.ops.conv_dgrad import ConvDgrad
     from ...graph_api.ops.conv_fprop import ConvOp
 
-__all__ = ["Window", "filters_overlap", "flipped_op", "flipped_windows", "pointwise_op"]
+__all__ = [
+    "Window",
+    "filters_overlap",
+    "flipped_op",
+    "flipped_windows",
+    "pads_columns",
+    "pointwise_op",
+    "turns_columns",
+]
 
 Ints = tuple[int, ...]
+
+# Multiply-adds that take as long as adding zeros around an element.
+_PADDED = 50
 
 
 class Window(NamedTuple):
@@ -62,3 +73,19 @@ def pointwise_op(rank: int) -> ConvFprop:
     """Return the convolution of filters of one position: no padding, strides of 1."""
     ones, none = (1,) * rank, (0,) * rank
     return ConvFprop(pre_padding=none, post_padding=none, stride=ones, dilation=ones)
+
+
+def pads_columns(rows: int, padded: int, filters: int) -> bool:
+    """Return whether `gemm_col2im` pads its columns, and not dy: it multiplies no zeros then.
+
+    ``rows``, ``padded``: positions of dy without and with padding.
+    """
+    return filters * (padded - rows) > _PADDED * padded
+
+
+def turns_columns(rows: int, filters: int) -> bool:
+    """Return whether `gemm_col2im` moves channels behind positions in its columns.
+
+    Otherwise it does in the filters, of which there are as many for each of them.
+    """
+    return filters > rows

@@ -47,6 +47,8 @@ class _Rates(NamedTuple):
         A multiply-add of a head by itself, and in blocks.
     read, read_alone, packed : float
         An element of k and v in a batch, by heads by themselves and in blocks.
+    score, peeled_score : float
+        A score of the softmax, and one where keys do not fill vectors and loops are peeled (W-141).
     """
 
     call: float
@@ -61,13 +63,21 @@ class _Rates(NamedTuple):
     read: float
     read_alone: float
     packed: float
+    score: float
+    peeled_score: float
 
 
 # An AMD EPYC of Zen 5, blocks as in convolutions there; vectors of 8: one of Zen 3.
-_AVX512 = _Rates(10e3, 10e3, 8e3, 0.016, 0.027, 6.0, 1.5, 0.02, 0.01, 0.0, 0.0, 0.9)
-_AVX2 = _Rates(10e3, 20e3, 20e3, 0.06, 0.06, 1.0, 1.5, 0.038, 0.03, 0.9, 2.0, 1.2)
-# A score of the softmax, and one where keys do not fill vectors and loops are peeled (W-141).
-_SCORE, _PEELED_SCORE = 3.0, 15.0
+_AVX512 = _Rates(
+    call=10e3, call_in_blocks=10e3, head=8e3, batched=0.016, batched_narrow=0.027, ragged_keys=6.0,
+    ragged_features=1.5, alone=0.02, in_blocks=0.01, read=0.0, read_alone=0.0, packed=0.9,
+    score=2.0, peeled_score=5.0,
+)  # fmt: skip
+_AVX2 = _Rates(
+    call=10e3, call_in_blocks=20e3, head=20e3, batched=0.06, batched_narrow=0.06, ragged_keys=1.0,
+    ragged_features=1.5, alone=0.038, in_blocks=0.03, read=0.9, read_alone=2.0, packed=1.2,
+    score=3.0, peeled_score=15.0,
+)  # fmt: skip
 
 
 def _work(op: object, dims: Dims) -> tuple[int, int]:
@@ -154,7 +164,7 @@ def _costs(context: NodeContext) -> dict[str, float]:
     given = matrices * keys * (features + results)
     multiply_adds = scores * (features + results)
     ragged = keys % machine.lanes > 0
-    softmax = scores * (_PEELED_SCORE if ragged else _SCORE)
+    softmax = scores * (rates.peeled_score if ragged else rates.score)
     narrow = context.kind("q").bits <= 16
     slower = rates.ragged_keys if ragged else 1.0
     if features % machine.lanes:
@@ -171,7 +181,7 @@ def _costs(context: NodeContext) -> dict[str, float]:
             blocks = blocking(target, rows, columns, depth)
             steps += blocks.overhead * rows * blocks.panels * blocks.panel * depth
         in_blocks = matrices * steps * rates.in_blocks + given * rates.packed
-        costs[BLOCKED] = rates.call_in_blocks + in_blocks + scores * _SCORE
+        costs[BLOCKED] = rates.call_in_blocks + in_blocks + scores * rates.score
     return {name: ns / 1e3 for name, ns in costs.items()} if len(costs) > 1 else {}
 
 

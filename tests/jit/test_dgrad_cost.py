@@ -20,7 +20,12 @@ from hipdnn_iree import DataType, Graph
 from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.graph_api.ops.conv_dgrad import ConvDgrad
 from hipdnn_iree.jit.ops.dgrad_cost import dgrad_costs, dgrad_quantities
-from hipdnn_iree.jit.ops.dgrad_geometry import Window, flipped_windows
+from hipdnn_iree.jit.ops.dgrad_geometry import (
+    Window,
+    flipped_windows,
+    pads_columns,
+    turns_columns,
+)
 from hipdnn_iree.jit.ops.multiply_types import multiply_type
 from hipdnn_iree.jit.strategies import choices
 from hipdnn_iree.jit.target import Target
@@ -117,3 +122,23 @@ def test_a_gradient_that_no_filter_meets_costs_no_convolution() -> None:
     )
     found = dgrad_quantities(ZEN3, (1, 4, 5), (4, 2, 3), op, DataType.FLOAT, last=False)
     assert found["flipped"]["forward"] == 0
+
+
+@pytest.mark.parametrize(
+    ("samples", "size", "filters", "padded", "turned"),
+    [
+        (1, 7, 512, True, True),
+        (1, 14, 256, True, True),
+        (8, 14, 256, True, False),
+        (1, 28, 128, False, False),
+        (1, 56, 64, False, False),
+        (1, 3, 30, False, True),
+    ],
+)
+def test_what_is_moved_are_the_fewer(
+    samples: int, size: int, filters: int, *, padded: bool, turned: bool
+) -> None:
+    """Of 3x3, as in ResNet: columns where images are small, else dy and the filters."""
+    rows, wide = samples * size**2, samples * (size + 2) ** 2
+    assert pads_columns(rows, wide, filters) == padded
+    assert turns_columns(rows if padded else wide, filters) == turned

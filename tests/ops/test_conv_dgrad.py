@@ -13,6 +13,7 @@ from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import GraphError
 from hipdnn_iree.graph_api.formats.json.json_form import dumps
 from hipdnn_iree.graph_api.layout import channels_last_strides
+from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import execute, expect, reference
 
@@ -197,3 +198,27 @@ def test_patches_outside_dx_are_not_computed(torch_ir: Callable[..., str]) -> No
     g.conv_dgrad(dy, w, dx_dims=(1, 2, 1, 4), pre_padding=(0, 2), post_padding=(0, 3)).set_output()
     (line,) = (row for row in torch_ir(g, "gfx942").splitlines() if "aten.convolution " in row)
     assert "-> !torch.vtensor<[1,2,1,4]" in line
+
+
+@pytest.mark.parametrize(
+    ("samples", "filters", "size", "last"),
+    [
+        (1, 300, (3, 3), False),  # columns are padded and turned
+        (8, 150, (5, 5), True),  # padded
+        (1, 61, (7, 8), False),  # turned
+        (2, 7, (5, 3), False),  # neither
+    ],
+)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_columns_are_padded_and_turned_where_they_are_few(
+    samples: int, filters: int, size: tuple[int, int], stride: int, check: Run, *, last: bool
+) -> None:
+    graph = Graph("dgrad", io_data_type="float", compute_data_type="float")
+    dims = (samples, filters, *size)
+    strides = channels_last_strides(dims) if last else None
+    dy = graph.tensor(dims=dims, strides=strides, name="dy")
+    w = graph.tensor(dims=(filters, 5, 3, 2), name="w")
+    dx = (samples, 5, *((n - 1) * stride + k - 2 for n, k in zip(size, (3, 2), strict=True)))
+    graph.conv_dgrad(dy, w, dx_dims=dx, stride=stride, padding=1).set_output()
+    with scope(compiler_strategies="conv_dgrad=gemm_col2im"):
+        check(graph.freeze())

@@ -11,6 +11,7 @@ from math import gcd, prod
 from ....graph_api.dtypes import DataType
 from ....graph_api.ops.conv_dgrad import ConvDgrad
 from ...emit.builder import Builder, T, Value
+from ...ops.dgrad_geometry import pads_columns, turns_columns
 
 __all__ = ["gemm_col2im"]
 
@@ -48,11 +49,22 @@ def gemm_col2im(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: Data
         before.append(max(0, *(-p.start for p in met)))
         ends = (p.start + extent + (p.count - 1) * p.dilation for p in met)
         after.append(max(0, *(end - have for end in ends)))
-    rows = b.permute(b.pad(dy, before, after), (0, *range(2, dy.rank), 1))
-    weights = b.reshape(b.permute(w, (0, *range(2, w.rank), 1)), (filters, prod(size) * channels))
-    flat = b.reshape(rows, (prod(rows.shape[:-1]), filters))
-    columns = b.call(T.AtenMmOp, (flat.shape[0], weights.shape[1]), accumulate, flat, weights)
-    columns = b.reshape(columns, (*rows.shape[:-1], weights.shape[1]))
+    padded = dy.shape[0] * prod(map(sum, zip(before, dy.shape[2:], after, strict=True)))
+    late = pads_columns(dy.shape[0] * prod(dy.shape[2:]), padded, filters)
+    given = dy if late else b.pad(dy, before, after)
+    rows = b.permute(given, (0, *range(2, dy.rank), 1))
+    count, positions = prod(rows.shape[:-1]), prod(size)
+    turned = turns_columns(count, filters)
+    # Moving channels behind positions: of the filters or of the columns, whichever are fewer.
+    weights = w if turned else b.permute(w, (0, *range(2, w.rank), 1))
+    weights = b.reshape(weights, (filters, positions * channels))
+    flat = b.reshape(rows, (count, filters))
+    columns = b.call(T.AtenMmOp, (count, positions * channels), accumulate, flat, weights)
+    if turned:
+        columns = b.permute(b.reshape(columns, (count, channels, positions)), (0, 2, 1))
+    columns = b.reshape(columns, (*rows.shape[:-1], positions * channels))
+    if late:
+        columns = b.pad(columns, (*before, 0), (*after, 0))
     parts: dict[tuple[int, ...], Value] = {}
     for residues in product(*(range(s) for s in op.stride)):
         here = [phases[i][r] for i, r in enumerate(residues)]
