@@ -37,6 +37,10 @@ def _prepared(b: Builder, x: Value, dtype: DataType, *, fuse: bool, copied: bool
     repeated = b.strikes("W-002", x.repeated)
     if x.dtype is dtype:
         return b.materialise(x) if repeated else x
+    if copied and x.order:
+        # As it lies in memory: in another order it is read number by number.
+        own = b.materialise(b.convert(b.permute(x, x.order), dtype))
+        return b.permute(own, sorted(range(x.rank), key=x.order.__getitem__))
     converted = b.convert(x, dtype)
     if is_code(x.dtype) or x.dtype is DataType.INT4:
         # gfx9 decodes them within a matmul; the CPU would do that anew for every tile.
