@@ -9,15 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...node_context import GraphContext, NodeContext
-from ...ops.attention import PER_HEAD
-from ...ops.blocking import BLOCKED
 from ..rule import CPU, Workaround
 
 __all__ = ["WORKAROUND"]
 
 
+def _in_batches(context: NodeContext) -> bool:
+    if not context.named("attention"):
+        return False
+    from ...ops.attention import PER_HEAD  # graphs without attention do not load it
+    from ...ops.blocking import BLOCKED
+
+    return context.strategy not in (PER_HEAD, BLOCKED)
+
+
 def _flags(around: GraphContext, nodes: Sequence[NodeContext]) -> Iterator[str]:
-    if any(n.named("attention") and n.strategy not in (PER_HEAD, BLOCKED) for n in nodes):
+    if any(map(_in_batches, nodes)):
         yield "--iree-dispatch-creation-data-tiling=false"
 
 

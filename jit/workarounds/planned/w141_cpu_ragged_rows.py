@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 
 from ...cpu_machine import cpu_machine
 from ...node_context import GraphContext, NodeContext
-from ...ops.attention import keys_of
 from ...ops.blocking import BLOCKED
 from ..rule import CPU, Workaround
 
@@ -35,6 +34,8 @@ def _ragged(context: NodeContext) -> bool:
     """Whether a node is the second reduction of rows that do not fill vectors."""
     lanes = cpu_machine(context.target).lanes
     if context.named("sdpa"):
+        from ...ops.attention import keys_of  # graphs without attention do not load it
+
         return not context.dynamic and keys_of(context) % lanes > 0
     if context.named("layernorm", "layernorm_backward"):
         from ...ops.row_norms import axes_of  # graphs without norms do not load it
