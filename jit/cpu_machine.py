@@ -40,9 +40,14 @@ class CpuMachine(NamedTuple):
         return self.vector_bytes // 4
 
     @property
+    def has_avx512(self) -> bool:
+        """Whether vectors are of 512 bits, for which what code costs was measured apart."""
+        return self.vector_bytes >= 64
+
+    @property
     def registers(self) -> int:
         """Vector registers: AVX-512 has twice as many as its predecessors."""
-        return 32 if self.vector_bytes == 64 else 16
+        return 32 if self.has_avx512 else 16
 
     @property
     def refused_bytes(self) -> int:

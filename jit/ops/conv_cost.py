@@ -19,7 +19,6 @@ from .conv_rates import Rates, nanoseconds, rows_of_groups
 from .gemm_cost import TILED, raggedness
 
 __all__ = [
-    "MEASURED_LANES",
     "ROWS",
     "columns_at_once",
     "conv_costs",
@@ -96,7 +95,7 @@ class _Conv(NamedTuple):
 
 def tiled(lanes: int, m: int, n: int, k: int) -> float:
     """Return the multiply-adds of a matmul whose tiles are filled, for vectors of 16."""
-    return filled(m, lanes) * filled(n, lanes) * k * MEASURED_LANES / lanes
+    return filled(m, lanes) * filled(n, lanes) * k * _MEASURED_LANES / lanes
 
 
 def filled(extent: int, lanes: int) -> int:
@@ -104,7 +103,7 @@ def filled(extent: int, lanes: int) -> int:
     return 1 << (extent - 1).bit_length() if extent < lanes else -(-extent // lanes) * lanes
 
 
-MEASURED_LANES = 16
+_MEASURED_LANES = 16
 """Elements of the vectors of the CPU that all was measured on."""
 _AT_ONCE = 8
 _Quantities = Mapping[str, float]
@@ -326,10 +325,10 @@ def grouped_costs(
     near = 4 * patches <= _NEAR * machine.l2_bytes
     each = (_NEAR_PATCH if near else _FAR_PATCH) + _STRIDED_PATCH * (max(op.stride) > 1)
     costs[BLOCKED] = _BLOCKS + patches * each + multiply_adds * _IN_BLOCKS
-    if machine.lanes < MEASURED_LANES:
+    if not machine.has_avx512:
         costs = {name: ns * _SHORT[name] for name, ns in costs.items()}
     if positions > 1 and w[1] > 1:
-        rates, groups = rows_of_groups(machine.lanes), x[1] // w[1]
+        rates, groups = rows_of_groups(machine), x[1] // w[1]
         of_one = (w[0] // groups, *w[1:])
         found = _rows_of_groups(_numbers(target, x, of_one, op, last=last, narrow=narrow), groups)
         costs[ROWS] = 1e3 * price(found, rates)

@@ -18,12 +18,11 @@ from .convolution import (
     conv_op,
     group_count,
     is_last,
-    up_to_float,
     work,
 )
 from .dgrad_cost import FLIPPED, GEMM_COL2IM, dgrad_costs
 from .hoisting import KEEP_EXPRESSIONS
-from .multiply_types import multiply_type
+from .multiply_types import multiply_type, up_to_float
 from .op_info import OpInfo
 from .strategy import Strategies, Strategy
 

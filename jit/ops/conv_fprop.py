@@ -35,11 +35,10 @@ from .convolution import (
     is_planar,
     needs_groups,
     strided,
-    up_to_float,
     work,
 )
 from .hoisting import KEEP_EXPRESSIONS
-from .multiply_types import multiply_type
+from .multiply_types import multiply_type, up_to_float
 from .op_info import OpInfo
 from .strategy import Strategies, Strategy
 

@@ -180,13 +180,13 @@ _GROUPS_AVX2: Mapping[str, float] = {
 }  # fmt: skip
 
 
-def rows_of_groups(lanes: int) -> Mapping[str, float]:
+def rows_of_groups(machine: CpuMachine) -> Mapping[str, float]:
     """Return the rates of `row_im2col` for several groups, as `nanoseconds` does."""
-    return _GROUPS_AVX512 if lanes >= 16 else _GROUPS_AVX2
+    return _GROUPS_AVX512 if machine.has_avx512 else _GROUPS_AVX2
 
 
 def nanoseconds(machine: CpuMachine) -> Rates:
     """Return the rates for a CPU: those of the nearest that was measured, by vectors and maker."""
-    if machine.lanes < 16:
+    if not machine.has_avx512:
         return _AVX2
     return _INTEL if machine.is_intel else _AVX512

@@ -16,10 +16,10 @@ from .convolution import (
     conv_op,
     group_count,
     is_last,
-    up_to_float,
     work,
 )
 from .hoisting import KEEP_EXPRESSIONS
+from .multiply_types import up_to_float
 from .op_info import OpInfo
 from .strategy import Strategies, Strategy
 from .wgrad_cost import wgrad_costs

@@ -15,6 +15,7 @@ from ..target import Target
 from ..workarounds import strikes
 from .blocking import BLOCKED
 from .conv_cost import ROWS, conv_costs, grouped_costs
+from .multiply_types import up_to_float
 from .op_info import Dims, DynamicAxes, Marks, dynamic_axes
 from .strategy import Strategy
 
@@ -40,7 +41,6 @@ __all__ = [
     "is_planar",
     "needs_groups",
     "strided",
-    "up_to_float",
     "work",
 ]
 
@@ -50,7 +50,6 @@ GATHERING = frozenset({ROWS, "im2col_gemm", BLOCKED})
 """The strategies that gather patches: of filters of few positions (`_gathered`), and in
 reverse order for a filter whose positions are reversed (``ConvMode.CONVOLUTION``).  That stays as
 it is then; a reversed copy is read number by number."""
-_UP_TO_32_BITS = frozenset({DataType.FLOAT, DataType.HALF, DataType.BFLOAT16})
 
 # Beyond it the many small convolutions take longer to compile (6 s for 32) than they save.
 MOST_GROUPS = 16
@@ -245,12 +244,6 @@ def _gathered(w: Ints) -> bool:
 def as_blocks(context: NodeContext) -> bool:
     """Return whether the strategy fits that makes matmuls in blocks of our own choice."""
     return as_gemm(context) and up_to_float(context, "x", "w")
-
-
-def up_to_float(context: NodeContext, *ports: str) -> bool:
-    """Return whether all is computed in float32: operands of 16 bits become that (W-013)."""
-    kinds = {context.kind(port) for port in ports}
-    return context.compute is DataType.FLOAT and kinds <= _UP_TO_32_BITS
 
 
 def as_groups_in_blocks(context: NodeContext) -> bool:

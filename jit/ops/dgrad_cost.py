@@ -8,17 +8,16 @@ from math import prod
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.ops.conv_dgrad import ConvDgrad
-from ..cpu_machine import cpu_machine
+from ..cpu_machine import CpuMachine, cpu_machine
 from ..target import Target
-from .conv_cost import MEASURED_LANES, price, tiled
-from .convolution import GATHERING, Forward, cost_without_flags, forward_strategy
+from .conv_cost import price, tiled
+from .convolution import Forward, cost_without_flags
 from .dgrad_geometry import (
     filters_overlap,
-    flipped_op,
-    flipped_windows,
+    flipped_convolution,
     pads_columns,
     pointwise_op,
-    turns_columns,
+    spread,
 )
 
 __all__ = ["FLIPPED", "GEMM_COL2IM", "PATCHES", "Rates", "dgrad_costs", "dgrad_quantities", "rates"]
@@ -58,9 +57,9 @@ _AVX2: Rates = {
 }  # fmt: skip
 
 
-def rates(lanes: int) -> Rates:
-    """Return the rates for vectors of so many numbers of 32 bits, those of the nearest measured."""
-    return _AVX512 if lanes >= MEASURED_LANES else _AVX2
+def rates(machine: CpuMachine) -> Rates:
+    """Return the rates for a CPU: those of the nearest vectors that were measured."""
+    return _AVX512 if machine.has_avx512 else _AVX2
 
 
 def dgrad_costs(
@@ -85,7 +84,7 @@ def dgrad_costs(
     dict of str to float
         Microseconds on one core.
     """
-    known = rates(cpu_machine(target).lanes)
+    known = rates(cpu_machine(target))
     found = dgrad_quantities(target, dy, w, op, multiplied, last=last)
     return {
         FLIPPED if name == PATCHES else name: price(one, known[name]) for name, one in found.items()
@@ -102,35 +101,28 @@ def dgrad_quantities(
     rows = dy[0] * prod(max(o, -(-n // s) + (k - 1) // s) for o, n, k, s in sizes)
     columns = channels * positions
     overlap = filters_overlap(w, op)
-    spread = tuple((o - 1) * s + 1 for o, s in zip(dy[2:], op.stride, strict=True))
     forward = (
-        _flipped(target, (*dy[:2], *spread), w, op, multiplied, last=last)
+        _flipped(target, dy, w, op, multiplied, last=last)
         if overlap
         else _of_one_position(target, dy, w, multiplied)
     )
-    reversed_ = bool(overlap and forward and forward_strategy(forward) not in GATHERING)
     flipped = {
         "call": 1,
         "forward": 1e3 * cost_without_flags(forward) if forward else 0,
         "weights": prod(w),
-        "reversed": prod(w) if reversed_ else 0,
     }
     if overlap:
-        flipped["zeros"] = dy[0] * filters * prod(spread) if max(op.stride) > 1 else 0
+        zeros = dy[0] * filters * prod(spread(dy[2:], op.stride))
+        flipped["zeros"] = zeros if max(op.stride) > 1 else 0
     else:
         flipped |= {"given": prod(dy) if last else 0, "written": prod(dims)}
     given = dy[0] * prod(dy[2:])
-    late = pads_columns(given, rows, filters)
-    used = given if late else rows
-    turned = turns_columns(used, filters)
+    used = given if pads_columns(given, rows, filters) else rows
     summed = {
         "call": 1,
         "copied": used * filters,
         "multiplied": tiled(lanes, used, columns, filters),
         "packed": filters * columns,
-        "moved filters": 0 if turned else filters * columns,
-        "moved columns": used * columns if turned else 0,
-        "padded": rows * columns if late else 0,
         "columns": rows * columns,
         "parts": positions,
         "phases": prod(op.stride),
@@ -144,12 +136,11 @@ def _flipped(
     target: Target, dy: Ints, w: Ints, op: ConvDgrad, multiplied: DataType, *, last: bool
 ) -> Forward | None:
     """Return the convolution of dy with zeros by ``flipped``; None where it meets no filter."""
-    windows = flipped_windows(dy[2:], w, op)
-    extents = tuple(one.high - one.low for one in windows)
-    if min(extents) <= 0:
+    found = flipped_convolution(dy, w, op)
+    if found is None:
         return None
-    forward, turned = flipped_op(windows, op), (w[1], w[0], *w[2:])
-    return Forward(target, (*dy[:2], *extents), turned, forward, DataType.FLOAT, multiplied, last)
+    _, conv = found
+    return Forward(target, conv.x, conv.w, conv.op, DataType.FLOAT, multiplied, last)
 
 
 def _of_one_position(target: Target, dy: Ints, w: Ints, multiplied: DataType) -> Forward:

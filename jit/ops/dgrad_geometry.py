@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...graph_api.ops.conv_fprop import ConvFprop
+from .conv_geometry import Convolution
 
 if TYPE_CHECKING:
     from ...graph_api.ops.conv_dgrad import ConvDgrad
@@ -14,10 +15,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Window",
     "filters_overlap",
-    "flipped_op",
+    "flipped_convolution",
     "flipped_windows",
     "pads_columns",
     "pointwise_op",
+    "spread",
     "turns_columns",
 ]
 
@@ -59,14 +61,31 @@ def flipped_windows(extents: Ints, w: Ints, op: ConvDgrad) -> list[Window]:
     return found
 
 
-def flipped_op(windows: list[Window], op: ConvDgrad) -> ConvFprop:
-    """Return the convolution of these windows with the filter, which is flipped."""
-    return ConvFprop(
+def spread(extents: Ints, stride: Ints) -> Ints:
+    """Return extents with ``stride - 1`` zeros between their elements."""
+    return tuple((n - 1) * s + 1 for n, s in zip(extents, stride, strict=True))
+
+
+def flipped_convolution(
+    dy: Ints, w: Ints, op: ConvDgrad
+) -> tuple[list[Window], Convolution] | None:
+    """Return what is read of dy with its zeros, and how it is convolved with the flipped filter.
+
+    None where dy meets no filter.
+    """
+    windows = flipped_windows(spread(dy[2:], op.stride), w, op)
+    extents = tuple(one.high - one.low for one in windows)
+    if min(extents) <= 0:
+        return None
+    forward = ConvFprop(
         pre_padding=tuple(one.before for one in windows),
         post_padding=tuple(one.after for one in windows),
         stride=(1,) * len(windows),
         dilation=op.dilation,
     )
+    channels = op.dx_dims[1]
+    turned = (channels, w[0] * w[1] // channels, *w[2:])
+    return windows, Convolution((*dy[:2], *extents), turned, forward)
 
 
 def pointwise_op(rank: int) -> ConvFprop:

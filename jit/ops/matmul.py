@@ -61,7 +61,7 @@ _NEAR = 2  # times L2
 _IN_BLOCKS, _PACK_ROWS, _PACK_COLUMNS, _PAD_COLUMNS, _PASS = 0.024, 0.15, 0.38, 1.0, 0.3
 # Where they were measured, with rows of the left operand in one piece each: with less work tiles
 # are not always beaten.  Other vectors have estimates of their own.
-_MEASURED_BYTES, _BLOCKED_ROWS, _BLOCKED_DEPTH = 64, 16, 192
+_BLOCKED_ROWS, _BLOCKED_DEPTH = 16, 192
 
 
 # Of dot products, and of rows: the two dispatches; an element of the longer operand, which is read
@@ -138,7 +138,7 @@ def _costs(context: NodeContext) -> dict[str, float]:
 
 
 def _has_short_vectors(context: NodeContext) -> bool:
-    return cpu_machine(context.target).vector_bytes < _MEASURED_BYTES
+    return not cpu_machine(context.target).has_avx512
 
 
 def _costs_of_short_vectors(context: NodeContext) -> dict[str, float]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from ...graph_api.dtypes import DataType
 from ..cpu_machine import cpu_machine
+from ..node_context import NodeContext
 from ..target import Target
 from ..workarounds import strikes
 
-__all__ = ["carrier", "is_code", "is_emulated", "multiplies", "multiply_type"]
+__all__ = ["carrier", "is_code", "is_emulated", "multiplies", "multiply_type", "up_to_float"]
 
+_UP_TO_32_BITS = frozenset({DataType.FLOAT, DataType.HALF, DataType.BFLOAT16})
 _CODES = frozenset(
     {
         DataType.FP8_E4M3,
@@ -92,3 +94,9 @@ def _stays_narrow(operand: DataType, compute: DataType) -> bool:
         return operand.is_float and operand.bits < 32
     # W-003: torch-mlir multiplies si8 into si32; other integers go through the compute type.
     return compute is DataType.INT32 and operand is DataType.INT8
+
+
+def up_to_float(context: NodeContext, *ports: str) -> bool:
+    """Return whether all is computed in float32: operands of 16 bits become that (W-013)."""
+    kinds = {context.kind(port) for port in ports}
+    return context.compute is DataType.FLOAT and kinds <= _UP_TO_32_BITS

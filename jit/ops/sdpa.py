@@ -20,9 +20,8 @@ from ..workarounds import strikes
 from . import attention
 from .attention import PER_HEAD, fuses, key_count, keys_of
 from .blocking import BLOCKED, blocking
-from .conv_cost import MEASURED_LANES
-from .convolution import up_to_float
 from .counts import COSTS
+from .multiply_types import up_to_float
 from .op_info import Dims, Marks, OpInfo, dynamic_axes, problem
 from .strategy import Strategies, Strategy
 
@@ -157,7 +156,7 @@ def _costs(context: NodeContext) -> dict[str, float]:
     if not target.is_cpu or context.dynamic:
         return {}
     machine = cpu_machine(target)
-    rates = _AVX512 if machine.lanes >= MEASURED_LANES else _AVX2
+    rates = _AVX512 if machine.has_avx512 else _AVX2
     (batch, heads, queries, features), keys = q, keys_of(context)
     key_heads, results = context.dims("k")[1], context.dims("v")[3]
     matrices, scores = batch * key_heads, batch * heads * queries * keys

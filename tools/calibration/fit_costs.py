@@ -46,14 +46,14 @@ Key = tuple[str, bool, bool]
 
 def tables(target: Target) -> dict[str, Rates]:
     """Return the estimates of each op for a target, as they are in the source."""
-    lanes = cpu_machine(target).lanes
+    machine = cpu_machine(target)
     dgrad = {
         (name, last, narrow): one
-        for name, one in dgrad_cost.rates(lanes).items()
+        for name, one in dgrad_cost.rates(machine).items()
         for last, narrow in product((False, True), repeat=2)
     }
     return {
-        "conv_fprop": nanoseconds(cpu_machine(target)),
+        "conv_fprop": nanoseconds(machine),
         "conv_dgrad": dgrad,
         "conv_wgrad": wgrad_cost.NANOSECONDS,
     }
