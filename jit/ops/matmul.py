@@ -15,6 +15,7 @@ from .blocking import BLOCKED, blocking
 from .dots import DOTS, dots, fits_dots
 from .gemm_cost import TILED, raggedness
 from .matmul_cost import GEMM, UNTILED, Product, product_costs
+from .multiply_types import multiply_type, up_to_float
 from .op_info import Dims, Marks, OpInfo, Refusal
 from .rows import ROWS, rows
 from .split_k import SPLIT_K, fits_split_k, prefers_split_k
@@ -248,7 +249,11 @@ def _along_k(context: NodeContext) -> bool:
 
 
 def _in_float(context: NodeContext) -> bool:
-    return {context.compute, *map(context.kind, context.node.inputs)} == {DataType.FLOAT}
+    """Whether operands are multiplied in float32: as they are, or as copies that are (W-151)."""
+    if not up_to_float(context, *context.node.inputs):
+        return False
+    kinds = map(context.kind, context.node.inputs)
+    return multiply_type(context.target, DataType.FLOAT, *kinds) is DataType.FLOAT
 
 
 def _rule(context: NodeContext) -> str:
@@ -300,7 +305,7 @@ INFO = OpInfo(
                 name=UNTILED,
                 help="the same, with operands read as they lie in memory, not packed into tiles",
                 fits=_untileable,
-                why="float operands and compute, fixed dims, on the CPU, in graphs with no "
+                why="operands multiplied in float, fixed dims, on the CPU, in graphs with no "
                 "convolution, attention or other product than such matmuls",
                 flags=(NO_TILES,),
             ),
@@ -309,7 +314,7 @@ INFO = OpInfo(
                 help="the right operand packed into panels, multiplied in blocks for the target's "
                 "registers and caches",
                 fits=_blockable,
-                why="float operands and compute, fixed dims, on the CPU",
+                why="operands multiplied in float, fixed dims, on the CPU",
                 portable=False,
             ),
             Strategy(
@@ -317,7 +322,7 @@ INFO = OpInfo(
                 help="a vector of sums along k for each element of the result, added up at the "
                 "end; operands that lie along k are read in place",
                 fits=_along_k,
-                why="float operands and compute, fixed dims, a depth of whole vectors of 4 at "
+                why="operands multiplied in float, fixed dims, a depth of whole vectors of 4 at "
                 "least, on the CPU",
                 portable=False,
             ),
@@ -333,7 +338,7 @@ INFO = OpInfo(
                 help="the right operand read once by rows, a few at a time, for sums that stay in "
                 "the first cache",
                 fits=_blockable,
-                why="float operands and compute, fixed dims, on the CPU",
+                why="operands multiplied in float, fixed dims, on the CPU",
                 portable=False,
             ),
             Strategy(

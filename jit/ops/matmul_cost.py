@@ -88,7 +88,7 @@ def product_costs(target: Target, product: Product) -> dict[str, float]:
         },
         ROWS: {
             "read": -(-m // rows(target, m, n, k).rows) * n * k,
-            "turned": n * k if by_columns else 0,
+            "turned": (n * k if by_columns else 0) + (0 if by_rows else m * k),
             "multiplied": multiplied,
             "written": passes * m * n,
         },

@@ -16,7 +16,7 @@ from hipdnn_iree.jit.lowering.module import lower_graph
 from hipdnn_iree.jit.ops.conv_cost import samples_side_by_side
 from hipdnn_iree.jit.ops.convolution import GATHERING
 from hipdnn_iree.jit.settings import scope
-from hipdnn_iree.jit.strategies import tables
+from hipdnn_iree.jit.strategies import choices, tables
 from hipdnn_iree.jit.target import Target
 
 Check = Callable[..., Any]
@@ -78,10 +78,12 @@ def row_times_matrix() -> FrozenGraph:
     return graph.freeze()
 
 
-def product(*dims: int, first: str = "rows", second: str = "rows") -> FrozenGraph:
+def product(
+    *dims: int, first: str = "rows", second: str = "rows", kind: str = "float"
+) -> FrozenGraph:
     """A matmul of batch, m, n and k with bias and ReLU; operands by rows, or by columns."""
     batch, m, n, k = dims
-    graph = Graph("product", io_data_type="float")
+    graph = Graph("product", io_data_type=kind, compute_data_type="float")
     a, b = (batch, m, k), (batch, k, n)
     strides = {
         "rows": lambda d: (d[1] * d[2], d[2], 1),
@@ -354,3 +356,26 @@ def test_attention_between_matmuls_that_have_tiles(strategy: str, rows: int, che
     graph.matmul(o, graph.tensor(dims=(96, 96), name="wo")).set_output()
     with scope(compiler_strategies=f"sdpa={strategy},matmul=gemm"):
         check(graph.freeze())
+
+
+@pytest.mark.parametrize("strategy", ["gemm", "untiled", "blocked", "dots", "rows"])
+@pytest.mark.parametrize("kind", ["bfloat16", "float"])
+@pytest.mark.parametrize(("first", "second"), [("rows", "columns"), ("columns", "rows")])
+def test_operands_that_are_converted_first_have_every_strategy(
+    strategy: str, kind: str, first: str, second: str, check: Check
+) -> None:
+    """On a CPU without instructions for bfloat16, whose products are those of float32 (W-151)."""
+    graph = product(2, 19, 33, 20, first=first, second=second, kind=kind)
+    assert strategy in choices(graph, Target.parse("cpu:znver3"))["matmul"].names
+    assert (strategy in choices(graph, Target.parse("cpu:znver5"))["matmul"].names) == (
+        kind == "float" or strategy == "gemm"
+    )
+    if strategy in choices(graph, CPU)["matmul"].names:
+        with scope(compiler_strategies=f"matmul={strategy}"):
+            check(graph)
+
+
+def test_what_float32_does_not_hold_is_not_multiplied_in_it() -> None:
+    for kind in ("double", "int8", "fp8_e4m3", "half"):
+        graph = product(1, 9, 16, 24, kind=kind)
+        assert "blocked" not in choices(graph, Target.parse("cpu:znver3"))["matmul"].names, kind
