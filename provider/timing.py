@@ -62,7 +62,7 @@ class Effort:
     run_s : float
         Seconds of one run of calls, which are timed together; 0: each call is timed by itself.
     long_s : float
-        A call that takes longer is made once in a block.
+        A call that takes longer is made once in a block: what is in caches before matters little.
     pause_s : float
         Pause before each block, in which threads that another library keeps spinning after its
         work go to sleep.
@@ -84,7 +84,7 @@ class Effort:
 TUNING = Effort(rounds=(3, 25), block_s=1e-3, run_s=5e-5, long_s=0.05, settle=7)
 # libgomp spins for some milliseconds after a parallel region; on two cores, that is half the
 # machine.
-BENCHMARK = Effort(rounds=(5, 40), pause_s=0.005)
+BENCHMARK = Effort(rounds=(5, 40), long_s=0.3, pause_s=0.005)
 
 
 @dataclass(slots=True)
@@ -324,9 +324,8 @@ def _block(
     try:
         if effort.pause_s:
             time.sleep(effort.pause_s)
-        if effort.long_s < expected_s < inf:
-            return [_run(call, 1, clock)]
-        call()
+        if (first := _run(call, 1, clock)) > effort.long_s:
+            return [first]
         count = max(1, round(effort.run_s / expected_s))
         block: list[float] = []
         end = clock() + block_s

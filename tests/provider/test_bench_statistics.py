@@ -8,6 +8,7 @@ import math
 import os
 import random
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -99,6 +100,21 @@ def test_measuring_takes_turns() -> None:
     assert [len(t.rounds_us) for t in (a, b)] == [2, 2]
     assert a.rounds_us[0] == min(a.calls_us[:3])
     assert measure([], BENCHMARK, budget_s=0.0) == []
+
+
+def test_long_calls_are_made_once_in_a_block() -> None:
+    now, seen = [0.0], []
+
+    def call(name: str, seconds: float) -> None:
+        seen.append(name)
+        now[0] += seconds
+
+    calls = [partial(call, "a", 0.01), partial(call, "b", 5.0)]
+    a, b = measure(calls, BENCHMARK, budget_s=0.0, clock=lambda: now[0])
+    least = BENCHMARK.rounds[0]
+    assert (seen.count("a"), len(a.calls_us), len(a.rounds_us)) == (4 * least, 3 * least, least)
+    assert (seen.count("b"), len(b.calls_us), len(b.rounds_us)) == (least, least, least)
+    assert b.calls_us == pytest.approx([5e6] * least)
 
 
 def test_real_time_is_for_the_measurement_only(monkeypatch: pytest.MonkeyPatch) -> None:
