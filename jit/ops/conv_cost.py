@@ -54,6 +54,8 @@ class _Conv(NamedTuple):
         Whether operands are multiplied in 16 bits.
     lanes : int
         Elements of 32 bits in the target's vectors.
+    virtual : bool
+        Whether what follows reads the result.
     """
 
     samples: int
@@ -67,6 +69,7 @@ class _Conv(NamedTuple):
     last: bool
     narrow: bool
     lanes: int
+    virtual: bool
 
     @property
     def positions(self) -> int:
@@ -106,6 +109,10 @@ def filled(extent: int, lanes: int) -> int:
 _MEASURED_LANES = 16
 """Elements of the vectors of the CPU that all was measured on."""
 _AT_ONCE = 8
+# Where a step of `direct` takes a steady time: so many columns, as of 6 or 7 it takes up to 13
+# times as long; filters and results from these on.  Channels-last a vector has to hold filters as
+# well (of 8 columns and 66 filters ten times as long).
+_FULL, _FEW, _MANY = (4, 5, 8), 4, 4000
 _Quantities = Mapping[str, float]
 
 
@@ -116,8 +123,12 @@ def _direct(conv: _Conv) -> _Quantities:
         multiply_adds = conv.results * conv.channels * conv.positions
         if conv.narrow:
             return {"singly": multiply_adds}
-        quantity = "strided rows" if conv.strided else "rows"
-        return {quantity: multiply_adds / columns_at_once(conv.extents[-1])}
+        columns = columns_at_once(conv.extents[-1])
+        full = columns in _FULL and conv.filters >= _FEW and conv.results >= _MANY
+        if conv.last:
+            full = full and columns == _AT_ONCE and conv.filters % _AT_ONCE == 0
+        quantity = "strided rows" if conv.strided else "full rows" if full else "rows"
+        return {quantity: multiply_adds / columns}
     rows = conv.samples * prod(conv.extents)
     return {
         "multiplied": conv.tiled(rows, conv.filters, conv.channels),
@@ -235,14 +246,17 @@ def _blocked(target: Target, conv: _Conv) -> _Quantities:
         count, m, n = 1, conv.samples * extent, conv.filters
     blocks = blocking(target, m, n, depth)
     width = blocks.panels * blocks.panel
+    # Of filters of one position the input is the operand as it lies.
+    gathered = conv.patches if conv.positions > 1 or conv.strided else 0
     return {
-        "copied": conv.patches,
-        "loose": conv.patches * conv.loose(conv.channels if conv.last else conv.extents[-1]),
+        "copied": gathered,
+        "loose": gathered * conv.loose(conv.channels if conv.last else conv.extents[-1]),
         "apart": conv.patches if conv.strided else 0,
         "padded": width * depth if width != n else 0,
         "multiplied": count * blocks.overhead * m * width * depth,
         "packed": count * width * depth,
-        "written": count * m * width,
+        # What a fused consumer would have had in registers is read and written once more.
+        "written": (1 + conv.virtual) * count * m * width,
     }
 
 
@@ -256,7 +270,7 @@ _QUANTITIES: dict[str, Callable[[Target, _Conv], _Quantities]] = {
 
 
 def conv_costs(
-    target: Target, x: Ints, w: Ints, op: ConvOp, *, last: bool, narrow: bool
+    target: Target, x: Ints, w: Ints, op: ConvOp, *, last: bool, narrow: bool, virtual: bool = False
 ) -> dict[str, float]:
     """Return estimates by the name of the strategy, where something is known of it.
 
@@ -271,13 +285,15 @@ def conv_costs(
         Whether x is laid out channels-last.
     narrow : bool
         Whether operands are multiplied in 16 bits.
+    virtual : bool
+        Whether what follows reads the result.
 
     Returns
     -------
     dict of str to float
         Microseconds on one core.
     """
-    found = quantities(target, x, w, op, last=last, narrow=narrow)
+    found = quantities(target, x, w, op, last=last, narrow=narrow, virtual=virtual)
     rates = nanoseconds(cpu_machine(target))
     return priced(found, rates, last=last, narrow=narrow)
 
@@ -343,10 +359,10 @@ def _rows_of_groups(one: _Conv, groups: int) -> _Quantities:
 
 
 def quantities(
-    target: Target, x: Ints, w: Ints, op: ConvOp, *, last: bool, narrow: bool
+    target: Target, x: Ints, w: Ints, op: ConvOp, *, last: bool, narrow: bool, virtual: bool = False
 ) -> dict[str, _Quantities]:
     """Return what each strategy does, in numbers; parameters as of `conv_costs`."""
-    conv = _numbers(target, x, w, op, last=last, narrow=narrow)
+    conv = _numbers(target, x, w, op, last=last, narrow=narrow)._replace(virtual=virtual)
     all_found = ((name, find(target, conv)) for name, find in _QUANTITIES.items())
     return {name: {"call": 1, **found} for name, found in all_found if found}
 
@@ -364,4 +380,5 @@ def _numbers(target: Target, x: Ints, w: Ints, op: ConvOp, *, last: bool, narrow
         last=last,
         narrow=narrow,
         lanes=cpu_machine(target).lanes,
+        virtual=False,
     )

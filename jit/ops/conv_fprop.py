@@ -103,8 +103,9 @@ def _forward(context: NodeContext) -> Forward:
     multiplied = multiply_type(target, compute, *kinds)
     as_it_is = {*kinds} == {multiplied}
     w, op = context.dims("w"), conv_op(context)
-    floats = up_to_float(context, "x", "w")
-    return Forward(target, x, w, op, compute, multiplied, is_last(strides), as_it_is, floats)
+    floats, last = up_to_float(context, "x", "w"), is_last(strides)
+    virtual = context.spec("y").virtual
+    return Forward(target, x, w, op, compute, multiplied, last, as_it_is, floats, virtual)
 
 
 def _flags(context: NodeContext) -> Iterator[str]:

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from math import prod
 from typing import NamedTuple
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.ops.conv_fprop import ConvOp
+from ..cpu_machine import cpu_machine
 from ..emit.dims import Dim
 from ..node_context import NodeContext
 from ..target import Target
@@ -100,6 +102,8 @@ class Forward(NamedTuple):
         Whether operands are of that type, and need not be converted to it.
     floats : bool
         Whether they are floats of 16 or 32 bits, of which blocks are made.
+    virtual : bool
+        Whether what follows reads the result.
     """
 
     target: Target
@@ -111,6 +115,7 @@ class Forward(NamedTuple):
     last: bool
     as_it_is: bool = True
     floats: bool = True
+    virtual: bool = False
 
 
 def forward_strategy(conv: Forward, *, flags: bool = False) -> str:
@@ -118,13 +123,15 @@ def forward_strategy(conv: Forward, *, flags: bool = False) -> str:
 
     ``flags``: whether it may be one that the compiler needs flags for.
     """
-    target, x, w, op, compute, _, last, *_ = conv
+    target, x, w, op, compute, _, last, as_it_is, *_ = conv
     groups = x[1] // w[1]
     alone = needs_groups(target, x, w, compute)
     if not target.is_cpu:
         return "per_group" if alone else "direct"
     if groups > 1:
         if w[0] == groups and w[1] == 1:
+            converted = not (as_it_is or cpu_machine(target).has_avx512)
+            last = last or converted
             return _depthwise_strategy(x, w, op, compute, last=last, alone=alone)
         few = w[1] > 1 and groups <= MOST_GROUPS
         usual = "per_group" if few or alone else "direct"
@@ -140,20 +147,22 @@ def forward_strategy(conv: Forward, *, flags: bool = False) -> str:
 def forward_costs(conv: Forward) -> dict[str, float]:
     """Return estimates in microseconds of the strategies that fit a forward convolution.
 
-    Empty where nothing is known: on GPUs, of other types than float32 and floats of 16 bits, of
-    depthwise convolutions, and of dynamic dims.
+    Empty where nothing is known: on GPUs, of integers, of depthwise convolutions, and of dynamic
+    dims.  Those of doubles are as of floats: all takes twice as long.
     """
-    target, x, w, op, compute, multiplied, last, as_it_is, floats = conv
+    target, x, w, op, compute, multiplied, last, as_it_is, floats, virtual = conv
     dynamic = any(isinstance(d, Dim) for d in x)
-    known = compute is DataType.FLOAT and multiplied.is_float and not dynamic
+    known = compute in (DataType.FLOAT, DataType.DOUBLE) and multiplied.is_float and not dynamic
     if not known or not target.is_cpu:
         return {}
+    floats = floats and compute is DataType.FLOAT
     if x[1] != w[1]:
-        return _costs_of_groups(conv)
+        return _costs_of_groups(conv._replace(floats=floats))
     # Halves are converted to float32 (W-013), in blocks both types of 16 bits.
-    costs = conv_costs(target, x, w, op, last=last, narrow=multiplied is DataType.BFLOAT16)
+    read = partial(conv_costs, target, x, w, op, last=last, virtual=virtual)
+    costs = read(narrow=multiplied is DataType.BFLOAT16)
     if not as_it_is and multiplied is DataType.FLOAT:
-        narrow = conv_costs(target, x, w, op, last=last, narrow=True)
+        narrow = read(narrow=True)
         costs |= {name: cost for name, cost in narrow.items() if name == BLOCKED}
     unfit = frozenset() if _gathered(w) else GATHERING
     unfit |= frozenset() if floats else {BLOCKED}
@@ -166,7 +175,7 @@ def cost_without_flags(conv: Forward) -> float:
 
 
 def _costs_of_groups(conv: Forward) -> dict[str, float]:
-    target, x, w, op, _, multiplied, last, _, floats = conv
+    target, x, w, op, _, multiplied, last, _, floats, _ = conv
     groups, filters = x[1] // w[1], w[0]
     if w[1] == 1 and filters == groups:
         return {}

@@ -14,6 +14,8 @@ own code and of code for AVX2 (x86-64-v3), with two threads.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from functools import partial
 from math import exp, log
 from pathlib import Path
 from statistics import mean
@@ -25,7 +27,7 @@ from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.layout import channels_last_strides
 from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
 from hipdnn_iree.jit.code_plan import plan_code
-from hipdnn_iree.jit.ops.conv_cost import columns_at_once
+from hipdnn_iree.jit.ops.conv_cost import columns_at_once, quantities
 from hipdnn_iree.jit.ops.convolution import Forward, forward_costs, forward_strategy
 from hipdnn_iree.jit.strategies import choices
 from hipdnn_iree.jit.target import Target
@@ -155,10 +157,60 @@ def test_what_is_known_of_the_target_counts() -> None:
     assert forward_costs(forward(row, GPU)) == {}
 
 
-def test_nothing_is_known_of_depthwise_ones_and_doubles() -> None:
+def test_nothing_is_known_of_depthwise_ones_and_integers() -> None:
     depthwise = {"x": [4, 30, 9, 9], "w": [30, 1, 3, 3]}
     assert forward_costs(forward({**ROWS[0], **depthwise})) == {}
-    assert forward_costs(forward(ROWS[0])._replace(compute=DataType.DOUBLE)) == {}
+    assert forward_costs(forward(ROWS[0])._replace(compute=DataType.INT32)) == {}
+
+
+def test_doubles_are_as_floats_but_for_blocks() -> None:
+    """One op took 1.2 ms, where matmuls take 0.1 (16 channels of 14x14, Zen 3)."""
+    conv = forward({**ROWS[0], "type": "float"}, ZEN3)
+    doubles = conv._replace(compute=DataType.DOUBLE, multiplied=DataType.DOUBLE)
+    assert forward_costs(doubles).keys() == forward_costs(conv).keys() - {"blocked"}
+    assert forward_strategy(doubles) != "direct"
+
+
+@pytest.mark.parametrize(("target", "strategy"), [(ZEN3, "channels_last"), (ZEN5, "shifted_sum")])
+def test_depthwise_ones_whose_operands_are_converted(target: Target, strategy: str) -> None:
+    """A sum over positions converts each element as often (32 channels, Zen 3: 41 ms to 9.8)."""
+    row = {**ROWS[0], "x": [8, 32, 112, 112], "w": [32, 1, 3, 3], "last": False, "padding": [1, 1]}
+    conv = forward(row, target)._replace(multiplied=DataType.FLOAT)
+    assert forward_strategy(conv) == "shifted_sum"
+    assert forward_strategy(conv._replace(as_it_is=False)) == strategy
+
+
+def test_blocks_pay_for_what_follows() -> None:
+    conv = forward({**ROWS[0], "type": "float"}, ZEN3)
+    alone, followed = forward_costs(conv), forward_costs(conv._replace(virtual=True))
+    assert alone.pop("blocked") < followed.pop("blocked")
+    assert alone == followed
+
+
+def test_blocks_read_the_input_of_one_position_as_it_lies() -> None:
+    op = ConvFprop(pre_padding=(0, 0), post_padding=(0, 0), stride=(1, 1), dilation=(1, 1))
+    ask = partial(quantities, ZEN3, (4, 994, 15, 15), last=True, narrow=False)
+    assert ask((72, 994, 1, 1), op)["blocked"]["copied"] == 0
+    assert ask((72, 994, 1, 1), replace(op, stride=(2, 2)))["blocked"]["copied"] > 0
+
+
+@pytest.mark.parametrize(
+    ("filters", "columns", "last", "quantity"),
+    [
+        (64, 16, False, "full rows"),
+        (64, 12, False, "rows"),
+        (2, 16, False, "rows"),
+        (64, 16, True, "full rows"),
+        (66, 16, True, "rows"),
+        (64, 10, True, "rows"),
+    ],
+)
+def test_a_step_of_the_one_op_takes_longer_by_shape(
+    filters: int, columns: int, last: bool, quantity: str
+) -> None:
+    op = ConvFprop(pre_padding=(1, 1), post_padding=(1, 1), stride=(1, 1), dilation=(1, 1))
+    x, w = (4, 9, 40, columns), (filters, 9, 3, 3)
+    assert quantity in quantities(ZEN3, x, w, op, last=last, narrow=False)["direct"]
 
 
 @pytest.mark.parametrize(
