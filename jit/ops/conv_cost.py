@@ -109,10 +109,12 @@ def filled(extent: int, lanes: int) -> int:
 _MEASURED_LANES = 16
 """Elements of the vectors of the CPU that all was measured on."""
 _AT_ONCE = 8
-# Where a step of `direct` takes a steady time: so many columns, as of 6 or 7 it takes up to 13
-# times as long; filters and results from these on.  Channels-last a vector has to hold filters as
-# well (of 8 columns and 66 filters ten times as long).
+# Where a step of `direct` takes a steady time: so many columns, and filters and results from these
+# on.  Channels-last a vector has to hold filters as well (of 8 columns and 66 filters a step takes
+# ten times as long).
 _FULL, _FEW, _MANY = (4, 5, 8), 4, 4000
+_ODD = (6, 7)
+"""Columns of which a step takes longest where there are few results."""
 _Quantities = Mapping[str, float]
 
 
@@ -127,7 +129,8 @@ def _direct(conv: _Conv) -> _Quantities:
         full = columns in _FULL and conv.filters >= _FEW and conv.results >= _MANY
         if conv.last:
             full = full and columns == _AT_ONCE and conv.filters % _AT_ONCE == 0
-        quantity = "strided rows" if conv.strided else "full rows" if full else "rows"
+        odd = "odd rows" if columns in _ODD and conv.results < _MANY else "rows"
+        quantity = "strided rows" if conv.strided else "full rows" if full else odd
         return {quantity: multiply_adds / columns}
     rows = conv.samples * prod(conv.extents)
     return {

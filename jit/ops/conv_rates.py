@@ -25,8 +25,8 @@ vectors depend on more than these quantities.
 
 # Vectors of 16 numbers: an AMD EPYC of Zen 5.
 _DIRECT = {
-    "call": 5000, "rows": 0.62, "full rows": 0.62, "strided rows": 2.0, "copied": 0.44,
-    "apart": 2.2, "multiplied": 0.013, "written": 0.14,
+    "call": 5000, "rows": 0.62, "full rows": 0.62, "odd rows": 0.62, "strided rows": 2.0,
+    "copied": 0.44, "apart": 2.2, "multiplied": 0.013, "written": 0.14,
 }  # fmt: skip
 _NARROW_DIRECT = {
     "call": 5000, "singly": 2.1, "copied": 0.18, "apart": 14, "multiplied": 0.013, "packed": 1.3,
@@ -94,8 +94,8 @@ _AVX512: Rates = {
 # AMD's.  All were divided by 2.5, as everything took so much longer there: what is compared with
 # these (groups, gradients) was measured elsewhere.  Of 16 bits there were too few rows.
 _INTEL_DIRECT = {
-    "call": 5000, "rows": 0.64, "full rows": 0.64, "strided rows": 1.2, "multiplied": 0.0087,
-    "packed": 1.5, "written": 0.32,
+    "call": 5000, "rows": 0.64, "full rows": 0.64, "odd rows": 0.64, "strided rows": 1.2,
+    "multiplied": 0.0087, "packed": 1.5, "written": 0.32,
 }  # fmt: skip
 _INTEL: Rates = {
     **_AVX512,
@@ -132,8 +132,8 @@ _INTEL: Rates = {
 
 # Vectors of 8: an AMD EPYC of Zen 3.  Floats of 16 bits are multiplied as float32 there (W-151).
 _SHORT_DIRECT = {
-    "call": 5000, "rows": 2.1, "full rows": 1.0, "strided rows": 6.1, "copied": 1.5, "apart": 1.3,
-    "multiplied": 0.021, "packed": 1.3, "written": 1.3,
+    "call": 5000, "rows": 2.1, "full rows": 1.0, "odd rows": 6.0, "strided rows": 6.1,
+    "copied": 1.5, "apart": 1.3, "multiplied": 0.021, "packed": 1.3, "written": 1.3,
 }  # fmt: skip
 _AVX2: Rates = {
     ("direct", False, False): _SHORT_DIRECT,

@@ -199,6 +199,8 @@ def test_blocks_read_the_input_of_one_position_as_it_lies() -> None:
     [
         (64, 16, False, "full rows"),
         (64, 12, False, "rows"),
+        (16, 6, True, "odd rows"),
+        (16, 6, False, "odd rows"),
         (2, 16, False, "rows"),
         (64, 16, True, "full rows"),
         (66, 16, True, "rows"),
@@ -209,7 +211,7 @@ def test_a_step_of_the_one_op_takes_longer_by_shape(
     filters: int, columns: int, last: bool, quantity: str
 ) -> None:
     op = ConvFprop(pre_padding=(1, 1), post_padding=(1, 1), stride=(1, 1), dilation=(1, 1))
-    x, w = (4, 9, 40, columns), (filters, 9, 3, 3)
+    x, w = (4, 9, 9, columns), (filters, 9, 3, 3)
     assert quantity in quantities(ZEN3, x, w, op, last=last, narrow=False)["direct"]
 
 
