@@ -54,15 +54,15 @@ def conv(
         (conv(c=3, k=64, size=64, taps=7, stride=2), "img2col"),
         (conv(c=16, k=64, size=64, taps=7, stride=2), "im2col_gemm"),
         (conv(c=15, k=1024, taps=1, stride=2), "img2col"),
-        (conv(taps=1), "direct"),
-        (conv(taps=1, n=2), "img2col"),
-        (conv(taps=1, n=2, last=True), "direct"),
-        (conv(c=157, k=11, taps=1, n=4), "img2col"),
+        (conv(taps=1), "blocked"),
+        (conv(taps=1, n=2), "blocked"),
+        (conv(c=512, k=2048, size=7, taps=1, last=True), "direct"),
+        (conv(c=3, k=5, size=7, taps=1), "direct"),
         (conv(c=64, k=128, taps=1, stride=2), "im2col_gemm"),
         (conv(size=4), "img2col"),
         (conv(groups=32), "shifted_sum"),
         (conv(groups=4), "per_group"),
-        (conv(compute_data_type="double"), "direct"),
+        (conv(compute_data_type="double"), "row_im2col"),
     ],
 )
 def test_rules_for_the_cpu(graph: FrozenGraph, strategy: str) -> None:
@@ -448,12 +448,12 @@ def test_several_nodes_and_auto() -> None:
     y = graph.conv_fprop(x, graph.tensor(dims=(32, 32, 3, 3), name="w1"), padding=1)
     graph.conv_fprop(y, graph.tensor(dims=(32, 32, 1, 1), name="w2")).set_output()
     frozen = graph.freeze()
-    assert choose(frozen, ZEN5) == ("row_im2col", "direct")
+    assert choose(frozen, ZEN5) == ("row_im2col", "blocked")
     choice = choices(frozen, ZEN5)["conv_fprop"]
     assert choice.default == choice.names[0] == "auto"
     assert "winograd" not in choice.names
     assert choose(frozen, CPU, ["conv_fprop=im2col_gemm"]) == ("im2col_gemm", "im2col_gemm")
-    assert choose(frozen, ZEN5, ["conv_fprop=auto", "all=plain"]) == ("row_im2col", "direct")
+    assert choose(frozen, ZEN5, ["conv_fprop=auto", "all=plain"]) == ("row_im2col", "blocked")
     assert choose(frozen, CPU, ["all=plain"]) == ("plain", "plain")
 
 
