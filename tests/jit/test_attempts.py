@@ -397,12 +397,12 @@ def test_a_strategy_that_does_not_fit_is_still_an_error_of_the_setting(tmp_path:
 def test_require_precompiled_and_verify_follow_the_attempt(tmp_path: Path) -> None:
     stages, asked = failing(lambda job: job.options.code.data_tiling == "off")
     with scope(cache_dir=tmp_path):
-        first = compiled(product(), stages)
+        first = compiled(product(), stages, ZEN5)
         before = len(asked)
         with scope(cache_require_precompiled=True):
-            assert compile_source(product(), CPU).sha256 == first.sha256
+            assert compile_source(product(), ZEN5).sha256 == first.sha256
         with scope(cache_mode="verify"):
-            again = compiled(product(), stages)
+            again = compiled(product(), stages, ZEN5)
     assert (again.cache, again.attempt) == ("verified", "data tiling off")
     assert asked[before:] == ["data tiling off"]
 
@@ -410,7 +410,7 @@ def test_require_precompiled_and_verify_follow_the_attempt(tmp_path: Path) -> No
 def test_a_dump_holds_what_serves(tmp_path: Path) -> None:
     stages, _ = failing(lambda job: job.options.code.data_tiling == "off")
     with scope(cache_dir=tmp_path / "cache"):
-        done = pipeline.dump(product(), CPU, tmp_path / "dump", build(), stages=stages)
+        done = pipeline.dump(product(), ZEN5, tmp_path / "dump", build(), stages=stages)
     assert done.attempt == "data tiling off"
     flags = (tmp_path / "dump" / "flags.txt").read_text()
     assert "--iree-dispatch-creation-data-tiling=false" in flags
