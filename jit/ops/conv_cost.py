@@ -69,7 +69,7 @@ class _Conv(NamedTuple):
     last: bool
     narrow: bool
     lanes: int
-    virtual: bool
+    virtual: bool = False
 
     @property
     def positions(self) -> int:
@@ -126,12 +126,7 @@ def _direct(conv: _Conv) -> _Quantities:
         if conv.narrow:
             return {"singly": multiply_adds}
         columns = columns_at_once(conv.extents[-1])
-        full = columns in _FULL and conv.filters >= _FEW and conv.results >= _MANY
-        if conv.last:
-            full = full and columns == _AT_ONCE and conv.filters % _AT_ONCE == 0
-        odd = "odd rows" if columns in _ODD and conv.results < _MANY else "rows"
-        quantity = "strided rows" if conv.strided else "full rows" if full else odd
-        return {quantity: multiply_adds / columns}
+        return {_steps(conv, columns): multiply_adds / columns}
     rows = conv.samples * prod(conv.extents)
     return {
         "multiplied": conv.tiled(rows, conv.filters, conv.channels),
@@ -139,6 +134,18 @@ def _direct(conv: _Conv) -> _Quantities:
         "packed": conv.weights,
         "written": conv.results,
     }
+
+
+def _steps(conv: _Conv, columns: int) -> str:
+    """Return the quantity of steps that compute so many columns."""
+    if conv.strided:
+        return "strided rows"
+    many = conv.results >= _MANY
+    if columns in _ODD and not many:
+        return "odd rows"
+    held = not conv.last or (columns == _AT_ONCE and conv.filters % _AT_ONCE == 0)
+    full = columns in _FULL and conv.filters >= _FEW and many
+    return "full rows" if full and held else "rows"
 
 
 def columns_at_once(extent: int) -> int:
@@ -383,5 +390,4 @@ def _numbers(target: Target, x: Ints, w: Ints, op: ConvOp, *, last: bool, narrow
         last=last,
         narrow=narrow,
         lanes=cpu_machine(target).lanes,
-        virtual=False,
     )
