@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ...graph_api.ops.conv_fprop import ConvOp
 from ..cpu_machine import cpu_machine
 from ..target import Target
-from .blocking import BLOCKED, blocking
+from .blocking import BLOCKED, blocking, passes
 from .conv_rates import Rates, nanoseconds, rows_of_groups
 from .gemm_cost import TILED, raggedness
 
@@ -265,8 +265,7 @@ def _blocked(target: Target, conv: _Conv) -> _Quantities:
         "padded": width * depth if width != n else 0,
         "multiplied": count * blocks.overhead * m * width * depth,
         "packed": count * width * depth,
-        # What a fused consumer would have had in registers is read and written once more.
-        "written": (1 + conv.virtual) * count * m * width,
+        "written": passes(virtual=conv.virtual) * count * m * width,
     }
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..cpu_machine import cpu_machine
 from ..target import Target
-from .blocking import BLOCKED, blocking
+from .blocking import BLOCKED, blocking, passes
 from .conv_cost import filled
 from .dots import DOTS, dots, fits_dots
 from .rows import ROWS, rows
@@ -68,8 +68,7 @@ def product_costs(target: Target, product: Product) -> dict[str, float]:
     lanes, blocks = machine.lanes, blocking(target, m, n, k)
     width, multiplied = blocks.panels * blocks.panel, m * n * k
     far = 4 * n * k > 2 * machine.l2_bytes and not by_columns
-    # What a fused consumer would have had in registers is read and written once more.
-    passes = 1 + virtual
+    written = passes(virtual=virtual) * m
     found: dict[str, dict[str, float]] = {
         GEMM: {
             "left": 0 if left else m * k,
@@ -88,13 +87,13 @@ def product_costs(target: Target, product: Product) -> dict[str, float]:
             "padded": width * k if width != n and not right else 0,
             "turned": 0 if by_rows else m * k,
             "multiplied": blocks.overhead * m * width * k,
-            "written": passes * m * width,
+            "written": written * width,
         },
         ROWS: {
             "read": -(-m // rows(target, m, n, k).rows) * n * k,
             "turned": (n * k if by_columns else 0) + (0 if by_rows else m * k),
             "multiplied": multiplied,
-            "written": passes * m * n,
+            "written": written * n,
         },
     }
     if fits_dots(k):
