@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, prod
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -354,12 +354,17 @@ class Builder:
         shape[axis] = (stop - start + step - 1) // step
         return self.call(T.AtenSliceTensorOp, shape, x.dtype, x, axis, start, stop, step)
 
-    def concatenate(self, parts: Sequence[Value], axis: int) -> Value:
-        """Return the parts concatenated along an axis."""
+    def concatenate(self, parts: Sequence[Value], axis: int, *, stored: bool = False) -> Value:
+        """Return the parts concatenated along an axis.
+
+        ``stored``: on CPUs each part is stored in its place (W-152).
+        """
         if len(parts) == 1:
             return parts[0]
         shape = list(parts[0].shape)
         shape[axis] = sum(p.shape[axis] for p in parts)
+        if stored and self._is_inner(parts, axis):
+            return self._side_by_side(parts, shape, axis)
         element = narrow.storage(parts[0].dtype)
         listed = T.PrimListConstructOp(
             ir.Type.parse(f"!torch.list<vtensor<*,{element}>>")
@@ -371,6 +376,25 @@ class Builder:
         ).result
         result = T.AtenCatOp(self.type(shape, parts[0].dtype), listed, self.constant(axis)).result
         return Value(result, tuple(shape), parts[0].dtype)
+
+    def _is_inner(self, parts: Sequence[Value], axis: int) -> bool:
+        """Whether the compiler would move the axis outwards and back."""
+        dtype, outer = parts[0].dtype, parts[0].shape[:axis]
+        wide = dtype.is_float and dtype.bits >= 16
+        fixed = not any(isinstance(d, Dim) for part in parts for d in part.shape)
+        return self.target.is_cpu and wide and fixed and prod(outer) > 1
+
+    def _side_by_side(self, parts: Sequence[Value], shape: Sequence[int], axis: int) -> Value:
+        dtype, at = parts[0].dtype, 0
+        unset = (None,) * 4  # layout, device, pinned memory, memory format
+        y = self.call(
+            T.AtenEmptyMemoryFormatOp, shape, dtype, list(shape), dtype.value.torch_code, *unset
+        )
+        for part in parts:
+            end = at + part.shape[axis]
+            y = self.call(T.AtenSliceScatterOp, shape, dtype, y, part, axis, at, end, 1)
+            at = end
+        return y
 
     def pad(
         self, x: Value, before: Sequence[int], after: Sequence[int], *, fused: bool = False

@@ -172,7 +172,7 @@ def _per_group(
         given = b.slice(x, 1, g * channels, (g + 1) * channels)
         own = b.slice(w, 0, g * filters, (g + 1) * filters)
         parts.append(convolve(b, given, own, inner, accumulate))
-    return b.concatenate(parts, 1)
+    return b.concatenate(parts, 1, stored=True)
 
 
 def _convolution(

@@ -210,7 +210,7 @@ def stacked(b: Builder, x: Value, size: Ints, op: ConvOp, *, reverse: bool = Fal
             for at in _positions(size[i], reverse=reverse)
         ]
         shape = (*parts[0].shape[:2], 1, *parts[0].shape[2:])
-        patches = b.concatenate([b.reshape(part, shape) for part in parts], 2)
+        patches = b.concatenate([b.reshape(v, shape) for v in parts], 2, stored=True)
     return patches
 
 
@@ -242,7 +242,7 @@ def concatenated(
             seen(b, activation, 1 + i, at, extents[i], op.stride[i], op.dilation[i])
             for at in _positions(size[i], reverse=reverse)
         ]
-        activation = b.concatenate(parts, activation.rank - 1)
+        activation = b.concatenate(parts, activation.rank - 1, stored=True)
     return activation
 
 

@@ -23,7 +23,9 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     parts = [inputs[port] for port in op.INPUTS[0].connected(inputs)]
     if b.avoids("W-120") and not b.node_plan.copied_results:
         return {"y": _part_by_part(b, parts, op.axis)}
-    y = in_memory_order(b, parts, lambda v, order: b.concatenate(v, order.index(op.axis)))
+    y = in_memory_order(
+        b, parts, lambda v, order: b.concatenate(v, order.index(op.axis), stored=True)
+    )
     return {"y": y}
 
 
