@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import inf, prod
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -363,7 +363,7 @@ class Builder:
             return parts[0]
         shape = list(parts[0].shape)
         shape[axis] = sum(p.shape[axis] for p in parts)
-        if stored and self._is_inner(parts, axis):
+        if stored and self.strikes("W-152", parts[0].dtype, shape, axis):
             return self._side_by_side(parts, shape, axis)
         element = narrow.storage(parts[0].dtype)
         listed = T.PrimListConstructOp(
@@ -376,13 +376,6 @@ class Builder:
         ).result
         result = T.AtenCatOp(self.type(shape, parts[0].dtype), listed, self.constant(axis)).result
         return Value(result, tuple(shape), parts[0].dtype)
-
-    def _is_inner(self, parts: Sequence[Value], axis: int) -> bool:
-        """Whether the compiler would move the axis outwards and back."""
-        dtype, outer = parts[0].dtype, parts[0].shape[:axis]
-        wide = dtype.is_float and dtype.bits >= 16
-        fixed = not any(isinstance(d, Dim) for part in parts for d in part.shape)
-        return self.target.is_cpu and wide and fixed and prod(outer) > 1
 
     def _side_by_side(self, parts: Sequence[Value], shape: Sequence[int], axis: int) -> Value:
         dtype, at = parts[0].dtype, 0

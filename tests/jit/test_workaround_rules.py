@@ -103,6 +103,7 @@ ASKED: dict[str, tuple[Target, tuple[Any, ...], tuple[Any, ...]]] = {
     ),
     "W-147": (CPU, (FLOAT, BFLOAT16), (DOUBLE, BFLOAT16)),
     "W-151": (CPU, (BFLOAT16, cpu_machine(ZNVER3), 1), (BFLOAT16, cpu_machine(ZNVER4), 99)),
+    "W-152": (CPU, (BFLOAT16, (1, 2, 3), 2), (BFLOAT16, (1, 2, 3), 1)),
     "W-149": (Target.parse("gfx90a"), (8, 256, HALF), (9, 256, HALF)),
     "W-128": (GFX942, (2, 1, 2, 1, 0, 0), (2, 1, 1, 1, 0, 0)),
     "W-130": (GFX942, (65, 35, 2, HALF), (65, 35, 5, HALF)),
