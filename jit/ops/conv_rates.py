@@ -125,8 +125,7 @@ _INTEL: Rates = {
         "written": 0.42,
     },
     (BLOCKED, True, False): {
-        "call": 6500, "copied": 1.7, "apart": 0.56, "multiplied": 0.0075, "packed": 1.1,
-        "written": 0.88,
+        "call": 6500, "copied": 1.1, "apart": 0.56, "multiplied": 0.0075, "packed": 1.1, "written": 0.88,
     },
 }  # fmt: skip
 
@@ -150,20 +149,20 @@ _AVX2: Rates = {
         "multiplied": 0.0091, "packed": 5.4, "written": 2.4,
     },
     ("im2col_gemm", True, False): {
-        "call": 41000, "turned": 3.2, "copied": 8, "apart": 2.6, "batched": 0.013,
-        "multiplied": 0.017, "packed": 7.1, "written": 1.3,
+        "call": 41000, "turned": 3.2, "copied": 5.3, "apart": 2.7, "batched": 0.011,
+        "multiplied": 0.014, "packed": 5.7, "written": 1.3,
     },
     ("img2col", False, False): {
         "call": 16000, "copied": 1.8, "loose": 1.9, "apart": 1.3, "multiplied": 0.023,
         "packed": 4.5, "written": 0.55, "loosely written": 0.99,
     },
     (BLOCKED, False, False): {
-        "call": 28000, "loose": 3.1, "apart": 2.0, "multiplied": 0.033, "packed": 3.2,
-        "padded": 0.82, "written": 1.1,
+        "call": 32000, "copied": 0.95, "loose": 2.0, "apart": 1.3, "multiplied": 0.034,
+        "packed": 0.89, "padded": 3.0, "written": 1.1,
     },
     (BLOCKED, True, False): {
-        "call": 9800, "copied": 3.8, "loose": 5.2, "apart": 7.4, "multiplied": 0.0084, "packed": 10,
-        "written": 0.8,
+        "call": 24000, "copied": 2.1, "loose": 1.2, "apart": 2.9, "multiplied": 0.022,
+        "packed": 6.7, "written": 0.82,
     },
 }  # fmt: skip
 
