@@ -7,7 +7,7 @@ from ...graph_api.dtypes import DataType
 from ..emit.builder import Builder, Value
 from ..ops.multiply_types import is_code, is_emulated, multiply_type
 
-__all__ = ["operands"]
+__all__ = ["copied", "operands"]
 
 
 def operands(
@@ -26,25 +26,33 @@ def operands(
     """
     # A convolution that is to be widened has copies of its own.
     uses = 0 if widen else min(w.shape[-1], a.shape[-2])
-    copied = not widen and any(is_emulated(b.target, x.dtype, uses) for x in (a, w))
-    dtype = multiply_type(b.target, compute, a.dtype, w.dtype, widen=widen or copied, codes=codes)
-    left, right = (_prepared(b, x, dtype, fuse=fuse, copied=copied) for x in (a, w))
+    apart = not widen and any(is_emulated(b.target, x.dtype, uses) for x in (a, w))
+    dtype = multiply_type(b.target, compute, a.dtype, w.dtype, widen=widen or apart, codes=codes)
+    left, right = (_prepared(b, x, dtype, fuse=fuse, apart=apart) for x in (a, w))
     return left, right, compute
 
 
-def _prepared(b: Builder, x: Value, dtype: DataType, *, fuse: bool, copied: bool) -> Value:
+def copied(b: Builder, x: Value, dtype: DataType) -> Value:
+    """Return a copy of x in another type, which is made as x lies in memory.
+
+    In another order x would be read number by number.
+    """
+    order = x.order or range(x.rank)
+    own = b.materialise(b.convert(b.permute(x, order), dtype))
+    return b.permute(own, sorted(range(x.rank), key=order.__getitem__))
+
+
+def _prepared(b: Builder, x: Value, dtype: DataType, *, fuse: bool, apart: bool) -> Value:
     """Return an operand in a type, copied where what makes it must not be fused."""
     repeated = b.strikes("W-002", x.repeated)
     if x.dtype is dtype:
         return b.materialise(x) if repeated else x
-    if copied and x.order:
-        # As it lies in memory: in another order it is read number by number.
-        own = b.materialise(b.convert(b.permute(x, x.order), dtype))
-        return b.permute(own, sorted(range(x.rank), key=x.order.__getitem__))
+    if apart and x.order:
+        return copied(b, x, dtype)
     converted = b.convert(x, dtype)
     if is_code(x.dtype) or x.dtype is DataType.INT4:
         # gfx9 decodes them within a matmul; the CPU would do that anew for every tile.
         alone = not (b.target.is_gfx9 and fuse)
     else:
-        alone = copied or b.strikes("W-018", x.dtype) or b.strikes("W-072")
+        alone = apart or b.strikes("W-018", x.dtype) or b.strikes("W-072")
     return b.materialise(converted) if alone or repeated else converted

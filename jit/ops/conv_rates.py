@@ -125,13 +125,14 @@ _INTEL: Rates = {
         "written": 0.42,
     },
     (BLOCKED, True, False): {
-        "call": 6500, "copied": 1.1, "apart": 0.56, "multiplied": 0.0075, "packed": 1.1, "written": 0.88,
+        "call": 6500, "copied": 1.1, "apart": 0.56, "multiplied": 0.0075, "packed": 1.1,
+        "written": 0.88,
     },
 }  # fmt: skip
 
 # Vectors of 8: an AMD EPYC of Zen 3.  Floats of 16 bits are multiplied as float32 there (W-151).
 _SHORT_DIRECT = {
-    "call": 5000, "rows": 2.1, "full rows": 1.0, "odd rows": 6.0, "strided rows": 6.1,
+    "call": 5000, "rows": 2.6, "full rows": 0.88, "odd rows": 6.0, "strided rows": 6.4,
     "copied": 1.5, "apart": 1.3, "multiplied": 0.021, "packed": 1.3, "written": 1.3,
 }  # fmt: skip
 _AVX2: Rates = {
@@ -142,7 +143,7 @@ _AVX2: Rates = {
         "columns": 2.5,
     },
     ("row_im2col", True, False): {
-        "call": 26000, "copied": 5.8, "multiplied": 0.014, "packed": 3.1, "columns": 2.6,
+        "call": 27000, "copied": 7.2, "multiplied": 0.017, "packed": 7.3, "columns": 2.5,
     },
     ("im2col_gemm", False, False): {
         "call": 20000, "turned": 3.3, "copied": 6.8, "apart": 3.7, "batched": 0.013,

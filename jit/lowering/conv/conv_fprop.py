@@ -16,7 +16,7 @@ from ...ops.blocking import BLOCKED
 from ...ops.conv_cost import ROWS
 from ...ops.conv_geometry import Convolution
 from ...ops.convolution import GATHERING, Forward, forward_strategy
-from ..accumulate import operands
+from ..accumulate import copied, operands
 from .depthwise import channels_last, shifted_sum
 from .im2col_gemm import GEMM, blocked, row_im2col_of_groups
 
@@ -31,7 +31,9 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         return {"y": _plain(b, node, op, inputs)}
     if b.avoids("W-053"):
         given = b.materialise(given)
-    widen = b.avoids("W-013")
+    last, widen = is_last(given), b.avoids("W-013")
+    if b.strategy == BLOCKED and given.dtype is not node.compute_data_type:
+        given = copied(b, given, node.compute_data_type)  # once, not for each filter position
     x, w, accumulate = operands(b, given, inputs["w"], node.compute_data_type, widen=widen)
     if b.avoids("W-010") or b.avoids("W-050"):
         w = b.materialise(w)
@@ -41,9 +43,6 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         x, w, op = padded(b, x, w, op)
     if b.avoids("W-059"):
         x, w = doubled(b, x, 1), doubled(b, w, 1)
-    last = is_last(given)
-    if b.strategy == BLOCKED and given.dtype is not accumulate:
-        x = b.materialise(b.convert(x, accumulate))  # once, not for each filter position
     y = convolve(b, x, w, op, accumulate, strategy=b.strategy, last=last)
     if b.avoids("W-030"):
         y = b.reshape(b.materialise(b.reshape(y, y.shape[1:])), y.shape)
