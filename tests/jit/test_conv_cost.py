@@ -4,7 +4,8 @@
 ``conv_fprop_znver5.jsonl``: median times of every strategy and of PyTorch 2.13, in microseconds, of
 220 convolutions drawn by seed and 31 layers of networks, with two threads on an AMD EPYC (Zen 5).
 ``conv_fprop_znver3.jsonl``: those in float32 on one of Zen 3, `direct` where it may be chosen, and
-55 others.
+55 others; what gathers patches was measured again, and scaled by what other strategies of the same
+convolution took both times.
 ``conv_fprop_sapphirerapids.jsonl``: 90 others on two cores of an Intel Xeon (PyTorch 2.11); those
 in float32 are what its table is fitted to.
 ``conv_groups_*.jsonl``: best times of drawn convolutions of several groups on one of Zen 4, of its
