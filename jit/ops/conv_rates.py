@@ -106,15 +106,16 @@ _INTEL: Rates = {
         "added": 0.27,
     },
     ("row_im2col", True, False): {
-        "call": 7700, "copied": 1.2, "multiplied": 0.0099, "packed": 2.0, "added": 0.43,
+        "call": 7700, "copied": 0.88, "loose": 0.96, "multiplied": 0.0092, "packed": 1.6,
+        "columns": 0.4,
     },
     ("im2col_gemm", False, False): {
         "call": 9700, "turned": 0.19, "copied": 2.0, "batched": 0.02, "multiplied": 0.017,
         "packed": 0.41, "written": 0.077,
     },
     ("im2col_gemm", True, False): {
-        "call": 9600, "copied": 1.5, "apart": 0.51, "batched": 0.0098, "multiplied": 0.011,
-        "packed": 2.1, "written": 0.11,
+        "call": 8400, "copied": 1.2, "apart": 0.56, "batched": 0.0092, "multiplied": 0.011,
+        "packed": 1.7, "written": 0.13,
     },
     ("img2col", False, False): {
         "call": 8100, "copied": 1.0, "apart": 0.53, "multiplied": 0.012, "packed": 0.24,
@@ -125,8 +126,8 @@ _INTEL: Rates = {
         "written": 0.42,
     },
     (BLOCKED, True, False): {
-        "call": 6500, "copied": 1.1, "apart": 0.56, "multiplied": 0.0075, "packed": 1.1,
-        "written": 0.88,
+        "call": 7200, "copied": 0.6, "apart": 0.34, "multiplied": 0.0076, "packed": 1.0,
+        "written": 1.0,
     },
 }  # fmt: skip
 
