@@ -104,6 +104,8 @@ for i, n in enumerate(order):
     check(n, entry)
     if cap and i % 17 == 0:
         store.trim(cap // 2)
+if cap:
+    store.trim(cap // 2)  # whoever is last: in between all four add to it
 info = store.info()
 assert info.damaged == 0 and not info.off, info
 print(built, info.hits)
@@ -122,7 +124,7 @@ def test_four_processes_read_and_write_the_same_keys(tmp_path, cap) -> None:
     for n, entry in found.items():
         check(n, entry)
     if cap:
-        assert store.info().nbytes <= cap
+        assert store.info().nbytes <= cap // 2
         assert 0 < len(found) < count
     else:
         assert len(found) == count
