@@ -160,7 +160,7 @@ Build = Callable[[Graph], None]
 # Of those that are planned: target, a graph that is struck, one beside it.
 PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-001": (CPU, graphs.moved, graphs.computed),
-    "W-005": (CPU, graphs.attention(8), graphs.attention(1, then_matmul=True)),
+    "W-005": (ZNVER3, graphs.attention(8), graphs.attention(1, then_matmul=True)),
     "W-006": (CPU, graphs.batchnorm_gradient((0, 36, 6, 1)), graphs.batchnorm_gradient(None)),
     "W-010": (CPU, graphs.convolution(io="double", w_last=True), graphs.convolution(io="double")),
     "W-011": (CPU, graphs.normalised(True), graphs.normalised(False)),
