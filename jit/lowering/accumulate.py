@@ -6,6 +6,7 @@ from __future__ import annotations
 from ...graph_api.dtypes import DataType
 from ..emit.builder import Builder, Value
 from ..ops.multiply_types import is_code, is_emulated, multiply_type
+from .movement.view_copies import in_memory_order
 
 __all__ = ["copied", "operands"]
 
@@ -37,9 +38,7 @@ def copied(b: Builder, x: Value, dtype: DataType) -> Value:
 
     In another order x would be read number by number.
     """
-    order = x.order or range(x.rank)
-    own = b.materialise(b.convert(b.permute(x, order), dtype))
-    return b.permute(own, sorted(range(x.rank), key=order.__getitem__))
+    return in_memory_order(b, [x], lambda v, _: b.materialise(b.convert(v[0], dtype)))
 
 
 def _prepared(b: Builder, x: Value, dtype: DataType, *, fuse: bool, apart: bool) -> Value:

@@ -16,6 +16,7 @@ from ....graph_api.ops.conv_fprop import ConvOp
 from ...emit.builder import Builder, Value
 from ...emit.structured import depthwise
 from .im2col_gemm import seen
+from .zeros import padded_last
 
 __all__ = ["channels_last", "shifted_sum"]
 
@@ -30,8 +31,7 @@ def channels_last(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataTy
     3x3: 2.2 ms of CPU time instead of 0.15).
     """
     rank = x.rank - 2
-    activation = b.permute(b.convert(x, accumulate), (0, *range(2, x.rank), 1))
-    activation = b.pad(activation, (*op.pre_padding, 0), (*op.post_padding, 0))
+    activation = padded_last(b, b.convert(x, accumulate), op.pre_padding, op.post_padding)
     filters = b.permute(b.convert(w, accumulate), (*range(2, w.rank), 0, 1))
     filters = b.materialise(b.reshape(filters, (*w.shape[2:], w.shape[0])))
     y = depthwise(b, activation, filters, op.stride, op.dilation)

@@ -20,6 +20,7 @@ from ...emit.builder import Builder, T, Value
 from ...ops.blocking import blocking
 from ...ops.conv_cost import samples_side_by_side
 from ..batched_matmul import batched_matmul, unmixed
+from .zeros import padded_last
 
 __all__ = [
     "GEMM",
@@ -235,10 +236,7 @@ def concatenated(
     ``reverse``: of a filter whose positions are reversed.
     """
     extents = op.output_extents(x.shape[2:], size)
-    # Padded in this order: one that lies so would be transposed twice (4x70x79x79, 7 filters of
-    # 3x3 in blocks, Zen 3: 25.7 ms, now 20.0).
-    activation = b.permute(x, (0, *range(2, x.rank), 1))
-    activation = b.pad(activation, (*op.pre_padding, 0), (*op.post_padding, 0))
+    activation = padded_last(b, x, op.pre_padding, op.post_padding)
     for i in dims:
         parts = [
             seen(b, activation, 1 + i, at, extents[i], op.stride[i], op.dilation[i])
@@ -275,7 +273,7 @@ def winograd(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -
         2 * t + 2 - size - pre
         for t, size, pre in zip(tiles, x.shape[2:], op.pre_padding, strict=True)
     ]
-    activation = b.pad(b.permute(x, (0, 2, 3, 1)), (*op.pre_padding, 0), (*after, 0))
+    activation = padded_last(b, x, op.pre_padding, after)
     rows, depth = n * prod(tiles), (n * prod(tiles), channels)
     left = _transformed(
         activation, (1, 2), lambda v, axis: _input_factors(b, v, axis, tiles[axis - 1])

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 
 from ...emit.builder import Builder, Value
 
-__all__ = ["extended", "insert_zeros", "window"]
+__all__ = ["extended", "insert_zeros", "padded_last", "window"]
+
+
+def padded_last(b: Builder, x: Value, before: Sequence[int], after: Sequence[int]) -> Value:
+    """Return x, with its channels moved last, padded along its spatial dims.
+
+    Padded in this order: an image that lies so would be transposed twice (4x70x79x79, 7 filters of
+    3x3 in blocks, Zen 3: 25.7 ms, now 20.0).
+    """
+    return b.pad(b.permute(x, (0, *range(2, x.rank), 1)), (*before, 0), (*after, 0))
 
 
 def insert_zeros(b: Builder, x: Value, strides: Sequence[int]) -> Value:
