@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 from ....graph_api.dtypes import DataType
@@ -18,7 +19,7 @@ from ...ops.conv_geometry import Convolution
 from ...ops.convolution import GATHERING, Forward, forward_strategy
 from ..accumulate import copied, operands
 from .depthwise import channels_last, shifted_sum
-from .im2col_gemm import GEMM, blocked, row_im2col_of_groups
+from .im2col_gemm import GEMM, blocked, by_sample, row_im2col_of_groups
 
 __all__ = ["convolve", "doubled", "is_last", "lower", "padded"]
 
@@ -133,7 +134,7 @@ def convolve(
         strategy = forward_strategy(conv)
     if strategy == BLOCKED:
         x, w = (b.convert(v, accumulate) for v in (x, w))
-        return blocked(b, x, w, op, accumulate, last=last)
+        return by_sample(partial(blocked, last=last), b, x, w, op, accumulate)
     if strategy == ROWS and x.shape[1] != w.shape[1]:
         return row_im2col_of_groups(b, x, w, op, accumulate)
     if strategy in GEMM:

@@ -25,6 +25,7 @@ from .zeros import padded_last
 __all__ = [
     "GEMM",
     "blocked",
+    "by_sample",
     "channels_second",
     "concatenated",
     "im2col_gemm",
@@ -321,7 +322,7 @@ def _results(b: Builder, m: Sequence[Value]) -> tuple[Value, Value]:
 # ---------------------------------------------------------------------------- samples one by one
 
 
-def _by_sample(
+def by_sample(
     strategy: Strategy, b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType
 ) -> Value:
     """Return the convolution of all samples, one by one where that keeps them in the cache."""
@@ -335,8 +336,8 @@ def _by_sample(
 
 
 GEMM: dict[str, Strategy] = {
-    "row_im2col": partial(_by_sample, row_im2col),
-    "im2col_gemm": partial(_by_sample, im2col_gemm),
-    "winograd": partial(_by_sample, winograd),
+    "row_im2col": partial(by_sample, row_im2col),
+    "im2col_gemm": partial(by_sample, im2col_gemm),
+    "winograd": partial(by_sample, winograd),
 }
 """The function that emits each strategy."""
