@@ -19,6 +19,7 @@ from .conv_rates import Rates, nanoseconds, rows_of_groups
 from .gemm_cost import TILED, raggedness
 
 __all__ = [
+    "KN2ROW",
     "ROWS",
     "columns_at_once",
     "conv_costs",
@@ -33,7 +34,7 @@ __all__ = [
 
 Ints = tuple[int, ...]
 
-ROWS = "row_im2col"
+ROWS, KN2ROW = "row_im2col", "kn2row"
 
 
 class _Conv(NamedTuple):
@@ -42,8 +43,8 @@ class _Conv(NamedTuple):
     Attributes
     ----------
     samples, channels, filters : int
-    size, extents, padded : tuple of int
-        Spatial dims of the filter, of the result, and of the input with its padding.
+    size, extents, given, padded : tuple of int
+        Spatial dims of the filter, of the result, and of the input without and with its padding.
     strided : bool
         Whether some stride is larger than 1.
     dilated : bool
@@ -63,6 +64,7 @@ class _Conv(NamedTuple):
     filters: int
     size: Ints
     extents: Ints
+    given: Ints
     padded: Ints
     strided: bool
     dilated: bool
@@ -269,12 +271,35 @@ def _blocked(target: Target, conv: _Conv) -> _Quantities:
     }
 
 
+def _kn2row(target: Target, conv: _Conv) -> _Quantities:
+    """Of filters of one position it is `blocked`."""
+    if conv.positions == 1:
+        return {}
+    products, places = conv.filters * conv.positions, prod(conv.given)
+    count, m, n = conv.samples, products, places
+    if conv.last:
+        count, m, n = 1, conv.samples * places, products
+    blocks = blocking(target, m, n, conv.channels)
+    width = blocks.panels * blocks.panel
+    return {
+        "copied": 0 if conv.last else conv.samples * conv.channels * places,
+        "packed": conv.channels * products,
+        "multiplied": count * blocks.overhead * m * width * conv.channels,
+        "columns": conv.samples * products * prod(conv.padded),
+        "added": conv.results * conv.positions,
+        "loose": conv.results
+        * conv.positions
+        * conv.loose(conv.filters if conv.last else conv.extents[-1]),
+    }
+
+
 _QUANTITIES: dict[str, Callable[[Target, _Conv], _Quantities]] = {
     "direct": lambda target, conv: _direct(conv),
     ROWS: lambda target, conv: _row_im2col(conv),
     "im2col_gemm": _im2col_gemm,
     "img2col": lambda target, conv: _img2col(conv),
     BLOCKED: _blocked,
+    KN2ROW: _kn2row,
 }
 
 
@@ -383,6 +408,7 @@ def _numbers(target: Target, x: Ints, w: Ints, op: ConvOp, *, last: bool, narrow
         filters=w[0],
         size=w[2:],
         extents=op.output_extents(x[2:], w[2:]),
+        given=x[2:],
         padded=tuple(map(sum, zip(op.pre_padding, x[2:], op.post_padding, strict=True))),
         strided=max(op.stride) > 1,
         dilated=max(op.dilation) > 1,

@@ -14,7 +14,7 @@ from ..emit.dims import Dim
 from ..node_context import NodeContext
 from ..workarounds import strikes
 from .blocking import BLOCKED
-from .conv_cost import ROWS
+from .conv_cost import KN2ROW, ROWS
 from .conv_geometry import Convolution
 from .convolution import (
     GEMM_NEEDS,
@@ -26,6 +26,7 @@ from .convolution import (
     as_gemm,
     as_groups_in_blocks,
     as_groups_in_rows,
+    as_products,
     batch_only,
     conv_op,
     forward_costs,
@@ -170,6 +171,15 @@ INFO = OpInfo(
                 "channels-first the filters are read as they lie",
                 fits=lambda context: as_blocks(context) or as_groups_in_blocks(context),
                 why=f"operands of floats of up to 32 bits; {GEMM_NEEDS}, or several groups",
+                portable=False,
+            ),
+            Strategy(
+                name=KN2ROW,
+                help="one matmul of the input as it lies with all filter positions, in blocks as "
+                "those of 'blocked', and a sum of its results, shifted",
+                fits=as_products,
+                why=f"operands of floats of up to 32 bits; {GEMM_NEEDS}, but up to "
+                f"{MOST_POSITIONS} positions",
                 portable=False,
             ),
             Strategy(

@@ -68,6 +68,12 @@ _AVX512: Rates = {
         "call": 11000, "turned": 1.5, "copied": 1.5, "apart": 0.13, "batched": 0.013,
         "multiplied": 0.0031, "packed": 0.92, "written": 0.28,
     },
+    ("kn2row", False, False): {
+        "call": 5500, "copied": 0.84, "multiplied": 0.0083, "packed": 0.44, "columns": 0.64,
+    },
+    ("kn2row", True, False): {
+        "call": 10000, "loose": 3.4, "multiplied": 0.0094, "packed": 0.84, "columns": 0.64,
+    },
     ("img2col", False, False): {
         "call": 5000, "copied": 0.43, "loose": 0.84, "apart": 0.51, "multiplied": 0.02,
         "packed": 0.4, "loosely written": 0.73,
@@ -117,6 +123,12 @@ _INTEL: Rates = {
         "call": 8400, "copied": 1.2, "apart": 0.56, "batched": 0.0092, "multiplied": 0.011,
         "packed": 1.7, "written": 0.13,
     },
+    ("kn2row", False, False): {
+        "call": 5500, "copied": 0.84, "multiplied": 0.0083, "packed": 0.44, "columns": 0.64,
+    },
+    ("kn2row", True, False): {
+        "call": 10000, "loose": 2.5, "multiplied": 0.0094, "packed": 0.84, "columns": 0.4,
+    },
     ("img2col", False, False): {
         "call": 8100, "copied": 1.0, "apart": 0.53, "multiplied": 0.012, "packed": 0.24,
         "written": 0.29,
@@ -154,6 +166,12 @@ _AVX2: Rates = {
     ("im2col_gemm", True, False): {
         "call": 40000, "turned": 3.2, "copied": 4.3, "apart": 2.7, "batched": 0.012,
         "multiplied": 0.017, "packed": 6.7, "written": 1.3,
+    },
+    ("kn2row", False, False): {
+        "call": 45000, "copied": 1.7, "multiplied": 0.029, "packed": 4.5, "columns": 2.2,
+    },
+    ("kn2row", True, False): {
+        "call": 110000, "loose": 2.1, "multiplied": 0.024, "packed": 8.0, "columns": 1.1,
     },
     ("img2col", False, False): {
         "call": 16000, "copied": 1.8, "loose": 1.9, "apart": 1.3, "multiplied": 0.023,

@@ -16,7 +16,7 @@ from ..node_context import NodeContext
 from ..target import Target
 from ..workarounds import strikes
 from .blocking import BLOCKED
-from .conv_cost import ROWS, conv_costs, grouped_costs
+from .conv_cost import KN2ROW, ROWS, conv_costs, grouped_costs
 from .multiply_types import up_to_float
 from .op_info import Dims, DynamicAxes, Marks, dynamic_axes
 from .strategy import Strategy
@@ -28,11 +28,13 @@ __all__ = [
     "MOST_POSITIONS",
     "PLAIN_GRADIENT",
     "RATE",
+    "REVERSING",
     "Forward",
     "as_blocks",
     "as_gemm",
     "as_groups_in_blocks",
     "as_groups_in_rows",
+    "as_products",
     "batch_only",
     "conv_op",
     "cost_without_flags",
@@ -49,9 +51,11 @@ __all__ = [
 Ints = tuple[int, ...]
 
 GATHERING = frozenset({ROWS, "im2col_gemm", BLOCKED})
-"""The strategies that gather patches: of filters of few positions (`_gathered`), and in
-reverse order for a filter whose positions are reversed (``ConvMode.CONVOLUTION``).  That stays as
-it is then; a reversed copy is read number by number."""
+"""The strategies that gather patches: of filters of few positions (`_gathered`)."""
+
+REVERSING = GATHERING | {KN2ROW}
+"""The strategies that go through the filter's positions in reverse where they are reversed
+(``ConvMode.CONVOLUTION``).  The filter stays as it is; a reversed copy is read number by number."""
 
 # Beyond it the many small convolutions take longer to compile (6 s for 32) than they save.
 MOST_GROUPS = 16
@@ -163,9 +167,10 @@ def forward_costs(conv: Forward) -> dict[str, float]:
     costs = read(narrow=multiplied is DataType.BFLOAT16)
     if not as_it_is and multiplied is DataType.FLOAT:
         narrow = read(narrow=True)
-        costs |= {name: cost for name, cost in narrow.items() if name == BLOCKED}
+        costs |= {name: cost for name, cost in narrow.items() if name in (BLOCKED, KN2ROW)}
     unfit = frozenset() if _gathered(w) else GATHERING
-    unfit |= frozenset() if floats else {BLOCKED}
+    unfit |= frozenset() if 1 < prod(w[2:]) <= MOST_POSITIONS else {KN2ROW}
+    unfit |= frozenset() if floats else {BLOCKED, KN2ROW}
     return {name: cost for name, cost in costs.items() if name not in unfit}
 
 
@@ -253,6 +258,11 @@ def _gathered(w: Ints) -> bool:
 def as_blocks(context: NodeContext) -> bool:
     """Return whether the strategy fits that makes matmuls in blocks of our own choice."""
     return as_gemm(context) and up_to_float(context, "x", "w")
+
+
+def as_products(context: NodeContext) -> bool:
+    """Return whether a matmul of all filter positions fits, whose results are summed."""
+    return as_blocks(context) and 1 < prod(context.dims("w")[2:]) <= MOST_POSITIONS
 
 
 def as_groups_in_blocks(context: NodeContext) -> bool:

@@ -466,6 +466,7 @@ def test_engine_knobs_are_the_strategies_that_fit() -> None:
         "row_im2col",
         "im2col_gemm",
         "blocked",
+        "kn2row",
         "winograd",
         "img2col",
         "plain",

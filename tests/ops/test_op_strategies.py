@@ -14,7 +14,7 @@ from hipdnn_iree.jit.code_plan import plan_code
 from hipdnn_iree.jit.lowering.conv import dgrad_flipped
 from hipdnn_iree.jit.lowering.module import lower_graph
 from hipdnn_iree.jit.ops.conv_cost import samples_side_by_side
-from hipdnn_iree.jit.ops.convolution import GATHERING
+from hipdnn_iree.jit.ops.convolution import REVERSING
 from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.strategies import choices, tables
 from hipdnn_iree.jit.target import Target
@@ -155,6 +155,14 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
         conv(groups=3, filters=9, padding=(1, 2), dilation=(2, 1), stride=(1, 2)),
         conv("bfloat16", groups=2, last=True, pre_padding=(1, 0), post_padding=(0, 2)),
         conv("half", groups=6, filters=12, taps=(1, 1), conv_mode="convolution"),
+    ],
+    ("conv_fprop", "kn2row"): [
+        conv(padding=(1, 2), dilation=(2, 1), stride=(1, 2)),
+        conv(last=True, taps=(3, 5), stride=2, pre_padding=(1, 0), post_padding=(0, 2)),
+        conv(taps=(7, 7), filters=1, padding=6),
+        conv(last=True, filters=17, padding=(2, 1), conv_mode="convolution"),
+        conv("bfloat16", padding=(1, 2), stride=(1, 2)),
+        conv("half", last=True, pre_padding=(1, 0), post_padding=(0, 2)),
     ],
     ("conv_fprop", "winograd"): [
         conv(taps=(3, 3), padding=1),
@@ -297,20 +305,24 @@ def test_samples_are_side_by_side_in_one_matmul(check: Check) -> None:
 
 
 @pytest.mark.full
-def test_images_are_computed_one_by_one_when_there_is_much_to_join(check: Check) -> None:
+@pytest.mark.parametrize("strategy", ["row_im2col", "blocked", "kn2row"])
+def test_images_are_computed_one_by_one_when_there_is_much_to_join(
+    strategy: str, check: Check
+) -> None:
     graph = Graph("many", io_data_type="float")
     x = graph.tensor(dims=(3, 16, 70, 70), name="x")
     graph.conv_fprop(x, graph.tensor(dims=(8, 16, 3, 3), name="w"), stride=1).set_output()
-    check(graph.freeze())
+    with scope(compiler_strategies=f"conv_fprop={strategy}"):
+        check(graph.freeze())
 
 
-@pytest.mark.parametrize("strategy", sorted(GATHERING))
+@pytest.mark.parametrize("strategy", sorted(REVERSING))
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("groups", [1, 2])
 def test_patches_are_gathered_in_reverse_for_a_reversed_filter(
     strategy: str, groups: int, check: Check, *, last: bool
 ) -> None:
-    if groups > 1 and strategy == "im2col_gemm":
+    if groups > 1 and strategy in ("im2col_gemm", "kn2row"):
         pytest.skip("of one group")
     more = {"padding": (1, 2), "dilation": (2, 1), "stride": (1, 2), "conv_mode": "convolution"}
     graph = conv(groups=groups, filters=10, last=last, taps=(3, 4), **more)
@@ -320,7 +332,7 @@ def test_patches_are_gathered_in_reverse_for_a_reversed_filter(
         check(graph)
 
 
-@pytest.mark.parametrize("strategy", [*sorted(GATHERING), "direct"])
+@pytest.mark.parametrize("strategy", [*sorted(REVERSING), "direct"])
 @pytest.mark.parametrize("mode", ["cross_correlation", "convolution"])
 @pytest.mark.parametrize("last", [False, True])
 def test_data_gradients_gather_patches_in_reverse(

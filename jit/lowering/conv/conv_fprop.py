@@ -14,12 +14,13 @@ from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ...emit.builder import Builder, T, Value
 from ...ops.blocking import BLOCKED
-from ...ops.conv_cost import ROWS
+from ...ops.conv_cost import KN2ROW, ROWS
 from ...ops.conv_geometry import Convolution
-from ...ops.convolution import GATHERING, Forward, forward_strategy
+from ...ops.convolution import REVERSING, Forward, forward_strategy
 from ..accumulate import copied, operands
 from .depthwise import channels_last, shifted_sum
-from .im2col_gemm import GEMM, blocked, by_sample, row_im2col_of_groups
+from .im2col_gemm import GEMM, blocked, blocked_groups, by_sample, row_im2col_of_groups
+from .kn2row import kn2row
 
 __all__ = ["convolve", "doubled", "is_last", "lower", "padded"]
 
@@ -33,12 +34,12 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     if b.avoids("W-053"):
         given = b.materialise(given)
     last, widen = is_last(given), b.avoids("W-013")
-    if b.strategy == BLOCKED and given.dtype is not node.compute_data_type:
+    if b.strategy in (BLOCKED, KN2ROW) and given.dtype is not node.compute_data_type:
         given = copied(b, given, node.compute_data_type)  # once, not for each filter position
     x, w, accumulate = operands(b, given, inputs["w"], node.compute_data_type, widen=widen)
     if b.avoids("W-010") or b.avoids("W-050"):
         w = b.materialise(w)
-    if op.conv_mode is ConvMode.CONVOLUTION and b.strategy not in GATHERING:
+    if op.conv_mode is ConvMode.CONVOLUTION and b.strategy not in REVERSING:
         w, op = b.flip(w, range(2, w.rank)), replace(op, conv_mode=ConvMode.CROSS_CORRELATION)
     if b.node_plan.explicit_padding:
         x, w, op = padded(b, x, w, op)
@@ -125,16 +126,21 @@ def convolve(
 ) -> Value:
     """Return the cross-correlation of logical x and w, accumulated in a type.
 
-    ``last``: x is laid out channels-last.  Without a strategy the rules choose one.  Strategies
-    that gather patches (`GATHERING`) reverse the filter if the op says so; for others it is
-    reversed already.
+    ``last``: x is laid out channels-last.  Without a strategy the rules choose one.  Some
+    strategies (`REVERSING`) reverse the filter if the op says so; for others it is reversed
+    already.
     """
     if not strategy:
         conv = Forward(b.target, x.shape, w.shape, op, accumulate, x.dtype, last)
         strategy = forward_strategy(conv)
     if strategy == BLOCKED:
         x, w = (b.convert(v, accumulate) for v in (x, w))
+        if x.shape[1] != w.shape[1]:
+            return blocked_groups(b, x, w, op)
         return by_sample(partial(blocked, last=last), b, x, w, op, accumulate)
+    if strategy == KN2ROW:
+        products = w.shape[0] * prod((*w.shape[2:], *x.shape[2:]))
+        return by_sample(partial(kn2row, last=last), b, x, w, op, accumulate, held=products)
     if strategy == ROWS and x.shape[1] != w.shape[1]:
         return row_im2col_of_groups(b, x, w, op, accumulate)
     if strategy in GEMM:

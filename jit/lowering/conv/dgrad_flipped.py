@@ -14,7 +14,7 @@ from ....graph_api.dtypes import DataType
 from ....graph_api.enums import ConvMode
 from ....graph_api.ops.conv_dgrad import ConvDgrad
 from ...emit.builder import Builder, Value
-from ...ops.convolution import GATHERING, Forward, forward_strategy
+from ...ops.convolution import REVERSING, Forward, forward_strategy
 from ...ops.dgrad_geometry import flipped_convolution
 from .conv_fprop import convolve, padded
 from .zeros import insert_zeros
@@ -36,7 +36,7 @@ def flipped(
         Forward(b.target, conv.x, conv.w, conv.op, accumulate, dy.dtype, last)
     )
     reverses = op.conv_mode is not ConvMode.CONVOLUTION  # which reverses the filter too
-    if reverses and strategy in GATHERING:
+    if reverses and strategy in REVERSING:
         reverses = False
         conv = conv._replace(op=replace(conv.op, conv_mode=ConvMode.CONVOLUTION))
     if b.target.is_gfx9 and groups == 1 and not strided and reverses and max(w.shape[2:]) > 1:

@@ -25,6 +25,7 @@ from .zeros import padded_last
 __all__ = [
     "GEMM",
     "blocked",
+    "blocked_groups",
     "by_sample",
     "channels_second",
     "concatenated",
@@ -156,8 +157,6 @@ def blocked(
     n, filters = x.shape[0], w.shape[0]
     extents = op.output_extents(x.shape[2:], w.shape[2:])
     places, depth = prod(extents), prod(w.shape[1:])
-    if (groups := x.shape[1] // w.shape[1]) > 1:
-        return _blocked_groups(b, x, w, op, groups)
     if last:
         # Filters that are channels-last too are in this order in memory.
         dims = range(len(extents))[::-1]
@@ -174,11 +173,12 @@ def blocked(
     return b.reshape(y, (n, filters, *extents))
 
 
-def _blocked_groups(b: Builder, x: Value, w: Value, op: ConvOp, groups: int) -> Value:
+def blocked_groups(b: Builder, x: Value, w: Value, op: ConvOp) -> Value:
     """Return a grouped convolution as a batch of matmuls, of each group's filters as they lie.
 
     The patches of all samples are side by side.
     """
+    groups = x.shape[1] // w.shape[1]
     n, filters = x.shape[0], w.shape[0] // groups
     extents = op.output_extents(x.shape[2:], w.shape[2:])
     columns, depth = n * prod(extents), prod(w.shape[1:])
@@ -323,13 +323,24 @@ def _results(b: Builder, m: Sequence[Value]) -> tuple[Value, Value]:
 
 
 def by_sample(
-    strategy: Strategy, b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType
+    strategy: Strategy,
+    b: Builder,
+    x: Value,
+    w: Value,
+    op: ConvOp,
+    accumulate: DataType,
+    *,
+    held: int = 0,
 ) -> Value:
-    """Return the convolution of all samples, one by one where that keeps them in the cache."""
+    """Return the convolution of all samples, one by one where that keeps them in the cache.
+
+    ``held``: elements that a sample is copied to; those of its patches if it is not given.
+    """
     positions = prod(op.output_extents(x.shape[2:], w.shape[2:]))
-    needed = x.shape[0] * x.shape[1] * prod(w.shape[2:]) * positions * accumulate.bits // 8
+    held = held or x.shape[1] * prod(w.shape[2:]) * positions
     single = prod(w.shape[2:]) == 1  # whose patches are not repeated
-    if single or needed <= _CACHE or positions * w.shape[0] * prod(w.shape[1:]) < 1 << 22:
+    small = x.shape[0] * held * accumulate.bits // 8 <= _CACHE
+    if single or small or positions * w.shape[0] * prod(w.shape[1:]) < 1 << 22:
         return strategy(b, x, w, op, accumulate)
     parts = [strategy(b, b.slice(x, 0, i, i + 1), w, op, accumulate) for i in range(x.shape[0])]
     return b.concatenate(parts, 0)
