@@ -8,16 +8,25 @@ folded into the op, is kept out by barriers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from torch_mlir import ir
 
 from .builder import Builder, Value
 from .structured import barrier, from_builtin, to_builtin
 
-__all__ = ["constant", "empty", "tiled_sum"]
+__all__ = [
+    "ALONG_K",
+    "APART",
+    "configuration",
+    "constant",
+    "contraction",
+    "empty",
+    "tiled_sum",
+    "zeros",
+]
 
-_ALONG_K, _APART = "#linalg.iterator_type<reduction>", "#linalg.iterator_type<parallel>"
+ALONG_K, APART = "#linalg.iterator_type<reduction>", "#linalg.iterator_type<parallel>"
 _FUSED = "#arith.fastmath<contract>"
 
 
@@ -75,53 +84,85 @@ def _summed(
     """Return the sums as one op over ``loops``, of which operands and result have ``kept``."""
     element = operands[0].type.element_type
     kind = ir.RankedTensorType.get(shape, element)
-    fill = ir.Operation.create(
-        "linalg.fill",
-        [kind],
-        [constant(0.0, element), empty(kind)],
-        {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])},
-        regions=1,
-    )
-    block = fill.regions[0].blocks.append(element, element)
-    with ir.InsertionPoint(block):
-        ir.Operation.create("linalg.yield", operands=[block.arguments[0]])
-    maps = [f"affine_map<({', '.join(loops)}) -> ({', '.join(names)})>" for names in kept]
-    kinds = [_APART if d in kept[-1] else _ALONG_K for d in loops]
+    fill, term = zeros(empty(kind)), _fused if side_by_side else _product
+    maps = [", ".join(names) for names in kept]
+    kinds = [APART if d in kept[-1] else ALONG_K for d in loops]
+    return contraction([*operands, fill], loops, maps, kinds, configuration(loops, tiles), term)
+
+
+def _fused(x: ir.Value, y: ir.Value) -> ir.Value:
+    """Return x · y, to the last bit, as x · y + (-0).
+
+    Such a product is not taken for that of a contraction, and LLVM makes one instruction of it and
+    of the sum.
+    """
+    fused, zero = {"fastmath": ir.Attribute.parse(_FUSED)}, constant(-0.0, x.type)
+    return ir.Operation.create("math.fma", [x.type], [x, y, zero], fused).result
+
+
+def _product(x: ir.Value, y: ir.Value) -> ir.Value:
+    return ir.Operation.create("arith.mulf", [x.type], [x, y]).result
+
+
+def contraction(
+    operands: Sequence[ir.Value],
+    loops: str,
+    maps: Sequence[str],
+    kinds: Sequence[str],
+    compilation: str,
+    term: Callable[[ir.Value, ir.Value], ir.Value] = _product,
+) -> ir.Value:
+    """Return sums of products of two operands' elements, added to a third one's, as one op.
+
+    Parameters
+    ----------
+    operands : sequence of ir.Value
+        Three tensors of one float type.
+    loops : str
+        A letter each.
+    maps : sequence of str
+        The indices of each operand, of these letters.
+    kinds : sequence of str
+        `APART` or `ALONG_K` for each loop.
+    compilation : str
+        What `configuration` returns.
+    term : function
+        A product of two elements.
+    """
+    total = operands[-1].type
+    names = ", ".join(loops)
+    indexing = ", ".join(f"affine_map<({names}) -> ({one})>" for one in maps)
     op = ir.Operation.create(
         "linalg.generic",
-        [kind],
-        [*operands, fill.result],
+        [total],
+        operands,
         {
-            "indexing_maps": ir.Attribute.parse(f"[{', '.join(maps)}]"),
+            "indexing_maps": ir.Attribute.parse(f"[{indexing}]"),
             "iterator_types": ir.Attribute.parse(f"[{', '.join(kinds)}]"),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([2, 1]),
-            "compilation_info": ir.Attribute.parse(_configuration(loops, tiles)),
+            "compilation_info": ir.Attribute.parse(compilation),
         },
         regions=1,
     )
-    block = op.regions[0].blocks.append(element, element, element)
+    block = op.regions[0].blocks.append(*(v.type.element_type for v in operands))
     with ir.InsertionPoint(block):
-        x, y, total = block.arguments
-        if side_by_side:
-            # x · y + (-0) is x · y to the last bit; such a product is not taken for that of a
-            # contraction, and LLVM makes one instruction of it and of the sum.
-            fused, zero = {"fastmath": ir.Attribute.parse(_FUSED)}, constant(-0.0, element)
-            term = ir.Operation.create("math.fma", [element], [x, y, zero], fused).result
-        else:
-            term = ir.Operation.create("arith.mulf", [element], [x, y]).result
-        total = ir.Operation.create("arith.addf", [element], [total, term]).result
-        ir.Operation.create("linalg.yield", operands=[total])
+        x, y, before = block.arguments
+        element = total.element_type
+        after = ir.Operation.create("arith.addf", [element], [before, term(x, y)]).result
+        ir.Operation.create("linalg.yield", operands=[after])
     return op.result
 
 
-def _configuration(loops: str, tiles: Mapping[str, Mapping[str, int]]) -> str:
+def configuration(
+    loops: str, tiles: Mapping[str, Mapping[str, int]], pipeline: str = "DoubleTilingExpert"
+) -> str:
     """Return how the compiler is to tile the op over loops, a letter each."""
     levels = (f"{name} = {[sizes.get(d, 0) for d in loops]}" for name, sizes in tiles.items())
     return (
         "#iree_codegen.compilation_info<"
         f"lowering_config = #iree_cpu.lowering_config<{', '.join(levels)}>, "
         "translation_info = #iree_codegen.translation_info<"
-        "pipeline = #iree_cpu.pipeline<DoubleTilingExpert>, {enable_loop_peeling}>>"
+        f"pipeline = #iree_cpu.pipeline<{pipeline}>, {{enable_loop_peeling}}>>"
     )
 
 
@@ -134,3 +175,19 @@ def constant(value: float, element: ir.Type) -> ir.Value:
 def empty(kind: ir.Type) -> ir.Value:
     """Return a tensor whose elements are written before they are read."""
     return ir.Operation.create("tensor.empty", [kind]).result
+
+
+def zeros(x: ir.Value) -> ir.Value:
+    """Return a tensor of zeros in place of one."""
+    element = x.type.element_type
+    fill = ir.Operation.create(
+        "linalg.fill",
+        [x.type],
+        [constant(0.0, element), x],
+        {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])},
+        regions=1,
+    )
+    block = fill.regions[0].blocks.append(element, element)
+    with ir.InsertionPoint(block):
+        ir.Operation.create("linalg.yield", operands=[block.arguments[0]])
+    return fill.result

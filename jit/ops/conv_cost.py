@@ -16,6 +16,7 @@ from ..cpu_machine import cpu_machine
 from ..target import Target
 from .blocking import BLOCKED, blocking, passes
 from .conv_rates import Rates, nanoseconds, rows_of_groups
+from .direct_tiles import DIRECT_NHWC, direct_tiles
 from .gemm_cost import TILED, raggedness
 
 __all__ = [
@@ -293,6 +294,26 @@ def _kn2row(target: Target, conv: _Conv) -> _Quantities:
     }
 
 
+def _direct_nhwc(target: Target, conv: _Conv) -> _Quantities:
+    """An image that is channels-last is copied where it has padding, or is cut."""
+    if len(conv.size) != 2:
+        return {}
+    work = conv.channels * conv.positions
+    tiles = direct_tiles(target, conv.samples, conv.channels, conv.filters, conv.size, conv.extents)
+    rows = conv.samples * tiles.cuts * tiles.rows
+    apart = not conv.last or conv.padded != conv.given or tiles.cuts > 1
+    steps = tiles.overhead * rows * tiles.columns * tiles.filters * work
+    return {
+        "panels": tiles.filters // tiles.panel,
+        "copied": conv.samples * conv.channels * prod(conv.padded) if apart else 0,
+        "loose": conv.samples * conv.channels * prod(conv.padded) * conv.loose(conv.channels),
+        "packed": work * tiles.filters,
+        "multiplied": steps,
+        "stepped": steps / tiles.depth,
+        "written": conv.results,
+    }
+
+
 _QUANTITIES: dict[str, Callable[[Target, _Conv], _Quantities]] = {
     "direct": lambda target, conv: _direct(conv),
     ROWS: lambda target, conv: _row_im2col(conv),
@@ -300,6 +321,7 @@ _QUANTITIES: dict[str, Callable[[Target, _Conv], _Quantities]] = {
     "img2col": lambda target, conv: _img2col(conv),
     BLOCKED: _blocked,
     KN2ROW: _kn2row,
+    DIRECT_NHWC: _direct_nhwc,
 }
 
 

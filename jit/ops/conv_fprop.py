@@ -23,6 +23,7 @@ from .convolution import (
     RATE,
     Forward,
     as_blocks,
+    as_direct_nhwc,
     as_gemm,
     as_groups_in_blocks,
     as_groups_in_rows,
@@ -38,6 +39,7 @@ from .convolution import (
     strided,
     work,
 )
+from .direct_tiles import DIRECT_NHWC
 from .hoisting import KEEP_EXPRESSIONS
 from .multiply_types import multiply_type, up_to_float
 from .op_info import OpInfo
@@ -180,6 +182,15 @@ INFO = OpInfo(
                 fits=as_products,
                 why=f"operands of floats of up to 32 bits; {GEMM_NEEDS}, but up to "
                 f"{MOST_POSITIONS} positions",
+                portable=False,
+            ),
+            Strategy(
+                name=DIRECT_NHWC,
+                help="the padded image, channels-last, read as it lies by tiles for the target's "
+                "registers, filters panel by panel",
+                fits=as_direct_nhwc,
+                why="operands of floats of up to 32 bits, filters of several channels, of 2x2 "
+                "to 7x7; " + GEMM_NEEDS,
                 portable=False,
             ),
             Strategy(

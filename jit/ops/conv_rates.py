@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from ..cpu_machine import CpuMachine
 from .blocking import BLOCKED
+from .direct_tiles import DIRECT_NHWC
 
 __all__ = ["Rates", "nanoseconds", "rows_of_groups"]
 
@@ -74,6 +75,14 @@ _AVX512: Rates = {
     ("kn2row", True, False): {
         "call": 10000, "loose": 3.4, "multiplied": 0.0094, "packed": 0.84, "columns": 0.64,
     },
+    (DIRECT_NHWC, False, False): {
+        "panels": 8800, "copied": 1.2, "loose": 0.56, "packed": 1.4, "multiplied": 0.0052,
+        "stepped": 0.012, "written": 0.48,
+    },
+    (DIRECT_NHWC, True, False): {
+        "panels": 10000, "copied": 0.4, "loose": 0.72, "packed": 1.6, "multiplied": 0.0072,
+        "written": 0.84,
+    },
     ("img2col", False, False): {
         "call": 5000, "copied": 0.43, "loose": 0.84, "apart": 0.51, "multiplied": 0.02,
         "packed": 0.4, "loosely written": 0.73,
@@ -129,6 +138,14 @@ _INTEL: Rates = {
     ("kn2row", True, False): {
         "call": 10000, "loose": 2.5, "multiplied": 0.0094, "packed": 0.84, "columns": 0.4,
     },
+    (DIRECT_NHWC, False, False): {
+        "panels": 8800, "copied": 1.2, "loose": 0.56, "packed": 1.4, "multiplied": 0.0052,
+        "stepped": 0.012, "written": 0.48,
+    },
+    (DIRECT_NHWC, True, False): {
+        "panels": 10000, "copied": 0.4, "loose": 0.72, "packed": 1.6, "multiplied": 0.0072,
+        "written": 0.84,
+    },
     ("img2col", False, False): {
         "call": 8100, "copied": 1.0, "apart": 0.53, "multiplied": 0.012, "packed": 0.24,
         "written": 0.29,
@@ -172,6 +189,14 @@ _AVX2: Rates = {
     },
     ("kn2row", True, False): {
         "call": 110000, "loose": 2.1, "multiplied": 0.024, "packed": 8.0, "columns": 1.1,
+    },
+    (DIRECT_NHWC, False, False): {
+        "call": 34000, "panels": 6000, "copied": 2.3, "loose": 4.3, "packed": 4.7,
+        "multiplied": 0.029, "stepped": 0.024, "written": 3.6,
+    },
+    (DIRECT_NHWC, True, False): {
+        "call": 65000, "copied": 0.63, "loose": 6.5, "packed": 5.8, "multiplied": 0.031,
+        "stepped": 0.026, "written": 0.68,
     },
     ("img2col", False, False): {
         "call": 16000, "copied": 1.8, "loose": 1.9, "apart": 1.3, "multiplied": 0.023,

@@ -17,6 +17,7 @@ from ..target import Target
 from ..workarounds import strikes
 from .blocking import BLOCKED
 from .conv_cost import KN2ROW, ROWS, conv_costs, grouped_costs
+from .direct_tiles import DIRECT_NHWC
 from .multiply_types import up_to_float
 from .op_info import Dims, DynamicAxes, Marks, dynamic_axes
 from .strategy import Strategy
@@ -29,15 +30,17 @@ __all__ = [
     "PLAIN_GRADIENT",
     "RATE",
     "REVERSING",
+    "WIDENING",
     "Forward",
     "as_blocks",
+    "as_direct_nhwc",
     "as_gemm",
     "as_groups_in_blocks",
     "as_groups_in_rows",
     "as_products",
     "batch_only",
+    "cheapest_without_flags",
     "conv_op",
-    "cost_without_flags",
     "forward_costs",
     "forward_strategy",
     "group_count",
@@ -53,9 +56,13 @@ Ints = tuple[int, ...]
 GATHERING = frozenset({ROWS, "im2col_gemm", BLOCKED})
 """The strategies that gather patches: of filters of few positions (`_gathered`)."""
 
-REVERSING = GATHERING | {KN2ROW}
-"""The strategies that go through the filter's positions in reverse where they are reversed
-(``ConvMode.CONVOLUTION``).  The filter stays as it is; a reversed copy is read number by number."""
+WIDENING = frozenset({BLOCKED, KN2ROW, DIRECT_NHWC})
+"""The strategies that multiply in float32 what comes in 16 bits."""
+
+REVERSING = GATHERING | {KN2ROW, DIRECT_NHWC}
+"""The strategies that take care of a filter whose positions are reversed
+(``ConvMode.CONVOLUTION``): most go through them in reverse, as a reversed copy is read number by
+number."""
 
 # Beyond it the many small convolutions take longer to compile (6 s for 32) than they save.
 MOST_GROUPS = 16
@@ -167,16 +174,16 @@ def forward_costs(conv: Forward) -> dict[str, float]:
     costs = read(narrow=multiplied is DataType.BFLOAT16)
     if not as_it_is and multiplied is DataType.FLOAT:
         narrow = read(narrow=True)
-        costs |= {name: cost for name, cost in narrow.items() if name in (BLOCKED, KN2ROW)}
-    unfit = frozenset() if _gathered(w) else GATHERING
-    unfit |= frozenset() if 1 < prod(w[2:]) <= MOST_POSITIONS else {KN2ROW}
-    unfit |= frozenset() if floats else {BLOCKED, KN2ROW}
-    return {name: cost for name, cost in costs.items() if name not in unfit}
+        costs |= {name: cost for name, cost in narrow.items() if name in WIDENING}
+    fits = {name: _gathered(w) for name in GATHERING}
+    fits |= {KN2ROW: _summed(w), DIRECT_NHWC: _tiled(w)}
+    fits |= {name: fits[name] and floats for name in WIDENING}
+    return {name: cost for name, cost in costs.items() if fits.get(name, True)}
 
 
-def cost_without_flags(conv: Forward) -> float:
-    """Return the least estimate of a forward convolution inside another op, which has no flags."""
-    return min(cost for name, cost in forward_costs(conv).items() if name != _FLAGGED)
+def cheapest_without_flags(conv: Forward) -> tuple[float, str]:
+    """Return the least estimate of a forward convolution inside another op, and its strategy."""
+    return min((cost, name) for name, cost in forward_costs(conv).items() if name != _FLAGGED)
 
 
 def _costs_of_groups(conv: Forward) -> dict[str, float]:
@@ -191,7 +198,8 @@ def _costs_of_groups(conv: Forward) -> dict[str, float]:
         one = (x[0], w[1], *x[2:]), (filters // groups, *w[1:])
         results = x[0] * filters * prod(op.output_extents(x[2:], w[2:]))
         joined = _JOINED * (prod(x) + results) / 1e3
-        costs["per_group"] = joined + groups * cost_without_flags(conv._replace(x=one[0], w=one[1]))
+        each, _ = cheapest_without_flags(conv._replace(x=one[0], w=one[1]))
+        costs["per_group"] = joined + groups * each
     return costs
 
 
@@ -262,7 +270,21 @@ def as_blocks(context: NodeContext) -> bool:
 
 def as_products(context: NodeContext) -> bool:
     """Return whether a matmul of all filter positions fits, whose results are summed."""
-    return as_blocks(context) and 1 < prod(context.dims("w")[2:]) <= MOST_POSITIONS
+    return as_blocks(context) and _summed(context.dims("w"))
+
+
+def _summed(w: Ints) -> bool:
+    return 1 < prod(w[2:]) <= MOST_POSITIONS
+
+
+def as_direct_nhwc(context: NodeContext) -> bool:
+    """Return whether tiles fit that read a channels-last image as it lies."""
+    return as_blocks(context) and _tiled(context.dims("w"))
+
+
+def _tiled(w: Ints) -> bool:
+    # The compiler drops dims of one element, and the tiles with them.
+    return len(w) == 4 and min(w[1:]) > 1 and prod(w[2:]) <= MOST_POSITIONS
 
 
 def as_groups_in_blocks(context: NodeContext) -> bool:

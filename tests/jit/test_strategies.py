@@ -49,10 +49,11 @@ def conv(
 @pytest.mark.parametrize(
     ("graph", "strategy"),
     [
-        (conv(), "row_im2col"),
-        (conv(stride=2), "img2col"),
-        (conv(c=3, k=64, size=64, taps=7, stride=2), "img2col"),
-        (conv(c=16, k=64, size=64, taps=7, stride=2), "im2col_gemm"),
+        (conv(), "direct_nhwc"),
+        (conv(stride=2), "direct_nhwc"),
+        (conv(c=3, k=64, size=64, taps=7, stride=2), "direct_nhwc"),
+        (conv(c=16, k=64, size=64, taps=7, stride=2), "direct_nhwc"),
+        (conv(c=300, k=2), "kn2row"),
         (conv(c=15, k=1024, taps=1, stride=2), "img2col"),
         (conv(taps=1), "blocked"),
         (conv(taps=1, n=2), "blocked"),
@@ -275,7 +276,7 @@ def test_blocks_beside_what_has_tiles() -> None:
     graph = matmul(49, 512, 4608)
     w = graph.tensor(dims=(64, 8, 3, 3), name="w")
     graph.conv_fprop(graph.tensor(dims=(1, 8, 15, 15), name="x"), w).set_output()
-    assert choose(graph.freeze(), XEON) == ("blocked", "img2col")
+    assert choose(graph.freeze(), XEON) == ("blocked", "direct_nhwc")
 
 
 def test_estimates_are_told_but_are_not_in_the_key() -> None:
@@ -448,25 +449,26 @@ def test_several_nodes_and_auto() -> None:
     y = graph.conv_fprop(x, graph.tensor(dims=(32, 32, 3, 3), name="w1"), padding=1)
     graph.conv_fprop(y, graph.tensor(dims=(32, 32, 1, 1), name="w2")).set_output()
     frozen = graph.freeze()
-    assert choose(frozen, ZEN5) == ("row_im2col", "blocked")
+    assert choose(frozen, ZEN5) == ("direct_nhwc", "blocked")
     choice = choices(frozen, ZEN5)["conv_fprop"]
     assert choice.default == choice.names[0] == "auto"
     assert "winograd" not in choice.names
     assert choose(frozen, CPU, ["conv_fprop=im2col_gemm"]) == ("im2col_gemm", "im2col_gemm")
-    assert choose(frozen, ZEN5, ["conv_fprop=auto", "all=plain"]) == ("row_im2col", "blocked")
+    assert choose(frozen, ZEN5, ["conv_fprop=auto", "all=plain"]) == ("direct_nhwc", "blocked")
     assert choose(frozen, CPU, ["all=plain"]) == ("plain", "plain")
 
 
 def test_engine_knobs_are_the_strategies_that_fit() -> None:
     graph = conv()
     knob = {k.name: k for k in engine("iree").knobs(graph, ZEN5)}["conv_fprop.strategy"]
-    assert knob.default == "row_im2col"
+    assert knob.default == "direct_nhwc"
     assert knob.choices == (
         "direct",
         "row_im2col",
         "im2col_gemm",
         "blocked",
         "kn2row",
+        "direct_nhwc",
         "winograd",
         "img2col",
         "plain",

@@ -24,6 +24,7 @@ CPU, CUDA = Target.parse("cpu"), Target.parse("cuda:sm_80")
 GFX942, GFX950 = Target.parse("gfx942"), Target.parse("gfx950")
 HALF, FLOAT, DOUBLE, INT8 = DataType.HALF, DataType.FLOAT, DataType.DOUBLE, DataType.INT8
 BFLOAT16 = DataType.BFLOAT16
+IN_DOUBLE = {"compute_data_type": "double"}  # in float32 a convolution is no matmul
 ZNVER3, ZNVER4 = Target.parse("cpu:znver3"), Target.parse("cpu:znver4")
 
 
@@ -168,8 +169,8 @@ PLANNED: dict[str, tuple[Target, Build, Build]] = {
     "W-013": (CPU, graphs.convolution(io="half"), graphs.convolution()),
     "W-030": (
         ZNVER4,
-        graphs.convolution(size=64),
-        graphs.convolution(size=64, x_strides=channels_last_strides((1, 32, 64, 64))),
+        graphs.convolution(size=64, **IN_DOUBLE),
+        graphs.convolution(size=64, x_strides=channels_last_strides((1, 32, 64, 64)), **IN_DOUBLE),
     ),
     "W-050": (GFX942, graphs.convolution(w_last=True, stride=2), graphs.convolution(stride=2)),
     "W-051": (GFX942, graphs.two_convolutions(True), graphs.two_convolutions(False)),

@@ -33,8 +33,9 @@ def conv(kind: str = "float", *, groups: int = 1, last: bool = False, **more: An
     """Two uneven images, odd channels, 3x2 taps unless 3x3 are asked for."""
     taps = more.pop("taps", (3, 2))
     graph = Graph("conv", io_data_type=kind, compute_data_type="float")
-    x = image(graph, (2, 6, 9, 7), "x", last)
-    w = image(graph, (more.pop("filters", 10), 6 // groups, *taps), "w", last)
+    samples, channels = more.pop("samples", 2), more.pop("channels", 6)
+    x = image(graph, (samples, channels, 9, 7), "x", last)
+    w = image(graph, (more.pop("filters", 10), channels // groups, *taps), "w", last)
     y = graph.conv_fprop(x, w, **more)
     graph.relu(y).set_output()
     return graph.freeze()
@@ -162,6 +163,17 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
         conv(taps=(7, 7), filters=1, padding=6),
         conv(last=True, filters=17, padding=(2, 1), conv_mode="convolution"),
         conv("bfloat16", padding=(1, 2), stride=(1, 2)),
+        conv("half", last=True, pre_padding=(1, 0), post_padding=(0, 2)),
+    ],
+    ("conv_fprop", "direct_nhwc"): [
+        conv(padding=(1, 2), dilation=(2, 1), stride=(1, 2)),
+        conv(last=True, taps=(3, 5), stride=2, pre_padding=(1, 0), post_padding=(0, 2), samples=1),
+        conv(taps=(7, 7), filters=33, channels=65, padding=3, samples=1),  # panels
+        conv(last=True, filters=33, taps=(7, 7), channels=65, padding=3, stride=(3, 2)),
+        conv(filters=1, pre_padding=(5, 9), post_padding=(0, 4), samples=1),  # rows of padding
+        conv(last=True, filters=17, padding=(2, 1), conv_mode="convolution"),
+        conv(last=True, filters=16, channels=16, samples=3, taps=(7, 7), padding=(0, 2)),
+        conv("bfloat16", padding=(1, 2), stride=(1, 2), conv_mode="convolution"),
         conv("half", last=True, pre_padding=(1, 0), post_padding=(0, 2)),
     ],
     ("conv_fprop", "winograd"): [
@@ -322,7 +334,7 @@ def test_images_are_computed_one_by_one_when_there_is_much_to_join(
 def test_patches_are_gathered_in_reverse_for_a_reversed_filter(
     strategy: str, groups: int, check: Check, *, last: bool
 ) -> None:
-    if groups > 1 and strategy in ("im2col_gemm", "kn2row"):
+    if groups > 1 and strategy in ("im2col_gemm", "kn2row", "direct_nhwc"):
         pytest.skip("of one group")
     more = {"padding": (1, 2), "dilation": (2, 1), "stride": (1, 2), "conv_mode": "convolution"}
     graph = conv(groups=groups, filters=10, last=last, taps=(3, 4), **more)

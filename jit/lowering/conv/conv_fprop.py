@@ -16,9 +16,11 @@ from ...emit.builder import Builder, T, Value
 from ...ops.blocking import BLOCKED
 from ...ops.conv_cost import KN2ROW, ROWS
 from ...ops.conv_geometry import Convolution
-from ...ops.convolution import REVERSING, Forward, forward_strategy
+from ...ops.convolution import REVERSING, WIDENING, Forward, forward_strategy
+from ...ops.direct_tiles import DIRECT_NHWC
 from ..accumulate import copied, operands
 from .depthwise import channels_last, shifted_sum
+from .direct_nhwc import direct_nhwc
 from .im2col_gemm import GEMM, blocked, blocked_groups, by_sample, row_im2col_of_groups
 from .kn2row import kn2row
 
@@ -34,7 +36,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     if b.avoids("W-053"):
         given = b.materialise(given)
     last, widen = is_last(given), b.avoids("W-013")
-    if b.strategy in (BLOCKED, KN2ROW) and given.dtype is not node.compute_data_type:
+    if b.strategy in WIDENING and given.dtype is not node.compute_data_type:
         given = copied(b, given, node.compute_data_type)  # once, not for each filter position
     x, w, accumulate = operands(b, given, inputs["w"], node.compute_data_type, widen=widen)
     if b.avoids("W-010") or b.avoids("W-050"):
@@ -138,6 +140,8 @@ def convolve(
         if x.shape[1] != w.shape[1]:
             return blocked_groups(b, x, w, op)
         return by_sample(partial(blocked, last=last), b, x, w, op, accumulate)
+    if strategy == DIRECT_NHWC:
+        return direct_nhwc(b, x, w, op, accumulate, last=last)
     if strategy == KN2ROW:
         products = w.shape[0] * prod((*w.shape[2:], *x.shape[2:]))
         return by_sample(partial(kn2row, last=last), b, x, w, op, accumulate, held=products)

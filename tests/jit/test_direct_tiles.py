@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The tiles of convolutions that read a channels-last image as it lies."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import pytest
+from hipdnn_iree import Graph
+from hipdnn_iree.jit.cpu_machine import cpu_machine
+from hipdnn_iree.jit.ops.direct_tiles import direct_tiles
+from hipdnn_iree.jit.strategies import choices
+from hipdnn_iree.jit.target import Target
+
+CPUS = ["cpu:x86-64", "cpu:znver3", "cpu:znver5", "cpu:sapphirerapids"]
+
+
+@pytest.mark.parametrize("name", CPUS)
+def test_tiles_divide_what_they_cut_and_fit_the_registers(name: str) -> None:
+    target, rng = Target.parse(name), np.random.default_rng(7)
+    machine = cpu_machine(target)
+    for _ in range(300):
+        samples, channels, filters = (int(rng.integers(1, most)) for most in (4, 700, 900))
+        size, extents = (tuple(map(int, rng.integers(2, most, 2))) for most in (8, 120))
+        tiles = direct_tiles(target, samples, channels, filters, size, extents)
+        columns, wide = tiles.tile
+        assert columns * wide + wide <= (machine.registers - 1) * machine.lanes
+        assert 0 == tiles.columns % columns == tiles.filters % tiles.panel == tiles.panel % wide
+        assert extents[1] <= tiles.columns < extents[1] + columns
+        assert filters <= tiles.filters < filters + wide
+        assert channels % tiles.depth == 0 < tiles.depth <= 16
+        assert tiles.cuts * tiles.rows >= extents[0]
+        assert samples * tiles.cuts > 1 < tiles.rows
+        held = 4 * tiles.panel * channels * prod(size)
+        assert held <= machine.l2_bytes // 2 or tiles.panel == wide
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "fits"),
+    [
+        ((2, 8, 9, 9), (5, 8, 3, 3), True),
+        ((1, 8, 2, 2), (5, 8, 2, 2), True),
+        ((2, 8, 9, 9), (5, 8, 3, 1), False),
+        ((2, 8, 9, 9), (5, 8, 1, 1), False),
+        ((2, 1, 9, 9), (5, 1, 3, 3), False),
+        ((2, 8, 9, 9), (8, 4, 3, 3), False),
+        ((2, 8, 9, 9), (5, 8, 8, 8), False),
+        ((2, 8, 9), (5, 8, 3), False),
+        ((2, 8, 9, 9, 9), (5, 8, 3, 3, 3), False),
+    ],
+)
+def test_no_dim_is_one_that_the_compiler_would_drop(
+    x: tuple[int, ...], w: tuple[int, ...], *, fits: bool
+) -> None:
+    graph = Graph("conv", io_data_type="float")
+    graph.conv_fprop(graph.tensor(dims=x), graph.tensor(dims=w)).set_output()
+    for name in CPUS:
+        found = choices(graph.freeze(), Target.parse(name))["conv_fprop"].names
+        assert ("direct_nhwc" in found) == fits
+    assert "direct_nhwc" not in choices(graph.freeze(), Target.parse("gfx942"))["conv_fprop"].names
