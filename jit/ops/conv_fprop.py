@@ -189,8 +189,8 @@ INFO = OpInfo(
                 help="the padded image, channels-last, read as it lies by tiles for the target's "
                 "registers, filters panel by panel",
                 fits=as_direct_nhwc,
-                why="operands of floats of up to 32 bits, filters of several channels, of 2x2 "
-                "to 7x7; " + GEMM_NEEDS,
+                why="operands of floats of up to 32 bits, filters of several channels, rows and "
+                f"columns, up to {MOST_POSITIONS} positions and 64 panels; {GEMM_NEEDS}",
                 portable=False,
             ),
             Strategy(

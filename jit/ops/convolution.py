@@ -17,7 +17,7 @@ from ..target import Target
 from ..workarounds import strikes
 from .blocking import BLOCKED
 from .conv_cost import KN2ROW, ROWS, conv_costs, grouped_costs
-from .direct_tiles import DIRECT_NHWC
+from .direct_tiles import DIRECT_NHWC, direct_tiles
 from .multiply_types import up_to_float
 from .op_info import Dims, DynamicAxes, Marks, dynamic_axes
 from .strategy import Strategy
@@ -69,6 +69,8 @@ MOST_GROUPS = 16
 # A sum over filter positions has a term for each; above this many the code grows more than it
 # gains.
 MOST_POSITIONS = 49
+# Each panel of filters is a dispatch of its own.
+_MOST_PANELS = 64
 # Patches are gathered dim by dim, with a copy for each position of a dim.
 _MOST_GATHERED, _LONGEST = 256, 16
 # What needs flags for the whole graph.
@@ -176,7 +178,7 @@ def forward_costs(conv: Forward) -> dict[str, float]:
         narrow = read(narrow=True)
         costs |= {name: cost for name, cost in narrow.items() if name in WIDENING}
     fits = {name: _gathered(w) for name in GATHERING}
-    fits |= {KN2ROW: _summed(w), DIRECT_NHWC: _tiled(w)}
+    fits |= {KN2ROW: _summed(w), DIRECT_NHWC: _tiled(target, x, w, op)}
     fits |= {name: fits[name] and floats for name in WIDENING}
     return {name: cost for name, cost in costs.items() if fits.get(name, True)}
 
@@ -279,12 +281,17 @@ def _summed(w: Ints) -> bool:
 
 def as_direct_nhwc(context: NodeContext) -> bool:
     """Return whether tiles fit that read a channels-last image as it lies."""
-    return as_blocks(context) and _tiled(context.dims("w"))
+    x, w = context.dims("x"), context.dims("w")
+    return as_blocks(context) and _tiled(context.target, x, w, conv_op(context))
 
 
-def _tiled(w: Ints) -> bool:
+def _tiled(target: Target, x: Ints, w: Ints, op: ConvOp) -> bool:
     # The compiler drops dims of one element, and the tiles with them.
-    return len(w) == 4 and min(w[1:]) > 1 and prod(w[2:]) <= MOST_POSITIONS
+    if len(w) != 4 or min(w[1:]) == 1 or prod(w[2:]) > MOST_POSITIONS:
+        return False
+    extents = op.output_extents(x[2:], w[2:])
+    tiles = direct_tiles(target, x[0], w[1], w[0], w[2:], extents)
+    return tiles.filters // tiles.panel <= _MOST_PANELS
 
 
 def as_groups_in_blocks(context: NodeContext) -> bool:
