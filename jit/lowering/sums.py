@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from ..emit.builder import Builder, T, Value
 
-__all__ = ["Axes", "kept", "largest", "least", "total"]
+__all__ = ["Axes", "kept", "largest", "least", "of_terms", "total"]
 
 Axes = Sequence[int]
 
@@ -21,6 +22,12 @@ def kept(x: Value, axes: Axes) -> tuple[int, ...]:
 def total(b: Builder, x: Value, axes: Axes, *, keep: bool = True) -> Value:
     """Return Σx over the axes, which stay with extent 1 if ``keep``; x where there are none."""
     return _over(b, T.AtenSumDimIntListOp, x, axes, None, keep=keep)
+
+
+def of_terms(b: Builder, terms: Sequence[Value], fused: int) -> Value:
+    """Return the sum of terms, by partial sums of as many as the compiler fuses into one loop."""
+    parts = [terms[i : i + fused] for i in range(0, len(terms), fused)]
+    return reduce(b.add, [reduce(b.add, part) for part in parts])
 
 
 def least(b: Builder, x: Value, axes: Axes) -> Value:

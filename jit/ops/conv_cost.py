@@ -253,10 +253,8 @@ def _img2col(conv: _Conv) -> _Quantities:
 
 
 def _blocked(target: Target, conv: _Conv) -> _Quantities:
-    depth, extent = conv.channels * conv.positions, prod(conv.extents)
-    count, m, n = conv.samples, conv.filters, extent
-    if conv.last:
-        count, m, n = 1, conv.samples * extent, conv.filters
+    depth = conv.channels * conv.positions
+    count, m, n = _product(conv, conv.filters, prod(conv.extents))
     blocks = blocking(target, m, n, depth)
     width = blocks.panels * blocks.panel
     # Of filters of one position the input is the operand as it lies.
@@ -272,25 +270,25 @@ def _blocked(target: Target, conv: _Conv) -> _Quantities:
     }
 
 
-def _kn2row(target: Target, conv: _Conv) -> _Quantities:
-    """Of filters of one position it is `blocked`."""
-    if conv.positions == 1:
-        return {}
-    products, places = conv.filters * conv.positions, prod(conv.given)
-    count, m, n = conv.samples, products, places
+def _product(conv: _Conv, filters: int, places: int) -> tuple[int, int, int]:
+    """Return how many matmuls there are of filters and places of a sample; rows and columns."""
     if conv.last:
-        count, m, n = 1, conv.samples * places, products
+        return 1, conv.samples * places, filters
+    return conv.samples, filters, places
+
+
+def _kn2row(target: Target, conv: _Conv) -> _Quantities:
+    products, places = conv.filters * conv.positions, prod(conv.given)
+    count, m, n = _product(conv, products, places)
     blocks = blocking(target, m, n, conv.channels)
-    width = blocks.panels * blocks.panel
+    width, added = blocks.panels * blocks.panel, conv.results * conv.positions
     return {
         "copied": 0 if conv.last else conv.samples * conv.channels * places,
         "packed": conv.channels * products,
         "multiplied": count * blocks.overhead * m * width * conv.channels,
         "columns": conv.samples * products * prod(conv.padded),
-        "added": conv.results * conv.positions,
-        "loose": conv.results
-        * conv.positions
-        * conv.loose(conv.filters if conv.last else conv.extents[-1]),
+        "added": added,
+        "loose": added * conv.loose(conv.filters if conv.last else conv.extents[-1]),
     }
 
 
@@ -300,13 +298,13 @@ def _direct_nhwc(target: Target, conv: _Conv) -> _Quantities:
         return {}
     work = conv.channels * conv.positions
     tiles = direct_tiles(target, conv.samples, conv.channels, conv.filters, conv.size, conv.extents)
-    rows = conv.samples * tiles.cuts * tiles.rows
+    rows, image = conv.samples * tiles.cuts * tiles.rows, conv.channels * prod(conv.padded)
     apart = not conv.last or conv.padded != conv.given or tiles.cuts > 1
     steps = tiles.overhead * rows * tiles.columns * tiles.filters * work
     return {
         "panels": tiles.filters // tiles.panel,
-        "copied": conv.samples * conv.channels * prod(conv.padded) if apart else 0,
-        "loose": conv.samples * conv.channels * prod(conv.padded) * conv.loose(conv.channels),
+        "copied": conv.samples * image if apart else 0,
+        "loose": conv.samples * image * conv.loose(conv.channels),
         "packed": work * tiles.filters,
         "multiplied": steps,
         "stepped": steps / tiles.depth,

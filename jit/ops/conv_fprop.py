@@ -19,6 +19,7 @@ from .conv_geometry import Convolution
 from .convolution import (
     GEMM_NEEDS,
     MOST_GROUPS,
+    MOST_PANELS,
     MOST_POSITIONS,
     RATE,
     Forward,
@@ -190,7 +191,7 @@ INFO = OpInfo(
                 "registers, filters panel by panel",
                 fits=as_direct_nhwc,
                 why="operands of floats of up to 32 bits, filters of several channels, rows and "
-                f"columns, up to {MOST_POSITIONS} positions and 64 panels; {GEMM_NEEDS}",
+                f"columns, up to {MOST_POSITIONS} positions and {MOST_PANELS} panels; {GEMM_NEEDS}",
                 portable=False,
             ),
             Strategy(

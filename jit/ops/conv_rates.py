@@ -24,7 +24,8 @@ A quantity that is not here adds nothing that could be told apart.  "call" is al
 vectors depend on more than these quantities.
 """
 
-# Vectors of 16 numbers: an AMD EPYC of Zen 5.
+# Vectors of 16 numbers: an AMD EPYC of Zen 5.  `kn2row` and `direct_nhwc` were measured on Intel's
+# only (below).
 _DIRECT = {
     "call": 5000, "rows": 0.62, "full rows": 0.62, "odd rows": 0.62, "strided rows": 2.0,
     "copied": 0.44, "apart": 2.2, "multiplied": 0.013, "written": 0.14,
@@ -132,19 +133,8 @@ _INTEL: Rates = {
         "call": 8400, "copied": 1.2, "apart": 0.56, "batched": 0.0092, "multiplied": 0.011,
         "packed": 1.7, "written": 0.13,
     },
-    ("kn2row", False, False): {
-        "call": 5500, "copied": 0.84, "multiplied": 0.0083, "packed": 0.44, "columns": 0.64,
-    },
     ("kn2row", True, False): {
         "call": 10000, "loose": 2.5, "multiplied": 0.0094, "packed": 0.84, "columns": 0.4,
-    },
-    (DIRECT_NHWC, False, False): {
-        "panels": 8800, "copied": 1.2, "loose": 0.56, "packed": 1.4, "multiplied": 0.0052,
-        "stepped": 0.012, "written": 0.48,
-    },
-    (DIRECT_NHWC, True, False): {
-        "panels": 10000, "copied": 0.4, "loose": 0.72, "packed": 1.6, "multiplied": 0.0072,
-        "written": 0.84,
     },
     ("img2col", False, False): {
         "call": 8100, "copied": 1.0, "apart": 0.53, "multiplied": 0.012, "packed": 0.24,

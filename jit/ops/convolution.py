@@ -26,6 +26,7 @@ __all__ = [
     "GATHERING",
     "GEMM_NEEDS",
     "MOST_GROUPS",
+    "MOST_PANELS",
     "MOST_POSITIONS",
     "PLAIN_GRADIENT",
     "RATE",
@@ -70,7 +71,7 @@ MOST_GROUPS = 16
 # gains.
 MOST_POSITIONS = 49
 # Each panel of filters is a dispatch of its own.
-_MOST_PANELS = 64
+MOST_PANELS = 64
 # Patches are gathered dim by dim, with a copy for each position of a dim.
 _MOST_GATHERED, _LONGEST = 256, 16
 # What needs flags for the whole graph.
@@ -291,7 +292,7 @@ def _tiled(target: Target, x: Ints, w: Ints, op: ConvOp) -> bool:
         return False
     extents = op.output_extents(x[2:], w[2:])
     tiles = direct_tiles(target, x[0], w[1], w[0], w[2:], extents)
-    return tiles.filters // tiles.panel <= _MOST_PANELS
+    return tiles.filters // tiles.panel <= MOST_PANELS
 
 
 def as_groups_in_blocks(context: NodeContext) -> bool:

@@ -8,7 +8,6 @@ each filter position, this has a result for each filter position.
 
 from __future__ import annotations
 
-from functools import reduce
 from math import prod
 
 import numpy as np
@@ -19,6 +18,7 @@ from ....graph_api.ops.conv_fprop import ConvOp
 from ...emit.blocked import blocked_matmul
 from ...emit.builder import Builder, Value
 from ...ops.blocking import blocking
+from ..sums import of_terms
 from .im2col_gemm import channels_second, seen
 
 __all__ = ["kn2row"]
@@ -63,8 +63,7 @@ def kn2row(
             met = size[d] - 1 - at if op.conv_mode is ConvMode.CONVOLUTION else at
             term = seen(b, term, spatial + d, met, extents[d], op.stride[d], op.dilation[d])
         terms.append(term)
-    parts = [terms[i : i + _FUSED_TERMS] for i in range(0, len(terms), _FUSED_TERMS)]
-    total = reduce(b.add, [reduce(b.add, part) for part in parts])
+    total = of_terms(b, terms, _FUSED_TERMS)
     if last:
         return channels_second(b, total, (n, *extents, filters))
     return b.reshape(total, (n, filters, *extents))
