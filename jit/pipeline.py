@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
@@ -124,6 +124,7 @@ _MODULES = (
     "compiler/consume",
     "compiler/dispatch_checks",
     "compiler/dispatch_text",
+    "compiler/loop_tiles",
     "cpu_machine",
     "node_context",
     "strategies",
@@ -176,7 +177,7 @@ def made_with() -> dict[str, str]:
 
 
 def ir_digest(source: Source, target: Target, options: CompileOptions) -> str:
-    """Return a digest of all that decides the compiled code: IR, flags and compiler versions.
+    """Return a digest of all that decides the compiled code: IR, flags, tiles, compiler versions.
 
     Unlike a key it stays when sources of the lowering change and the IR does not.
 
@@ -192,9 +193,12 @@ def ir_digest(source: Source, target: Target, options: CompileOptions) -> str:
     return _ir_digest(text, flags(source, target, options, plan))
 
 
-def _ir_digest(text: str, made_by: Iterable[str]) -> str:
+def _ir_digest(text: str, made_by: Sequence[str]) -> str:
+    from .compiler import loop_tiles  # not for code that is found in the cache
+
     tools = (f"{name} {value}" for name, value in sorted(versions().items()))
-    return sha256("\n".join((text, *made_by, *tools)).encode()).hexdigest()[:16]
+    between = (source_digest([loop_tiles.__file__]),) if loop_tiles.lanes_of(made_by) else ()
+    return sha256("\n".join((text, *made_by, *between, *tools)).encode()).hexdigest()[:16]
 
 
 def signature_of(source: Source, workspace_bytes: int = 0) -> Signature:

@@ -14,8 +14,9 @@ from typing import Any
 
 from ..trace import span
 from .consume import consume, is_asked
-from .dispatch_checks import Check, check, checks_for
-from .phases import DISPATCHES, END, INPUT, START, run
+from .dispatch_checks import check, checks_for
+from .loop_tiles import DECOMPOSE, lanes_of, set_tiles, softmax, tilings
+from .phases import DISPATCHES, END, INPUT, START, run, run_passes
 from .wire import BUFFER_NAME
 
 __all__ = ["Refused", "compile_in_process", "workspace_bytes"]
@@ -95,7 +96,7 @@ def compile_in_process(source: bytes, flags: Sequence[str], report: Report) -> b
                 if not invocation.parse_source(text):
                     raise Refused("parse")
             with span("run the passes", "compiler"):
-                _execute(session, invocation, consumed=is_asked(source), checks=checks_for(flags))
+                _execute(session, invocation, flags, consumed=is_asked(source))
             with span("write the module", "compiler"), Output.open_membuffer() as output:
                 try:
                     invocation.output_vm_bytecode(output)
@@ -106,17 +107,23 @@ def compile_in_process(source: bytes, flags: Sequence[str], report: Report) -> b
             invocation.close()
 
 
-def _execute(session: Any, invocation: Any, *, consumed: bool, checks: tuple[Check, ...]) -> None:
+def _execute(session: Any, invocation: Any, flags: Sequence[str], *, consumed: bool) -> None:
     """Run all passes, with what is done between them."""
-    phase = START
+    phase, checks, lanes = START, checks_for(flags), lanes_of(flags)
     if consumed:
         _run(invocation, phase, INPUT)
         phase = INPUT
         consume(session, invocation)
-    if checks:
+    if checks or lanes:
         _run(invocation, phase, DISPATCHES)
-        phase = DISPATCHES
-        check(checks, _text(invocation))
+        phase, dispatches = DISPATCHES, _text(invocation)
+        check(checks, dispatches)
+        if lanes and softmax(dispatches):
+            if not run_passes(invocation, DECOMPOSE):
+                raise Refused("compile")
+            dispatches = _text(invocation)
+        if chosen := tilings(dispatches, lanes):
+            set_tiles(session, invocation, chosen)
     _run(invocation, phase, END)
 
 

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from ctypes import c_char_p, c_void_p
+from ctypes import c_bool, c_char_p, c_void_p
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["DISPATCHES", "END", "INPUT", "START", "run"]
+__all__ = ["DISPATCHES", "END", "INPUT", "START", "run", "run_passes"]
 
 START, INPUT, DISPATCHES, END = "start", "input", "flow", "end"
 """Phases; those between the ends are the conversion of Torch's functions, and dispatches."""
@@ -15,7 +15,7 @@ START, INPUT, DISPATCHES, END = "start", "input", "flow", "end"
 
 @lru_cache(maxsize=1)
 def _library() -> Any:
-    # The Python class does not wrap these two.
+    # The Python class does not wrap these three.
     from iree.compiler.api import ctypes_dl
 
     library = ctypes_dl._dylib
@@ -24,6 +24,8 @@ def _library() -> Any:
         library.ireeCompilerInvocationSetCompileToPhase,
     ):
         function.restype, function.argtypes = None, [c_void_p, c_char_p]
+    passes = library.ireeCompilerInvocationRunPassPipeline
+    passes.restype, passes.argtypes = c_bool, [c_void_p, c_char_p]
     return library
 
 
@@ -32,3 +34,10 @@ def run(invocation: Any, after: str, until: str) -> bool:
     _library().ireeCompilerInvocationSetCompileFromPhase(invocation._inv_p, after.encode())
     _library().ireeCompilerInvocationSetCompileToPhase(invocation._inv_p, until.encode())
     return bool(invocation.execute())
+
+
+def run_passes(invocation: Any, pipeline: str) -> bool:
+    """Run passes on the module between two phases; return whether that worked."""
+    return bool(
+        _library().ireeCompilerInvocationRunPassPipeline(invocation._inv_p, pipeline.encode())
+    )

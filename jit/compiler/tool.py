@@ -21,6 +21,7 @@ from .consume import consuming, is_asked
 from .dispatch_checks import check, checks_for
 from .flags import merge_flags
 from .inprocess import Refused, Report
+from .loop_tiles import DECOMPOSE, lanes_of, softmax, tiled, tilings
 from .phases import DISPATCHES, INPUT
 from .wire import BUFFER_NAME, UNKNOWN_CPU
 
@@ -65,9 +66,13 @@ def compile_with_tool(source: bytes, flags: Sequence[str], report: Report) -> by
     if is_asked(source):
         source = consuming(_text(tool, source, flags, report, INPUT))
         flags = (*flags, f"--compile-from={INPUT}")
-    if checks := checks_for(flags):
+    checks, lanes = checks_for(flags), lanes_of(flags)
+    if checks or lanes:
         source = _text(tool, source, flags, report, DISPATCHES)
         check(checks, source)
+        if lanes and softmax(source):
+            source = _passed(tool, source, DECOMPOSE)
+        source = tiled(source, tilings(source, lanes))
         flags = merge_flags(flags, (f"--compile-from={DISPATCHES}",))
     return _compiled(tool, source, flags, report)
 
@@ -76,6 +81,20 @@ def _text(tool: str, source: bytes, flags: Sequence[str], report: Report, phase:
     """Return the module after a phase."""
     upto = (f"--compile-to={phase}", "--mlir-print-debuginfo")
     return _compiled(tool, source, (*flags, *upto), report)
+
+
+def _passed(tool: str, source: bytes, pipeline: str) -> bytes:
+    """Return the module after passes, which the tool beside this one runs."""
+    other = os.path.join(os.path.dirname(tool), "iree-opt")
+    passes = f"--pass-pipeline=builtin.module({pipeline})"
+    # Without aliases, as the compiler writes it, and as its text is read.
+    shown = ("--mlir-print-local-scope", "--mlir-print-debuginfo")
+    done = subprocess.run(
+        [other, "-", passes, *shown], input=source, capture_output=True, check=False
+    )
+    if done.returncode:
+        raise Refused("compile", log=done.stderr.decode("utf-8", "replace"))
+    return done.stdout
 
 
 def _compiled(tool: str, source: bytes, flags: Sequence[str], report: Report) -> bytes:

@@ -416,9 +416,9 @@ def test_a_dump_holds_what_serves(tmp_path: Path) -> None:
     assert "--iree-dispatch-creation-data-tiling=false" in flags
 
 
-@pytest.mark.parametrize("seed", [32, 300])
-def test_random_graphs_that_do_not_compile_as_planned(seed: int) -> None:
-    """Two of the first 300; each is served by another attempt, and is right."""
+def test_a_random_graph_that_does_not_compile_as_planned() -> None:
+    """One of the first 300 is served by another attempt, and is right."""
+    seed = 32
     graph = random_graph(seed).freeze()
     plan = select.build(graph, CPU, settings(), engine="iree")
     assert plan.attempt
@@ -426,9 +426,9 @@ def test_random_graphs_that_do_not_compile_as_planned(seed: int) -> None:
     assert all(output.ok for output in report.outputs), report
 
 
-@pytest.mark.parametrize("seed", [191, 487, 496, 712, 747, 813, 944, 2108, 5296, 5312])
+@pytest.mark.parametrize("seed", [191, 300, 487, 496, 712, 747, 813, 944, 2108, 5296, 5312])
 def test_random_graphs_that_were_wrong(seed: int) -> None:
-    """W-098, W-099, W-109, gradients of few pooling windows; 191 and W-110 had no code at all."""
+    """W-098, W-099, W-109, gradients of few pooling windows; 191, 300 and W-110 had no code."""
     graph = random_graph(seed).freeze()
     report = run_and_compare(select.build(graph, CPU, settings(), engine="iree"), graph, seed)
     assert all(output.ok for output in report.outputs), report
