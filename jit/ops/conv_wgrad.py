@@ -22,7 +22,7 @@ from .hoisting import KEEP_EXPRESSIONS
 from .multiply_types import up_to_float
 from .op_info import OpInfo
 from .strategy import Strategies, Strategy
-from .wgrad_cost import wgrad_costs
+from .wgrad_cost import EXCHANGED, exchanges, wgrad_costs
 
 __all__ = ["INFO"]
 
@@ -39,6 +39,11 @@ def _as_blocks(context: NodeContext) -> bool:
     single = up_to_float(context, "x", "dy")
     few = prod(context.dims("dw")[2:]) <= MOST_POSITIONS
     return context.target.is_cpu and single and few and not context.dynamic
+
+
+def _exchanges(context: NodeContext) -> bool:
+    size = context.dims("dw")[2:]
+    return _as_blocks(context) and exchanges(conv_op(context), size, group_count(context))
 
 
 def _costs(context: NodeContext) -> dict[str, float]:
@@ -91,6 +96,13 @@ INFO = OpInfo(
                 help="the patches and one matmul in blocks for the target's registers and caches",
                 fits=_as_blocks,
                 why="floats of up to 32 bits, float compute, filters of up to 49 positions, CPU",
+                portable=False,
+            ),
+            Strategy(
+                name=EXCHANGED,
+                help="the same with the patches of dy, of a convolution with few filters",
+                fits=_exchanges,
+                why="as of `blocked`, of one group, without strides, padding less than filters",
                 portable=False,
             ),
             PLAIN_GRADIENT,

@@ -14,9 +14,20 @@ from .blocking import BLOCKED, Blocking, blocking
 from .conv_cost import priced, tiled
 from .conv_rates import Rates
 
-__all__ = ["NANOSECONDS", "WgradBlocks", "wgrad_blocks", "wgrad_costs", "wgrad_quantities"]
+__all__ = [
+    "EXCHANGED",
+    "NANOSECONDS",
+    "WgradBlocks",
+    "exchanges",
+    "wgrad_blocks",
+    "wgrad_costs",
+    "wgrad_quantities",
+]
 
 Ints = tuple[int, ...]
+
+EXCHANGED = "exchanged"
+"""The strategy of blocks with the patches of dy."""
 
 
 class WgradBlocks(NamedTuple):
@@ -63,9 +74,38 @@ def wgrad_blocks(
     return min(found, key=lambda way: way.multiplied + _PACKED * way.packed)
 
 
+def exchanges(op: ConvOp, size: Ints, groups: int) -> bool:
+    """Return whether patches of dy can be gathered instead of x's.
+
+    Each filter position meets x and dy shifted against each other; without strides it is all the
+    same which one is.
+    """
+    reach = [(k - 1) * d for k, d in zip(size, op.dilation, strict=True)]
+    padded = zip((*op.pre_padding, *op.post_padding), (*reach, *reach), strict=True)
+    fits = groups == 1 and max(op.stride) == 1 and all(0 <= pad <= most for pad, most in padded)
+    return fits and prod(size) > 1
+
+
 # As in `conv_cost`: nanoseconds on one core, by strategy, whether x is channels-last, and whether
 # operands are of 16 bits.  ``tests/data/strategies/conv_wgrad_znver5.jsonl`` has what was measured.
 _CORRELATED, _NARROW_CORRELATED = {"call": 9800, "singly": 0.55}, {"call": 10000, "singly": 0.44}
+_BLOCKED: Mapping[tuple[bool, bool], Mapping[str, float]] = {
+    (False, False): {
+        "apart": 0.41, "call": 14000, "copied": 0.41, "multiplied": 0.015, "packed": 0.27,
+        "written": 0.82,
+    },
+    (False, True): {
+        "call": 16000, "copied": 0.19, "multiplied": 0.022, "packed": 0.34, "written": 0.41,
+    },
+    (True, False): {
+        "apart": 0.19, "call": 8100, "copied": 0.13, "multiplied": 0.024, "packed": 0.81,
+        "written": 0.45,
+    },
+    (True, True): {
+        "apart": 0.46, "call": 15000, "copied": 0.086, "multiplied": 0.019, "packed": 0.51,
+        "written": 0.26,
+    },
+}  # fmt: skip
 NANOSECONDS: Rates = {
     ("gemm", False, False): {
         "apart": 2.8, "call": 5500, "copied": 1.6, "multiplied": 0.013, "packed": 1.2,
@@ -87,20 +127,8 @@ NANOSECONDS: Rates = {
     ("correlated", True, False): _CORRELATED,
     ("correlated", False, True): _NARROW_CORRELATED,
     ("correlated", True, True): _NARROW_CORRELATED,
-    (BLOCKED, False, False): {
-        "apart": 0.41, "call": 14000, "copied": 0.41, "multiplied": 0.015, "packed": 0.27,
-        "written": 0.82,
-    },
-    (BLOCKED, False, True): {
-        "call": 16000, "copied": 0.19, "multiplied": 0.022, "packed": 0.34, "written": 0.41,
-    },
-    (BLOCKED, True, False): {
-        "apart": 0.19, "call": 8100, "copied": 0.13, "multiplied": 0.024, "packed": 0.81,
-        "written": 0.45,
-    },
-    (BLOCKED, True, True): {
-        "apart": 0.46, "call": 15000, "copied": 0.086, "multiplied": 0.019, "packed": 0.51,
-        "written": 0.26,
+    **{
+        (name, *how): rates for name in (BLOCKED, EXCHANGED) for how, rates in _BLOCKED.items()
     },
 }  # fmt: skip
 
@@ -139,30 +167,41 @@ def wgrad_quantities(
     depth, positions = dy[0] * prod(dy[2:]), prod(size)
     patches, strided = depth * channels * positions, max(op.stride) > 1
     lanes = cpu_machine(target).lanes
-    way = wgrad_blocks(target, filters, channels, positions, depth, 1)
-    common = {
-        "call": 1,
-        "copied": 0 if strided else patches,
-        "apart": patches if strided else 0,
-        "written": filters * channels * positions,
-    }
     found: dict[str, Mapping[str, float]] = {
         "gemm": {
-            **common,
+            **_common(patches, dw, strided=strided),
             # Channels-last, an element of few channels is copied singly.
             "loose": patches * (channels % lanes) / channels if last else 0,
             "parts": positions,
             "multiplied": tiled(lanes, filters, channels, depth) * positions,
             "packed": filters * depth,
         },
-        BLOCKED: {
-            **common,
-            "parts": positions if way.apart else 0,
-            "turned": 0 if last else prod(x),
-            "multiplied": way.multiplied,
-            "packed": way.packed,
-        },
+        BLOCKED: _in_blocks(target, x, dw, depth, last=last, strided=strided),
     }
+    if exchanges(op, tuple(size), 1):
+        of_dy, places = (channels, filters, *size), x[0] * prod(x[2:])
+        found[EXCHANGED] = _in_blocks(target, dy, of_dy, places, last=last, strided=False)
     if positions > 1:
         found["correlated"] = {"call": 1, "singly": patches * filters}
     return found
+
+
+def _common(patches: int, dw: Ints, *, strided: bool) -> Mapping[str, float]:
+    copied = {"copied": 0 if strided else patches, "apart": patches if strided else 0}
+    return {"call": 1, **copied, "written": prod(dw)}
+
+
+def _in_blocks(
+    target: Target, x: Ints, dw: Ints, depth: int, *, last: bool, strided: bool
+) -> Mapping[str, float]:
+    """Return what it is to multiply with the patches of x, of so many places."""
+    filters, channels, *size = dw
+    positions = prod(size)
+    way = wgrad_blocks(target, filters, channels, positions, depth, 1)
+    return {
+        **_common(depth * channels * positions, dw, strided=strided),
+        "parts": positions if way.apart else 0,
+        "turned": 0 if last else prod(x),
+        "multiplied": way.multiplied,
+        "packed": way.packed,
+    }

@@ -16,12 +16,13 @@ from ....graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ....graph_api.ops.conv_wgrad import ConvWgrad
 from ...emit.builder import Builder, T, Value
 from ...ops.blocking import BLOCKED
+from ...ops.wgrad_cost import EXCHANGED, exchanges
 from ..accumulate import operands
 from ..batched_matmul import unmixed
 from ..sums import total
 from .conv_fprop import convolve, doubled, is_last, padded
 from .plain_gradient import backward
-from .wgrad_blocked import weight_gradient
+from .wgrad_blocked import exchanged, weight_gradient
 
 __all__ = ["lower"]
 
@@ -43,10 +44,13 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         # Strides become dilation, the batch dim is summed over.
         x, dy = (doubled(b, v, 0) for v in (x, dy))
     x, dy = (_compilable(b, v, op) for v in (x, dy))
-    if b.strategy == BLOCKED:
+    if b.strategy in (BLOCKED, EXCHANGED):
         x, dy = (b.convert(v, accumulate) for v in (x, dy))
-        groups = x.shape[1] // op.dw_dims[1]
-        dw = weight_gradient(b, x, dy, op, op.dw_dims[2:], groups, last=last)
+        groups, size = x.shape[1] // op.dw_dims[1], op.dw_dims[2:]
+        if b.strategy == EXCHANGED and exchanges(op, size, groups):
+            dw = exchanged(b, x, dy, op, size, last=is_last(inputs["dy"]))
+        else:
+            dw = weight_gradient(b, x, dy, op, size, groups, last=last)
     elif b.strategy == "gemm" or (prod(op.dw_dims[2:]) == 1 and _bare(op)):
         dw = _per_position(b, x, dy, op, accumulate)
     else:

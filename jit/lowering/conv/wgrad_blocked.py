@@ -7,13 +7,13 @@ from math import prod
 
 import numpy as np
 
-from ....graph_api.ops.conv_fprop import ConvOp
+from ....graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ...emit.blocked import blocked_matmul
 from ...emit.builder import Builder, Value
 from ...ops.wgrad_cost import wgrad_blocks
 from .im2col_gemm import channels_second, concatenated, samples_inside, seen, stacked
 
-__all__ = ["weight_gradient"]
+__all__ = ["exchanged", "weight_gradient"]
 
 Ints = tuple[int, ...]
 
@@ -51,6 +51,22 @@ def weight_gradient(
         patches = b.reshape(patches, (groups, columns, depth))
         y = blocked_matmul(b, places, patches, way.blocks, columns=True, turned=True)
     return b.reshape(y, (groups * filters, channels, *size))
+
+
+def exchanged(b: Builder, x: Value, dy: Value, op: ConvOp, size: Ints, *, last: bool) -> Value:
+    """Return dw as a matmul of x with the patches of dy, for filters of stride 1 (`exchanges`).
+
+    What dy lies away from x is what x lies away from dy, the other way round: the positions come
+    reversed.  ``last``: dy is laid out channels-last.
+    """
+    reach = [(k - 1) * d for k, d in zip(size, op.dilation, strict=True)]
+    pre, post = (
+        tuple(most - pad for most, pad in zip(reach, padding, strict=True))
+        for padding in (op.pre_padding, op.post_padding)
+    )
+    shifted = ConvFprop(pre_padding=pre, post_padding=post, stride=op.stride, dilation=op.dilation)
+    dw = weight_gradient(b, dy, x, shifted, size, 1, last=last)
+    return b.flip(b.permute(dw, (1, 0, *range(2, dw.rank))), range(2, dw.rank))
 
 
 def _by_position(b: Builder, x: Value, size: Ints, op: ConvOp) -> Value:
