@@ -21,10 +21,10 @@ __all__ = ["BLOCKED", "Blocking", "blocking", "passes"]
 BLOCKED = "blocked"
 """The strategy of matmuls and convolutions that are computed in such blocks."""
 
-# What follows reads the result and writes another one.  A fused consumer would have had it in
-# registers.  With two threads it took 0.8 ns more of a core for an element of a result of 1.5 to
-# 6 MB, 1.0 to 1.6 of 14 to 26 MB (Zen 3; writing alone is 0.8 to 1.1).
-_FOLLOWED = 2
+# What follows reads the result and writes another one; a fused consumer would have had it in
+# registers.  With the tiles of `loop_tiles` and two threads an element took 0.3 to 0.5 ns more of a
+# core on Zen 3, where writing one takes 0.8 to 1.1, and nothing that could be told on a Xeon.
+_FOLLOWED = 0.5
 
 
 class Blocking(NamedTuple):
@@ -144,7 +144,7 @@ def _cost(rows: int, block: int, m: int, *, uneven: bool) -> float:
     return slower * (tiles + _LOAD) / block
 
 
-def passes(*, virtual: bool) -> int:
+def passes(*, virtual: bool) -> float:
     """Return how many times as long as writing a result takes, with what follows if anything does.
 
     Parameters

@@ -100,6 +100,10 @@ _AVX512: Rates = {
         "call": 3500, "copied": 1.2, "loose": 0.36, "multiplied": 0.0064, "packed": 1.8,
         "padded": 0.65, "written": 0.23,
     },
+    (BLOCKED, False, True): {
+        "call": 11000, "copied": 0.44, "loose": 0.2, "apart": 1.2, "multiplied": 0.022,
+        "packed": 0.12,
+    },
 }  # fmt: skip
 
 # Vectors of 16: two cores of an Intel Xeon with AMX.  Copies cost more beside multiply-adds than on
@@ -110,7 +114,8 @@ _INTEL_DIRECT = {
     "multiplied": 0.0087, "packed": 1.5, "written": 0.32,
 }  # fmt: skip
 _INTEL: Rates = {
-    **_AVX512,
+    # Blocks of 16 bits are as those of float32 there, and conversions (`forward_costs`).
+    **{key: rates for key, rates in _AVX512.items() if key != (BLOCKED, False, True)},
     ("direct", False, False): _INTEL_DIRECT,
     ("direct", True, False): _INTEL_DIRECT,
     ("row_im2col", False, False): {

@@ -79,6 +79,11 @@ _FLAGGED = "img2col"
 # Nanoseconds on one core for an element that is cut out or joined where groups are apart, and that
 # becomes float32: 12 convolutions of bfloat16 on a Xeon took 0.7 to 1.3 of what is estimated then.
 _JOINED, _CONVERTED = 0.3, 0.5
+# The matmuls of these strategies convert halves as they read them.  Where something follows, they
+# are taken to need this many times as long: of three layers of networks with more than a bias and a
+# ReLU behind them a Xeon needed 2 to 10 times that of other strategies, of four with these 0.9 to
+# 1.7 times.
+_CONVERTING, _HALVES = frozenset({"direct", ROWS}), 2.5
 # Operations a microsecond on one core of a CPU.
 RATE = 55e3
 
@@ -180,8 +185,12 @@ def forward_costs(conv: Forward) -> dict[str, float]:
     if narrow:
         converted = _CONVERTED * (prod(x) + prod(w)) / 1e3
         wide = read(narrow=False)
-        costs |= {name: cost + converted for name, cost in wide.items() if name in WIDENING}
+        costs = {n: cost + converted for n, cost in wide.items() if n in WIDENING} | costs
+    if virtual and multiplied is DataType.HALF:
+        costs |= {name: _HALVES * costs[name] for name in _CONVERTING & costs.keys()}
     fits = {name: _gathered(w) for name in GATHERING}
+    # Of one place, one column of a panel is a result, which is read number by number.
+    fits[BLOCKED] = fits[BLOCKED] and x[0] * prod(op.output_extents(x[2:], w[2:])) > 1
     fits |= {KN2ROW: _summed(w), DIRECT_NHWC: _tiled(target, x, w, op)}
     fits |= {name: fits[name] and floats for name in WIDENING}
     return {name: cost for name, cost in costs.items() if fits.get(name, True)}
