@@ -214,7 +214,9 @@ def _tiles(loops: Sequence[Statement], root: Statement, lanes: int) -> _Tiles | 
         return None
     order = full[0] if summed else kept
     row, ends = order[-1], _ends(loops, placed, order[-1])
-    if min(extents[dim] for dim in (row, *ends)) < lanes or (ends and (len(loops) > 1 or summed)):
+    if min(extents[dim] for dim in (row, *ends)) < lanes:
+        return None
+    if len(ends) > 1 or (ends and (len(loops) > 1 or summed)):
         return None
     at_once = dict.fromkeys(extents, 1) | dict.fromkeys(ends, lanes)
     at_once[row] = lanes * _vectors(extents[row] // lanes, summed, row, ends)
@@ -223,7 +225,7 @@ def _tiles(loops: Sequence[Statement], root: Statement, lanes: int) -> _Tiles | 
         at_once[before] = min(extents[before], _ROWS)
     left = min(max(_LEAST, prod(extents.values()) * _SHARE), _MOST)
     left /= prod(extents[dim] for dim in summed)
-    workgroup = {}
+    workgroup = dict[bytes, int]()
     for end in ends:
         workgroup = {end: min(extents[end], _READ), row: min(extents[row], _WRITTEN)}
         left /= prod(workgroup.values())

@@ -157,6 +157,7 @@ EXTRACT = "          %v = tensor.extract %0[%i] : tensor<9xf32>\n"
         pytest.param([ROW_AND_BIAS.replace("(d1)", "(d0 + d1)")], id="windows"),
         pytest.param(["        %2 = linalg.pack %0 into %1\n", ROW_AND_BIAS], id="another op"),
         pytest.param([loop("2", {"0": "bc", "1": "cb"}, "ab")], id="a sum of transposed"),
+        pytest.param([loop("2", {"0": "abc", "1": "cba"}, "acb")], id="transposed two ways"),
         pytest.param(
             [loop("2", {"0": "bc"}, "b"), loop("3", {"0": "bc"}, "c")], id="rows and columns"
         ),

@@ -23,6 +23,12 @@ def transposed(g: Graph, rows: int, columns: int) -> None:
     g.neg(g.transpose(x, permutation=(0, 2, 1))).set_output()
 
 
+def transposed_two_ways(g: Graph, rows: int, columns: int) -> None:
+    x, y = g.tensor(dims=(rows, columns, 19)), g.tensor(dims=(columns, 19, rows))
+    z = g.add(g.transpose(x, permutation=(2, 0, 1)), g.transpose(y, permutation=(1, 2, 0)))
+    g.neg(z).set_output()
+
+
 def channels_last(g: Graph, rows: int, columns: int) -> None:
     x = g.tensor(dims=(2, rows, 3, columns))
     y = g.tensor(dims=(2, rows, 3, columns), strides=(3 * rows * columns, 1, rows * columns, rows))
@@ -60,8 +66,8 @@ def batchnorm_of(g: Graph, rows: int, columns: int) -> None:
 
 
 BUILDS = [
-    bias_of, scale_of, transposed, channels_last, sums(0), sums(1), sums(2), sums(0, 2), sums(0, 1),
-    softmax_of, layernorm_of, batchnorm_of,
+    bias_of, scale_of, transposed, transposed_two_ways, channels_last,
+    sums(0), sums(1), sums(2), sums(0, 2), sums(0, 1), softmax_of, layernorm_of, batchnorm_of,
 ]  # fmt: skip
 SHAPES = [(1, 8), (13, 127), (61, 257), (129, 33)]
 
