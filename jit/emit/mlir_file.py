@@ -54,8 +54,11 @@ def perform(source: bytes, options: Mapping[str, Any]) -> tuple[Mapping[str, Any
     with ir.Context() as context, ir.Location.unknown():
         torch.register_dialect(context)
         load_casts(context)
+        context.allow_unregistered_dialects = True  # torch-mlir knows nothing of IREE's
         try:
             module = ir.Module.parse(source)
+            if unknown := sorted(_unknown(context, module.operation)):
+                return {"problems": [_problem("MLIR-01", ", ".join(unknown), _MLIR)]}, b""
             entry, form, problems = _entry(module, options["form"])
             if problems:
                 return {"problems": problems}, b""
@@ -69,6 +72,8 @@ def perform(source: bytes, options: Mapping[str, Any]) -> tuple[Mapping[str, Any
         return {"problems": [], "form": form, "args": args, "digest": digest}, text.encode()
 
 
+# Ops of IREE's that modules of ours have: barriers around what has its own tiles, and such.
+_IREE = ("iree_tensor_ext.", "iree_linalg_ext.", "util.")
 _MLIR = "a module in the Torch dialect, or of linalg on tensors"
 
 
@@ -76,6 +81,14 @@ def _problem(rule: str, got: str, wanted: str, hint: str = "") -> dict[str, str]
     got = " ".join(got.split())
     got = got if len(got) <= _LONGEST else got[: _LONGEST - 1] + "…"
     return {"rule": rule, "got": got, "wanted": wanted, "hint": hint}
+
+
+def _unknown(context: Any, op: Any) -> set[str]:
+    """Return the names of ops inside one that are neither torch-mlir's nor such as ours have."""
+    inner = [one.operation for region in op.regions for block in region for one in block]
+    others = (one for one in inner if not context.is_registered_operation(one.name))
+    names = {one.name for one in others if not one.name.startswith(_IREE)}
+    return names.union(*(_unknown(context, one) for one in inner))
 
 
 def _unreadable(diagnostic: Any) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hipdnn_iree import precompile
+from hipdnn_iree import Graph, precompile
 from hipdnn_iree.jit import pipeline
 from hipdnn_iree.jit.mlir_source import MlirSource
 from hipdnn_iree.jit.settings import settings
@@ -96,6 +96,30 @@ def test_torch_is_run_from_standard_input(cli: Cli, files: Path) -> None:
     found = cli("run", "-", *words, stdin=TORCH)
     assert found.code == 0, found.err
     np.testing.assert_array_equal(saved(files / "y.npz")["out0"], np.maximum(a + b, 0))
+
+
+def test_what_show_writes_of_tiles_is_compiled(cli: Cli, tmp_path: Path) -> None:
+    """Torch-mlir knows neither the barriers around what has its own tiles nor their attributes."""
+    graph = Graph("tiled", io_data_type="float")
+    x, w = graph.tensor(dims=(2, 64, 14, 14)), graph.tensor(dims=(64, 64, 3, 3))
+    graph.conv_fprop(x, w, padding=1).set_output()
+    graph.save(tmp_path / "tiled.json")
+    path = tmp_path / "tiled.mlir"
+    words = ("--format", "torch", "--target", "cpu:znver3")
+    assert cli("show", tmp_path / "tiled.json", *words, "-o", path).code == 0
+    assert "iree_tensor_ext.compute_barrier" in path.read_text()
+    found = cli("compile", path, "--target", "cpu")
+    assert found.code == 0, found.err
+
+
+def test_ops_that_nobody_knows_are_named(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "unknown.mlir"
+    inner = '%0 = "nobody.knows"(%x) : (tensor<4xf32>) -> tensor<4xf32>'
+    outer = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32>"
+    path.write_text(f"{outer} {{ {inner} return %0 : tensor<4xf32> }}")
+    found = cli("compile", path, "--target", "cpu")
+    assert found.code == 2
+    assert "[MLIR-01] got nobody.knows" in found.err
 
 
 def test_what_show_writes_is_compiled_and_run(cli: Cli, graphs: Path, tmp_path: Path) -> None:

@@ -58,10 +58,14 @@ def dgrad(kind: str = "float", *, last: bool = False, **more: Any) -> FrozenGrap
     return graph.freeze()
 
 
-def wgrad(kind: str = "float") -> FrozenGraph:
+def wgrad(kind: str = "float", stride: int = 2) -> FrozenGraph:
     graph = Graph("wgrad", io_data_type=kind, compute_data_type="float")
-    x, dy = graph.tensor(dims=(2, 6, 9, 7), name="x"), graph.tensor(dims=(2, 5, 5, 4), name="dy")
-    graph.conv_wgrad(dy, x, dw_dims=(5, 6, 3, 3), stride=2, padding=1).set_output()
+    extents = (5, 4) if stride == 2 else (9, 7)
+    x, dy = (
+        graph.tensor(dims=(2, 6, 9, 7), name="x"),
+        graph.tensor(dims=(2, 5, *extents), name="dy"),
+    )
+    graph.conv_wgrad(dy, x, dw_dims=(5, 6, 3, 3), stride=stride, padding=1).set_output()
     return graph.freeze()
 
 
@@ -200,6 +204,7 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
     ("conv_wgrad", "gemm"): [wgrad()],
     ("conv_wgrad", "correlated"): [wgrad("bfloat16")],
     ("conv_wgrad", "blocked"): [wgrad(), wgrad("bfloat16")],
+    ("conv_wgrad", "exchanged"): [wgrad(stride=1), wgrad("half", stride=1)],
     ("conv_wgrad", "plain"): [wgrad()],
     ("matmul", "gemm"): [matmul()],
     ("matmul", "untiled"): [
