@@ -126,6 +126,7 @@ _MODULES = (
     "compiler/dispatch_text",
     "compiler/loop_tiles",
     "cpu_machine",
+    "lowering_config",
     "node_context",
     "strategies",
     "subgroup_sums",

@@ -19,6 +19,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ..cpu_machine import cpu_machine
+from ..lowering_config import compilation_info, lowering_config
 from ..target import Target
 from .dispatch_text import (
     DIM,
@@ -119,7 +120,7 @@ def _attributes(kernel: bytes, lanes: int) -> Sequence[tuple[str, str]]:
             if _rank(one) != len(tiles.kept):
                 return ()
             along = [tiles.at_once[dim] for dim in tiles.kept]
-            found.append(("lowering_config", _config({_PARALLEL: along})))
+            found.append(("lowering_config", lowering_config({_PARALLEL: along})))
     return found
 
 
@@ -178,18 +179,9 @@ def _attribute(one: Statement, tiles: _Tiles) -> tuple[str, str]:
     if any(inner):
         levels["vector_reduction" if one.reduces else "vector_inner_parallel"] = inner
     if one is not tiles.root:
-        return "lowering_config", _config(levels)
+        return "lowering_config", lowering_config(levels)
     workgroup = [tiles.workgroup.get(dim, 0) for dim in dims]
-    return "compilation_info", (
-        "#iree_codegen.compilation_info<"
-        f"lowering_config = {_config({'distribution': workgroup, **levels})}, "
-        "translation_info = #iree_codegen.translation_info<"
-        "pipeline = #iree_cpu.pipeline<DoubleTilingExpert>, {enable_loop_peeling}>>"
-    )
-
-
-def _config(levels: Mapping[str, Sequence[int]]) -> str:
-    return f"#iree_cpu.lowering_config<{', '.join(f'{k} = {[*v]}' for k, v in levels.items())}>"
+    return "compilation_info", compilation_info({"distribution": workgroup, **levels})
 
 
 def _tiles(loops: Sequence[Statement], root: Statement, lanes: int) -> _Tiles | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from torch_mlir import ir
 
+from ..lowering_config import DOUBLE_TILING, compilation_info
 from .builder import Builder, Value
 from .structured import barrier, from_builtin, to_builtin
 
@@ -99,7 +100,7 @@ def contraction(
     maps: Sequence[str],
     tiles: Mapping[str, Mapping[str, int]],
     *,
-    pipeline: str = "DoubleTilingExpert",
+    pipeline: str = DOUBLE_TILING,
     term: Callable[[ir.Value, ir.Value], ir.Value] = _product,
 ) -> ir.Value:
     """Return sums of products of two operands' elements as one op.
@@ -126,6 +127,7 @@ def contraction(
     total = ir.RankedTensorType.get(shape, element)
     names, zeros = ", ".join(loops), _zeros(total)
     indexing = ", ".join(f"affine_map<({names}) -> ({one})>" for one in maps)
+    levels = {name: [sizes.get(d, 0) for d in loops] for name, sizes in tiles.items()}
     kinds = ", ".join(_APART if d in maps[-1] else _ALONG_K for d in loops)
     op = ir.Operation.create(
         "linalg.generic",
@@ -135,7 +137,7 @@ def contraction(
             "indexing_maps": ir.Attribute.parse(f"[{indexing}]"),
             "iterator_types": ir.Attribute.parse(f"[{kinds}]"),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([2, 1]),
-            "compilation_info": ir.Attribute.parse(_configuration(loops, tiles, pipeline)),
+            "compilation_info": ir.Attribute.parse(compilation_info(levels, pipeline)),
         },
         regions=1,
     )
@@ -145,17 +147,6 @@ def contraction(
         after = ir.Operation.create("arith.addf", [element], [before, term(x, y)]).result
         ir.Operation.create("linalg.yield", operands=[after])
     return op.result
-
-
-def _configuration(loops: str, tiles: Mapping[str, Mapping[str, int]], pipeline: str) -> str:
-    """Return how the compiler is to tile the op over loops, a letter each."""
-    levels = (f"{name} = {[sizes.get(d, 0) for d in loops]}" for name, sizes in tiles.items())
-    return (
-        "#iree_codegen.compilation_info<"
-        f"lowering_config = #iree_cpu.lowering_config<{', '.join(levels)}>, "
-        "translation_info = #iree_codegen.translation_info<"
-        f"pipeline = #iree_cpu.pipeline<{pipeline}>, {{enable_loop_peeling}}>>"
-    )
 
 
 def constant(value: float, element: ir.Type) -> ir.Value:

@@ -16,7 +16,7 @@ from ....graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ....graph_api.ops.conv_wgrad import ConvWgrad
 from ...emit.builder import Builder, T, Value
 from ...ops.blocking import BLOCKED
-from ...ops.wgrad_cost import EXCHANGED, exchanges
+from ...ops.wgrad_cost import EXCHANGED
 from ..accumulate import operands
 from ..batched_matmul import unmixed
 from ..sums import total
@@ -47,7 +47,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     if b.strategy in (BLOCKED, EXCHANGED):
         x, dy = (b.convert(v, accumulate) for v in (x, dy))
         groups, size = x.shape[1] // op.dw_dims[1], op.dw_dims[2:]
-        if b.strategy == EXCHANGED and exchanges(op, size, groups):
+        if b.strategy == EXCHANGED:
             dw = exchanged(b, x, dy, op, size, last=is_last(inputs["dy"]))
         else:
             dw = weight_gradient(b, x, dy, op, size, groups, last=last)
