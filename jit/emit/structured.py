@@ -25,6 +25,8 @@ __all__ = [
     "from_builtin",
     "inserted",
     "load_casts",
+    "opaque",
+    "sliced",
     "to_builtin",
 ]
 
@@ -129,6 +131,44 @@ def barrier(x: ir.Value, end: str) -> ir.Value:
     ir.Context.current.allow_unregistered_dialects = True
     name = f"iree_tensor_ext.compute_barrier.{end}"
     return ir.Operation.create(name, [x.type], [x]).result
+
+
+def opaque(number: int) -> ir.Value:
+    """Return an index that the compiler does not see, so that it is an argument of kernels.
+
+    Kernels that differ in such numbers alone are compiled once.
+    """
+    ir.Context.current.allow_unregistered_dialects = True  # as in `barrier`
+    kind = ir.IndexType.get()
+    value = {"value": ir.IntegerAttr.get(kind, number)}
+    known = ir.Operation.create("arith.constant", [kind], attributes=value).result
+    return ir.Operation.create("util.optimization_barrier", [kind], [known]).result
+
+
+def sliced(x: ir.Value, axis: int, start: ir.Value, extent: int = 0) -> ir.Value:
+    """Return part of a tensor, which a kernel reads where it lies; from a known start it is copied.
+
+    Parameters
+    ----------
+    x : ir.Value
+    axis : int
+    start : ir.Value
+        An index: where the part begins along the axis.
+    extent : int
+        Of the part along the axis; 0 for the part at the index alone, without that dim.
+    """
+    given, numbers = list(x.type.shape), ir.DenseI64ArrayAttr.get
+    before, after = given[:axis], given[axis + 1 :]
+    unknown = ir.ShapedType.get_dynamic_stride_or_offset()
+    attributes = {
+        "static_offsets": numbers([*[0] * len(before), unknown, *[0] * len(after)]),
+        "static_sizes": numbers([*before, extent or 1, *after]),
+        "static_strides": numbers([1] * len(given)),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0, 0]),
+    }
+    shape = [*before, *([extent] if extent else []), *after]
+    kind = ir.RankedTensorType.get(shape, x.type.element_type)
+    return ir.Operation.create("tensor.extract_slice", [kind], [x, start], attributes).result
 
 
 def _numbers(values: Sequence[int], kind: ir.Type) -> ir.Attribute:

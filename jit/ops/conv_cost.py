@@ -15,20 +15,24 @@ from ...graph_api.ops.conv_fprop import ConvOp
 from ..cpu_machine import cpu_machine
 from ..target import Target
 from .blocking import BLOCKED, blocking, passes
-from .conv_rates import Rates, nanoseconds, rows_of_groups
+from .conv_rates import Rates, nanoseconds
 from .direct_tiles import DIRECT_NHWC, direct_tiles
 from .gemm_cost import TILED, raggedness
 
 __all__ = [
     "KN2ROW",
     "ROWS",
+    "Conv",
+    "Quantities",
     "columns_at_once",
     "conv_costs",
+    "direct_nhwc_of",
     "filled",
-    "grouped_costs",
+    "numbers",
     "price",
     "priced",
     "quantities",
+    "rows_of",
     "samples_side_by_side",
     "tiled",
 ]
@@ -38,7 +42,7 @@ Ints = tuple[int, ...]
 ROWS, KN2ROW = "row_im2col", "kn2row"
 
 
-class _Conv(NamedTuple):
+class Conv(NamedTuple):
     """A convolution in numbers.
 
     Attributes
@@ -118,10 +122,10 @@ _AT_ONCE = 8
 _FULL, _FEW, _MANY = (4, 5, 8), 4, 4000
 _ODD = (6, 7)
 """Columns of which a step takes longest where there are few results."""
-_Quantities = Mapping[str, float]
+Quantities = Mapping[str, float]
 
 
-def _direct(conv: _Conv) -> _Quantities:
+def _direct(conv: Conv) -> Quantities:
     """Channels-last, or of one sample, filters of one position are a matmul's operand."""
     one = conv.positions == 1
     if not one or not (conv.last or (conv.samples == 1 and not conv.strided)):
@@ -139,7 +143,7 @@ def _direct(conv: _Conv) -> _Quantities:
     }
 
 
-def _steps(conv: _Conv, columns: int) -> str:
+def _steps(conv: Conv, columns: int) -> str:
     """Return the quantity of steps that compute so many columns."""
     if conv.strided:
         return "strided rows"
@@ -160,7 +164,7 @@ def columns_at_once(extent: int) -> int:
     return next(n for n in range(min(extent, _AT_ONCE), 0, -1) if extent % n == 0)
 
 
-def _row_im2col(conv: _Conv) -> _Quantities:
+def _row_im2col(conv: Conv) -> Quantities:
     """Of one column there is no sum that parts the matmul from the result's change of layout.
 
     Of several samples, channels-first, it has no tiles then (1x1, 512 to 128 channels of 28x28,
@@ -168,10 +172,10 @@ def _row_im2col(conv: _Conv) -> _Quantities:
     """
     if conv.size[-1] == 1 and not conv.last and conv.samples > 1:
         return {}
-    return _rows(conv)
+    return rows_of(conv)
 
 
-def _rows(conv: _Conv) -> _Quantities:
+def rows_of(conv: Conv) -> Quantities:
     *others, last = conv.size
     rows = conv.samples * prod(conv.extents[:-1]) * conv.padded[-1]
     depth, columns = conv.channels * prod(others), conv.filters * last
@@ -202,7 +206,7 @@ def samples_side_by_side(target: Target, filters: int, channels: int) -> bool:
     return packed < pairs * _BATCHED * raggedness(target, filters, channels)
 
 
-def _im2col_gemm(target: Target, conv: _Conv) -> _Quantities:
+def _im2col_gemm(target: Target, conv: Conv) -> Quantities:
     """Of several samples, channels-first, the result's change of layout is fused with the matmul.
 
     It has no tiles then, and takes up to eight times as long as `row_im2col`.  Those of filters of
@@ -232,7 +236,7 @@ def _im2col_gemm(target: Target, conv: _Conv) -> _Quantities:
     }
 
 
-def _img2col(conv: _Conv) -> _Quantities:
+def _img2col(conv: Conv) -> Quantities:
     """The compiler's pass leaves dilated convolutions as they are.
 
     Channels-last it is no better than others, and of several samples in 16 bits up to seven times
@@ -252,7 +256,7 @@ def _img2col(conv: _Conv) -> _Quantities:
     }
 
 
-def _blocked(target: Target, conv: _Conv) -> _Quantities:
+def _blocked(target: Target, conv: Conv) -> Quantities:
     depth = conv.channels * conv.positions
     count, m, n = _product(conv, conv.filters, prod(conv.extents))
     blocks = blocking(target, m, n, depth)
@@ -270,14 +274,14 @@ def _blocked(target: Target, conv: _Conv) -> _Quantities:
     }
 
 
-def _product(conv: _Conv, filters: int, places: int) -> tuple[int, int, int]:
+def _product(conv: Conv, filters: int, places: int) -> tuple[int, int, int]:
     """Return how many matmuls there are of filters and places of a sample; rows and columns."""
     if conv.last:
         return 1, conv.samples * places, filters
     return conv.samples, filters, places
 
 
-def _kn2row(target: Target, conv: _Conv) -> _Quantities:
+def _kn2row(target: Target, conv: Conv) -> Quantities:
     products, places = conv.filters * conv.positions, prod(conv.given)
     count, m, n = _product(conv, products, places)
     blocks = blocking(target, m, n, conv.channels)
@@ -292,7 +296,7 @@ def _kn2row(target: Target, conv: _Conv) -> _Quantities:
     }
 
 
-def _direct_nhwc(target: Target, conv: _Conv) -> _Quantities:
+def direct_nhwc_of(target: Target, conv: Conv) -> Quantities:
     """An image that is channels-last is copied where it has padding, or is cut."""
     if len(conv.size) != 2:
         return {}
@@ -312,14 +316,14 @@ def _direct_nhwc(target: Target, conv: _Conv) -> _Quantities:
     }
 
 
-_QUANTITIES: dict[str, Callable[[Target, _Conv], _Quantities]] = {
+_QUANTITIES: dict[str, Callable[[Target, Conv], Quantities]] = {
     "direct": lambda target, conv: _direct(conv),
     ROWS: lambda target, conv: _row_im2col(conv),
     "im2col_gemm": _im2col_gemm,
     "img2col": lambda target, conv: _img2col(conv),
     BLOCKED: _blocked,
     KN2ROW: _kn2row,
-    DIRECT_NHWC: _direct_nhwc,
+    DIRECT_NHWC: direct_nhwc_of,
 }
 
 
@@ -352,7 +356,7 @@ def conv_costs(
     return priced(found, rates, last=last, narrow=narrow)
 
 
-def price(quantities: _Quantities, rates: Mapping[str, float]) -> float:
+def price(quantities: Quantities, rates: Mapping[str, float]) -> float:
     """Return microseconds of what a strategy does, by nanoseconds of each quantity."""
     return sum(n * rates.get(what, 0.0) for what, n in quantities.items()) / 1e3
 
@@ -372,57 +376,17 @@ def priced(
     }
 
 
-# Of several groups: a multiply-add of one op, and of one position channels-last, otherwise, and in
-# 16 bits; an element of the patches that stay in the caches, beyond them, and with a stride more;
-# a multiply-add in blocks.
-_GROUPED, _BY_CHANNELS, _BY_PLANES, _IN_16_BITS = 0.45, 0.2, 0.9, 1.5
-_NEAR_PATCH, _FAR_PATCH, _STRIDED_PATCH, _IN_BLOCKS = 1.2, 2.2, 0.6, 0.02
-_NEAR = 4  # times the second cache
-_CALL, _BLOCKS = 5e3, 10e3
-# How many times as long both take in vectors of 8 numbers.
-_SHORT = {"direct": 2.0, BLOCKED: 1.5}
-
-
-def grouped_costs(
-    target: Target, x: Ints, w: Ints, op: ConvOp, *, last: bool, narrow: bool
-) -> dict[str, float]:
-    """Return estimates of several groups as one op, in rows and in blocks; as of `conv_costs`."""
-    places, positions = x[0] * prod(op.output_extents(x[2:], w[2:])), prod(w[2:])
-    multiply_adds, patches = places * prod(w), places * x[1] * positions
-    one = _IN_16_BITS if narrow else _BY_CHANNELS if last else _BY_PLANES
-    costs = {"direct": _CALL + multiply_adds * (one if positions == 1 else _GROUPED)}
-    machine = cpu_machine(target)
-    near = 4 * patches <= _NEAR * machine.l2_bytes
-    each = (_NEAR_PATCH if near else _FAR_PATCH) + _STRIDED_PATCH * (max(op.stride) > 1)
-    costs[BLOCKED] = _BLOCKS + patches * each + multiply_adds * _IN_BLOCKS
-    if not machine.has_avx512:
-        costs = {name: ns * _SHORT[name] for name, ns in costs.items()}
-    if positions > 1 and w[1] > 1:
-        rates, groups = rows_of_groups(machine), x[1] // w[1]
-        of_one = (w[0] // groups, *w[1:])
-        found = _rows_of_groups(_numbers(target, x, of_one, op, last=last, narrow=narrow), groups)
-        costs[ROWS] = 1e3 * price(found, rates)
-    return {name: ns / 1e3 for name, ns in costs.items()}
-
-
-def _rows_of_groups(one: _Conv, groups: int) -> _Quantities:
-    """`row_im2col` of several groups, each of which is such a convolution."""
-    turned = one.samples * one.channels * prod(one.padded)
-    each = {"turned": turned, **_rows(one)}
-    return {"call": 1, **{what: groups * n for what, n in each.items()}}
-
-
 def quantities(
     target: Target, x: Ints, w: Ints, op: ConvOp, *, last: bool, narrow: bool, virtual: bool = False
-) -> dict[str, _Quantities]:
+) -> dict[str, Quantities]:
     """Return what each strategy does, in numbers; parameters as of `conv_costs`."""
-    conv = _numbers(target, x, w, op, last=last, narrow=narrow)._replace(virtual=virtual)
+    conv = numbers(target, x, w, op, last=last, narrow=narrow)._replace(virtual=virtual)
     all_found = ((name, find(target, conv)) for name, find in _QUANTITIES.items())
     return {name: {"call": 1, **found} for name, found in all_found if found}
 
 
-def _numbers(target: Target, x: Ints, w: Ints, op: ConvOp, *, last: bool, narrow: bool) -> _Conv:
-    return _Conv(
+def numbers(target: Target, x: Ints, w: Ints, op: ConvOp, *, last: bool, narrow: bool) -> Conv:
+    return Conv(
         samples=x[0],
         channels=w[1],
         filters=w[0],

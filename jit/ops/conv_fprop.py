@@ -188,10 +188,11 @@ INFO = OpInfo(
             Strategy(
                 name=DIRECT_NHWC,
                 help="the padded image, channels-last, read as it lies by tiles for the target's "
-                "registers, filters panel by panel",
+                "registers, filters panel by panel, and group by group",
                 fits=as_direct_nhwc,
                 why="operands of floats of up to 32 bits, filters of several channels, rows and "
-                f"columns, up to {MOST_POSITIONS} positions and {MOST_PANELS} panels; {GEMM_NEEDS}",
+                f"columns, up to {MOST_POSITIONS} positions and {MOST_PANELS} panels of all groups; "
+                f"{GEMM_NEEDS}, or several groups",
                 portable=False,
             ),
             Strategy(

@@ -13,7 +13,7 @@ from ..cpu_machine import CpuMachine
 from .blocking import BLOCKED
 from .direct_tiles import DIRECT_NHWC
 
-__all__ = ["Rates", "nanoseconds", "rows_of_groups"]
+__all__ = ["Rates", "nanoseconds"]
 
 Rates = Mapping[tuple[str, bool, bool], Mapping[str, float]]
 """Nanoseconds on one core, by strategy, whether the input is channels-last, and whether operands
@@ -206,23 +206,6 @@ _AVX2: Rates = {
         "packed": 8.0, "written": 0.85,
     },
 }  # fmt: skip
-
-
-# `row_im2col` of several groups, in both layouts and of 16 and 32 bits: an AMD EPYC of Zen 4, the
-# second table of code for AVX2.
-_GROUPS_AVX512: Mapping[str, float] = {
-    "call": 16000, "turned": 1.1, "copied": 0.76, "multiplied": 0.018, "packed": 3.0,
-    "columns": 0.3, "written": 1.1,
-}  # fmt: skip
-_GROUPS_AVX2: Mapping[str, float] = {
-    "call": 30000, "turned": 2.4, "copied": 0.69, "multiplied": 0.026, "packed": 2.0,
-    "columns": 0.37,
-}  # fmt: skip
-
-
-def rows_of_groups(machine: CpuMachine) -> Mapping[str, float]:
-    """Return the rates of `row_im2col` for several groups, as `nanoseconds` does."""
-    return _GROUPS_AVX512 if machine.has_avx512 else _GROUPS_AVX2
 
 
 def nanoseconds(machine: CpuMachine) -> Rates:

@@ -16,8 +16,9 @@ from ..node_context import NodeContext
 from ..target import Target
 from ..workarounds import strikes
 from .blocking import BLOCKED
-from .conv_cost import KN2ROW, ROWS, conv_costs, grouped_costs
+from .conv_cost import KN2ROW, ROWS, conv_costs
 from .direct_tiles import DIRECT_NHWC, direct_tiles
+from .group_cost import group_costs
 from .multiply_types import up_to_float
 from .op_info import Dims, DynamicAxes, Marks, dynamic_axes
 from .strategy import Strategy
@@ -156,8 +157,7 @@ def forward_strategy(conv: Forward, *, flags: bool = False) -> str:
         few = w[1] > 1 and groups <= MOST_GROUPS
         usual = "per_group" if few or alone else "direct"
         costs = forward_costs(conv)
-        fit = {usual, BLOCKED, ROWS, *(["direct"] if prod(w[2:]) == 1 and not alone else [])}
-        known = {name: cost for name, cost in costs.items() if name in fit}
+        known = {name: cost for name, cost in costs.items() if name != "direct" or not alone}
         return min(known, key=known.__getitem__) if usual in known else usual
     costs = forward_costs(conv)
     others = {name: cost for name, cost in costs.items() if flags or name != _FLAGGED}
@@ -206,9 +206,10 @@ def _costs_of_groups(conv: Forward) -> dict[str, float]:
     groups, filters = x[1] // w[1], w[0]
     if w[1] == 1 and filters == groups:
         return {}
-    costs = grouped_costs(target, x, w, op, last=last, narrow=multiplied.bits < 32)
-    if prod(w[2:]) > MOST_POSITIONS or not floats:
-        costs = {name: cost for name, cost in costs.items() if name not in (BLOCKED, ROWS)}
+    costs = group_costs(target, x, w, op, last=last, narrow=multiplied.bits < 32)
+    few = prod(w[2:]) <= MOST_POSITIONS and floats
+    fits = {BLOCKED: few, ROWS: few, DIRECT_NHWC: few and _tiled(target, x, w, op)}
+    costs = {name: cost for name, cost in costs.items() if fits.get(name, True)}
     if w[1] > 1 and groups <= MOST_GROUPS:
         one = (x[0], w[1], *x[2:]), (filters // groups, *w[1:])
         results = x[0] * filters * prod(op.output_extents(x[2:], w[2:]))
@@ -295,7 +296,8 @@ def _summed(w: Ints) -> bool:
 def as_direct_nhwc(context: NodeContext) -> bool:
     """Return whether tiles fit that read a channels-last image as it lies."""
     x, w = context.dims("x"), context.dims("w")
-    return as_blocks(context) and _tiled(context.target, x, w, conv_op(context))
+    known = as_blocks(context) or as_groups_in_blocks(context)
+    return known and _tiled(context.target, x, w, conv_op(context))
 
 
 def _tiled(target: Target, x: Ints, w: Ints, op: ConvOp) -> bool:
@@ -303,8 +305,9 @@ def _tiled(target: Target, x: Ints, w: Ints, op: ConvOp) -> bool:
     if len(w) != 4 or min(w[1:]) == 1 or prod(w[2:]) > MOST_POSITIONS:
         return False
     extents = op.output_extents(x[2:], w[2:])
-    tiles = direct_tiles(target, x[0], w[1], w[0], w[2:], extents)
-    return tiles.filters // tiles.panel <= MOST_PANELS
+    groups = x[1] // w[1]
+    tiles = direct_tiles(target, x[0], w[1], w[0] // groups, w[2:], extents)
+    return groups * tiles.filters // tiles.panel <= MOST_PANELS
 
 
 def as_groups_in_blocks(context: NodeContext) -> bool:

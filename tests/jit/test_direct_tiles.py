@@ -44,7 +44,10 @@ def test_tiles_divide_what_they_cut_and_fit_the_registers(name: str) -> None:
         ((2, 8, 9, 9), (5, 8, 3, 1), False),
         ((2, 8, 9, 9), (5, 8, 1, 1), False),
         ((2, 1, 9, 9), (5, 1, 3, 3), False),
-        ((2, 8, 9, 9), (8, 4, 3, 3), False),
+        ((2, 8, 9, 9), (8, 4, 3, 3), True),
+        ((2, 8, 9, 9), (8, 1, 3, 3), False),
+        ((2, 128, 9, 9), (64, 2, 3, 3), True),
+        ((2, 130, 9, 9), (65, 2, 3, 3), False),  # a dispatch for each group
         ((2, 8, 9, 9), (5, 8, 8, 8), False),
         ((2, 700, 9, 9), (128, 700, 7, 7), True),
         ((2, 700, 9, 9), (8000, 700, 7, 7), False),  # a dispatch for each 16 or 32 filters

@@ -4,10 +4,10 @@
     scripts/fit_costs tests/data/strategies/*.jsonl
     scripts/fit_costs --run RUN --suite SUITE.yaml >> ROWS.jsonl
 
-The first prints the table of ``jit/ops/conv_rates.py``, ``wgrad_cost.py`` or ``dgrad_cost.py``, as
-the rows of that op have it, and the regret of the choice: with the
-table in the source, with the fitted one, and with one that is fitted to seven eighths of the rows
-and judged by the last eighth, in turn.  The second makes rows of what a sweep has measured:
+The first prints the table of ``jit/ops/conv_rates.py``, ``group_cost.py``, ``wgrad_cost.py`` or
+``dgrad_cost.py``, as the rows of that op have it, and the regret of the choice: with the table in
+the source, with the fitted one, and with one that is fitted to seven eighths of the rows and judged
+by the last eighth, in turn.  The second makes rows of what a sweep has measured:
 
     hipdnn-iree sweep SUITE.yaml --perf --strategies --engines iree,torch --seconds 0.1 -o RUN
 
@@ -22,7 +22,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import exp, log
+from math import exp, isnan, log, nan
 from pathlib import Path
 from statistics import mean
 from typing import Any, cast
@@ -33,7 +33,7 @@ from hipdnn_iree.graph_api.ops.conv_dgrad import ConvDgrad
 from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
 from hipdnn_iree.graph_api.ops.conv_wgrad import ConvWgrad
 from hipdnn_iree.jit.cpu_machine import cpu_machine
-from hipdnn_iree.jit.ops import conv_cost, dgrad_cost, wgrad_cost
+from hipdnn_iree.jit.ops import conv_cost, dgrad_cost, group_cost, wgrad_cost
 from hipdnn_iree.jit.ops.conv_rates import Rates, nanoseconds
 from hipdnn_iree.jit.ops.convolution import is_last
 from hipdnn_iree.jit.ops.multiply_types import multiply_type
@@ -42,21 +42,24 @@ from hipdnn_iree.provider.sweep.row import read_run
 from hipdnn_iree.provider.sweep.sources import read_all
 
 Key = tuple[str, bool, bool]
+GROUPS = "conv_fprop of groups"
 
 
 def tables(target: Target) -> dict[str, Rates]:
     """Return the estimates of each op for a target, as they are in the source."""
     machine = cpu_machine(target)
-    dgrad = {
-        (name, last, narrow): one
-        for name, one in dgrad_cost.rates(machine).items()
-        for last, narrow in product((False, True), repeat=2)
-    }
     return {
         "conv_fprop": nanoseconds(machine),
-        "conv_dgrad": dgrad,
+        GROUPS: _of_all(group_cost.group_nanoseconds(machine)),
+        "conv_dgrad": _of_all(dgrad_cost.rates(machine)),
         "conv_wgrad": wgrad_cost.NANOSECONDS,
     }
+
+
+def _of_all(rates: Mapping[str, Mapping[str, float]]) -> Rates:
+    """Return the rates of strategies for both layouts and widths."""
+    kinds = list(product((False, True), repeat=2))
+    return {(name, last, narrow): one for name, one in rates.items() for last, narrow in kinds}
 
 
 # What is fitted to both layouts, as rows are few or the layout does not matter; to all rows.
@@ -84,7 +87,9 @@ class Row:
         """Return one of a line of a file."""
         padding, stride, dilation = (tuple(row[k]) for k in ("padding", "stride", "dilation"))
         op = ConvFprop(pre_padding=padding, post_padding=padding, stride=stride, dilation=dilation)
-        last, narrow = row["last"], row["type"] != "float"
+        kind, last = DataType.parse(row["type"]), row["last"]
+        multiplied = multiply_type(target, DataType.FLOAT, kind, kind)
+        narrow = multiplied.bits < DataType.FLOAT.bits
         x, w = tuple(row.get("x", ())), tuple(row["w"])
         times = {name: us for name, us in row["us"].items() if name != "torch"}
         name = "conv_dgrad" if "dx" in row else "conv_wgrad" if "dy" in row else "conv_fprop"
@@ -96,8 +101,6 @@ class Row:
                 dilation=dilation,
                 dx_dims=tuple(row["dx"]),
             )
-            kind = DataType.parse(row["type"])
-            multiplied = multiply_type(target, DataType.FLOAT, kind, kind)
             dy = tuple(row["dy"])
             found = dgrad_cost.dgrad_quantities(target, dy, w, gradient, multiplied, last=last)
             if dgrad_cost.PATCHES in found and dgrad_cost.FLIPPED in times:
@@ -107,14 +110,17 @@ class Row:
             dy = tuple(row["dy"])
             found = wgrad_cost.wgrad_quantities(target, x, dy, w, op, last=last)
         else:
-            found = conv_cost.quantities(target, x, w, op, last=last, narrow=narrow)
+            name = name if x[1] == w[1] else GROUPS
+            find = conv_cost.quantities if x[1] == w[1] else group_cost.group_quantities
+            found = find(target, x, w, op, last=last, narrow=narrow)
+            times = {name: us for name, us in times.items() if name in found}
         return cls(
             op=name,
             last=last,
             narrow=narrow,
             found={name: n for name, n in found.items() if name in times},
             times=times,
-            torch=row["us"]["torch"],
+            torch=row["us"].get("torch", nan),
         )
 
     def estimates(self, rates: Rates) -> dict[str, float]:
@@ -152,7 +158,7 @@ def fitted(rows: Sequence[Row], known: Rates, caution: float) -> dict[Key, dict[
     rates: dict[Key, dict[str, float]] = {}
     for key, old in known.items():
         name, last, narrow = key
-        both, every = name in _BOTH, name in _ALL
+        both, every = name in _BOTH, name in _ALL or rows[0].op == GROUPS
         mine = [
             row
             for row in rows
@@ -201,11 +207,12 @@ def judged(rows: Iterable[Row], rates: Rates) -> list[tuple[float, float]]:
 def told(found: Sequence[tuple[float, float]]) -> str:
     """Return a line of what choices are worth."""
     regret, ratio = zip(*found, strict=True)
+    known = [one for one in ratio if not isnan(one)] or [nan]
     near = [sum(r <= most for r in regret) / len(regret) for most in (1.1, 2)]
     return (
         f"regret {exp(mean(map(log, regret))):.3f}, at most {max(regret):.2f}; within 1.1: "
         f"{near[0]:.0%}, within 2: {near[1]:.0%}; of PyTorch's time "
-        f"{exp(mean(map(log, ratio))):.3f}, at most {max(ratio):.1f}"
+        f"{exp(mean(map(log, known))):.3f}, at most {max(known):.1f}"
     )
 
 

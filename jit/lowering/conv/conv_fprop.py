@@ -20,7 +20,7 @@ from ...ops.convolution import REVERSING, WIDENING, Forward, forward_strategy
 from ...ops.direct_tiles import DIRECT_NHWC
 from ..accumulate import copied, operands
 from .depthwise import channels_last, shifted_sum
-from .direct_nhwc import direct_nhwc
+from .direct_nhwc import direct_nhwc, direct_nhwc_of_groups
 from .im2col_gemm import GEMM, blocked, blocked_groups, by_sample, row_im2col_of_groups
 from .kn2row import kn2row
 
@@ -141,7 +141,8 @@ def convolve(
             return blocked_groups(b, x, w, op)
         return by_sample(partial(blocked, last=last), b, x, w, op, accumulate)
     if strategy == DIRECT_NHWC:
-        return direct_nhwc(b, x, w, op, accumulate, last=last)
+        of = direct_nhwc if x.shape[1] == w.shape[1] else direct_nhwc_of_groups
+        return of(b, x, w, op, accumulate, last=last)
     if strategy == KN2ROW:
         products = w.shape[0] * prod((*w.shape[2:], *x.shape[2:]))
         return by_sample(partial(kn2row, last=last), b, x, w, op, accumulate, held=products)
@@ -162,12 +163,19 @@ def convolve(
         x = b.pad(x, op.pre_padding, op.post_padding, fused=not single)
         padding = [0] * len(padding)
     if strategy == "per_group":
-        return _per_group(b, x, w, op, padding, accumulate)
+        return _per_group(b, x, w, op, padding, accumulate, last=last)
     return _convolution(b, x, w, op, padding, accumulate)
 
 
 def _per_group(
-    b: Builder, x: Value, w: Value, op: ConvOp, padding: list[int], accumulate: DataType
+    b: Builder,
+    x: Value,
+    w: Value,
+    op: ConvOp,
+    padding: list[int],
+    accumulate: DataType,
+    *,
+    last: bool,
 ) -> Value:
     """Return a grouped convolution as one convolution per group, concatenated.
 
@@ -181,7 +189,7 @@ def _per_group(
     for g in range(groups):
         given = b.slice(x, 1, g * channels, (g + 1) * channels)
         own = b.slice(w, 0, g * filters, (g + 1) * filters)
-        parts.append(convolve(b, given, own, inner, accumulate))
+        parts.append(convolve(b, given, own, inner, accumulate, last=last))
     return b.concatenate(parts, 1, stored=True)
 
 

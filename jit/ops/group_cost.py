@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the strategies of forward convolutions of several groups cost on CPUs.
+
+Estimates are made as in `conv_cost`.  Rates are fitted by ``scripts/fit_costs`` to convolutions of
+``suites/random.yaml``, with two threads, times two: ``tests/data/strategies/conv_groups_*``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from ...graph_api.ops.conv_fprop import ConvOp
+from ..cpu_machine import CpuMachine, cpu_machine
+from ..target import Target
+from .blocking import BLOCKED
+from .conv_cost import ROWS, Conv, Quantities, direct_nhwc_of, numbers, price, rows_of
+from .direct_tiles import DIRECT_NHWC
+
+__all__ = ["group_costs", "group_nanoseconds", "group_quantities"]
+
+Ints = tuple[int, ...]
+
+# Patches of so many times the second cache are near.
+_NEAR = 4
+
+
+def group_quantities(
+    target: Target, x: Ints, w: Ints, op: ConvOp, *, last: bool, narrow: bool
+) -> dict[str, Quantities]:
+    """Return what each strategy does, in numbers; parameters as of `conv_costs`.
+
+    Some of the strategies may not fit.
+    """
+    groups = x[1] // w[1]
+    one = numbers(target, x, (w[0] // groups, *w[1:]), op, last=last, narrow=narrow)
+    found = {"direct": _direct(one), BLOCKED: _blocked(target, one, groups)}
+    if one.positions > 1 and one.channels > 1:
+        turned = one.samples * one.channels * prod(one.padded)
+        found[ROWS] = {"turned": turned, **rows_of(one)}
+        found[DIRECT_NHWC] = direct_nhwc_of(target, one)
+    each = {name: {k: groups * n for k, n in does.items()} for name, does in found.items() if does}
+    return {name: {"call": 1, **does} for name, does in each.items()}
+
+
+def _direct(one: Conv) -> Quantities:
+    """One op has no vectors of its own; of one position it is a batch of matmuls.
+
+    For three of four such batches of bfloat16 with strides, the compiler had no code on the Xeon.
+    """
+    if one.positions > 1:
+        how = "grouped"
+    else:
+        how = "in 16 bits" if one.narrow else "by channels" if one.last else "by planes"
+        how = f"strided {how}" if one.strided and not one.last else how
+    return {how: one.results * one.channels * one.positions}
+
+
+def _blocked(target: Target, one: Conv, groups: int) -> Quantities:
+    near = 4 * groups * one.patches <= _NEAR * cpu_machine(target).l2_bytes
+    return {
+        "near patches" if near else "far patches": one.patches,
+        "strided": one.patches if one.strided else 0,
+        "multiplied": one.results * one.channels * one.positions,
+    }
+
+
+_Rates = Mapping[str, Mapping[str, float]]
+
+# An AMD EPYC of Zen 4; `direct_nhwc` as on the Xeon, in 0.6 of its time as the other strategies.
+_AVX512: _Rates = {
+    "direct": {
+        "call": 5000, "grouped": 0.45, "by channels": 0.2, "by planes": 0.9,
+        "strided by planes": 0.9, "in 16 bits": 1.5, "strided in 16 bits": 1.5,
+    },
+    BLOCKED: {
+        "call": 10000, "near patches": 1.2, "far patches": 2.2, "strided": 0.6, "multiplied": 0.02,
+    },
+    ROWS: {
+        "call": 16000, "turned": 1.1, "copied": 0.76, "multiplied": 0.018, "packed": 3.0,
+        "columns": 0.3, "written": 1.1,
+    },
+    DIRECT_NHWC: {
+        "call": 12000, "panels": 2000, "copied": 1.4, "packed": 2.2, "multiplied": 0.009,
+        "stepped": 0.0049, "written": 1.5,
+    },
+}  # fmt: skip
+
+# Two cores of an Intel Xeon with AMX, divided by 2.5 as those of one group (`conv_rates`).
+_INTEL: _Rates = {
+    "direct": {
+        "call": 3200, "grouped": 0.64, "by channels": 0.16, "by planes": 0.6,
+        "strided by planes": 0.6, "in 16 bits": 0.33, "strided in 16 bits": 1.5,
+    },
+    BLOCKED: {
+        "call": 9200, "near patches": 0.64, "far patches": 0.72, "strided": 0.56,
+        "multiplied": 0.032,
+    },
+    ROWS: {
+        "call": 11000, "turned": 0.64, "copied": 0.48, "multiplied": 0.003, "packed": 2.1,
+        "columns": 0.8,
+    },
+    DIRECT_NHWC: {
+        "call": 8000, "panels": 1300, "copied": 0.96, "packed": 1.4, "multiplied": 0.006,
+        "stepped": 0.0032, "written": 1.0,
+    },
+}  # fmt: skip
+
+# An AMD EPYC of Zen 3, and code for AVX2 on one of Zen 4.
+_AVX2: _Rates = {
+    "direct": {
+        "call": 10000, "grouped": 1.6, "by channels": 0.23, "by planes": 0.92,
+        "strided by planes": 4.0,
+    },
+    BLOCKED: {
+        "call": 27000, "near patches": 1.7, "far patches": 3.7, "strided": 2.5,
+        "multiplied": 0.051,
+    },
+    ROWS: {
+        "call": 27000, "turned": 3.8, "copied": 2.1, "multiplied": 0.046, "packed": 1.6,
+        "added": 0.62,
+    },
+    DIRECT_NHWC: {
+        "call": 28000, "panels": 5300, "copied": 2.7, "packed": 3.9, "multiplied": 0.047,
+        "stepped": 0.041,
+    },
+}  # fmt: skip
+
+
+def group_nanoseconds(machine: CpuMachine) -> _Rates:
+    """Return the rates for a CPU: those of the nearest that was measured."""
+    if not machine.has_avx512:
+        return _AVX2
+    return _INTEL if machine.is_intel else _AVX512
+
+
+def group_costs(
+    target: Target, x: Ints, w: Ints, op: ConvOp, *, last: bool, narrow: bool
+) -> dict[str, float]:
+    """Return estimates in microseconds on one core; as of `conv_costs`."""
+    rates = group_nanoseconds(cpu_machine(target))
+    found = group_quantities(target, x, w, op, last=last, narrow=narrow)
+    return {name: price(does, rates[name]) for name, does in found.items()}
