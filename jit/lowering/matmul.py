@@ -15,23 +15,27 @@ from ..ops.blocking import BLOCKED, blocking
 from ..ops.dots import DOTS, dots
 from ..ops.rows import ROWS, rows
 from ..ops.split_k import SPLIT_K, split_of
-from .accumulate import operands
+from .accumulate import copied, operands
 from .batched_matmul import batched_matmul
 
 __all__ = ["lower"]
+
+# In tiles of our own.
+_OWN = frozenset({BLOCKED, DOTS, ROWS})
 
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
     """Emit c = a · b over all batches, as ``mm`` or ``bmm``."""
     # Other sizes of 8-bit floats do not fill matrix instructions.
     whole = all(d % 32 == 0 for x in inputs.values() for d in x.shape[-2:])
-    left, right, accumulate = operands(
-        b, inputs["a"], inputs["b"], node.compute_data_type, codes=whole, fuse=True
-    )
+    own, compute, given = b.strategy in _OWN, node.compute_data_type, [inputs["a"], inputs["b"]]
+    if own:  # in float32, also what the CPU multiplies in 16 bits
+        given = [x if x.dtype is compute else copied(b, x, compute) for x in given]
+    left, right, accumulate = operands(b, given[0], given[1], compute, codes=whole, fuse=True)
     batch = tuple(max(m, n) for m, n in zip(left.shape[:-2], right.shape[:-2], strict=True))
     m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]
     count = prod(batch)
-    if b.strategy in (BLOCKED, DOTS, ROWS):
+    if own:
         return {"c": _as_one(b, left, right, batch, columns=_by_columns(inputs["b"]))}
     left = b.reshape(_repeat(b, left, batch), (count, m, k))
     right = b.reshape(_repeat(b, right, batch), (count, k, n))
@@ -94,15 +98,24 @@ def _dots(b: Builder, left: Value, right: Value) -> Value:
     """Return the products of all rows, dims (count, rows, k): a vector of sums each, added up."""
     (count, m, k), n = left.shape, right.shape[1]
     tiles = dots(b.target, m, n, k)
+    block = {"b": 1, "m": tiles.block_rows, "n": tiles.block_columns}
+    vector = {"b": 1, "m": tiles.rows, "n": tiles.columns}
+    if tiles.vectors:
+        levels = {
+            "distribution": block,
+            "vector_common_parallel": vector,
+            "vector_reduction": {"k": tiles.vectors * tiles.lanes},
+        }
+        extents = {"b": count, "m": m, "n": n, "k": k}
+        dims = ("bmk", "bnk", "bmn")
+        return tiled_sum(b, (left, right), dims, extents, levels, side_by_side=True)
     steps = k // tiles.lanes
     extents = {"b": count, "m": m, "n": n, "l": tiles.lanes, "k": steps}
     rows = b.reshape(left, (count, m, steps, tiles.lanes))
     columns = b.reshape(right, (count, n, steps, tiles.lanes))
-    block = {"b": 1, "m": tiles.block_rows, "n": tiles.block_columns}
-    vector = {"b": 1, "m": tiles.rows, "n": tiles.columns, "l": tiles.lanes}
     levels = {
         "distribution": block,
-        "vector_common_parallel": vector,
+        "vector_common_parallel": {**vector, "l": tiles.lanes},
         "vector_reduction": {"k": 1},
     }
     dims = ("bmkl", "bnkl", "bmnl")

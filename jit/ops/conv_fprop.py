@@ -191,7 +191,7 @@ INFO = OpInfo(
                 "registers, filters panel by panel, and group by group",
                 fits=as_direct_nhwc,
                 why="operands of floats of up to 32 bits, filters of several channels, rows and "
-                f"columns, up to {MOST_POSITIONS} positions and {MOST_PANELS} panels of all groups; "
+                f"columns, up to {MOST_POSITIONS} positions, {MOST_PANELS} panels of all groups; "
                 f"{GEMM_NEEDS}, or several groups",
                 portable=False,
             ),

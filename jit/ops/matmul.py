@@ -5,19 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import inf, prod
-from typing import NamedTuple
 
 from ...graph_api.dtypes import DataType
-from ..cpu_machine import cpu_machine
 from ..node_context import NodeContext
 from . import info
-from .blocking import BLOCKED, blocking
-from .dots import DOTS, dots, fits_dots
-from .gemm_cost import TILED, raggedness
+from .blocking import BLOCKED
+from .dots import DOTS, fits_dots
 from .matmul_cost import GEMM, UNTILED, Product, product_costs
 from .multiply_types import multiply_type, up_to_float
 from .op_info import Dims, Marks, OpInfo, Refusal
-from .rows import ROWS, rows
+from .rows import ROWS
 from .split_k import SPLIT_K, fits_split_k, prefers_split_k
 from .stored import stored
 from .strategy import NO_TILES, Strategies, Strategy
@@ -50,102 +47,14 @@ def _dynamic_gfx9(context: NodeContext, marks: Marks) -> Iterator[Refusal]:
 # What reads operands as they lie, whatever the graph's flags are.
 _OWN = (BLOCKED, DOTS, ROWS)
 
-# Nanoseconds on one core of an Intel Xeon with AVX-512 (docs/design/0007-strategies.md): packing an
-# element of an operand into tiles.
-_PACK = {"near": 0.4, "far": 1.25}
-# Packed, a larger operand than this does not stay in the caches until it is used.
-_NEAR = 2  # times L2
-
-
-# Of blocks: a multiply-add; an element of the right operand, by rows, by columns, and more by
-# columns that do not fill the last panel; one of the result in a pass.
-_IN_BLOCKS, _PACK_ROWS, _PACK_COLUMNS, _PAD_COLUMNS, _PASS = 0.024, 0.15, 0.38, 1.0, 0.3
-# Where they were measured, with rows of the left operand in one piece each: with less work tiles
-# are not always beaten.  Other vectors have estimates of their own.
-_BLOCKED_ROWS, _BLOCKED_DEPTH = 16, 192
-
-
-# Of dot products, and of rows: the two dispatches; an element of the longer operand, which is read
-# once.  Of dot products: an element of the vectors of sums, one of what is transposed, and a
-# multiply-add, by how many times as long the target's vectors are as those that fill k.
-_DISPATCHED, _SEEN, _SUM, _TURNED = 4000.0, {"near": 0.11, "far": 0.21}, 0.3, 1.25
-_IN_DOTS = {1: 0.0275, 2: 0.03, 4: 0.05}
-# Of rows: a multiply-add; where they were measured, in rows and in vectors of columns.
-_IN_ROWS, _FEW, _VECTORS = 0.04, 16, 4
-
-
-class _Read(NamedTuple):
-    """What the larger operand costs without tiles.
-
-    Attributes
-    ----------
-    row, rows : float
-        An element for one row of the smaller operand, and for several at least.
-    multiply_add : float
-        Of several rows.
-    """
-
-    row: float
-    rows: float
-    multiply_add: float
-
-
-# By whether its elements along k are neighbours, and whether it is larger than the cache.
-_UNTILED = {
-    (True, "near"): _Read(0.63, 0.25, 0.06),
-    (True, "far"): _Read(0.63, 0.33, 0.075),
-    (False, "near"): _Read(0.15, 0.3, 0.06),
-    (False, "far"): _Read(0.75, 1.0, 0.16),
-}
-
 
 def _costs(context: NodeContext) -> dict[str, float]:
-    """Return estimates in microseconds.
-
-    Tiles cost reading and writing both operands once more, which a constant is spared.  Without
-    tiles the larger operand is read in place, in each pass over a few rows of the smaller one.
-    In blocks that cost is the right operand's only; dot products and rows have none.
-    """
-    if _blockable(context) and _has_short_vectors(context):
-        return _costs_of_short_vectors(context)
-    others = {
-        BLOCKED: _blocked_cost(context),
-        DOTS: _dots_cost(context),
-        ROWS: _rows_cost(context),
-    }
-    known = {name: cost / 1e3 for name, cost in others.items() if cost is not None}
-    if not _untileable(context) and not known:
+    """Return estimates in microseconds of the strategies that fit, where something is known."""
+    if not _blockable(context):
         return {}
-    a, b = stored(context, "a"), stored(context, "b")
-    batch, (m, k), n = prod(context.dims("c")[:-2]), context.dims("a")[-2:], context.dims("b")[-1]
-    machine = cpu_machine(context.target)
-    rows, along = (m, b.strides[-2]) if m <= n else (n, a.strides[-1])
-    length = max(m, n)
-    elements, lanes = length * k, machine.lanes
-    where = _where(context, elements)
-    packed = sum(k * extent for x, extent in ((a, m), (b, n)) if not x.constant)
-    tiles = 1 << (rows - 1).bit_length() if rows < lanes else -(-rows // lanes) * lanes
-    tiled = packed * _PACK[where] + tiles * elements * TILED
-    found = {GEMM: batch * tiled / 1e3, **known}
-    if not _untileable(context):
-        return found
-    read = _UNTILED[along == 1, where]
-    ragged = raggedness(context.target, length, k)
-    several = max(read.rows, rows * read.multiply_add) * ragged
-    # A matrix by rows times a vector is as quick without full vectors; others are not.
-    single = read.row if n == 1 and along == 1 else read.row * ragged
-    untiled = elements * (single if rows == 1 else several)
-    return {**found, UNTILED: batch * untiled / 1e3}
-
-
-def _has_short_vectors(context: NodeContext) -> bool:
-    return not cpu_machine(context.target).has_avx512
-
-
-def _costs_of_short_vectors(context: NodeContext) -> dict[str, float]:
-    """Return estimates in microseconds of the strategies that fit."""
     a, b, virtual = stored(context, "a"), stored(context, "b"), context.spec("c").virtual
-    how = (a.strides[-1] == 1, b.strides[-2] == 1), (a.constant, b.constant), virtual
+    ways = (a.strides[-1] == 1, b.strides[-2] == 1), (a.constant, b.constant)
+    how = *ways, virtual, not _in_float(context)
     batch, (m, k), n = prod(context.dims("c")[:-2]), context.dims("a")[-2:], context.dims("b")[-1]
     costs = product_costs(context.target, Product(batch, m, k, n, *how))
     own = product_costs(context.target, Product(*_as_one(context), *how))
@@ -153,72 +62,11 @@ def _costs_of_short_vectors(context: NodeContext) -> dict[str, float]:
     return {**found, UNTILED: costs[UNTILED]} if _untileable(context) else found
 
 
-def _blocked_cost(context: NodeContext) -> float | None:
-    """Return what blocks take, in nanoseconds; None where nothing is known of that.
-
-    The right operand is packed, and what follows reads the result from memory.
-    """
-    if not _blockable(context):
-        return None
-    a, b = stored(context, "a"), stored(context, "b")
-    count, m, k, n = _as_one(context)
-    if a.strides[-1] != 1 or m < _BLOCKED_ROWS or k < _BLOCKED_DEPTH:
-        return None
-    blocks = blocking(context.target, m, n, k)
-    width = blocks.panels * blocks.panel
-    steps = blocks.overhead * m * width * k * _IN_BLOCKS
-    columns, ragged = b.strides[-2] == 1 < n, width != n
-    pack = _PACK_COLUMNS + ragged * _PAD_COLUMNS if columns else _PACK_ROWS
-    packed = 0 if b.constant else pack * n * k
-    return count * (steps + packed + _PASS * m * n * (context.spec("c").virtual + ragged))
-
-
-def _dots_cost(context: NodeContext) -> float | None:
-    """Return what dot products take, in nanoseconds; None where nothing is known of that.
-
-    That is where the longer operand does not lie along k: it would be transposed.
-    """
-    if not _along_k(context):
-        return None
-    count, m, k, n = _as_one(context)
-    along = [stored(context, "b").strides[-2] == 1, stored(context, "a").strides[-1] == 1]
-    long, short = along if m <= n else along[::-1]
-    repeated = count > 1 and any(prod(context.dims(port)[:-2]) != count for port in "ab")
-    if not long or repeated:
-        return None
-    lanes = cpu_machine(context.target).lanes
-    filled = dots(context.target, m, n, k).lanes
-    elements = max(m, n) * k
-    seen = elements * _SEEN[_where(context, elements)]
-    steps = max(m * n * k * _IN_DOTS[min(lanes // filled, 4)], seen)
-    turned = 0 if short else min(m, n) * k * _TURNED
-    return _DISPATCHED + count * (steps + turned + m * n * filled * _SUM)
-
-
-def _rows_cost(context: NodeContext) -> float | None:
-    """Return what rows take, in nanoseconds; None where nothing is known of that."""
-    if not _blockable(context):
-        return None
-    count, m, k, n = _as_one(context)
-    by_rows = stored(context, "b").strides[-1] == 1
-    if not by_rows or m > _FEW or n < _VECTORS * cpu_machine(context.target).lanes:
-        return None
-    passes = -(-m // rows(context.target, m, n, k).rows)
-    seen = passes * n * k * _SEEN[_where(context, n * k)]
-    passed = _PASS * m * n * context.spec("c").virtual
-    return _DISPATCHED + count * (max(m * n * k * _IN_ROWS, seen) + passed)
-
-
 def _as_one(context: NodeContext) -> tuple[int, int, int, int]:
     """Return count, m, k and n; rows of all matrices that meet a single one are those of one."""
     a, b = context.dims("a"), context.dims("b")
     count, (m, k), n = prod(context.dims("c")[:-2]), a[-2:], b[-1]
     return (1, count * m, k, n) if prod(b[:-2]) == 1 else (count, m, k, n)
-
-
-def _where(context: NodeContext, elements: int) -> str:
-    """Return whether an operand stays in the caches until it is used again."""
-    return "far" if 4 * elements > _NEAR * cpu_machine(context.target).l2_bytes else "near"
 
 
 def _untileable(context: NodeContext) -> bool:
@@ -241,11 +89,14 @@ def _multiplies(context: NodeContext) -> bool:
 
 
 def _blockable(context: NodeContext) -> bool:
-    return context.target.is_cpu and not context.dynamic and _in_float(context)
+    if not context.target.is_cpu or context.dynamic:
+        return False
+    narrow = {*map(context.kind, context.node.inputs)} == {DataType.BFLOAT16}
+    return _in_float(context) or (narrow and context.compute is DataType.FLOAT)
 
 
 def _along_k(context: NodeContext) -> bool:
-    return _blockable(context) and fits_dots(context.dims("a")[-1])
+    return _blockable(context) and fits_dots(context.target, context.dims("a")[-1])
 
 
 def _in_float(context: NodeContext) -> bool:
@@ -268,9 +119,8 @@ def _rule(context: NodeContext) -> str:
     def find() -> str:
         nodes = [NodeContext(context.around, node) for node in context.graph.nodes]
         costs = [_costs(n) for n in nodes if n.named("matmul")]
-        own = _instead(context, UNTILED)[1:]
         least = {
-            name: sum(min(cost[name], *(cost.get(one, inf) for one in own)) for cost in costs)
+            name: sum(min(cost[name], *(cost.get(one, inf) for one in _OWN)) for cost in costs)
             for name in (GEMM, UNTILED)
         }
         return min(least, key=least.__getitem__)
@@ -279,16 +129,7 @@ def _rule(context: NodeContext) -> str:
     costs, usual = _costs(context), UNTILED if untiled else GEMM
     if not costs:
         return usual
-    return min(_instead(context, usual), key=lambda name: costs.get(name, inf))
-
-
-def _instead(context: NodeContext, usual: str) -> tuple[str, ...]:
-    """Return what a strategy for all of a graph is compared with in one matmul, itself first.
-
-    For AVX-512 the estimates of blocks and of what has no tiles are not of one measurement.
-    """
-    blocks = usual == GEMM or _has_short_vectors(context)
-    return (usual, *(_OWN if blocks else _OWN[1:]))
+    return min((usual, *_OWN), key=lambda name: costs.get(name, inf))
 
 
 INFO = OpInfo(
@@ -314,16 +155,16 @@ INFO = OpInfo(
                 help="the right operand packed into panels, multiplied in blocks for the target's "
                 "registers and caches",
                 fits=_blockable,
-                why="operands multiplied in float, fixed dims, on the CPU",
+                why="operands multiplied in float, or of bfloat16, fixed dims, on the CPU",
                 portable=False,
             ),
             Strategy(
                 name=DOTS,
                 help="a vector of sums along k for each element of the result, added up at the "
-                "end; operands that lie along k are read in place",
+                "end, or every few vectors; operands that lie along k are read in place",
                 fits=_along_k,
-                why="operands multiplied in float, fixed dims, a depth of whole vectors of 4 at "
-                "least, on the CPU",
+                why="operands multiplied in float, or of bfloat16, fixed dims, a depth of whole "
+                "vectors of 4 at least, or of several vectors, on the CPU",
                 portable=False,
             ),
             Strategy(
@@ -338,7 +179,7 @@ INFO = OpInfo(
                 help="the right operand read once by rows, a few at a time, for sums that stay in "
                 "the first cache",
                 fits=_blockable,
-                why="operands multiplied in float, fixed dims, on the CPU",
+                why="operands multiplied in float, or of bfloat16, fixed dims, on the CPU",
                 portable=False,
             ),
             Strategy(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the strategies of matmuls cost on CPUs with vectors of 8 numbers, as of AVX2, or fewer.
+"""What the strategies of matmuls cost on CPUs.
 
 As in `conv_cost` an estimate is a sum of quantities times nanoseconds on one core.  They are fitted
-to 69 matmuls on an AMD EPYC (Zen 3), with two threads, times two
-(``docs/design/0007-strategies.md``); those for AVX-512 are in `matmul`.
+to matmuls of ``suites/random.yaml``, with two threads, times two: ``tests/data/strategies`` and
+``docs/design/0007-strategies.md``.
 """
 
 from __future__ import annotations
@@ -17,22 +17,57 @@ from .conv_cost import filled
 from .dots import DOTS, dots, fits_dots
 from .rows import ROWS, rows
 
-__all__ = ["GEMM", "UNTILED", "Product", "product_costs"]
+__all__ = ["GEMM", "UNTILED", "Product", "product_costs", "product_quantities"]
 
 GEMM, UNTILED = "gemm", "untiled"
 
-_NANOSECONDS: dict[str, dict[str, float]] = {
-    GEMM: {"call": 46000, "left": 3.3, "right": 1.1, "multiplied": 0.074, "ragged": 2.0},
+_IN_16_BITS = "gemm in 16 bits"
+"""Where the CPU multiplies these: the other strategies convert their operands."""
+
+# An AMD EPYC of Zen 3, 69 matmuls.
+_AVX2: dict[str, dict[str, float]] = {
+    GEMM: {
+        "call": 46000, "left": 3.3, "left by columns": 3.3, "right": 1.1, "right by columns": 1.1,
+        "multiplied": 0.074, "ragged": 2.0,
+    },
     UNTILED: {
-        "call": 15000, "along rows": 0.086, "along columns": 0.12, "written": 0.21, "ragged": 0.42,
-        "far": 0.8,
+        "call": 15000, "along rows": 0.086, "along rows singly": 0.086, "along columns": 0.12,
+        "along columns singly": 0.12, "written": 0.21, "ragged": 0.42, "far": 0.8,
     },
     BLOCKED: {
         "call": 20500, "columns": 0.25, "padded": 0.97, "turned": 5.0, "multiplied": 0.058,
         "written": 0.93,
     },
-    DOTS: {"call": 17700, "read": 0.084, "turned": 0.95, "multiplied": 0.11, "sums": 1.8},
+    DOTS: {
+        "call": 17700, "read": 0.084, "turned": 0.95, "multiplied": 0.11, "added up": 0.2,
+        "sums": 1.8,
+    },
     ROWS: {"call": 16000, "read": 0.4, "turned": 3.2, "multiplied": 0.054, "written": 3.3},
+}  # fmt: skip
+
+# An Intel Xeon with AMX, 334 matmuls.  Without whole vectors `untiled` took 0.04 to 19 ns.
+_AVX512: dict[str, dict[str, float]] = {
+    GEMM: {
+        "call": 13000, "left": 1.0, "left by columns": 0.42, "right": 1.0,
+        "right by columns": 1.2, "multiplied": 0.025, "ragged": 0.39, "followed": 0.49,
+    },
+    _IN_16_BITS: {
+        "call": 17000, "left": 1.1, "left by columns": 0.36, "right": 0.55,
+        "right by columns": 0.66, "multiplied": 0.028, "ragged": 0.3, "followed": 1.0,
+    },
+    UNTILED: {
+        "call": 7900, "along rows": 0.066, "along rows singly": 0.9, "along columns": 0.075,
+        "along columns singly": 1.2, "ragged": 0.91, "far": 0.23,
+    },
+    BLOCKED: {
+        "call": 14000, "columns": 0.94, "padded": 0.41, "turned": 0.93, "multiplied": 0.022,
+        "written": 0.61, "converted": 0.71,
+    },
+    DOTS: {
+        "call": 13000, "read": 0.14, "turned": 1.6, "multiplied": 0.015, "added up": 0.11,
+        "sums": 0.81, "converted": 0.64,
+    },
+    ROWS: {"call": 13000, "read": 0.31, "turned": 1.4, "written": 0.71, "converted": 0.72},
 }  # fmt: skip
 # Rows of the left operand for which a row of the right one, beyond the caches, is read once.
 _AT_A_TIME = 8
@@ -50,6 +85,8 @@ class Product(NamedTuple):
         Whether they are known when the code is made.
     virtual : bool
         Whether what follows reads the result.
+    narrow : bool
+        Whether operands are multiplied in 16 bits, where they are not converted first.
     """
 
     matrices: int
@@ -59,25 +96,39 @@ class Product(NamedTuple):
     along: tuple[bool, bool]
     constant: tuple[bool, bool]
     virtual: bool
+    narrow: bool = False
 
 
 def product_costs(target: Target, product: Product) -> dict[str, float]:
     """Return estimates in microseconds by the name of the strategy."""
-    count, m, k, n, (by_rows, by_columns), (left, right), virtual = product
+    rates = _AVX512 if cpu_machine(target).has_avx512 else _AVX2
+    narrow = product.narrow and cpu_machine(target).has_avx512
+    found = product_quantities(target, product)
+    return {
+        name: _priced(rates[_IN_16_BITS if narrow and name == GEMM else name], product, does)
+        for name, does in found.items()
+    }
+
+
+def product_quantities(target: Target, product: Product) -> dict[str, dict[str, float]]:
+    """Return what each strategy does for one matrix, in numbers."""
+    _, m, k, n, (by_rows, by_columns), (left, right), virtual, narrow = product
     machine = cpu_machine(target)
     lanes, blocks = machine.lanes, blocking(target, m, n, k)
     width, multiplied = blocks.panels * blocks.panel, m * n * k
     far = 4 * n * k > 2 * machine.l2_bytes and not by_columns
-    written = passes(virtual=virtual) * m
+    single = (k if by_columns else n) % lanes > 0  # there are no whole vectors
+    written, converted = passes(virtual=virtual) * m, (m * k + n * k) * narrow
     found: dict[str, dict[str, float]] = {
         GEMM: {
-            "left": 0 if left else m * k,
-            "right": 0 if right else n * k,
+            "left" if by_rows else "left by columns": 0 if left else m * k,
+            "right by columns" if by_columns else "right": 0 if right else n * k,
             "multiplied": filled(m, lanes) * filled(n, lanes) * k,
             "ragged": m * n if m % lanes or n % lanes else 0,
+            "followed": m * n if virtual else 0,
         },
         UNTILED: {
-            "along columns" if by_columns else "along rows": multiplied,
+            ("along columns" if by_columns else "along rows") + " singly" * single: multiplied,
             "ragged": m * k if n % lanes and not by_columns else 0,
             "far": n * k * max(1, m / _AT_A_TIME) if far else 0,
             "written": m * n,
@@ -88,26 +139,30 @@ def product_costs(target: Target, product: Product) -> dict[str, float]:
             "turned": 0 if by_rows else m * k,
             "multiplied": blocks.overhead * m * width * k,
             "written": written * width,
+            "converted": converted,
         },
         ROWS: {
             "read": -(-m // rows(target, m, n, k).rows) * n * k,
             "turned": (n * k if by_columns else 0) + (0 if by_rows else m * k),
             "multiplied": multiplied,
             "written": written * n,
+            "converted": converted,
         },
     }
-    if fits_dots(k):
+    if fits_dots(target, k):
+        tiles = dots(target, m, n, k)
         apart = (not by_rows) * m + (not by_columns) * n
         found[DOTS] = {
             "read": max(m, n) * k,
             "turned": apart * k,
-            "multiplied": multiplied,
-            "sums": m * n * dots(target, m, n, k).lanes,
+            "added up" if tiles.vectors else "multiplied": multiplied,
+            "sums": 0 if tiles.vectors else m * n * tiles.lanes,
+            "converted": converted,
         }
-    return {name: _priced(name, count, one) for name, one in found.items()}
+    return found
 
 
-def _priced(name: str, count: int, found: dict[str, float]) -> float:
+def _priced(rates: dict[str, float], product: Product, found: dict[str, float]) -> float:
     """Return microseconds; what is done once is done once for all matrices."""
-    rates = _NANOSECONDS[name]
-    return (rates["call"] + count * sum(rates[what] * n for what, n in found.items())) / 1e3
+    each = sum(rates.get(what, 0.0) * n for what, n in found.items())
+    return (rates["call"] + product.matrices * each) / 1e3

@@ -71,7 +71,6 @@ def convolution(io: str = "float", compute: str = "float") -> Graph:
     ("op", "io", "compute", "target"),
     [
         ("matmul", "half", "float", "cpu"),
-        ("matmul", "bfloat16", "float", "cpu:znver4"),
         ("matmul", "double", "double", "cpu"),
         ("matmul", "float", "double", "cpu"),
         ("matmul", "float", "float", "gfx942"),

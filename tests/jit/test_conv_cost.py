@@ -267,15 +267,15 @@ def test_a_step_of_the_one_op_takes_longer_by_shape(
 @pytest.mark.parametrize(
     ("x", "w", "last", "strategy"),
     [
-        ((1, 588, 8, 8), (273, 28, 3, 3), True, "blocked"),  # 0.24 ms; one op 0.94
-        ((8, 442, 9, 9), (170, 26, 5, 5), False, "row_im2col"),  # 2.6 ms; in blocks 10 (Zen 4)
-        ((8, 210, 28, 28), (35, 6, 3, 3), True, "direct"),  # 3.1 ms; in blocks 14.4
+        ((1, 588, 8, 8), (273, 28, 3, 3), True, "direct_nhwc"),  # in blocks 0.24 ms; one op 0.94
+        ((8, 442, 9, 9), (170, 26, 5, 5), False, "direct_nhwc"),  # others 2.6 ms and 10 (Zen 4)
+        ((8, 210, 28, 28), (35, 6, 3, 3), True, "direct_nhwc"),  # one op 3.1 ms; in blocks 14.4
         ((8, 34, 111, 111), (68, 1, 3, 3), False, "direct"),  # 16 ms; in blocks 36
         ((8, 209, 47, 47), (11, 19, 3, 3), True, "per_group"),  # 4.9 ms; in blocks 31, one op 15
         ((8, 28, 28, 28), (140, 2, 1, 1), False, "blocked"),  # 0.05 ms; group by group 0.23
     ],
 )
-def test_groups_are_a_batch_of_matmuls_where_their_patches_are_few(
+def test_groups_by_their_channels_and_positions(
     x: tuple[int, ...], w: tuple[int, ...], last: bool, strategy: str
 ) -> None:
     row = {**ROWS[0], "x": x, "w": w, "last": last, "padding": [w[2] // 2] * 2}
