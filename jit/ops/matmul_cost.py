@@ -10,19 +10,23 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..cpu_machine import cpu_machine
+from ..cpu_machine import CpuMachine, cpu_machine
 from ..target import Target
 from .blocking import BLOCKED, blocking, passes
-from .conv_cost import filled
+from .conv_cost import filled, price
 from .dots import DOTS, dots, fits_dots
 from .rows import ROWS, rows
 
-__all__ = ["GEMM", "UNTILED", "Product", "product_costs", "product_quantities"]
+__all__ = [
+    "GEMM",
+    "UNTILED",
+    "Product",
+    "product_costs",
+    "product_nanoseconds",
+    "product_quantities",
+]
 
 GEMM, UNTILED = "gemm", "untiled"
-
-_IN_16_BITS = "gemm in 16 bits"
-"""Where the CPU multiplies these: the other strategies convert their operands."""
 
 # An AMD EPYC of Zen 3, 69 matmuls.
 _AVX2: dict[str, dict[str, float]] = {
@@ -45,15 +49,12 @@ _AVX2: dict[str, dict[str, float]] = {
     ROWS: {"call": 16000, "read": 0.4, "turned": 3.2, "multiplied": 0.054, "written": 3.3},
 }  # fmt: skip
 
-# An Intel Xeon with AMX, 334 matmuls.  Without whole vectors `untiled` took 0.04 to 19 ns.
+# An Intel Xeon with AMX, 334 matmuls.  Without whole vectors `untiled` took 0.04 to 19 ns for a
+# multiply-add: its rates "singly" are set by hand, so high that large ones do not get it.
 _AVX512: dict[str, dict[str, float]] = {
     GEMM: {
         "call": 13000, "left": 1.0, "left by columns": 0.42, "right": 1.0,
         "right by columns": 1.2, "multiplied": 0.025, "ragged": 0.39, "followed": 0.49,
-    },
-    _IN_16_BITS: {
-        "call": 17000, "left": 1.1, "left by columns": 0.36, "right": 0.55,
-        "right by columns": 0.66, "multiplied": 0.028, "ragged": 0.3, "followed": 1.0,
     },
     UNTILED: {
         "call": 7900, "along rows": 0.066, "along rows singly": 0.9, "along columns": 0.075,
@@ -68,6 +69,11 @@ _AVX512: dict[str, dict[str, float]] = {
         "sums": 0.81, "converted": 0.64,
     },
     ROWS: {"call": 13000, "read": 0.31, "turned": 1.4, "written": 0.71, "converted": 0.72},
+}  # fmt: skip
+# `gemm` where the CPU multiplies 16 bits: the other strategies convert their operands.
+_IN_16_BITS: dict[str, float] = {
+    "call": 17000, "left": 1.1, "left by columns": 0.36, "right": 0.55, "right by columns": 0.66,
+    "multiplied": 0.028, "ragged": 0.3, "followed": 1.0,
 }  # fmt: skip
 # Rows of the left operand for which a row of the right one, beyond the caches, is read once.
 _AT_A_TIME = 8
@@ -99,20 +105,26 @@ class Product(NamedTuple):
     narrow: bool = False
 
 
+def product_nanoseconds(machine: CpuMachine, *, narrow: bool) -> dict[str, dict[str, float]]:
+    """Return the rates by the name of the strategy.
+
+    ``narrow``: of operands in 16 bits that are not converted first.
+    """
+    if not machine.has_avx512:
+        return _AVX2
+    return {**_AVX512, GEMM: _IN_16_BITS} if narrow else _AVX512
+
+
 def product_costs(target: Target, product: Product) -> dict[str, float]:
     """Return estimates in microseconds by the name of the strategy."""
-    rates = _AVX512 if cpu_machine(target).has_avx512 else _AVX2
-    narrow = product.narrow and cpu_machine(target).has_avx512
+    rates = product_nanoseconds(cpu_machine(target), narrow=product.narrow)
     found = product_quantities(target, product)
-    return {
-        name: _priced(rates[_IN_16_BITS if narrow and name == GEMM else name], product, does)
-        for name, does in found.items()
-    }
+    return {name: price(does, rates[name]) for name, does in found.items()}
 
 
 def product_quantities(target: Target, product: Product) -> dict[str, dict[str, float]]:
-    """Return what each strategy does for one matrix, in numbers."""
-    _, m, k, n, (by_rows, by_columns), (left, right), virtual, narrow = product
+    """Return what each strategy does, in numbers."""
+    count, m, k, n, (by_rows, by_columns), (left, right), virtual, narrow = product
     machine = cpu_machine(target)
     lanes, blocks = machine.lanes, blocking(target, m, n, k)
     width, multiplied = blocks.panels * blocks.panel, m * n * k
@@ -159,10 +171,5 @@ def product_quantities(target: Target, product: Product) -> dict[str, dict[str, 
             "sums": 0 if tiles.vectors else m * n * tiles.lanes,
             "converted": converted,
         }
-    return found
-
-
-def _priced(rates: dict[str, float], product: Product, found: dict[str, float]) -> float:
-    """Return microseconds; what is done once is done once for all matrices."""
-    each = sum(rates.get(what, 0.0) * n for what, n in found.items())
-    return (rates["call"] + product.matrices * each) / 1e3
+    each = {name: {k: count * n for k, n in does.items()} for name, does in found.items()}
+    return {name: {"call": 1, **does} for name, does in each.items()}

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import exp, isnan, log, nan
@@ -33,7 +33,7 @@ from hipdnn_iree.graph_api.ops.conv_dgrad import ConvDgrad
 from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
 from hipdnn_iree.graph_api.ops.conv_wgrad import ConvWgrad
 from hipdnn_iree.jit.cpu_machine import cpu_machine
-from hipdnn_iree.jit.ops import conv_cost, dgrad_cost, group_cost, wgrad_cost
+from hipdnn_iree.jit.ops import conv_cost, dgrad_cost, group_cost, matmul_cost, wgrad_cost
 from hipdnn_iree.jit.ops.conv_rates import Rates, nanoseconds
 from hipdnn_iree.jit.ops.convolution import is_last
 from hipdnn_iree.jit.ops.multiply_types import multiply_type
@@ -48,8 +48,15 @@ GROUPS = "conv_fprop of groups"
 def tables(target: Target) -> dict[str, Rates]:
     """Return the estimates of each op for a target, as they are in the source."""
     machine = cpu_machine(target)
+    products = {
+        (name, last, narrow): one
+        for narrow in (False, True)
+        for name, one in matmul_cost.product_nanoseconds(machine, narrow=narrow).items()
+        for last in (False, True)
+    }
     return {
         "conv_fprop": nanoseconds(machine),
+        "matmul": products,
         GROUPS: _of_all(group_cost.group_nanoseconds(machine)),
         "conv_dgrad": _of_all(dgrad_cost.rates(machine)),
         "conv_wgrad": wgrad_cost.NANOSECONDS,
@@ -63,9 +70,15 @@ def _of_all(rates: Mapping[str, Mapping[str, float]]) -> Rates:
 
 
 # What is fitted to both layouts, as rows are few or the layout does not matter; to all rows.
-_BOTH = ("direct", "correlated")
+_BOTH = ("direct", "correlated", matmul_cost.GEMM)
 _ALL = (dgrad_cost.FLIPPED, dgrad_cost.PATCHES, dgrad_cost.GEMM_COL2IM)
 _THREADS = 2
+
+
+def _is_of_all(op: str, name: str) -> bool:
+    return op == GROUPS or (op == "matmul" and name != matmul_cost.GEMM)
+
+
 # A quantity that is never so large a part of an estimate is left out.
 _COUNTS = 0.12
 _FOLDS, _ROUNDS = 8, 60
@@ -73,7 +86,7 @@ _FOLDS, _ROUNDS = 8, 60
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A convolution, what its strategies do, and their times in microseconds."""
+    """A convolution or matmul, what its strategies do, and their times in microseconds."""
 
     op: str
     last: bool
@@ -85,37 +98,19 @@ class Row:
     @classmethod
     def of(cls, row: Mapping[str, Any], target: Target) -> Row:
         """Return one of a line of a file."""
-        padding, stride, dilation = (tuple(row[k]) for k in ("padding", "stride", "dilation"))
-        op = ConvFprop(pre_padding=padding, post_padding=padding, stride=stride, dilation=dilation)
-        kind, last = DataType.parse(row["type"]), row["last"]
+        kind = DataType.parse(row["type"])
         multiplied = multiply_type(target, DataType.FLOAT, kind, kind)
-        narrow = multiplied.bits < DataType.FLOAT.bits
-        x, w = tuple(row.get("x", ())), tuple(row["w"])
-        times = {name: us for name, us in row["us"].items() if name != "torch"}
-        name = "conv_dgrad" if "dx" in row else "conv_wgrad" if "dy" in row else "conv_fprop"
-        if name == "conv_dgrad":
-            gradient = ConvDgrad(
-                pre_padding=padding,
-                post_padding=padding,
-                stride=stride,
-                dilation=dilation,
-                dx_dims=tuple(row["dx"]),
-            )
-            dy = tuple(row["dy"])
-            found = dgrad_cost.dgrad_quantities(target, dy, w, gradient, multiplied, last=last)
-            if dgrad_cost.PATCHES in found and dgrad_cost.FLIPPED in times:
-                times[dgrad_cost.PATCHES] = times.pop(dgrad_cost.FLIPPED)
-            times = {name: us for name, us in times.items() if name in found}
-        elif name == "conv_wgrad":
-            dy = tuple(row["dy"])
-            found = wgrad_cost.wgrad_quantities(target, x, dy, w, op, last=last)
-        else:
-            name = name if x[1] == w[1] else GROUPS
-            find = conv_cost.quantities if x[1] == w[1] else group_cost.group_quantities
-            found = find(target, x, w, op, last=last, narrow=narrow)
-            times = {name: us for name, us in times.items() if name in found}
+        last, narrow = row.get("last", False), multiplied.bits < DataType.FLOAT.bits
+        op, found = next(find for key, find in _FOUND.items() if key in row)(
+            row, target, multiplied
+        )
+        names = {
+            _PREPARED.get(name, name) if _PREPARED.get(name) in found else name: us
+            for name, us in row["us"].items()
+        }
+        times = {name: us for name, us in names.items() if name in found}
         return cls(
-            op=name,
+            op=op,
             last=last,
             narrow=narrow,
             found={name: n for name, n in found.items() if name in times},
@@ -131,6 +126,60 @@ class Row:
             for name, one in known.items()
             if one
         }
+
+
+_Found = tuple[str, Mapping[str, Mapping[str, float]]]
+
+# What is one strategy to the rule, and another thing to do.
+_PREPARED = {dgrad_cost.FLIPPED: dgrad_cost.PATCHES}
+
+
+def _forward(row: Mapping[str, Any], target: Target, multiplied: DataType) -> _Found:
+    x, w, last = tuple(row["x"]), tuple(row["w"]), row["last"]
+    one, narrow = x[1] == w[1], multiplied.bits < DataType.FLOAT.bits
+    find = conv_cost.quantities if one else group_cost.group_quantities
+    return "conv_fprop" if one else GROUPS, find(target, x, w, _op(row), last=last, narrow=narrow)
+
+
+def _dgrad(row: Mapping[str, Any], target: Target, multiplied: DataType) -> _Found:
+    op, (dy, w, dx) = _op(row), (tuple(row[port]) for port in ("dy", "w", "dx"))
+    gradient = ConvDgrad(
+        pre_padding=op.pre_padding,
+        post_padding=op.post_padding,
+        stride=op.stride,
+        dilation=op.dilation,
+        dx_dims=dx,
+    )
+    last = row["last"]
+    found = dgrad_cost.dgrad_quantities(target, dy, w, gradient, multiplied, last=last)
+    return "conv_dgrad", found
+
+
+def _wgrad(row: Mapping[str, Any], target: Target, _: DataType) -> _Found:
+    x, dy, w = (tuple(row[port]) for port in ("x", "dy", "w"))
+    found = wgrad_cost.wgrad_quantities(target, x, dy, w, _op(row), last=row["last"])
+    return "conv_wgrad", found
+
+
+def _matmul(row: Mapping[str, Any], target: Target, multiplied: DataType) -> _Found:
+    (m, k), n = row["a"], row["b"][1]
+    along, narrow = (row["a_strides"][1] == 1, row["b_strides"][0] == 1), multiplied.bits < 32
+    one = matmul_cost.Product(1, m, k, n, along, (False, False), row["followed"], narrow)
+    return "matmul", matmul_cost.product_quantities(target, one)
+
+
+def _op(row: Mapping[str, Any]) -> ConvFprop:
+    padding, stride, dilation = (tuple(row[k]) for k in ("padding", "stride", "dilation"))
+    return ConvFprop(pre_padding=padding, post_padding=padding, stride=stride, dilation=dilation)
+
+
+# By what only such rows have; the first that does.
+_FOUND: dict[str, Callable[[Mapping[str, Any], Target, DataType], _Found]] = {
+    "a": _matmul,
+    "dx": _dgrad,
+    "dy": _wgrad,
+    "x": _forward,
+}
 
 
 def nonnegative(a: Any, b: Any) -> Any:
@@ -158,7 +207,7 @@ def fitted(rows: Sequence[Row], known: Rates, caution: float) -> dict[Key, dict[
     rates: dict[Key, dict[str, float]] = {}
     for key, old in known.items():
         name, last, narrow = key
-        both, every = name in _BOTH, name in _ALL or rows[0].op == GROUPS
+        both, every = name in _BOTH, name in _ALL or _is_of_all(rows[0].op, name)
         mine = [
             row
             for row in rows
