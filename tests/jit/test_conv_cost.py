@@ -31,6 +31,7 @@ from hipdnn_iree.jit.code_plan import plan_code
 from hipdnn_iree.jit.cpu_machine import cpu_machine
 from hipdnn_iree.jit.ops.conv_cost import columns_at_once, quantities
 from hipdnn_iree.jit.ops.convolution import Forward, forward_costs, forward_strategy
+from hipdnn_iree.jit.ops.group_cost import group_costs
 from hipdnn_iree.jit.strategies import choices
 from hipdnn_iree.jit.target import Target
 
@@ -105,6 +106,23 @@ def test_the_choice_for_groups_is_near_the_best_of_what_was_measured(cpu: str, m
         regret.append(times[best] / min(times.values()))
     assert geomean(regret) < most
     assert max(regret) < 2.1
+
+
+@pytest.mark.parametrize("target", ["x86-64", "znver3", "znver4", "sapphirerapids"])
+@pytest.mark.parametrize(("taps", "stride"), [(1, 1), (1, 2), (3, 1), (3, 2)])
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_multiply_add_of_groups_as_one_op_costs_something(
+    target: str, taps: int, stride: int, *, last: bool, narrow: bool
+) -> None:
+    """A rate that is not there adds nothing, so that one op would always be chosen."""
+    where, none = Target.parse(f"cpu:{target}"), (0, 0)
+    op = ConvFprop(pre_padding=none, post_padding=none, stride=(stride, stride), dilation=(1, 1))
+    small, large = (
+        group_costs(where, (2, 8, n, n), (8, 4, taps, taps), op, last=last, narrow=narrow)
+        for n in (16, 64)
+    )
+    assert large["direct"] > 2 * small["direct"]
 
 
 @pytest.mark.parametrize(

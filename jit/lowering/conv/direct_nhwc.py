@@ -78,15 +78,14 @@ def direct_nhwc_of_groups(
 ) -> Value:
     """Return the convolution of several groups, each as by `direct_nhwc`.
 
-    The images of all groups are copied at once, with the channels of one side by side, and so are
-    their results.  In between is an op a group, all of which are one kernel of the compiler's.
+    Images and results of all groups are copied at once.  In between is an op a panel, all of which
+    are one kernel of the compiler's.  Parameters as of `direct_nhwc`.
     """
     x, w = (b.convert(v, accumulate) for v in (x, w))
     n, channels, size = x.shape[0], w.shape[1], w.shape[2:]
     groups, filters = x.shape[1] // channels, w.shape[0] * channels // x.shape[1]
     extents = op.output_extents(x.shape[2:], size)
     tiles = direct_tiles(b.target, n, channels, filters, size, extents)
-    computed = (tiles.rows, tiles.columns)
     computed, cuts = (tiles.rows, tiles.columns), range(tiles.cuts)
     if not last:  # transposed in any case, so that a group's channels lie side by side
         x = b.permute(b.reshape(x, (n, groups, channels, *x.shape[2:])), (1, 0, 2, 3, 4))
