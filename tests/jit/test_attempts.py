@@ -32,9 +32,9 @@ CPU, GFX942 = Target.parse("cpu"), Target.parse("gfx942")
 ZEN5 = Target.parse("cpu:znver5")  # where the first choice of a strategy matters
 
 
-def product(name: str = "product", rows: int = 4) -> FrozenGraph:
+def product(name: str = "product", rows: int = 128) -> FrozenGraph:
     graph = Graph(name, io_data_type="float")
-    x, w = graph.tensor(dims=(rows, 8)), graph.tensor(dims=(8, 5))
+    x, w = graph.tensor(dims=(rows, 16)), graph.tensor(dims=(16, 128))
     graph.matmul(graph.relu(x), w, name="mine").set_output()
     return graph.freeze()
 
