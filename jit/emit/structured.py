@@ -98,13 +98,7 @@ def inserted(b: Builder, part: Value, whole: Value, place: Sequence[int]) -> Val
     ``place``: where the part begins in each dim.
     """
     given = [to_builtin(v) for v in (part, whole)]
-    ones = [1] * part.rank
-    attributes = {
-        "static_offsets": ir.DenseI64ArrayAttr.get(place),
-        "static_sizes": ir.DenseI64ArrayAttr.get(part.shape),
-        "static_strides": ir.DenseI64ArrayAttr.get(ones),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0, 0, 0]),
-    }
+    attributes = _place(place, part.shape, [1, 1, 0, 0, 0])
     op = ir.Operation.create("tensor.insert_slice", [given[1].type], given, attributes)
     return from_builtin(b, op.result, whole.shape, whole.dtype)
 
@@ -157,18 +151,27 @@ def sliced(x: ir.Value, axis: int, start: ir.Value, extent: int = 0) -> ir.Value
     extent : int
         Of the part along the axis; 0 for the part at the index alone, without that dim.
     """
-    given, numbers = list(x.type.shape), ir.DenseI64ArrayAttr.get
+    given = list(x.type.shape)
     before, after = given[:axis], given[axis + 1 :]
-    unknown = ir.ShapedType.get_dynamic_stride_or_offset()
-    attributes = {
-        "static_offsets": numbers([*[0] * len(before), unknown, *[0] * len(after)]),
-        "static_sizes": numbers([*before, extent or 1, *after]),
-        "static_strides": numbers([1] * len(given)),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0, 0]),
-    }
+    offsets = [0] * len(given)
+    offsets[axis] = ir.ShapedType.get_dynamic_stride_or_offset()
+    attributes = _place(offsets, [*before, extent or 1, *after], [1, 1, 0, 0])
     shape = [*before, *([extent] if extent else []), *after]
     kind = ir.RankedTensorType.get(shape, x.type.element_type)
     return ir.Operation.create("tensor.extract_slice", [kind], [x, start], attributes).result
+
+
+def _place(
+    offsets: Sequence[int], sizes: Sequence[int], segments: Sequence[int]
+) -> dict[str, ir.Attribute]:
+    """Return the attributes of an op on part of a tensor, with so many operands of each kind."""
+    numbers = ir.DenseI64ArrayAttr.get
+    return {
+        "static_offsets": numbers(offsets),
+        "static_sizes": numbers(sizes),
+        "static_strides": numbers([1] * len(sizes)),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
+    }
 
 
 def _numbers(values: Sequence[int], kind: ir.Type) -> ir.Attribute:

@@ -105,10 +105,10 @@ class Row:
             row, target, multiplied
         )
         names = {
-            _PREPARED.get(name, name) if _PREPARED.get(name) in found else name: us
-            for name, us in row["us"].items()
+            name: other if (other := _PREPARED.get(name, "")) in found else name
+            for name in row["us"]
         }
-        times = {name: us for name, us in names.items() if name in found}
+        times = {names[name]: us for name, us in row["us"].items() if names[name] in found}
         return cls(
             op=op,
             last=last,

@@ -53,9 +53,8 @@ def direct_nhwc(
         for i in range(tiles.cuts)
     ]
     image = b.concatenate(windows, 0)
-    reverse = op.conv_mode is ConvMode.CONVOLUTION
     parts, computed = [], (tiles.rows, tiles.columns)
-    panels = _panels(b, w, tiles, filters, reverse=reverse)
+    panels = _panels(b, w, tiles, filters, op)
     for i in range(panels.shape[0]):
         panel = b.reshape(b.slice(panels, 0, i, i + 1), panels.shape[1:])
         y = tiled_convolution(b, image, panel, computed, op.stride, op.dilation, tiles.levels)
@@ -94,8 +93,7 @@ def direct_nhwc_of_groups(
     if not last:
         windows = [b.reshape(one, (groups, n, *one.shape[1:])) for one in windows]
     images = b.materialise(b.concatenate(windows, 0 if last else 1))
-    reverse = op.conv_mode is ConvMode.CONVOLUTION
-    panels = _panels(b, w, tiles, filters, reverse=reverse)
+    panels = _panels(b, w, tiles, filters, op)
     how = computed, op.stride, op.dilation, tiles.levels
     parts = tiled_convolutions(b, images, panels, *how)
     y = b.materialise(b.concatenate(parts, 0))
@@ -148,7 +146,7 @@ def _window(
     return padded_last(b, x, before, after)
 
 
-def _panels(b: Builder, w: Value, tiles: DirectTiles, filters: int, *, reverse: bool) -> Value:
+def _panels(b: Builder, w: Value, tiles: DirectTiles, filters: int, op: ConvOp) -> Value:
     """Return the filters of each panel, dims (height, width, C, filters), group by group.
 
     Those that are filled up are zeros.  They are transposed as matrices, for which the compiler has
@@ -168,7 +166,7 @@ def _panels(b: Builder, w: Value, tiles: DirectTiles, filters: int, *, reverse: 
     else:
         panels = b.reshape(panels, (count, channels, positions, tiles.panel))
         panels = b.materialise(b.permute(panels, (0, 2, 1, 3)))
-    if reverse:  # in runs of a position
+    if op.conv_mode is ConvMode.CONVOLUTION:  # reversed, in runs of a position
         turned = [b.slice(panels, 1, i, i + 1) for i in reversed(range(positions))]
         panels = b.concatenate(turned, 1)
     return b.reshape(panels, (count, *size, channels, tiles.panel))
