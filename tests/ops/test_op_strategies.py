@@ -401,7 +401,7 @@ def test_operands_that_are_converted_first_have_every_strategy(
 ) -> None:
     """On a CPU without instructions for bfloat16, whose products are those of float32 (W-151).
 
-    With them every one but `untiled`, whose flag is the whole graph's: tiles of our own are float32.
+    With them every one but `untiled`, whose flag is the whole graph's: our own tiles are float32.
     """
     graph = product(2, 19, 33, 20, first=first, second=second, kind=kind)
     assert strategy in choices(graph, Target.parse("cpu:znver3"))["matmul"].names
