@@ -22,6 +22,7 @@ from .gemm_cost import TILED, raggedness
 __all__ = [
     "KN2ROW",
     "ROWS",
+    "WIDENING",
     "Conv",
     "Quantities",
     "columns_at_once",
@@ -32,6 +33,7 @@ __all__ = [
     "price",
     "priced",
     "quantities",
+    "rates_of",
     "rows_of",
     "samples_side_by_side",
     "tiled",
@@ -40,6 +42,8 @@ __all__ = [
 Ints = tuple[int, ...]
 
 ROWS, KN2ROW = "row_im2col", "kn2row"
+WIDENING = frozenset({BLOCKED, KN2ROW, DIRECT_NHWC})
+"""The strategies that multiply in float32 what comes in 16 bits: their rates are float32's."""
 
 
 class Conv(NamedTuple):
@@ -126,12 +130,17 @@ Quantities = Mapping[str, float]
 
 
 def _direct(conv: Conv) -> Quantities:
-    """Channels-last, or of one sample, filters of one position are a matmul's operand."""
+    """Channels-last, or of one sample, filters of one position are a matmul's operand.
+
+    Others have no vectors: with strides a multiply-add takes 0.3 to 100 ns.
+    """
     one = conv.positions == 1
     if not one or not (conv.last or (conv.samples == 1 and not conv.strided)):
         multiply_adds = conv.results * conv.channels * conv.positions
         if conv.narrow:
             return {"singly": multiply_adds}
+        if one:
+            return {"strided places" if conv.strided else "places": multiply_adds}
         columns = columns_at_once(conv.extents[-1])
         return {_steps(conv, columns): multiply_adds / columns}
     rows = conv.samples * prod(conv.extents)
@@ -179,8 +188,10 @@ def rows_of(conv: Conv) -> Quantities:
     *others, last = conv.size
     rows = conv.samples * prod(conv.extents[:-1]) * conv.padded[-1]
     depth, columns = conv.channels * prod(others), conv.filters * last
+    # Of filters of one position the input is the operand as it lies.
+    moved = "read" if conv.positions == 1 and not conv.strided else "copied"
     return {
-        "copied": rows * depth,
+        moved: rows * depth,
         "loose": rows * depth * conv.loose(conv.channels),
         "multiplied": conv.tiled(rows, columns, depth),
         "packed": conv.weights,
@@ -372,8 +383,14 @@ def priced(
     return {
         name: price(found, rates)
         for name, found in quantities.items()
-        if (rates := table.get((name, last, narrow)))
+        if (rates := rates_of(table, name, last=last, narrow=narrow))
     }
+
+
+def rates_of(table: Rates, name: str, *, last: bool, narrow: bool) -> Mapping[str, float] | None:
+    """Return the nanoseconds of a strategy, if the table knows it: float32's, where it widens."""
+    own = table.get((name, last, narrow))
+    return table.get((name, last, False)) if own is None and name in WIDENING else own
 
 
 def quantities(
@@ -382,7 +399,12 @@ def quantities(
     """Return what each strategy does, in numbers; parameters as of `conv_costs`."""
     conv = numbers(target, x, w, op, last=last, narrow=narrow)._replace(virtual=virtual)
     all_found = ((name, find(target, conv)) for name, find in _QUANTITIES.items())
-    return {name: {"call": 1, **found} for name, found in all_found if found}
+    converted = {"converted": prod(x) + prod(w)} if narrow else {}
+    return {
+        name: {"call": 1, **found, **(converted if name in WIDENING else {})}
+        for name, found in all_found
+        if found
+    }
 
 
 def numbers(target: Target, x: Ints, w: Ints, op: ConvOp, *, last: bool, narrow: bool) -> Conv:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from math import prod
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from ..node_context import NodeContext
 from ..target import Target
 from ..workarounds import strikes
 from .blocking import BLOCKED
-from .conv_cost import KN2ROW, ROWS, conv_costs
+from .conv_cost import KN2ROW, ROWS, WIDENING, conv_costs
 from .direct_tiles import DIRECT_NHWC, direct_tiles
 from .group_cost import group_costs
 from .multiply_types import up_to_float
@@ -32,7 +31,6 @@ __all__ = [
     "PLAIN_GRADIENT",
     "RATE",
     "REVERSING",
-    "WIDENING",
     "Forward",
     "as_blocks",
     "as_direct_nhwc",
@@ -58,9 +56,6 @@ Ints = tuple[int, ...]
 GATHERING = frozenset({ROWS, "im2col_gemm", BLOCKED})
 """The strategies that gather patches: of filters of few positions (`_gathered`)."""
 
-WIDENING = frozenset({BLOCKED, KN2ROW, DIRECT_NHWC})
-"""The strategies that multiply in float32 what comes in 16 bits."""
-
 REVERSING = GATHERING | {KN2ROW, DIRECT_NHWC}
 """The strategies that take care of a filter whose positions are reversed
 (``ConvMode.CONVOLUTION``): most go through them in reverse, as a reversed copy is read number by
@@ -77,9 +72,8 @@ MOST_PANELS = 64
 _MOST_GATHERED, _LONGEST = 256, 16
 # What needs flags for the whole graph.
 _FLAGGED = "img2col"
-# Nanoseconds on one core for an element that is cut out or joined where groups are apart, and that
-# becomes float32: 12 convolutions of bfloat16 on a Xeon took 0.7 to 1.3 of what is estimated then.
-_JOINED, _CONVERTED = 0.3, 0.5
+# Nanoseconds on one core for an element that is cut out or joined where groups are apart.
+_JOINED = 0.3
 # The matmuls of these strategies convert halves as they read them.  Where something follows, they
 # are taken to need this many times as long: of three layers of networks with more than a bias and a
 # ReLU behind them a Xeon needed 2 to 10 times that of other strategies, of four with these 0.9 to
@@ -178,14 +172,9 @@ def forward_costs(conv: Forward) -> dict[str, float]:
     floats = floats and compute is DataType.FLOAT
     if x[1] != w[1]:
         return _costs_of_groups(conv._replace(floats=floats))
-    # Halves are converted to float32 (W-013), by some strategies both types of 16 bits.
-    read = partial(conv_costs, target, x, w, op, last=last, virtual=virtual)
+    # Halves are converted to float32 (W-013).
     narrow = multiplied is DataType.BFLOAT16
-    costs = read(narrow=narrow)
-    if narrow:
-        converted = _CONVERTED * (prod(x) + prod(w)) / 1e3
-        wide = read(narrow=False)
-        costs = {n: cost + converted for n, cost in wide.items() if n in WIDENING} | costs
+    costs = conv_costs(target, x, w, op, last=last, narrow=narrow, virtual=virtual)
     if virtual and multiplied is DataType.HALF:
         costs |= {name: _HALVES * costs[name] for name in _CONVERTING & costs.keys()}
     fits = {name: _gathered(w) for name in GATHERING}

@@ -14,9 +14,9 @@ from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ...emit.builder import Builder, T, Value
 from ...ops.blocking import BLOCKED
-from ...ops.conv_cost import KN2ROW, ROWS
+from ...ops.conv_cost import KN2ROW, ROWS, WIDENING
 from ...ops.conv_geometry import Convolution
-from ...ops.convolution import REVERSING, WIDENING, Forward, forward_strategy
+from ...ops.convolution import REVERSING, Forward, forward_strategy
 from ...ops.direct_tiles import DIRECT_NHWC
 from ..accumulate import copied, operands
 from .depthwise import channels_last, shifted_sum
