@@ -25,6 +25,7 @@ __all__ = [
     "WIDENING",
     "Conv",
     "Quantities",
+    "blocked_of",
     "columns_at_once",
     "conv_costs",
     "direct_nhwc_of",
@@ -267,7 +268,7 @@ def _img2col(conv: Conv) -> Quantities:
     }
 
 
-def _blocked(target: Target, conv: Conv) -> Quantities:
+def blocked_of(target: Target, conv: Conv) -> Quantities:
     depth = conv.channels * conv.positions
     count, m, n = _product(conv, conv.filters, prod(conv.extents))
     blocks = blocking(target, m, n, depth)
@@ -332,7 +333,7 @@ _QUANTITIES: dict[str, Callable[[Target, Conv], Quantities]] = {
     ROWS: lambda target, conv: _row_im2col(conv),
     "im2col_gemm": _im2col_gemm,
     "img2col": lambda target, conv: _img2col(conv),
-    BLOCKED: _blocked,
+    BLOCKED: blocked_of,
     KN2ROW: _kn2row,
     DIRECT_NHWC: direct_nhwc_of,
 }

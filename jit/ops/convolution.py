@@ -17,7 +17,7 @@ from ..workarounds import strikes
 from .blocking import BLOCKED
 from .conv_cost import KN2ROW, ROWS, WIDENING, conv_costs
 from .direct_tiles import DIRECT_NHWC, direct_tiles
-from .group_cost import group_costs
+from .group_cost import PER_GROUP, group_costs, per_group_cost
 from .multiply_types import up_to_float
 from .op_info import Dims, DynamicAxes, Marks, dynamic_axes
 from .strategy import Strategy
@@ -72,8 +72,6 @@ MOST_PANELS = 64
 _MOST_GATHERED, _LONGEST = 256, 16
 # What needs flags for the whole graph.
 _FLAGGED = "img2col"
-# Nanoseconds on one core for an element that is cut out or joined where groups are apart.
-_JOINED = 0.3
 # The matmuls of these strategies convert halves as they read them.  Where something follows, they
 # are taken to need this many times as long: of three layers of networks with more than a bias and a
 # ReLU behind them a Xeon needed 2 to 10 times that of other strategies, of four with these 0.9 to
@@ -202,9 +200,8 @@ def _costs_of_groups(conv: Forward) -> dict[str, float]:
     if w[1] > 1 and groups <= MOST_GROUPS:
         one = (x[0], w[1], *x[2:]), (filters // groups, *w[1:])
         results = x[0] * filters * prod(op.output_extents(x[2:], w[2:]))
-        joined = _JOINED * (prod(x) + results) / 1e3
         each, _ = cheapest_without_flags(conv._replace(x=one[0], w=one[1]))
-        costs["per_group"] = joined + groups * each
+        costs[PER_GROUP] = per_group_cost(target, groups * each, prod(x) + results)
     return costs
 
 

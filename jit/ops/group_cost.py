@@ -14,13 +14,16 @@ from ...graph_api.ops.conv_fprop import ConvOp
 from ..cpu_machine import CpuMachine, cpu_machine
 from ..target import Target
 from .blocking import BLOCKED
-from .conv_cost import ROWS, Conv, Quantities, direct_nhwc_of, numbers, price, rows_of
+from .conv_cost import ROWS, Conv, Quantities, blocked_of, direct_nhwc_of, numbers, price, rows_of
 from .direct_tiles import DIRECT_NHWC
 
-__all__ = ["group_costs", "group_nanoseconds", "group_quantities"]
+__all__ = ["PER_GROUP", "group_costs", "group_nanoseconds", "group_quantities", "per_group_cost"]
 
 Ints = tuple[int, ...]
 
+PER_GROUP = "per_group"
+"""The strategy of a convolution for each group: the best of its estimates, and what is cut out and
+joined."""
 # Patches of so many times the second cache are near.
 _NEAR = 4
 
@@ -38,7 +41,10 @@ def group_quantities(
     if one.positions > 1 and one.channels > 1:
         turned = one.samples * one.channels * prod(one.padded)
         found[ROWS] = {"turned": turned, **rows_of(one)}
-        found[DIRECT_NHWC] = direct_nhwc_of(target, one)
+        # Of filters that fill no vector, the results of each place are written apart.
+        short = one.samples * prod(one.extents) if one.filters < one.lanes else 0
+        if does := direct_nhwc_of(target, one):
+            found[DIRECT_NHWC] = {"short rows": short, **does}
     each = {name: {k: groups * n for k, n in does.items()} for name, does in found.items() if does}
     return {name: {"call": 1, **does} for name, does in each.items()}
 
@@ -58,10 +64,12 @@ def _direct(one: Conv) -> Quantities:
 
 def _blocked(target: Target, one: Conv, groups: int) -> Quantities:
     near = 4 * groups * one.patches <= _NEAR * cpu_machine(target).l2_bytes
+    does = {k: n for k, n in blocked_of(target, one).items() if k not in ("copied", "apart")}
     return {
+        **does,
+        "groups": 1,
         "near patches" if near else "far patches": one.patches,
         "strided": one.patches if one.strided else 0,
-        "multiplied": one.results * one.channels * one.positions,
     }
 
 
@@ -69,6 +77,7 @@ _Rates = Mapping[str, Mapping[str, float]]
 
 # An AMD EPYC of Zen 4; `direct_nhwc` as on the Xeon, in 0.6 of its time as the other strategies.
 _AVX512: _Rates = {
+    PER_GROUP: {"each": 1.8, "joined": 0.36},
     "direct": {
         "call": 5000, "grouped": 0.45, "by channels": 0.2, "by planes": 0.9,
         "strided by planes": 0.9, "in 16 bits": 1.5, "strided in 16 bits": 1.5,
@@ -86,43 +95,45 @@ _AVX512: _Rates = {
     },
 }  # fmt: skip
 
-# Two cores of an Intel Xeon with AMX, divided by 2.5 as those of one group (`conv_rates`).
+# Two cores of Intel Xeons, 150 convolutions, divided by 2.5 as those of one group (`conv_rates`).
 _INTEL: _Rates = {
+    PER_GROUP: {"each": 0.7, "joined": 0.8},
     "direct": {
-        "call": 3200, "grouped": 0.64, "by channels": 0.16, "by planes": 0.6,
-        "strided by planes": 0.6, "in 16 bits": 0.33, "strided in 16 bits": 1.5,
+        "call": 8000, "grouped": 0.64, "by channels": 0.12, "by planes": 0.2,
+        "strided by planes": 0.72, "in 16 bits": 0.16, "strided in 16 bits": 1.5,
     },
     BLOCKED: {
-        "call": 9200, "near patches": 0.64, "far patches": 0.72, "strided": 0.56,
-        "multiplied": 0.032,
+        "call": 7600, "near patches": 0.44, "far patches": 0.72, "strided": 0.56,
+        "loose": 0.18, "multiplied": 0.022, "written": 0.19,
     },
     ROWS: {
-        "call": 11000, "turned": 0.64, "copied": 0.48, "multiplied": 0.003, "packed": 2.1,
-        "columns": 0.8,
+        "call": 13000, "turned": 0.38, "copied": 0.72, "multiplied": 0.0024, "packed": 1.7,
+        "columns": 0.92,
     },
     DIRECT_NHWC: {
-        "call": 8000, "panels": 1300, "copied": 0.96, "packed": 1.4, "multiplied": 0.006,
-        "stepped": 0.0032, "written": 1.0,
+        "call": 14000, "panels": 760, "copied": 1.1, "packed": 1.7, "multiplied": 0.0072,
+        "short rows": 6.4, "written": 0.64,
     },
 }  # fmt: skip
 
-# An AMD EPYC of Zen 3, and code for AVX2 on one of Zen 4.
+# An AMD EPYC of Zen 3, and code for AVX2 on one of Zen 4: 89 convolutions.
 _AVX2: _Rates = {
+    PER_GROUP: {"each": 0.68, "joined": 0.38},
     "direct": {
-        "call": 10000, "grouped": 1.6, "by channels": 0.23, "by planes": 0.92,
+        "call": 30000, "grouped": 1.6, "by channels": 0.23, "by planes": 0.89,
         "strided by planes": 4.0, "in 16 bits": 3.1, "strided in 16 bits": 4.0,
     },
     BLOCKED: {
-        "call": 27000, "near patches": 1.7, "far patches": 3.7, "strided": 2.5,
-        "multiplied": 0.051,
+        "call": 27000, "near patches": 1.2, "far patches": 3.2, "strided": 2.4,
+        "loose": 0.26, "multiplied": 0.032, "written": 0.78,
     },
     ROWS: {
         "call": 27000, "turned": 3.8, "copied": 2.1, "multiplied": 0.046, "packed": 1.6,
         "added": 0.62,
     },
     DIRECT_NHWC: {
-        "call": 28000, "panels": 5300, "copied": 2.7, "packed": 3.9, "multiplied": 0.047,
-        "stepped": 0.041,
+        "call": 30000, "panels": 5300, "copied": 2.9, "packed": 4.3, "multiplied": 0.043,
+        "stepped": 0.036, "written": 0.65,
     },
 }  # fmt: skip
 
@@ -141,3 +152,19 @@ def group_costs(
     rates = group_nanoseconds(cpu_machine(target))
     found = group_quantities(target, x, w, op, last=last, narrow=narrow)
     return {name: price(does, rates[name]) for name, does in found.items()}
+
+
+def per_group_cost(target: Target, each: float, joined: int) -> float:
+    """Return the estimate of `PER_GROUP`, in microseconds on one core.
+
+    Parameters
+    ----------
+    target : Target
+        A CPU.
+    each : float
+        Estimate of all groups' convolutions.
+    joined : int
+        Elements of the input and the result.
+    """
+    rates = group_nanoseconds(cpu_machine(target))[PER_GROUP]
+    return price({"each": 1e3 * each, "joined": joined}, rates)

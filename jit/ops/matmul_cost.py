@@ -49,7 +49,7 @@ _AVX2: dict[str, dict[str, float]] = {
     ROWS: {"call": 16000, "read": 0.4, "turned": 3.2, "multiplied": 0.054, "written": 3.3},
 }  # fmt: skip
 
-# An Intel Xeon with AMX, 334 matmuls.  Without whole vectors `untiled` took 0.04 to 19 ns for a
+# Intel Xeons, 404 matmuls.  Without whole vectors `untiled` took 0.04 to 19 ns for a
 # multiply-add: its rates "singly" are set by hand, so high that large ones do not get it.
 _AVX512: dict[str, dict[str, float]] = {
     GEMM: {
@@ -61,11 +61,11 @@ _AVX512: dict[str, dict[str, float]] = {
         "along columns singly": 1.2, "ragged": 0.91, "far": 0.23,
     },
     BLOCKED: {
-        "call": 14000, "columns": 0.94, "padded": 0.41, "turned": 0.93, "multiplied": 0.022,
-        "written": 0.61, "converted": 0.71,
+        "call": 14000, "columns": 0.94, "far": 0.3, "padded": 0.41, "turned": 0.93,
+        "multiplied": 0.019, "written": 0.61, "converted": 0.71,
     },
     DOTS: {
-        "call": 13000, "read": 0.14, "turned": 1.6, "multiplied": 0.015, "added up": 0.11,
+        "call": 13000, "read": 0.14, "turned": 1.6, "multiplied": 0.019, "added up": 0.11,
         "sums": 0.81, "converted": 0.64,
     },
     ROWS: {"call": 13000, "read": 0.31, "turned": 1.4, "written": 0.71, "converted": 0.72},
@@ -128,7 +128,9 @@ def product_quantities(target: Target, product: Product) -> dict[str, dict[str, 
     machine = cpu_machine(target)
     lanes, blocks = machine.lanes, blocking(target, m, n, k)
     width, multiplied = blocks.panels * blocks.panel, m * n * k
-    far = 4 * n * k > 2 * machine.l2_bytes and not by_columns
+    # The right operand is beyond the caches.
+    large = 4 * n * k > 2 * machine.l2_bytes
+    far = large and not by_columns
     single = (k if by_columns else n) % lanes > 0  # there are no whole vectors
     written, converted = passes(virtual=virtual) * m, (m * k + n * k) * narrow
     found: dict[str, dict[str, float]] = {
@@ -147,6 +149,7 @@ def product_quantities(target: Target, product: Product) -> dict[str, dict[str, 
         },
         BLOCKED: {
             "columns": width * k if by_columns and not right else 0,
+            "far": n * k if far and not right else 0,
             "padded": width * k if width != n and not right else 0,
             "turned": 0 if by_rows else m * k,
             "multiplied": blocks.overhead * m * width * k,
