@@ -60,8 +60,8 @@ def conv(
         (conv(c=64, k=128, taps=1, stride=2), "im2col_gemm"),
         (conv(size=4), "img2col"),
         (conv(groups=32), "shifted_sum"),
-        (conv(groups=4), "per_group"),
-        (conv(compute_data_type="double"), "row_im2col"),
+        (conv(groups=4), "direct_nhwc"),
+        (conv(compute_data_type="double"), "img2col"),
     ],
 )
 def test_rules_for_the_cpu(graph: FrozenGraph, strategy: str) -> None:
