@@ -131,23 +131,23 @@ Quantities = Mapping[str, float]
 
 
 def _direct(conv: Conv) -> Quantities:
-    """Channels-last, or of one sample, filters of one position are a matmul's operand.
+    """Channels-last, or of one sample, filters of one position without strides are an operand.
 
-    Others have no vectors: with strides a multiply-add takes 0.3 to 100 ns.
+    Others have no vectors: with strides a multiply-add takes 0.1 to 100 ns.
     """
     one = conv.positions == 1
-    if not one or not (conv.last or (conv.samples == 1 and not conv.strided)):
+    if not one or conv.strided or not (conv.last or conv.samples == 1):
         multiply_adds = conv.results * conv.channels * conv.positions
         if conv.narrow:
             return {"singly": multiply_adds}
         if one:
             return {"strided places" if conv.strided else "places": multiply_adds}
-        columns = columns_at_once(conv.extents[-1])
+        columns = _columns(conv)
         return {_steps(conv, columns): multiply_adds / columns}
     rows = conv.samples * prod(conv.extents)
     return {
         "multiplied": conv.tiled(rows, conv.filters, conv.channels),
-        "apart" if conv.strided else "copied": conv.patches,
+        "copied": conv.patches,
         "packed": conv.weights,
         "written": conv.results,
     }
@@ -163,6 +163,12 @@ def _steps(conv: Conv, columns: int) -> str:
     held = not conv.last or (columns == _AT_ONCE and conv.filters % _AT_ONCE == 0)
     full = columns in _FULL and conv.filters >= _FEW and many
     return "full rows" if full and held else "rows"
+
+
+def _columns(conv: Conv) -> int:
+    """Return how many columns a step computes: one by one, where few filters are strided."""
+    alone = conv.last and conv.strided and conv.filters < _AT_ONCE
+    return 1 if alone else columns_at_once(conv.extents[-1])
 
 
 def columns_at_once(extent: int) -> int:
@@ -222,10 +228,11 @@ def _im2col_gemm(target: Target, conv: Conv) -> Quantities:
     """Of several samples, channels-first, the result's change of layout is fused with the matmul.
 
     It has no tiles then, and takes up to eight times as long as `row_im2col`.  Those of filters of
-    one position are copied side by side, or a batch of matmuls that are not packed.
+    one position are copied side by side, or a batch of matmuls that are not packed.  Channels-last
+    those with strides have no tiles either, sometimes (750x317x299 in 16 bits: 72 ms, in blocks 1).
     """
     one = conv.positions == 1
-    if not one and not conv.last and conv.samples > 1:
+    if (conv.samples > 1 and not (one or conv.last)) or (one and conv.strided and conv.last):
         return {}
     given = conv.samples * conv.channels * prod(conv.padded)
     beside = samples_side_by_side(target, conv.filters, conv.channels)

@@ -106,16 +106,16 @@ _AVX512: Rates = {
     },
 }  # fmt: skip
 
-# Vectors of 16: two cores of Intel Xeons, with AMX and without, 270 convolutions.  All were divided
+# Vectors of 16: two cores of Intel Xeons with AMX and without, 290 convolutions.  All were divided
 # by 2.5, as everything took so much longer there: what is compared with these (groups, gradients)
 # was measured elsewhere.
 _INTEL_DIRECT = {
-    "call": 7000, "copied": 0.37, "full rows": 0.44, "multiplied": 0.013, "odd rows": 2,
-    "packed": 2, "places": 0.26, "rows": 0.64, "strided places": 1, "strided rows": 1.8,
-    "written": 0.32,
+    "call": 7000, "copied": 0.36, "full rows": 0.4, "multiplied": 0.013, "odd rows": 1.8,
+    "packed": 1.8, "places": 0.24, "rows": 0.6, "strided places": 0.56, "strided rows": 1.6,
+    "written": 0.28,
 }  # fmt: skip
 _INTEL_NARROW_DIRECT = {
-    "call": 8000, "apart": 12, "copied": 0.33, "multiplied": 0.017, "singly": 0.84,
+    "call": 9200, "copied": 0.28, "multiplied": 0.017, "singly": 0.34,
 }  # fmt: skip
 _INTEL: Rates = {
     ("direct", False, False): _INTEL_DIRECT,
@@ -127,7 +127,7 @@ _INTEL: Rates = {
         "packed": 1.3, "read": 0.17,
     },
     ("row_im2col", True, False): {
-        "call": 8400, "added": 0.12, "columns": 0.35, "copied": 1, "multiplied": 0.0092,
+        "call": 8400, "added": 0.092, "columns": 0.38, "copied": 1, "multiplied": 0.0096,
         "packed": 1.6, "read": 0.17,
     },
     ("row_im2col", False, True): {
@@ -135,31 +135,31 @@ _INTEL: Rates = {
         "packed": 0.76,
     },
     ("row_im2col", True, True): {
-        "call": 5200, "added": 0.28, "columns": 0.22, "copied": 0.6, "loose": 0.88,
-        "multiplied": 0.012, "packed": 1.2, "read": 0.33,
+        "call": 5200, "added": 0.29, "columns": 0.22, "copied": 0.6, "loose": 0.88,
+        "multiplied": 0.012, "packed": 1.1, "read": 0.33,
     },
     ("im2col_gemm", False, False): {
         "call": 9200, "apart": 0.8, "batched": 0.02, "copied": 2.3, "multiplied": 0.01,
         "packed": 1.9, "turned": 0.32, "written": 0.12,
     },
     ("im2col_gemm", True, False): {
-        "call": 8800, "apart": 0.18, "batched": 0.0076, "copied": 1.3, "multiplied": 0.011,
-        "packed": 1.7, "turned": 0.76, "written": 0.33,
+        "call": 9600, "apart": 0.15, "batched": 0.0072, "copied": 1.2, "multiplied": 0.011,
+        "packed": 1.6, "turned": 0.48, "written": 0.34,
     },
     ("im2col_gemm", False, True): {
         "call": 5600, "apart": 0.4, "batched": 0.013, "copied": 0.96, "multiplied": 0.016,
         "packed": 2.4, "turned": 0.23, "written": 0.1,
     },
     ("im2col_gemm", True, True): {
-        "call": 6000, "apart": 0.64, "batched": 0.013, "copied": 0.72, "multiplied": 0.017,
-        "packed": 1.5, "turned": 7.6, "written": 0.19,
+        "call": 6800, "apart": 0.64, "batched": 0.013, "copied": 0.72, "multiplied": 0.025,
+        "packed": 0.76,
     },
     ("kn2row", False, False): {
         "call": 7200, "added": 0.37, "columns": 0.6, "converted": 0.2, "copied": 0.4,
         "multiplied": 0.01, "packed": 0.52,
     },
     ("kn2row", True, False): {
-        "call": 10000, "added": 0.84, "columns": 0.4, "converted": 0.2, "multiplied": 0.0092,
+        "call": 10000, "added": 0.88, "columns": 0.4, "converted": 0.2, "multiplied": 0.0092,
         "packed": 1,
     },
     (DIRECT_NHWC, False, False): {
@@ -167,8 +167,8 @@ _INTEL: Rates = {
         "stepped": 0.0033, "written": 1.2,
     },
     (DIRECT_NHWC, True, False): {
-        "call": 5200, "converted": 0.2, "copied": 0.56, "loose": 0.44, "multiplied": 0.008,
-        "packed": 1.6, "panels": 5600, "written": 0.64,
+        "call": 3500, "converted": 0.2, "copied": 0.56, "loose": 0.31, "multiplied": 0.008,
+        "packed": 1.6, "panels": 7200, "written": 0.64,
     },
     ("img2col", False, False): {
         "call": 8400, "apart": 0.8, "copied": 0.76, "loose": 0.6, "multiplied": 0.026,
@@ -182,8 +182,8 @@ _INTEL: Rates = {
         "multiplied": 0.011, "packed": 0.13, "written": 0.52,
     },
     (BLOCKED, True, False): {
-        "call": 8400, "apart": 0.35, "converted": 0.2, "copied": 0.48, "loose": 0.44,
-        "multiplied": 0.013, "padded": 0.96, "written": 0.28,
+        "call": 8000, "apart": 0.31, "converted": 0.2, "copied": 0.68, "loose": 0.28,
+        "multiplied": 0.0072, "packed": 0.44, "padded": 0.68, "written": 0.44,
     },
 }  # fmt: skip
 
