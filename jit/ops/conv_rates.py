@@ -27,13 +27,13 @@ vectors depend on more than these quantities.
 # Vectors of 16 numbers: an AMD EPYC of Zen 5.  `kn2row` and `direct_nhwc` were measured on Intel's
 # only (below).
 _DIRECT = {
-    "call": 5000, "apart": 2.8, "copied": 0.58, "full rows": 0.41, "multiplied": 0.017,
-    "odd rows": 2.7, "places": 0.21, "rows": 0.61, "strided places": 0.65, "strided rows": 1.9,
-    "written": 0.18,
+    "call": 5000, "apart": 2.8, "copied": 0.58, "followed": 2.8, "full rows": 0.41,
+    "multiplied": 0.017, "odd rows": 2.7, "places": 0.21, "rows": 0.61, "strided places": 0.65,
+    "strided rows": 1.9, "written": 0.18,
 }  # fmt: skip
 _NARROW_DIRECT = {
-    "call": 9000, "apart": 2, "copied": 0.24, "multiplied": 0.017, "packed": 1.8, "singly": 2.1,
-    "written": 0.26,
+    "call": 9000, "apart": 2, "copied": 0.24, "followed": 2.8, "multiplied": 0.017, "packed": 1.8,
+    "singly": 2.1, "written": 0.26,
 }  # fmt: skip
 _AVX512: Rates = {
     ("direct", False, False): _DIRECT,
@@ -45,32 +45,32 @@ _AVX512: Rates = {
         "packed": 1.8, "read": 0.47,
     },
     ("row_im2col", True, False): {
-        "call": 8200, "added": 0.25, "columns": 0.069, "copied": 0.94, "multiplied": 0.012,
-        "packed": 1.5, "read": 0.15,
+        "call": 8200, "added": 0.25, "columns": 0.069, "copied": 0.94, "followed": 2.8,
+        "multiplied": 0.012, "packed": 1.5, "read": 0.15,
     },
     ("row_im2col", False, True): {
         "call": 13000, "added": 0.72, "columns": 0.22, "copied": 0.83, "multiplied": 0.005,
         "packed": 1.9, "read": 0.18,
     },
     ("row_im2col", True, True): {
-        "call": 9900, "columns": 0.24, "copied": 0.77, "multiplied": 0.0059, "packed": 1.7,
-        "read": 0.15,
+        "call": 9900, "columns": 0.24, "copied": 0.77, "followed": 2.8, "multiplied": 0.0059,
+        "packed": 1.7, "read": 0.15,
     },
     ("im2col_gemm", False, False): {
         "call": 7700, "apart": 0.45, "batched": 0.02, "copied": 1.1, "multiplied": 0.013,
         "packed": 0.85, "turned": 1.5, "written": 0.3,
     },
     ("im2col_gemm", True, False): {
-        "call": 9800, "batched": 0.02, "copied": 1.2, "multiplied": 0.014, "packed": 2.3,
-        "turned": 1.5, "written": 0.41,
+        "call": 9800, "batched": 0.02, "copied": 1.2, "followed": 1.2, "multiplied": 0.014,
+        "packed": 2.3, "turned": 1.5, "written": 0.41,
     },
     ("im2col_gemm", False, True): {
         "call": 12000, "apart": 0.14, "batched": 0.013, "copied": 0.32, "multiplied": 0.0091,
         "packed": 1.5, "turned": 3.3, "written": 0.76,
     },
     ("im2col_gemm", True, True): {
-        "call": 11000, "apart": 0.13, "batched": 0.013, "copied": 1.5, "multiplied": 0.0031,
-        "packed": 0.92, "turned": 1.5, "written": 0.28,
+        "call": 11000, "apart": 0.13, "batched": 0.013, "copied": 1.5, "followed": 1.2,
+        "multiplied": 0.0031, "packed": 0.92, "turned": 1.5, "written": 0.28,
     },
     ("kn2row", False, False): {
         "call": 5500, "columns": 0.64, "converted": 0.5, "copied": 0.84, "multiplied": 0.0083,
@@ -110,12 +110,12 @@ _AVX512: Rates = {
 # by 2.5, as everything took so much longer there: what is compared with these (groups, gradients)
 # was measured elsewhere.
 _INTEL_DIRECT = {
-    "call": 7000, "copied": 0.36, "full rows": 0.4, "multiplied": 0.013, "odd rows": 1.8,
-    "packed": 1.8, "places": 0.24, "rows": 0.6, "strided places": 0.56, "strided rows": 1.6,
-    "written": 0.28,
+    "call": 7000, "copied": 0.36, "followed": 2.8, "full rows": 0.4, "multiplied": 0.013,
+    "odd rows": 1.8, "packed": 1.8, "places": 0.24, "rows": 0.6, "strided places": 0.56,
+    "strided rows": 1.6, "written": 0.28,
 }  # fmt: skip
 _INTEL_NARROW_DIRECT = {
-    "call": 9200, "copied": 0.28, "multiplied": 0.017, "singly": 0.34,
+    "call": 9200, "copied": 0.28, "followed": 2.8, "multiplied": 0.017, "singly": 0.84,
 }  # fmt: skip
 _INTEL: Rates = {
     ("direct", False, False): _INTEL_DIRECT,
@@ -127,15 +127,15 @@ _INTEL: Rates = {
         "packed": 1.3, "read": 0.17,
     },
     ("row_im2col", True, False): {
-        "call": 8400, "added": 0.092, "columns": 0.38, "copied": 1, "multiplied": 0.0096,
-        "packed": 1.6, "read": 0.17,
+        "call": 8400, "added": 0.092, "columns": 0.38, "copied": 1, "followed": 2.8,
+        "multiplied": 0.0096, "packed": 1.6, "read": 0.17,
     },
     ("row_im2col", False, True): {
         "call": 7600, "added": 0.52, "copied": 0.8, "loose": 0.3, "multiplied": 0.017,
         "packed": 0.76,
     },
     ("row_im2col", True, True): {
-        "call": 5200, "added": 0.29, "columns": 0.22, "copied": 0.6, "loose": 0.88,
+        "call": 5200, "added": 0.29, "columns": 0.22, "copied": 0.6, "followed": 2.8, "loose": 0.88,
         "multiplied": 0.012, "packed": 1.1, "read": 0.33,
     },
     ("im2col_gemm", False, False): {
@@ -143,16 +143,16 @@ _INTEL: Rates = {
         "packed": 1.9, "turned": 0.32, "written": 0.12,
     },
     ("im2col_gemm", True, False): {
-        "call": 9600, "apart": 0.15, "batched": 0.0072, "copied": 1.2, "multiplied": 0.011,
-        "packed": 1.6, "turned": 0.48, "written": 0.34,
+        "call": 9600, "apart": 0.15, "batched": 0.0072, "copied": 1.2, "followed": 1.2,
+        "multiplied": 0.011, "packed": 1.6, "turned": 0.48, "written": 0.34,
     },
     ("im2col_gemm", False, True): {
         "call": 5600, "apart": 0.4, "batched": 0.013, "copied": 0.96, "multiplied": 0.016,
         "packed": 2.4, "turned": 0.23, "written": 0.1,
     },
     ("im2col_gemm", True, True): {
-        "call": 6800, "apart": 0.64, "batched": 0.013, "copied": 0.72, "multiplied": 0.025,
-        "packed": 0.76,
+        "call": 6800, "apart": 0.64, "batched": 0.013, "copied": 0.72, "followed": 1.2,
+        "multiplied": 0.025, "packed": 0.76,
     },
     ("kn2row", False, False): {
         "call": 7200, "added": 0.37, "columns": 0.6, "converted": 0.2, "copied": 0.4,
