@@ -72,11 +72,6 @@ MOST_PANELS = 64
 _MOST_GATHERED, _LONGEST = 256, 16
 # What needs flags for the whole graph.
 _FLAGGED = "img2col"
-# The matmuls of these strategies convert halves as they read them.  Where something follows, they
-# are taken to need this many times as long: of three layers of networks with more than a bias and a
-# ReLU behind them a Xeon needed 2 to 10 times that of other strategies, of four with these 0.9 to
-# 1.7 times.
-_CONVERTING, _HALVES = frozenset({"direct", ROWS}), 2.5
 # Operations a microsecond on one core of a CPU.
 RATE = 55e3
 
@@ -173,8 +168,6 @@ def forward_costs(conv: Forward) -> dict[str, float]:
     # Halves are converted to float32 (W-013).
     narrow = multiplied is DataType.BFLOAT16
     costs = conv_costs(target, x, w, op, last=last, narrow=narrow, virtual=virtual)
-    if virtual and multiplied is DataType.HALF:
-        costs |= {name: _HALVES * costs[name] for name in _CONVERTING & costs.keys()}
     fits = {name: _gathered(w) for name in GATHERING}
     # Of one place, one column of a panel is a result, which is read number by number.
     fits[BLOCKED] = fits[BLOCKED] and x[0] * prod(op.output_extents(x[2:], w[2:])) > 1

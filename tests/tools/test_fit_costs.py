@@ -62,7 +62,8 @@ def test_times_that_follow_the_table_give_it_back(cpu: str) -> None:
     key = ("row_im2col", True, False)
     again = fitted(exact, known, 2.0)[key]
     for what, ns in known[key].items():
-        assert abs(log(again[what] / ns)) < 0.1, what
+        if what != "followed":  # nothing follows what was measured
+            assert abs(log(again[what] / ns)) < 0.1, what
     assert max(regret for regret, _ in judged(exact, known)) == 1
 
 
