@@ -106,7 +106,7 @@ _AVX512: Rates = {
     },
 }  # fmt: skip
 
-# Vectors of 16: two cores of Intel Xeons with AMX and without, 290 convolutions.  All were divided
+# Vectors of 16: two cores of Intel Xeons with AMX and without, 296 convolutions.  All were divided
 # by 2.5, as everything took so much longer there: what is compared with these (groups, gradients)
 # was measured elsewhere.
 _INTEL_DIRECT = {
@@ -143,7 +143,7 @@ _INTEL: Rates = {
         "packed": 1.9, "turned": 0.32, "written": 0.12,
     },
     ("im2col_gemm", True, False): {
-        "call": 9600, "apart": 0.15, "batched": 0.0072, "copied": 1.2, "followed": 1.2,
+        "call": 9600, "apart": 0.15, "batched": 0.01, "copied": 1.2, "followed": 1.2,
         "multiplied": 0.011, "packed": 1.6, "turned": 0.48, "written": 0.34,
     },
     ("im2col_gemm", False, True): {

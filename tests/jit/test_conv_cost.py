@@ -6,7 +6,7 @@
 ``conv_fprop_znver3.jsonl``: those in float32 on one of Zen 3, `direct` where it may be chosen, and
 55 others; what gathers patches was measured again, and scaled by what other strategies of the same
 convolution took both times.
-``conv_fprop_sapphirerapids.jsonl``: 291 others on two cores of Intel Xeons, 219 with AMX (PyTorch
+``conv_fprop_sapphirerapids.jsonl``: 296 others on two cores of Intel Xeons, 219 with AMX (PyTorch
 2.11), the others without.
 ``conv_groups_*.jsonl``: best times of drawn convolutions of several groups on one of Zen 4, of its
 own code and of code for AVX2 (x86-64-v3), and on the others, with two threads.
