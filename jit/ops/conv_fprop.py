@@ -41,6 +41,7 @@ from .convolution import (
     work,
 )
 from .direct_tiles import DIRECT_NHWC
+from .group_cost import PER_GROUP
 from .hoisting import KEEP_EXPRESSIONS
 from .multiply_types import multiply_type, up_to_float
 from .op_info import OpInfo
@@ -227,7 +228,7 @@ INFO = OpInfo(
                 portable=False,
             ),
             Strategy(
-                name="per_group",
+                name=PER_GROUP,
                 help="one convolution per group, concatenated",
                 fits=_grouped,
                 why="2 to 16 groups of several channels",

@@ -27,12 +27,12 @@ vectors depend on more than these quantities.
 # Vectors of 16 numbers: an AMD EPYC of Zen 5.  `kn2row` and `direct_nhwc` were measured on Intel's
 # only (below).
 _DIRECT = {
-    "call": 5000, "apart": 2.8, "copied": 0.58, "followed": 2.8, "full rows": 0.41,
+    "call": 5000, "copied": 0.58, "followed": 2.8, "full rows": 0.41,
     "multiplied": 0.017, "odd rows": 2.7, "places": 0.21, "rows": 0.61, "strided places": 0.65,
     "strided rows": 1.9, "written": 0.18,
 }  # fmt: skip
 _NARROW_DIRECT = {
-    "call": 9000, "apart": 2, "copied": 0.24, "followed": 2.8, "multiplied": 0.017, "packed": 1.8,
+    "call": 9000, "copied": 0.24, "followed": 2.8, "multiplied": 0.017, "packed": 1.8,
     "singly": 2.1, "written": 0.26,
 }  # fmt: skip
 _AVX512: Rates = {
@@ -189,7 +189,7 @@ _INTEL: Rates = {
 
 # Vectors of 8: an AMD EPYC of Zen 3.  Floats of 16 bits are multiplied as float32 there (W-151).
 _SHORT_DIRECT = {
-    "call": 10000, "apart": 1.3, "copied": 1.9, "full rows": 0.92, "multiplied": 0.027,
+    "call": 10000, "copied": 1.9, "full rows": 0.92, "multiplied": 0.027,
     "odd rows": 4.9, "packed": 1.6, "places": 0.23, "rows": 3.3, "strided places": 3.1,
     "strided rows": 7.7, "written": 1.3,
 }  # fmt: skip

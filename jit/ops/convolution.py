@@ -135,14 +135,14 @@ def forward_strategy(conv: Forward, *, flags: bool = False) -> str:
     groups = x[1] // w[1]
     alone = needs_groups(target, x, w, compute)
     if not target.is_cpu:
-        return "per_group" if alone else "direct"
+        return PER_GROUP if alone else "direct"
     if groups > 1:
         if w[0] == groups and w[1] == 1:
             converted = not (as_it_is or cpu_machine(target).has_avx512)
             last = last or converted
             return _depthwise_strategy(x, w, op, compute, last=last, alone=alone)
         few = w[1] > 1 and groups <= MOST_GROUPS
-        usual = "per_group" if few or alone else "direct"
+        usual = PER_GROUP if few or alone else "direct"
         costs = forward_costs(conv)
         known = {name: cost for name, cost in costs.items() if name != "direct" or not alone}
         return min(known, key=known.__getitem__) if usual in known else usual
@@ -214,7 +214,7 @@ def _depthwise_strategy(
         return "channels_last"
     if positions <= MOST_POSITIONS and not (dynamic and strided(op)):
         return "shifted_sum"
-    return "per_group" if alone else "direct"
+    return PER_GROUP if alone else "direct"
 
 
 def is_last(strides: Ints) -> bool:

@@ -89,10 +89,17 @@ def test_the_choice_is_near_the_best_of_what_was_measured(
 
 
 @pytest.mark.parametrize(
-    ("cpu", "most"),
-    [("znver4", 1.1), ("x86-64-v3", 1.1), ("znver3", 1.12), ("sapphirerapids", 1.12)],
+    ("cpu", "most", "worst"),
+    [
+        ("znver4", 1.1, 2.1),
+        ("x86-64-v3", 1.1, 2.1),
+        ("znver3", 1.12, 2.1),
+        ("sapphirerapids", 1.12, 3),
+    ],
 )
-def test_the_choice_for_groups_is_near_the_best_of_what_was_measured(cpu: str, most: float) -> None:
+def test_the_choice_for_groups_is_near_the_best_of_what_was_measured(
+    cpu: str, most: float, worst: float
+) -> None:
     lines = (MEASURED / f"conv_groups_{cpu}.jsonl").read_text().splitlines()
     target, regret = Target.parse(f"cpu:{cpu}"), []
     for row in map(json.loads, lines):
@@ -106,7 +113,7 @@ def test_the_choice_for_groups_is_near_the_best_of_what_was_measured(cpu: str, m
             assert best == rule
         regret.append(times[best] / min(times.values()))
     assert geomean(regret) < most
-    assert max(regret) < 3
+    assert max(regret) < worst
     assert sum(r <= 2 for r in regret) >= 0.96 * len(regret)
 
 

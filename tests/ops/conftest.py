@@ -79,10 +79,12 @@ def slopes() -> Callable[..., Array]:
 @pytest.fixture(scope="session")
 def torch_ir() -> Callable[..., str]:
     """Return the function that lowers a graph to Torch-dialect text, without locations."""
+    from hipdnn_iree.jit.code_plan import plan_code
     from hipdnn_iree.jit.lowering.module import lower_graph
 
-    def lower(graph: Graph, target: str = "cpu") -> str:
-        text = lower_graph(graph.freeze(), Target.parse(target))
+    def lower(graph: Graph, target: str = "cpu", *strategies: str) -> str:
+        frozen, where = graph.freeze(), Target.parse(target)
+        text = lower_graph(frozen, where, plan_code(frozen, where, strategies))
         return "\n".join(line.partition(" loc(")[0] for line in text.splitlines())
 
     return lower

@@ -83,7 +83,7 @@ def _is_of_all(op: str, name: str) -> bool:
 # A quantity that is never so large a part of an estimate is left out.
 _COUNTS = 0.12
 _FOLDS, _ROUNDS = 8, 60
-# Of one row, time over estimate, in the mean.
+# The most that time over estimate of one row counts in the mean.
 _OFF = 8.0
 
 
@@ -205,9 +205,10 @@ def nonnegative(a: Any, b: Any) -> Any:
 
 
 def fitted(rows: Sequence[Row], known: Rates, caution: float) -> dict[Key, dict[str, float]]:
-    """Return nanoseconds of each quantity; of `direct`, "singly" and "call" stay as they are.
+    """Return nanoseconds of each quantity; what no row has stays as it is.
 
-    The rows are of one op, whose rates are known.
+    The rows are of one op, whose rates are known.  Those of `direct` that have "singly" are left
+    out, as its vectors depend on more.
     """
     rates: dict[Key, dict[str, float]] = {}
     for key, old in known.items():
@@ -222,9 +223,12 @@ def fitted(rows: Sequence[Row], known: Rates, caution: float) -> dict[Key, dict[
             and name in row.found
             and not (name == "direct" and "singly" in row.found[name])
         ]
-        rates[key] = _one(mine, name, caution) if len(mine) > len(old) else dict(old)
-        if name == "direct":
-            rates[key] |= {what: old[what] for what in ("singly",) if what in old}
+        if len(mine) > len(old):
+            counted = {what for row in mine for what, n in row.found[name].items() if n}
+            kept = {what: ns for what, ns in old.items() if what not in counted}
+            rates[key] = _one(mine, name, caution) | kept
+        else:
+            rates[key] = dict(old)
     return rates
 
 
