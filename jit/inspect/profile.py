@@ -20,6 +20,7 @@ from typing import Any
 from ...graph_api.dtypes import DataType
 from ...graph_api.errors import DeviceError, NotSupportedError
 from .. import scratch
+from ..runtime.waiting import patient
 from ..signature import ArgSpec, Signature
 from ..trace import tell
 
@@ -109,7 +110,7 @@ def profile(
         ]
         if threads and driver == "local-task":
             words.append(f"--task_topology_group_count={threads}")
-        pid, _ = _run(words)
+        pid, _ = patient(_run)(words)  # the tool's threads, too, have that policy
         _, text = _run([reader, "dispatch", "--format=jsonl", "--dispatch_events", str(made)])
     rows = [json.loads(line) for line in text.splitlines()]
     return tuple(

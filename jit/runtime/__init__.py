@@ -20,6 +20,7 @@ workspaces    scratch memory and memory for copies that the plans of a device sh
 streams       waiting for a caller's stream of a GPU
 hip           calls of HIP through hip-python
 pending       `Pending`: an asynchronous execution
+waiting       waiting for worker threads without taking a core from them
 bound_plan    `BoundPlan`: a function with its buffers, and what a call does
 binder        from checked buffers to bound plans: what is copied, and which workspace
 executable    `Executable`: from buffers to bound plans, which it remembers

@@ -100,7 +100,7 @@ class _Code:
         self.device = device
         self.kinds = tuple(spec.data_type for _, _, spec in binder.arguments if spec.scalar)
         self.pool, self.workspace_bytes = binder.pool, binder.workspace_bytes
-        self.invoke, self.results = module.context.invoke, iree().VmVariantList(0)
+        self.invoke, self.results = module.invoke, iree().VmVariantList(0)
         self.list_type = iree().VmVariantList
         # With a stream of the caller's that alone orders the work: nothing to wait for or signal.
         self.function = module.main_async if device.asynchronous else module.main

@@ -397,7 +397,7 @@ def _run_chain(device: Device, runs: Iterable[tuple[BoundPlan, Values]]) -> None
         for plan, values in runs:
             parts = plan._parts
             if parts is None or parts.staged:
-                done.wait(count)  # it may copy what earlier plans wrote
+                reached((done, count))  # it may copy what earlier plans wrote
                 plan._call(values)
                 continue
             source = parts.source
@@ -410,7 +410,7 @@ def _run_chain(device: Device, runs: Iterable[tuple[BoundPlan, Values]]) -> None
             count += 1
     finally:
         try:
-            done.wait(count)  # even after an error: memory must outlive the execution
+            reached((done, count))  # even after an error: memory must outlive the execution
         except Exception as error:
             raise failure(error, device) from error
         finally:
@@ -438,7 +438,7 @@ def _repeat(parts: Parts, count: int, *, flush: bool = False, run: bool = True) 
                     at += 1
         finally:
             try:
-                done.wait(at)  # even after an error: memory must outlive the execution
+                reached((done, at))  # even after an error: memory must outlive the execution
             except Exception as error:
                 raise failure(error, device) from error
             finally:
@@ -461,7 +461,7 @@ def _closed(values: object = None) -> None:
 
 def _direct(parts: Parts, workspace: Workspace) -> Call:
     """Return the call for a fixed argument list: a lock, a check of the process id, and IREE."""
-    invoke, results = parts.module.context.invoke, iree().VmVariantList(0)
+    invoke, results = parts.module.invoke, iree().VmVariantList(0)
     function, arguments = parts.function, parts.lists(workspace).at(())
     device, in_flight, getpid = parts.device, parts.in_flight, os.getpid
     lock, pid = in_flight.lock, device.pid
@@ -483,7 +483,7 @@ def _direct(parts: Parts, workspace: Workspace) -> Call:
 
 def _general(parts: Parts) -> Call:
     """Return the call that acquires a workspace, and reads the scalars unless they are given."""
-    invoke, results = parts.module.context.invoke, iree().VmVariantList(0)
+    invoke, results = parts.module.invoke, iree().VmVariantList(0)
     function, readers, source = parts.function, tuple(parts.readers), parts.source
     device, in_flight, getpid = parts.device, parts.in_flight, os.getpid
     lock, pid = in_flight.lock, device.pid

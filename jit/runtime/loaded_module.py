@@ -14,6 +14,7 @@ from ..signature import ArgSpec
 from .cpu import missing_features
 from .device import Device, reason
 from .iree_native import iree
+from .waiting import patient
 
 if TYPE_CHECKING:
     from .parameters import Parameters
@@ -32,6 +33,8 @@ class LoadedModule:
         The device that executes it.
     context : iree.runtime.VmContext
         Owner of the loaded code; may be invoked by several threads at once.
+    invoke : callable
+        Executes a function of it: ``invoke(function, arguments, results)``.
     main, main_async : iree.runtime.VmFunction
         ``main(outs..., ins..., workspace)``, and the function with two more arguments: the
         fence to wait for and the fence to signal.
@@ -44,6 +47,7 @@ class LoadedModule:
         "_size",
         "context",
         "device",
+        "invoke",
         "main",
         "main_async",
         "workspace_bytes",
@@ -61,6 +65,8 @@ class LoadedModule:
         self._size = size
         self.device = device
         self.context = context
+        # Only there does the call sleep while other threads of the CPU work for it.
+        self.invoke = patient(context.invoke) if device.driver == "local-task" else context.invoke
         self.main = main
         self.main_async = main_async
         self.workspace_bytes = workspace_bytes

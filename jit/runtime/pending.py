@@ -14,6 +14,7 @@ from typing import Any
 from ...graph_api.errors import DeviceError
 from ..exit_guard import Sections, at_end
 from .device import Device, reason
+from .waiting import patient
 
 __all__ = ["Pending", "Point", "collect", "reached", "waits"]
 
@@ -167,9 +168,11 @@ def reached(point: Point, timeout_s: float | None = None) -> bool:
     """Wait for a point, and return whether it was reached in time."""
     semaphore, value = point
     if timeout_s is None:
-        semaphore.wait(value)
+        patient(semaphore.wait)(value)
         return True
-    return bool(semaphore.wait(value, timeout=max(int(timeout_s * 1e9), 0)))
+    timeout = max(int(timeout_s * 1e9), 0)
+    wait = patient(semaphore.wait) if timeout else semaphore.wait
+    return bool(wait(value, timeout=timeout))
 
 
 def collect() -> None:
