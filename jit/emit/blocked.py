@@ -60,10 +60,11 @@ def blocked_matmul(
         right = b.concatenate([right, *ends], 1)
     shape = (each, blocks.panels, k, blocks.panel)
     packed = from_builtin(b, _packed(to_builtin(right), shape, columns), shape, left.dtype)
-    extents = {"b": count, "m": m, "p": blocks.panels, "n": blocks.panel, "k": k}
+    extents = {"b": count, "p": blocks.panels, "m": m, "n": blocks.panel, "k": k}
     batch = ["b" if operand == count else "" for operand in (same, each)]
     dims = (batch[0] + ("km" if turned else "mk"), batch[1] + "pkn", "bmpn")
-    total = tiled_sum(b, (left, packed), dims, extents, _tiles(blocks, k))
+    cut = blocks.depth < k  # each part adds to what is there: not zeroed in the same kernel
+    total = tiled_sum(b, (left, packed), dims, extents, _tiles(blocks, cut=cut), zeroed=cut)
     return b.slice(b.reshape(total, (count, m, whole)), 2, 0, n)
 
 
@@ -88,12 +89,12 @@ def _packed(x: ir.Value, shape: Sequence[int], columns: bool) -> ir.Value:
     return op.result
 
 
-def _tiles(blocks: Blocking, k: int) -> dict[str, dict[str, int]]:
-    tile = {"b": 1, "m": blocks.block, "p": 1, "n": blocks.panel}
+def _tiles(blocks: Blocking, *, cut: bool) -> dict[str, dict[str, int]]:
+    workgroup = {"b": 1, "p": blocks.shared, "m": blocks.block, "n": blocks.panel}
     return {
-        "distribution": {**tile, "p": blocks.shared},
-        "cache_parallel": tile,
-        **({"cache_reduction": {"k": blocks.depth}} if blocks.depth < k else {}),
-        "vector_common_parallel": {**tile, "m": blocks.rows},
+        "distribution": workgroup,
+        "cache_parallel": workgroup,
+        **({"cache_reduction": {"k": blocks.depth}} if cut else {}),
+        "vector_common_parallel": {**workgroup, "p": 1, "m": blocks.rows},
         "vector_reduction": {"k": 1},
     }

@@ -30,6 +30,7 @@ def tiled_sum(
     tiles: Mapping[str, Mapping[str, int]],
     *,
     side_by_side: bool = False,
+    zeroed: bool = False,
 ) -> Value:
     """Return the sum of the products of two operands' elements over some dims.
 
@@ -47,6 +48,8 @@ def tiled_sum(
         Whether a vector has products of one sum each: what the innermost dim of both operands and
         of the result calls for.  A product of matrices, as which the compiler would see the op
         otherwise, has vectors along one operand, and elements of the other are repeated.
+    zeroed : bool
+        Whether the sums are zeroed before the op, which adds to them in memory.
 
     Returns
     -------
@@ -59,24 +62,11 @@ def tiled_sum(
     shapes = [tuple(extents[d] for d in names) for names in kept]
     given = [b.reshape(v, s) for v, s in zip(operands, shapes, strict=False)]
     barred = [barrier(to_builtin(v), "start") for v in given]
-    total = _summed(barred, loops, kept, shapes[-1], tiles, side_by_side=side_by_side)
-    result = from_builtin(b, barrier(total, "end"), shapes[-1], operands[0].dtype)
-    return b.reshape(result, tuple(extents[d] for d in dims[-1]))
-
-
-def _summed(
-    operands: Sequence[ir.Value],
-    loops: str,
-    kept: Sequence[Sequence[str]],
-    shape: Sequence[int],
-    tiles: Mapping[str, Mapping[str, int]],
-    *,
-    side_by_side: bool,
-) -> ir.Value:
-    """Return the sums as one op over ``loops``, of which operands and result have ``kept``."""
     maps = [", ".join(names) for names in kept]
     term = _fused if side_by_side else _product
-    return contraction(operands, shape, loops, maps, tiles, term=term)
+    total = contraction(barred, shapes[-1], loops, maps, tiles, term=term, zeroed=zeroed)
+    result = from_builtin(b, barrier(total, "end"), shapes[-1], operands[0].dtype)
+    return b.reshape(result, tuple(extents[d] for d in dims[-1]))
 
 
 def _fused(x: ir.Value, y: ir.Value) -> ir.Value:
@@ -102,6 +92,7 @@ def contraction(
     *,
     pipeline: str = DOUBLE_TILING,
     term: Callable[[ir.Value, ir.Value], ir.Value] = _product,
+    zeroed: bool = False,
 ) -> ir.Value:
     """Return sums of products of two operands' elements as one op.
 
@@ -122,10 +113,14 @@ def contraction(
         Of IREE's passes for CPUs.
     term : function
         A product of two elements.
+    zeroed : bool
+        Whether the sums are zeroed before the op, by another kernel.
     """
     element = operands[0].type.element_type
     total = ir.RankedTensorType.get(shape, element)
     names, zeros = ", ".join(loops), _zeros(total)
+    if zeroed:
+        zeros = barrier(zeros, "start")
     indexing = ", ".join(f"affine_map<({names}) -> ({one})>" for one in maps)
     levels = {name: [sizes.get(d, 0) for d in loops] for name, sizes in tiles.items()}
     kinds = ", ".join(_APART if d in maps[-1] else _ALONG_K for d in loops)

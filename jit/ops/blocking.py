@@ -2,19 +2,22 @@
 """How a matmul on a CPU is cut into blocks that its registers and caches hold.
 
 After Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008): the
-columns of b are packed into panels as wide as a few vectors; a kernel keeps ``rows`` x ``panel``
-sums in registers; the panel's part for ``depth`` steps stays in the first cache while
-``block`` rows of a, which stay in the second one, are multiplied with it.  Other than there a is
-not packed: a step reads one number of each of its rows.
+columns of b are packed into panels as wide as a few vectors, and a kernel keeps the sums of some
+rows of a panel in registers.  Otherwise than there a panel is read from the second cache, where it
+stays while all rows of a block are multiplied with it: the loads of a step take less time than its
+multiply-adds.  So k is cut only where a panel would not stay there, and sums are stored once.  And
+a is not packed: a step reads one number of each of its rows.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import product
 from typing import NamedTuple
 
 from ..cpu_machine import CpuMachine, cpu_machine
 from ..target import Target
+from .workgroups import waiting
 
 __all__ = ["BLOCKED", "Blocking", "blocking", "passes"]
 
@@ -41,7 +44,7 @@ class Blocking(NamedTuple):
     block : int
         Rows that are multiplied with a panel before the next one.
     depth : int
-        Steps along k before the next row.
+        Steps along k before the next panel.
     shared : int
         Panels of one workgroup; they divide all panels.
     overhead : float
@@ -62,46 +65,42 @@ _OTHERS = 4
 # With fewer rows the sums wait for each other: a step takes as long as one of this many rows.
 _LATENCY = 4
 # What a step costs beside its multiply-adds, in the time of a row's; what remains of a block after
-# whole steps, which has code of its own; and a block for the loads of a panel.
+# whole steps, which has code of its own; and all rows for the loads of a panel: workgroups with
+# the same one follow each other.
 _STEP, _REST, _LOAD = 0.5, 3, 10
-# How many times as long all takes where the last block has fewer rows, and where both rows and
-# steps leave a rest (1184 x 80 x 1411: 3.3 ms, 1.9 where the rows leave none).
-_PARTIAL, _UNEVEN = 1.15, 2.0
-# Largest number of rows in a block, of the kernel's rows.
-_BLOCK = 16
-# Multiply-adds that are worth a workgroup, and workgroups beyond which no more are needed.
-_WORKGROUP, _WORKGROUPS = 1 << 21, 64
-# Panels of a workgroup, at most: a graph may have 2^40 columns, and is planned in no time.
-_MOST_SHARED = 4096
+# A last block of fewer rows has code for any number of them, which takes so many times as long
+# (two threads of an Intel Xeon, 1013 x 768 x 768: 497 rows 14 ms, the other 516 2 ms), as at least
+# so many rows (2 of 197 a fifth of the time of all).
+_PARTIAL, _LEAST_LEFT = 6, 8
+# Blocks of rows that divide all: at least and at most so many; all rows at once; and about how
+# many rows others have, which leave few.
+_LEAST_BLOCK, _MOST_BLOCK, _MOST_ROWS = 32, 512, 4096
+_SHORT = (24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+# Panels of a workgroup, at most.
+_MOST_SHARED = 64
 
 
 @lru_cache(maxsize=256)
-def blocking(target: Target, m: int, n: int, k: int) -> Blocking:
-    """Return the blocks for a target's vectors, registers and caches."""
+def blocking(target: Target, m: int, n: int, k: int, *, turned: bool = False) -> Blocking:
+    """Return the blocks for a target's vectors, registers and caches.
+
+    ``turned``: the columns of a come one after the other, so that each step reads other lines.
+    """
     machine = cpu_machine(target)
     panel = _panel(machine, n)
     panels = -(-n // panel)
-    wide = panel // machine.lanes
-    most = min((machine.registers - _OTHERS) // wide, 12)
-    depth = _depth(machine, panel, k)
-    rows, block, overhead = min(
-        (
-            (rows, block, _cost(rows, block, m, uneven=k % depth > 0))
-            for rows in range(min(m, _LATENCY), min(m, most) + 1)
-            for block in _blocks(m, rows, machine, k)
-            # Where k is cut, a block's sums are zeroed as one value.
-            if depth == k or 4 * block * panel < machine.refused_bytes
-        ),
-        key=lambda found: (found[2], -found[0], -found[1]),
-    )
-    work = block * panel * k
-    shared = next(
-        d
-        for d in range(min(panels, _MOST_SHARED), 0, -1)
-        if panels % d == 0
-        and (d == 1 or d * work <= _WORKGROUP or -(-m // block) * (panels // d) >= _WORKGROUPS)
-    )
-    return Blocking(panel, panels, rows, block, depth, shared, overhead)
+    most = min((machine.registers - _OTHERS) // (panel // machine.lanes), 12)
+    found = _blocks(m, most)
+
+    def time(way: tuple[int, int]) -> tuple[float, int, int]:
+        block, shared = way
+        workgroups = panels // shared * -(-m // block)
+        late = waiting(workgroups, shared * block * panel * k)
+        return round(found[block][0] * late, 3), -shared, -block
+
+    block, shared = min(product(found, _divisors(panels, _MOST_SHARED)), key=time)
+    cost, rows = found[block]
+    return Blocking(panel, panels, rows, block, _depth(machine, panel, k, turned), shared, cost)
 
 
 def _panel(machine: CpuMachine, n: int) -> int:
@@ -110,38 +109,49 @@ def _panel(machine: CpuMachine, n: int) -> int:
     return one if 10 * (-(-n // one) * one) < 9 * (-(-n // two) * two) else two
 
 
-def _depth(machine: CpuMachine, panel: int, k: int) -> int:
-    """Return the steps for which a panel takes half of the first cache, rather such that divide k.
+def _depth(machine: CpuMachine, panel: int, k: int, turned: bool) -> int:
+    """Return the steps for which a panel stays in a cache, rather such that divide k.
 
-    Sums are loaded and stored once more for each further part of k, which shorter ones pay for.
+    Sums are zeroed apart, and loaded and stored for each part of k, which shorter ones pay for.
     """
-    held = max(machine.l1_bytes // 2 // (4 * panel), 1)
+    bytes_of_step = 4 * panel
+    held = max(machine.l1_bytes // 2 // bytes_of_step, 1)
+    if not turned:
+        if bytes_of_step * k <= machine.l2_bytes // 2:
+            return k
+        held = max(machine.l2_bytes // 8 // bytes_of_step, 1)
     if k <= 3 * held // 2:
         return k
-    whole = (d for d in range(4 * held // 3, held // 4, -1) if k % d == 0)
-    return next(whole, k if k <= 4 * held else held)
+    return next((d for d in range(4 * held // 3, held // 4, -1) if k % d == 0), held)
 
 
-def _blocks(m: int, rows: int, machine: CpuMachine, k: int) -> list[int]:
-    """Return the extents of blocks: such that divide m, all of m, or a multiple of the rows.
+def _blocks(m: int, most: int) -> dict[int, tuple[float, int]]:
+    """Return extents of blocks, with the time of a row in that of its multiply-adds, and rows.
 
-    What remains of m after whole blocks is compiled for any number of rows, and is slower.
+    These are such that divide m, all of m, or leave a few rows of it, which are slow.
     """
-    held = max(machine.l2_bytes // 2 // (4 * k), rows)
-    most = max(min(_BLOCK * rows, held), rows)
-    found = [d for d in range(rows, min(m, 2 * most) + 1) if m % d == 0 and d <= most]
-    return [*found, m if m <= 2 * most else most // rows * rows]
+    found = [d for d in _divisors(m, _MOST_BLOCK) if d >= _LEAST_BLOCK]
+    if m <= _MOST_ROWS:
+        found.append(m)
+    found += [m // max(m // about, 1) for about in _SHORT if about < m]
+    return {
+        block: min(
+            (_cost(rows, block, m), rows) for rows in range(min(m, _LATENCY), min(most, block) + 1)
+        )
+        for block in set(found)
+    }
 
 
-def _cost(rows: int, block: int, m: int, *, uneven: bool) -> float:
-    """Return the time of a row in a step, in that of the multiply-adds of a row.
-
-    ``uneven``: a part of k is shorter than the others.
-    """
+def _cost(rows: int, block: int, m: int) -> float:
+    """Return the time of a row in a step, in that of the multiply-adds of a row."""
     whole, rest = divmod(block, rows)
     tiles = whole * (max(rows, _LATENCY) + _STEP) + (rest and max(rest, _LATENCY) + _REST)
-    slower = (_PARTIAL if m % block else 1.0) * (_UNEVEN if rest and uneven else 1.0)
-    return slower * (tiles + _LOAD) / block
+    blocks, left = divmod(m, block)
+    return (blocks * tiles + (left and _PARTIAL * max(left, _LEAST_LEFT)) + _LOAD) / m
+
+
+def _divisors(extent: int, most: int) -> list[int]:
+    return [d for d in range(1, min(extent, most) + 1) if extent % d == 0]
 
 
 def passes(*, virtual: bool) -> float:

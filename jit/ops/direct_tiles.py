@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ..cpu_machine import cpu_machine
 from ..target import Target
+from .workgroups import waiting
 
 __all__ = ["DIRECT_NHWC", "DirectTiles", "direct_tiles"]
 
@@ -25,8 +26,8 @@ _IN_FLIGHT = 8
 _STEP = 0.5
 # Columns of a tile and channels of a step, at most: with 32 of these there are too few registers.
 _MOST_COLUMNS, _MOST_CHANNELS = 12, 16
-# Multiply-adds that are worth a workgroup.
-_WORKGROUP = 1 << 21
+# Multiply-adds of a workgroup, at most, where it has several rows.
+_WORKGROUP = 1 << 24
 
 
 class DirectTiles(NamedTuple):
@@ -112,6 +113,18 @@ def direct_tiles(
         columns=columns,
         filters=all_filters,
         panel=panel,
-        shared=max(min(rows, _WORKGROUP // (work * columns * panel)), 1),
+        shared=_shared(rows, samples * cuts, work * columns * panel),
         overhead=overhead,
     )
+
+
+def _shared(rows: int, images: int, work: int) -> int:
+    """Return the rows of a workgroup; ``work``: multiply-adds of one."""
+
+    def time(shared: int) -> tuple[float, int]:
+        workgroups = images * -(-rows // shared)
+        # The last workgroup of an image may have fewer.
+        late = waiting(workgroups, shared * work) * -(-rows // shared) * shared / rows
+        return round(late, 3), -shared
+
+    return min(range(1, max(min(rows, _WORKGROUP // work), 1) + 1), key=time)

@@ -49,7 +49,7 @@ _AVX2: dict[str, dict[str, float]] = {
     ROWS: {"call": 16000, "read": 0.4, "turned": 3.2, "multiplied": 0.054, "written": 3.3},
 }  # fmt: skip
 
-# Intel Xeons, 404 matmuls.  Without whole vectors `untiled` took 0.04 to 19 ns for a
+# Intel Xeons, 486 matmuls.  Without whole vectors `untiled` took 0.04 to 19 ns for a
 # multiply-add: its rates "singly" are set by hand, so high that large ones do not get it.
 _AVX512: dict[str, dict[str, float]] = {
     GEMM: {
@@ -61,8 +61,8 @@ _AVX512: dict[str, dict[str, float]] = {
         "along columns singly": 1.2, "ragged": 0.91, "far": 0.23,
     },
     BLOCKED: {
-        "call": 14000, "columns": 0.94, "far": 0.2, "padded": 0.41, "turned": 0.93,
-        "multiplied": 0.019, "written": 0.61, "converted": 0.71,
+        "call": 16000, "columns": 1.3, "packed": 0.6, "turned": 1.4, "multiplied": 0.0155,
+        "written": 0.7, "converted": 0.55,
     },
     DOTS: {
         "call": 13000, "read": 0.14, "turned": 1.6, "multiplied": 0.019, "added up": 0.11,
@@ -151,8 +151,7 @@ def product_quantities(target: Target, product: Product) -> dict[str, dict[str, 
             "written": m * n,
         },
         BLOCKED: {
-            "columns": width * k if by_columns and not right else 0,
-            "far": n * k if far and not right else 0,
+            "columns" if by_columns else "packed": 0 if right else width * k,
             "padded": width * k if width != n and not right else 0,
             "turned": 0 if by_rows else m * k,
             "multiplied": blocks.overhead * m * width * k,

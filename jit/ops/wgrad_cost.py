@@ -66,7 +66,7 @@ def wgrad_blocks(
     found = []
     for turned in (False, True)[: 1 + apart]:
         m, n = (columns, filters) if turned else (filters, columns)
-        blocks = blocking(target, m, n, depth)
+        blocks = blocking(target, m, n, depth, turned=True)
         width = blocks.panels * blocks.panel
         multiplied = groups * count * blocks.overhead * m * width * depth
         packed = groups * depth * width * (1 if turned else count)

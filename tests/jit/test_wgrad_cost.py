@@ -78,7 +78,7 @@ def test_elements_of_few_channels_are_copied_singly() -> None:
         assert found["blocked"] < 0.9 * found["gemm"]
 
 
-@pytest.mark.parametrize(("target", "share"), [(ZEN5, 0.97), (ZEN3, 0.95), (XEON, 0.98)], ids=str)
+@pytest.mark.parametrize(("target", "share"), [(ZEN5, 0.97), (ZEN3, 0.94), (XEON, 0.96)], ids=str)
 def test_the_choice_is_near_the_best_of_what_was_measured(target: Target, share: float) -> None:
     regret, ratios = [], []
     for row in measured(target):
