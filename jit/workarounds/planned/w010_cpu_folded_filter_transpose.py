@@ -18,8 +18,12 @@ __all__ = ["WORKAROUND"]
 
 
 def _node(context: NodeContext) -> bool:
+    if not context.named("conv_fprop"):
+        return False
+    from ...ops.conv_cost import WIDENING
+
     # What reorders the filter is a copy in any case.
-    if not context.named("conv_fprop") or context.strategy in (*GEMM, "channels_last"):
+    if context.strategy in GEMM | WIDENING | {"channels_last"}:
         return False
     kinds = [context.kind(port) for port in ("x", "w")]
     widen = is_widened(context)
