@@ -193,6 +193,17 @@ def test_the_order_in_a_graph_file_is_a_setting(
     assert dx.tolist() == expected
 
 
+def test_cpus_do_not_divide_for_gelu(torch_ir: Callable[..., str]) -> None:
+    """Torch's own op divides by the root of 2."""
+    graph = Graph("gelu", io_data_type="float", compute_data_type="float")
+    graph.gelu(graph.tensor(dims=(4, 33), name="x")).set_output()
+    for cpu in ("x86-64", "znver3", "sapphirerapids"):
+        text = torch_ir(graph, f"cpu:{cpu}")
+        assert "aten.gelu" not in text
+        assert "aten.erf" in text
+    assert "aten.gelu" in torch_ir(graph, "gfx942")
+
+
 def test_constants_are_made_once(torch_ir: Callable[..., str]) -> None:
     graph = Graph(io_data_type="float")
     x = graph.tensor(dims=(3, 4), strides=(1, 3))
