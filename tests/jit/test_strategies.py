@@ -235,6 +235,11 @@ def test_attention_is_multiplied_in_blocks_where_they_cost_less(
     assert not node.costs or strategy == min(node.costs, key=lambda name: node.costs[name])
 
 
+def test_heads_of_one_query_are_a_batch() -> None:
+    """By themselves their keys are packed (Whisper's cross attention: 673 us on a Xeon, 180)."""
+    assert choose(attention(8, 1, 1500, 64, "float"), XEON) == ("composite",)
+
+
 def test_attention_beside_matmuls_leaves_them_tiles() -> None:
     """A batch that is not in blocks has none, and then nothing in the graph has (W-005)."""
     alone = attention(8, 1, 64, 32, "float")
