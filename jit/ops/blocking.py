@@ -19,7 +19,7 @@ from ..cpu_machine import CpuMachine, cpu_machine
 from ..target import Target
 from .workgroups import waiting
 
-__all__ = ["BLOCKED", "Blocking", "blocking", "passes"]
+__all__ = ["BLOCKED", "Blocking", "blocking", "divisors", "passes"]
 
 BLOCKED = "blocked"
 """The strategy of matmuls and convolutions that are computed in such blocks."""
@@ -98,7 +98,7 @@ def blocking(target: Target, m: int, n: int, k: int, *, turned: bool = False) ->
         late = waiting(workgroups, shared * block * panel * k)
         return round(found[block][0] * late, 3), -shared, -block
 
-    block, shared = min(product(found, _divisors(panels, _MOST_SHARED)), key=time)
+    block, shared = min(product(found, divisors(panels, _MOST_SHARED)), key=time)
     cost, rows = found[block]
     return Blocking(panel, panels, rows, block, _depth(machine, panel, k, turned), shared, cost)
 
@@ -114,12 +114,10 @@ def _depth(machine: CpuMachine, panel: int, k: int, turned: bool) -> int:
 
     Sums are zeroed apart, and loaded and stored for each part of k, which shorter ones pay for.
     """
-    bytes_of_step = 4 * panel
-    held = max(machine.l1_bytes // 2 // bytes_of_step, 1)
-    if not turned:
-        if bytes_of_step * k <= machine.l2_bytes // 2:
-            return k
-        held = max(machine.l2_bytes // 8 // bytes_of_step, 1)
+    step = 4 * panel
+    if not turned and step * k <= machine.l2_bytes // 2:
+        return k
+    held = max((machine.l1_bytes // 2 if turned else machine.l2_bytes // 8) // step, 1)
     if k <= 3 * held // 2:
         return k
     return next((d for d in range(4 * held // 3, held // 4, -1) if k % d == 0), held)
@@ -130,7 +128,7 @@ def _blocks(m: int, most: int) -> dict[int, tuple[float, int]]:
 
     These are such that divide m, all of m, or leave a few rows of it, which are slow.
     """
-    found = [d for d in _divisors(m, _MOST_BLOCK) if d >= _LEAST_BLOCK]
+    found = [d for d in divisors(m, _MOST_BLOCK) if d >= _LEAST_BLOCK]
     if m <= _MOST_ROWS:
         found.append(m)
     found += [m // max(m // about, 1) for about in _SHORT if about < m]
@@ -150,7 +148,8 @@ def _cost(rows: int, block: int, m: int) -> float:
     return (blocks * tiles + (left and _PARTIAL * max(left, _LEAST_LEFT)) + _LOAD) / m
 
 
-def _divisors(extent: int, most: int) -> list[int]:
+def divisors(extent: int, most: int) -> list[int]:
+    """Return what divides an extent, from 1 to at most so much."""
     return [d for d in range(1, min(extent, most) + 1) if extent % d == 0]
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ..cpu_machine import cpu_machine
 from ..target import Target
+from .blocking import divisors
 from .workgroups import waiting
 
 __all__ = ["DIRECT_NHWC", "DirectTiles", "direct_tiles"]
@@ -28,6 +29,8 @@ _STEP = 0.5
 _MOST_COLUMNS, _MOST_CHANNELS = 12, 16
 # Multiply-adds of a workgroup, at most, where it has several rows.
 _WORKGROUP = 1 << 24
+# Numbers of rows that are tried, at most: an image may have 2^40, and is planned in no time.
+_MOST_TRIED = 1024
 
 
 class DirectTiles(NamedTuple):
@@ -102,12 +105,12 @@ def direct_tiles(
     # Filters that take half of the second cache: another panel begins far away, and those of a
     # longer row would all be in the same few lines.
     held, count = max(machine.l2_bytes // 2 // (4 * work * tile[1]), 1), all_filters // tile[1]
-    panel = tile[1] * max(d for d in range(1, min(held, count) + 1) if count % d == 0)
+    panel = tile[1] * divisors(count, held)[-1]
     cuts = 2 if samples == 1 else 1
     rows = max(-(-extents[0] // cuts), 2)
     return DirectTiles(
         tile=tile,
-        depth=max(d for d in range(1, _MOST_CHANNELS + 1) if channels % d == 0),
+        depth=divisors(channels, _MOST_CHANNELS)[-1],
         cuts=cuts,
         rows=rows,
         columns=columns,
@@ -122,9 +125,10 @@ def _shared(rows: int, images: int, work: int) -> int:
     """Return the rows of a workgroup; ``work``: multiply-adds of one."""
 
     def time(shared: int) -> tuple[float, int]:
-        workgroups = images * -(-rows // shared)
+        each = -(-rows // shared)
         # The last workgroup of an image may have fewer.
-        late = waiting(workgroups, shared * work) * -(-rows // shared) * shared / rows
+        late = waiting(images * each, shared * work) * each * shared / rows
         return round(late, 3), -shared
 
-    return min(range(1, max(min(rows, _WORKGROUP // work), 1) + 1), key=time)
+    most = max(min(rows, _WORKGROUP // work), 1)
+    return min(range(1, most + 1, -(-most // _MOST_TRIED)), key=time)

@@ -168,11 +168,16 @@ def reached(point: Point, timeout_s: float | None = None) -> bool:
     """Wait for a point, and return whether it was reached in time."""
     semaphore, value = point
     if timeout_s is None:
-        patient(semaphore.wait)(value)
+        _wait(semaphore, value)
         return True
-    timeout = max(int(timeout_s * 1e9), 0)
-    wait = patient(semaphore.wait) if timeout else semaphore.wait
-    return bool(wait(value, timeout=timeout))
+    if timeout_s <= 0:
+        return bool(semaphore.wait(value, timeout=0))
+    return bool(_wait(semaphore, value, timeout=int(timeout_s * 1e9)))
+
+
+@patient
+def _wait(semaphore: Any, value: int, **timeout: int) -> object:
+    return semaphore.wait(value, **timeout)
 
 
 def collect() -> None:

