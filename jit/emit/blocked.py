@@ -25,15 +25,13 @@ def blocked_matmul(
     blocks: Blocking,
     *,
     columns: bool = False,
-    turned: bool = False,
 ) -> Value:
     """Return left · right.
 
     Parameters
     ----------
     left : Value
-        Dims (count, m, k), or (1, m, k) for the same matrix each time; with ``turned`` k comes
-        before m.
+        Dims (count, m, k), or (1, m, k) for the same matrix each time.
     right : Value
         Dims (count, k, n) of the same type, a float of 32 bits; with ``columns`` (count, n, k).
         One matrix may stand for all here too.
@@ -41,17 +39,13 @@ def blocked_matmul(
         Of m, n and k.
     columns : bool
         Whether the columns of the right operand come one after the other.
-    turned : bool
-        Whether the columns of the left one do.  A long k that is a multiple of a large power of two
-        needs it: the rows of a step would all be in the same few lines of the first cache.
 
     Returns
     -------
     Value
         Dims (count, m, n).
     """
-    same, *sizes = left.shape
-    k, m = sizes if turned else sizes[::-1]
+    same, m, k = left.shape
     each, n = right.shape[0], right.shape[1 if columns else 2]
     count = max(same, each)
     whole = blocks.panels * blocks.panel
@@ -62,7 +56,7 @@ def blocked_matmul(
     packed = from_builtin(b, _packed(to_builtin(right), shape, columns), shape, left.dtype)
     extents = {"b": count, "p": blocks.panels, "m": m, "n": blocks.panel, "k": k}
     batch = ["b" if operand == count else "" for operand in (same, each)]
-    dims = (batch[0] + ("km" if turned else "mk"), batch[1] + "pkn", "bmpn")
+    dims = (batch[0] + "mk", batch[1] + "pkn", "bmpn")
     cut = blocks.depth < k  # each part adds to what is there: not zeroed in the same kernel
     total = tiled_sum(b, (left, packed), dims, extents, _tiles(blocks, cut=cut), zeroed=cut)
     return b.slice(b.reshape(total, (count, m, whole)), 2, 0, n)

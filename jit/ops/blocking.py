@@ -81,10 +81,10 @@ _MOST_SHARED = 64
 
 
 @lru_cache(maxsize=256)
-def blocking(target: Target, m: int, n: int, k: int, *, turned: bool = False) -> Blocking:
+def blocking(target: Target, m: int, n: int, k: int, *, count: int = 1) -> Blocking:
     """Return the blocks for a target's vectors, registers and caches.
 
-    ``turned``: the columns of a come one after the other, so that each step reads other lines.
+    ``count``: how many such matmuls there are.
     """
     machine = cpu_machine(target)
     panel = _panel(machine, n)
@@ -94,13 +94,13 @@ def blocking(target: Target, m: int, n: int, k: int, *, turned: bool = False) ->
 
     def time(way: tuple[int, int]) -> tuple[float, int, int]:
         block, shared = way
-        workgroups = panels // shared * -(-m // block)
+        workgroups = count * (panels // shared) * -(-m // block)
         late = waiting(workgroups, shared * block * panel * k)
         return round(found[block][0] * late, 3), -shared, -block
 
     block, shared = min(product(found, divisors(panels, _MOST_SHARED)), key=time)
     cost, rows = found[block]
-    return Blocking(panel, panels, rows, block, _depth(machine, panel, k, turned), shared, cost)
+    return Blocking(panel, panels, rows, block, _depth(machine, panel, k), shared, cost)
 
 
 def _panel(machine: CpuMachine, n: int) -> int:
@@ -109,15 +109,15 @@ def _panel(machine: CpuMachine, n: int) -> int:
     return one if 10 * (-(-n // one) * one) < 9 * (-(-n // two) * two) else two
 
 
-def _depth(machine: CpuMachine, panel: int, k: int, turned: bool) -> int:
+def _depth(machine: CpuMachine, panel: int, k: int) -> int:
     """Return the steps for which a panel stays in a cache, rather such that divide k.
 
     Sums are zeroed apart, and loaded and stored for each part of k, which shorter ones pay for.
     """
     step = 4 * panel
-    if not turned and step * k <= machine.l2_bytes // 2:
+    if step * k <= machine.l2_bytes // 2:
         return k
-    held = max((machine.l1_bytes // 2 if turned else machine.l2_bytes // 8) // step, 1)
+    held = max(machine.l2_bytes // 8 // step, 1)
     if k <= 3 * held // 2:
         return k
     return next((d for d in range(4 * held // 3, held // 4, -1) if k % d == 0), held)

@@ -10,7 +10,8 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.ops.conv_dgrad import ConvDgrad
 from ..cpu_machine import CpuMachine, cpu_machine
 from ..target import Target
-from .conv_cost import KN2ROW, price, tiled
+from .blocking import blocking
+from .conv_cost import KN2ROW, price
 from .convolution import Forward, cheapest_without_flags
 from .dgrad_geometry import (
     filters_overlap,
@@ -35,24 +36,24 @@ those of either alone chose no better for other rows.
 
 "forward" multiplies the estimate of the forward convolution that ``flipped`` makes, of filters of
 one position where they do not overlap.  Fitted by
-``scripts/fit_costs`` to ``tests/data/strategies/conv_dgrad_*``.
+``scripts/fit_costs`` to ``tests/data/strategies/conv_dgrad_sapphirerapids.jsonl``.
 """
 
 # Vectors of 16 numbers: an Intel Xeon with AMX, two of its cores.
 _AVX512: Rates = {
-    FLIPPED: {"call": 26000, "forward": 2.4, "weights": 9.5, "zeros": 2.9},
-    PATCHES: {"call": 2700, "forward": 2.5, "given": 0.5, "weights": 3.6, "written": 3.4},
+    FLIPPED: {"call": 18000, "forward": 2.7, "weights": 2.0, "zeros": 2.4},
+    PATCHES: {"call": 6500, "forward": 2.2, "given": 1.0, "weights": 3.0, "written": 3.4},
     GEMM_COL2IM: {
-        "call": 8400, "columns": 0.9, "copied": 3.6, "multiplied": 0.034, "packed": 2.7,
-        "parts": 640, "phases": 2800, "turned": 1.8, "written": 0.83,
+        "call": 14000, "columns": 0.53, "copied": 1.4, "multiplied": 0.018, "packed": 1.3,
+        "phases": 2600, "turned": 1.1, "written": 1.8,
     },
 }  # fmt: skip
-# Vectors of 8: an AMD EPYC of Zen 3.
+# Vectors of 8: an AMD EPYC of Zen 3, when ``gemm_col2im`` had the compiler's own tiles.
 _AVX2: Rates = {
     FLIPPED: {"call": 22000, "forward": 1.6, "weights": 8.0, "zeros": 15},
     PATCHES: {"call": 19000, "forward": 1.3, "weights": 7.5, "written": 4.1},
     GEMM_COL2IM: {
-        "call": 16000, "columns": 2.6, "copied": 6.8, "multiplied": 0.023, "packed": 5.3,
+        "call": 16000, "columns": 2.6, "copied": 6.8, "multiplied": 0.046, "packed": 5.3,
         "parts": 440, "phases": 3900, "turned": 4.2, "written": 2.0,
     },
 }  # fmt: skip
@@ -97,7 +98,7 @@ def dgrad_quantities(
 ) -> dict[str, Mapping[str, float]]:
     """Return what is done in numbers, by the names of the rates; parameters as of `dgrad_costs`."""
     filters, channels, *size = w
-    dims, positions, lanes = op.dx_dims, prod(size), cpu_machine(target).lanes
+    dims, positions = op.dx_dims, prod(size)
     sizes = zip(dy[2:], dims[2:], size, op.stride, strict=True)
     rows = dy[0] * prod(max(o, -(-n // s) + (k - 1) // s) for o, n, k, s in sizes)
     columns = channels * positions
@@ -118,11 +119,13 @@ def dgrad_quantities(
         flipped |= {"given": prod(dy) if last else 0, "written": prod(dims)}
     given = dy[0] * prod(dy[2:])
     used = given if pads_columns(given, rows, filters) else rows
+    blocks = blocking(target, used, columns, filters)
+    width = blocks.panels * blocks.panel
     summed = {
         "call": 1,
         "copied": used * filters,
-        "multiplied": tiled(lanes, used, columns, filters),
-        "packed": filters * columns,
+        "multiplied": blocks.overhead * used * width * filters,
+        "packed": filters * width,
         "columns": rows * columns,
         "parts": positions,
         "phases": prod(op.stride),

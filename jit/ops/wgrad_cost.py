@@ -36,41 +36,38 @@ class WgradBlocks(NamedTuple):
     Attributes
     ----------
     blocks : Blocking
-    apart : bool
-        Whether there is a matmul for each filter position, of its channels, instead of one.
-    turned : bool
-        Whether dy is packed, and patches are read as they are, instead of the other way round.
+    by_sample : bool
+        Whether there is a matmul for each sample, and their results are added up, instead of one
+        for all, whose operands are copied sample inside channel.
+    swapped : bool
+        Whether the patches are packed, and dy is read as it is, instead of the other way round.
     multiplied, packed : int
         Multiply-adds with those of vectors that are not filled, and elements that are packed.
     """
 
     blocks: Blocking
-    apart: bool
-    turned: bool
+    by_sample: bool
+    swapped: bool
     multiplied: float
     packed: float
 
 
-# Channels with which a filter position has a matmul of its own: their copies are long enough.
-_APART = 12
 # Multiply-adds in the time of which an element is packed.
 _PACKED = 60
 
 
-def wgrad_blocks(
-    target: Target, filters: int, channels: int, positions: int, depth: int, groups: int
-) -> WgradBlocks:
-    """Return how it is done; filters and channels are those of a group, ``depth`` all places."""
-    apart = groups == 1 and channels >= _APART
-    count, columns = (positions, channels) if apart else (1, channels * positions)
+def wgrad_blocks(target: Target, dw: Ints, samples: int, places: int, groups: int) -> WgradBlocks:
+    """Return how it is done; ``places``: of a sample."""
+    filters, columns = dw[0] // groups, prod(dw[1:])
+    by_sample = groups == 1 and samples > 1 and filters <= places
+    count, depth = (samples, places) if by_sample else (groups, samples * places)
     found = []
-    for turned in (False, True)[: 1 + apart]:
-        m, n = (columns, filters) if turned else (filters, columns)
-        blocks = blocking(target, m, n, depth, turned=True)
+    for swapped in (False, True):
+        m, n = (filters, columns) if swapped else (columns, filters)
+        blocks = blocking(target, m, n, depth, count=count)
         width = blocks.panels * blocks.panel
-        multiplied = groups * count * blocks.overhead * m * width * depth
-        packed = groups * depth * width * (1 if turned else count)
-        found.append(WgradBlocks(blocks, apart, turned, multiplied, packed))
+        multiplied = count * blocks.overhead * m * width * depth
+        found.append(WgradBlocks(blocks, by_sample, swapped, multiplied, count * depth * width))
     return min(found, key=lambda way: way.multiplied + _PACKED * way.packed)
 
 
@@ -87,7 +84,8 @@ def exchanges(op: ConvOp, size: Ints, groups: int) -> bool:
 
 
 # As in `conv_cost`: nanoseconds on one core, by strategy, whether x is channels-last, and whether
-# operands are of 16 bits.  ``tests/data/strategies/conv_wgrad_znver5.jsonl`` has what was measured.
+# operands are of 16 bits; of a Zen 5.  With them choices on a Xeon are as good as with rates fitted
+# to it (``tests/data/strategies/conv_wgrad_sapphirerapids.jsonl``).
 _CORRELATED, _NARROW_CORRELATED = {"call": 9800, "singly": 0.6}, {"call": 10000, "singly": 0.44}
 _BLOCKED: Mapping[tuple[bool, bool], Mapping[str, float]] = {
     (False, False): {
@@ -176,11 +174,11 @@ def wgrad_quantities(
             "multiplied": tiled(lanes, filters, channels, depth) * positions,
             "packed": filters * depth,
         },
-        BLOCKED: _in_blocks(target, x, dw, depth, last=last, strided=strided),
+        BLOCKED: _in_blocks(target, x, dy, dw, last=last, strided=strided),
     }
     if exchanges(op, tuple(size), 1):
-        of_dy, places = (channels, filters, *size), x[0] * prod(x[2:])
-        found[EXCHANGED] = _in_blocks(target, dy, of_dy, places, last=last, strided=False)
+        of_dy = (channels, filters, *size)
+        found[EXCHANGED] = _in_blocks(target, dy, x, of_dy, last=last, strided=False)
     if positions > 1:
         found["correlated"] = {"call": 1, "singly": patches * filters}
     return found
@@ -192,16 +190,18 @@ def _common(patches: int, dw: Ints, *, strided: bool) -> Mapping[str, float]:
 
 
 def _in_blocks(
-    target: Target, x: Ints, dw: Ints, depth: int, *, last: bool, strided: bool
+    target: Target, x: Ints, dy: Ints, dw: Ints, *, last: bool, strided: bool
 ) -> Mapping[str, float]:
-    """Return what it is to multiply with the patches of x, of so many places."""
-    filters, channels, *size = dw
-    positions = prod(size)
-    way = wgrad_blocks(target, filters, channels, positions, depth, 1)
+    """Return what it is to multiply dy with the patches of x."""
+    samples, places = dy[0], prod(dy[2:])
+    way = wgrad_blocks(target, dw, samples, places, 1)
+    patches = samples * places * prod(dw[1:])
     return {
-        **_common(depth * channels * positions, dw, strided=strided),
-        "parts": positions if way.apart else 0,
-        "turned": 0 if last else prod(x),
+        # Of filters of one position x is the operand as it lies.
+        **_common(patches if prod(dw[2:]) > 1 or strided else 0, dw, strided=strided),
+        "turned": prod(x) + prod(dy) if last else 0,
+        "moved": 0 if way.by_sample or samples == 1 else patches + prod(dy),
+        "added": samples * prod(dw) if way.by_sample else 0,
         "multiplied": way.multiplied,
         "packed": way.packed,
     }

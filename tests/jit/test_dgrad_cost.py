@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What data gradients are estimated to cost, against times that were measured.
 
-``conv_dgrad_*.jsonl``: median times of three strategies and of PyTorch, in microseconds, of 130
-gradients drawn by seed, with two threads: on an AMD EPYC (Zen 3; PyTorch 2.13; also 14 of
-channels-last layers of ResNet and U-Net) and on two of the 16 cores of an Intel Xeon (Sapphire
-Rapids or later; PyTorch 2.11).
+``conv_dgrad_sapphirerapids.jsonl``: median times of the strategies and of PyTorch 2.11, in
+microseconds, of 127 gradients drawn by seed and 82 of the networks, with two threads on two of the
+16 cores of an Intel Xeon (Sapphire Rapids or later).
 """
 
 from __future__ import annotations
@@ -71,21 +70,20 @@ def gradient(
     return graph
 
 
-@pytest.mark.parametrize(("target", "most"), [(ZEN3, 1.08), (XEON, 1.08)], ids=str)
-def test_the_choice_is_near_the_best_of_what_was_measured(target: Target, most: float) -> None:
+def test_the_choice_is_near_the_best_of_what_was_measured() -> None:
     """By the rule before, ``gemm_col2im`` for large strided ones only, 1.46 and 1.53."""
     regret, ratios = [], []
-    lines = (MEASURED / f"conv_dgrad_{target.arch}.jsonl").read_text().splitlines()
+    lines = (MEASURED / f"conv_dgrad_{XEON.arch}.jsonl").read_text().splitlines()
     for row in map(json.loads, lines):
-        found = costs(row, target)
+        found = costs(row, XEON)
         times = {name: us for name, us in row["us"].items() if name in found}
         chosen = times[min(found, key=found.__getitem__)]
         regret.append(chosen / min(times.values()))
         ratios.append(chosen / row["us"]["torch"])
-    assert len(regret) >= 130
-    assert exp(mean(map(log, regret))) < most
-    assert sum(r <= 2 for r in regret) > 0.96 * len(regret)
-    assert exp(mean(map(log, ratios))) < 0.55
+    assert len(regret) >= 200
+    assert exp(mean(map(log, regret))) < 1.07
+    assert sum(r <= 2 for r in regret) > 0.98 * len(regret)
+    assert exp(mean(map(log, ratios))) < 0.57
 
 
 @pytest.mark.parametrize("kind", ["float", "bfloat16", "half"])

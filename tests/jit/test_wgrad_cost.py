@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What weight gradients are estimated to cost, against times that were measured; blocks are right.
 
-``conv_wgrad_znver5.jsonl``: median times of three strategies and of PyTorch 2.13, in microseconds,
-of 108 gradients drawn by seed, with two threads on an AMD EPYC (Zen 5).  Those in float32 also on
-one of Zen 3, and on an Intel Xeon (Sapphire Rapids or later; PyTorch 2.11).
+``conv_wgrad_sapphirerapids.jsonl``: median times of the strategies and of PyTorch 2.11, in
+microseconds, with two threads on an Intel Xeon (Sapphire Rapids or later), of 88 gradients drawn by
+seed and 72 of the networks, in float32.
 """
 
 from __future__ import annotations
@@ -28,12 +28,10 @@ XEON = Target.parse("cpu:sapphirerapids")
 MEASURED = Path(__file__).parent.parent / "data" / "strategies"
 
 
-def measured(target: Target) -> list[dict[str, Any]]:
-    lines = (MEASURED / f"conv_wgrad_{target.arch}.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
-
-
-ROWS = measured(ZEN5)
+ROWS = [
+    json.loads(line)
+    for line in (MEASURED / f"conv_wgrad_{XEON.arch}.jsonl").read_text().splitlines()
+]
 
 
 def costs(row: dict[str, Any], target: Target = ZEN5) -> dict[str, float]:
@@ -78,18 +76,18 @@ def test_elements_of_few_channels_are_copied_singly() -> None:
         assert found["blocked"] < 0.9 * found["gemm"]
 
 
-@pytest.mark.parametrize(("target", "share"), [(ZEN5, 0.97), (ZEN3, 0.94), (XEON, 0.96)], ids=str)
-def test_the_choice_is_near_the_best_of_what_was_measured(target: Target, share: float) -> None:
+def test_the_choice_is_near_the_best_of_what_was_measured() -> None:
     regret, ratios = [], []
-    for row in measured(target):
+    for row in ROWS:
         times = dict(row["us"])
         torch = times.pop("torch")
-        found = costs(row, target)
+        found = costs(row, XEON)
         chosen = times[min(found.keys() & times, key=found.__getitem__)]
         regret.append(chosen / min(times.values()))
         ratios.append(chosen / torch)
-    assert exp(mean(map(log, regret))) < 1.1
-    assert sum(r <= 2 for r in regret) >= share * len(regret)
+    assert len(regret) >= 150
+    assert exp(mean(map(log, regret))) < 1.06
+    assert sum(r <= 2 for r in regret) >= 0.98 * len(regret)
     assert exp(mean(map(log, ratios))) < 0.8  # by filter positions alone: 1.24
 
 
@@ -183,27 +181,12 @@ def test_patches_of_dy_are_right(
 
 
 def test_what_is_packed_goes_by_what_fills_vectors() -> None:
-    assert wgrad_blocks(ZEN5, 32, 463, 9, 288, 1).turned  # dy, of 32 filters
-    assert not wgrad_blocks(ZEN5, 160, 16, 9, 4096, 1).turned  # patches, of fewer channels
-    assert not wgrad_blocks(ZEN5, 64, 3, 9, 4096, 1).apart  # few channels: one matmul
-    assert not wgrad_blocks(ZEN5, 8, 64, 9, 4096, 4).apart  # groups
+    assert not wgrad_blocks(ZEN5, (32, 463, 3, 3), 2, 144, 1).swapped  # dy, of 32 filters
+    assert wgrad_blocks(ZEN5, (463, 3, 3, 3), 2, 144, 1).swapped  # patches, of 3 channels
 
 
-@pytest.mark.parametrize("last", [False, True])
-@pytest.mark.parametrize(
-    ("x", "w", "stride", "kind"),
-    [
-        ((2, 13, 9, 7), (31, 13, 3, 3), 1, "float"),  # dy packed
-        ((1, 16, 6, 5), (160, 16, 3, 3), 2, "bfloat16"),  # patches packed, one matmul each
-        ((3, 3, 8, 8), (17, 3, 3, 3), 1, "half"),  # one matmul
-        ((2, 12, 16, 8), (5, 12, 1, 1), 2, "float"),
-        ((2, 24, 5, 5), (36, 4, 3, 3), 1, "float"),  # groups
-        ((1, 1, 4, 4), (1, 1, 3, 3), 1, "float"),
-    ],
-)
-def test_blocks_are_right(
-    x: tuple[int, ...], w: tuple[int, ...], stride: int, kind: str, *, last: bool
-) -> None:
-    graph = gradient(x, w, stride=stride, kind=kind, last=last)
-    plan = graph.build("cpu", knobs={"conv_wgrad.strategy": "blocked"})
-    assert plan.verify(seed=1).ok
+def test_results_of_samples_are_added_up_where_they_are_few() -> None:
+    assert wgrad_blocks(ZEN5, (64, 64, 3, 3), 8, 3136, 1).by_sample
+    assert not wgrad_blocks(ZEN5, (64, 64, 3, 3), 1, 3136, 1).by_sample
+    assert not wgrad_blocks(ZEN5, (512, 512, 3, 3), 8, 49, 1).by_sample  # 512 filters, 49 places
+    assert not wgrad_blocks(ZEN5, (8, 64, 3, 3), 1, 4096, 4).by_sample  # groups

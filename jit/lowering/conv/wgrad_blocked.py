@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
-
-import numpy as np
 
 from ....graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ...emit.blocked import blocked_matmul
 from ...emit.builder import Builder, Value
 from ...ops.wgrad_cost import wgrad_blocks
-from .im2col_gemm import channels_second, concatenated, samples_inside, seen, stacked
+from ..sums import total
+from .im2col_gemm import samples_inside, seen, stacked
 
 __all__ = ["exchanged", "weight_gradient"]
 
@@ -21,36 +21,57 @@ Ints = tuple[int, ...]
 def weight_gradient(
     b: Builder, x: Value, dy: Value, op: ConvOp, size: Ints, groups: int, *, last: bool
 ) -> Value:
-    """Return dw as one matmul in blocks, of dy with the patches of x, along all places.
+    """Return dw as matmuls in blocks of the patches of x with dy, along all places.
 
-    ``size``: spatial dims of the filter.  ``last``: x is laid out channels-last.
+    Both are channels-first, so that what a step reads of each row lies behind what the one before
+    it has read.
+
+    Parameters
+    ----------
+    b : Builder
+    x, dy : Value
+        Of float32, logical dims (N, C, positions...) and (N, filters, positions...).
+    op : ConvOp
+    size : tuple of int
+        Spatial dims of the filter.
+    groups : int
+    last : bool
+        Whether x is laid out channels-last.
     """
-    filters, channels = dy.shape[1] // groups, x.shape[1] // groups
-    depth, columns = dy.shape[0] * prod(dy.shape[2:]), channels * prod(size)
-    # Places before filters: where a row is as long as a power of two, the rows of a step would
-    # all be in the same few lines of the first cache.
-    places = b.permute(dy, (0, *range(2, dy.rank), 1))
-    places = b.permute(b.reshape(places, (depth, groups, filters)), (1, 0, 2))
-    places = b.materialise(places)
-    way = wgrad_blocks(b.target, filters, channels, prod(size), depth, groups)
-    if way.apart:
-        patches = _by_position(b, x, size, op)
-        if way.turned:
-            y = blocked_matmul(b, patches, places, way.blocks, turned=True)
-            y = b.permute(b.reshape(y, (prod(size), channels, filters)), (2, 1, 0))
-        else:
-            y = blocked_matmul(b, places, patches, way.blocks, turned=True)
-            y = b.permute(b.reshape(y, (prod(size), filters, channels)), (1, 2, 0))
-    elif last and groups == 1:
-        patches = concatenated(b, x, size, op, range(len(size))[::-1])
-        patches = b.reshape(patches, (1, depth, columns))
-        y = blocked_matmul(b, places, patches, way.blocks, turned=True)
-        return channels_second(b, y, (filters, *size, channels))
+    filters, channels = dy.shape[1], x.shape[1] // groups
+    samples, places, rank = dy.shape[0], prod(dy.shape[2:]), len(size)
+    if last:
+        x, op = _of_one_position(b, x, size, op)
+        x, dy = b.materialise(x), b.materialise(dy)
+    way = wgrad_blocks(b.target, (filters, channels, *size), samples, places, groups)
+    patches = stacked(b, x, size, op)
+    if way.by_sample:
+        shape = samples, channels * prod(size), places
+        rows = b.reshape(dy, (samples, filters, places))
     else:
-        patches = samples_inside(b, stacked(b, x, size, op), len(size))
-        patches = b.reshape(patches, (groups, columns, depth))
-        y = blocked_matmul(b, places, patches, way.blocks, columns=True, turned=True)
-    return b.reshape(y, (groups * filters, channels, *size))
+        patches = samples_inside(b, patches, rank)
+        shape = groups, channels * prod(size), samples * places
+        rows = b.permute(dy, (1, 0, *range(2, dy.rank)))
+        rows = b.reshape(rows, (groups, filters // groups, samples * places))
+    left, right = b.reshape(patches, shape), rows
+    if way.swapped:
+        left, right = right, left
+    y = blocked_matmul(b, left, right, way.blocks, columns=True)
+    y = total(b, y, [0]) if way.by_sample else y
+    y = y if way.swapped else b.permute(y, (0, 2, 1))
+    return b.reshape(y, (filters, channels, *size))
+
+
+def _of_one_position(b: Builder, x: Value, size: Ints, op: ConvOp) -> tuple[Value, ConvOp]:
+    """Return what a filter of one position meets, if it is one, before channels are moved."""
+    if prod(size) > 1 or any((*op.pre_padding, *op.post_padding)):
+        return x, op
+    ones = (1,) * len(size)
+    for axis, (count, stride) in enumerate(
+        zip(op.output_extents(x.shape[2:], size), op.stride, strict=True), 2
+    ):
+        x = seen(b, x, axis, 0, count, stride, 1)
+    return x, replace(op, stride=ones, dilation=ones)
 
 
 def exchanged(b: Builder, x: Value, dy: Value, op: ConvOp, size: Ints, *, last: bool) -> Value:
@@ -67,17 +88,3 @@ def exchanged(b: Builder, x: Value, dy: Value, op: ConvOp, size: Ints, *, last: 
     shifted = ConvFprop(pre_padding=pre, post_padding=post, stride=op.stride, dilation=op.dilation)
     dw = weight_gradient(b, dy, x, shifted, size, 1, last=last)
     return b.flip(b.permute(dw, (1, 0, *range(2, dw.rank))), range(2, dw.rank))
-
-
-def _by_position(b: Builder, x: Value, size: Ints, op: ConvOp) -> Value:
-    """Return what each filter position meets of x, (filter positions, places, channels)."""
-    extents = op.output_extents(x.shape[2:], size)
-    given = b.materialise(b.permute(x, (0, *range(2, x.rank), 1)))
-    given = b.pad(given, (*op.pre_padding, 0), (*op.post_padding, 0))
-    parts = []
-    for position in np.ndindex(*size):
-        part = given
-        for i, at in enumerate(position):
-            part = seen(b, part, 1 + i, at, extents[i], op.stride[i], op.dilation[i])
-        parts.append(b.reshape(part, (1, x.shape[0] * prod(extents), x.shape[1])))
-    return b.concatenate(parts, 0)
