@@ -22,6 +22,7 @@ __all__ = [
     "DEPTHWISE",
     "barrier",
     "depthwise",
+    "depthwise_parts",
     "from_builtin",
     "inserted",
     "load_casts",
@@ -63,19 +64,70 @@ def depthwise(
     Value
         Dims (N, spatial..., C).
     """
-    rank = len(stride)
-    extents = tuple(
+    y = _depthwise(b, to_builtin(x), to_builtin(w), x.dtype, stride, dilation)
+    return from_builtin(b, y, tuple(y.type.shape), x.dtype)
+
+
+def depthwise_parts(
+    b: Builder,
+    x: Value,
+    w: Value,
+    starts: Sequence[int],
+    extent: int,
+    stride: Sequence[int],
+    dilation: Sequence[int],
+) -> Value:
+    """Return such convolutions of parts of an image, each with filters of its own.
+
+    They are calls of one kernel, which reads both where they lie.
+
+    Parameters
+    ----------
+    x : Value
+        The image, dims (1, spatial..., C).
+    w : Value
+        Filters, dims (parts, spatial..., C), of x's floating type.
+    starts : sequence of int
+        Where each part begins along the image's first spatial dim.
+    extent : int
+        Of all parts along that dim.
+    stride, dilation : sequence of int
+        As of `depthwise`.
+
+    Returns
+    -------
+    Value
+        Dims (parts, spatial..., C).
+    """
+    image, filters = (barrier(to_builtin(v), "start") for v in (x, w))
+    parts = []
+    for i, start in enumerate(starts):
+        given = sliced(image, 1, opaque(start), extent), sliced(filters, 0, opaque(i))
+        y = barrier(_depthwise(b, *given, x.dtype, stride, dilation), "end")
+        parts.append(from_builtin(b, y, tuple(y.type.shape), x.dtype))
+    return b.concatenate(parts, 0)
+
+
+def _depthwise(
+    b: Builder,
+    x: ir.Value,
+    w: ir.Value,
+    dtype: DataType,
+    stride: Sequence[int],
+    dilation: Sequence[int],
+) -> ir.Value:
+    rank, kind = len(stride), x.type
+    extents = [
         (n - d * (k - 1) - 1) // s + 1
-        for n, k, s, d in zip(x.shape[1:-1], w.shape, stride, dilation, strict=False)
-    )
-    shape = (x.shape[0], *extents, x.shape[-1])
-    element = ir.Type.parse(storage(x.dtype))
-    tensors = [to_builtin(v) for v in (x, w, b.literal(0, x.dtype, shape))]
+        for n, k, s, d in zip(kind.shape[1:-1], w.type.shape, stride, dilation, strict=False)
+    ]
+    zeros = to_builtin(b.literal(0, dtype, (kind.shape[0], *extents, kind.shape[-1])))
+    element = kind.element_type
     numbers = ir.RankedTensorType.get([rank], ir.IntegerType.get_signless(64))
     op = ir.Operation.create(
         DEPTHWISE[rank],
-        results=[tensors[-1].type],
-        operands=tensors,
+        results=[zeros.type],
+        operands=[x, w, zeros],
         attributes={
             "strides": _numbers(stride, numbers),
             "dilations": _numbers(dilation, numbers),
@@ -89,7 +141,7 @@ def depthwise(
         term = ir.Operation.create("arith.mulf", [element], [left, right]).result
         total = ir.Operation.create("arith.addf", [element], [total, term]).result
         ir.Operation.create("linalg.yield", operands=[total])
-    return from_builtin(b, op.result, shape, x.dtype)
+    return op.result
 
 
 def inserted(b: Builder, part: Value, whole: Value, place: Sequence[int]) -> Value:

@@ -16,9 +16,9 @@ from ..lowering_config import DOUBLE_TILING, compilation_info
 from .builder import Builder, Value
 from .structured import barrier, from_builtin, to_builtin
 
-__all__ = ["constant", "contraction", "empty", "tiled_sum"]
+__all__ = ["APART", "constant", "contraction", "empty", "separate_product", "tiled_sum"]
 
-_ALONG_K, _APART = "#linalg.iterator_type<reduction>", "#linalg.iterator_type<parallel>"
+_ALONG_K, APART = "#linalg.iterator_type<reduction>", "#linalg.iterator_type<parallel>"
 _FUSED = "#arith.fastmath<contract>"
 
 
@@ -83,6 +83,34 @@ def _product(x: ir.Value, y: ir.Value) -> ir.Value:
     return ir.Operation.create("arith.mulf", [x.type], [x, y]).result
 
 
+def separate_product(b: Builder, x: Value, y: Value) -> Value:
+    """Return the product of two values of one shape and type such that its sum is no contraction.
+
+    The vectors of a contraction lie along what is summed; where that is a column they are filled
+    number by number.
+    """
+    given = [to_builtin(v) for v in (x, y)]
+    kind, rank = given[0].type, x.rank
+    same = ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))
+    op = ir.Operation.create(
+        "linalg.generic",
+        [kind],
+        [*given, empty(kind)],
+        {
+            "indexing_maps": ir.ArrayAttr.get([same] * 3),
+            "iterator_types": ir.Attribute.parse(f"[{', '.join([APART] * rank)}]"),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([2, 1]),
+        },
+        regions=1,
+    )
+    element = kind.element_type
+    block = op.regions[0].blocks.append(element, element, element)
+    with ir.InsertionPoint(block):
+        left, right, _ = block.arguments
+        ir.Operation.create("linalg.yield", operands=[_fused(left, right)])
+    return from_builtin(b, op.result, x.shape, x.dtype)
+
+
 def contraction(
     operands: Sequence[ir.Value],
     shape: Sequence[int],
@@ -123,7 +151,7 @@ def contraction(
         zeros = barrier(zeros, "start")
     indexing = ", ".join(f"affine_map<({names}) -> ({one})>" for one in maps)
     levels = {name: [sizes.get(d, 0) for d in loops] for name, sizes in tiles.items()}
-    kinds = ", ".join(_APART if d in maps[-1] else _ALONG_K for d in loops)
+    kinds = ", ".join(APART if d in maps[-1] else _ALONG_K for d in loops)
     op = ir.Operation.create(
         "linalg.generic",
         [total],

@@ -10,6 +10,7 @@ from ...graph_api.ops.conv_dgrad import ConvDgrad
 from ..node_context import NodeContext
 from ..workarounds import strikes
 from .convolution import (
+    CHANNELS_LAST,
     MOST_POSITIONS,
     PLAIN_GRADIENT,
     RATE,
@@ -17,6 +18,7 @@ from .convolution import (
     batch_only,
     conv_op,
     group_count,
+    is_depthwise,
     is_last,
     work,
 )
@@ -44,11 +46,19 @@ def _transposable(context: NodeContext) -> bool:
     return not strikes("W-122", context.target, *sizes, conv_op(context))
 
 
+def _channels_last(context: NodeContext) -> bool:
+    few = prod(context.dims("w")[2:]) <= MOST_POSITIONS
+    return few and is_depthwise(context) and set(conv_op(context).dilation) == {1}
+
+
 def _rule(context: NodeContext) -> str:
     """Return the default strategy."""
     if costs := _costs(context):
         return min(costs, key=costs.__getitem__)
     strided = prod(conv_op(context).stride) > 1
+    last = is_last(context.spec("dy"))
+    if _channels_last(context) and (last or strided or prod(context.dims("w")[2:]) > 9):
+        return CHANNELS_LAST
     return (
         "transposed" if context.target.is_gfx9 and strided and _transposable(context) else FLIPPED
     )
@@ -62,7 +72,7 @@ def _costs(context: NodeContext) -> dict[str, float]:
     assert isinstance(op, ConvDgrad)
     kinds = context.kind("dy"), context.kind("w")
     multiplied = multiply_type(context.target, context.compute, *kinds)
-    last = is_last(context.spec("dy").strides)
+    last = is_last(context.spec("dy"))
     return dgrad_costs(context.target, dy, w, op, multiplied, last=last)
 
 
@@ -95,8 +105,8 @@ INFO = OpInfo(
             ),
             Strategy(
                 name=GEMM_COL2IM,
-                help="one matmul for all filter positions, whose columns are added where they "
-                "belong, phase by phase of the stride",
+                help="one matmul for all filter positions, of floats in blocks, whose columns are "
+                "added where they belong, phase by phase of the stride",
                 fits=_as_phases,
                 why="one group, float or double compute, filters of up to 49 positions, fixed "
                 f"dims, CPU, strides whose product is at most {_MOST_PHASES}",
@@ -107,6 +117,16 @@ INFO = OpInfo(
                 fits=_transposable,
                 why="one group, a compute type of floats, fixed dims, no padding beyond what the "
                 "filter reaches (W-122)",
+            ),
+            Strategy(
+                name=CHANNELS_LAST,
+                help="of a depthwise convolution: each element of a channels-last result a sum "
+                "over what it meets of dy, without padding and zeros between its elements",
+                fits=_channels_last,
+                why="depthwise convolutions with as many filters as channels, of up to "
+                f"{MOST_POSITIONS} positions, no dilation, float or double compute, fixed dims, "
+                "on the CPU",
+                portable=False,
             ),
             PLAIN_GRADIENT,
         ),

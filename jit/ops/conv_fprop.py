@@ -17,6 +17,7 @@ from .blocking import BLOCKED
 from .conv_cost import KN2ROW, ROWS
 from .conv_geometry import Convolution
 from .convolution import (
+    CHANNELS_LAST,
     GEMM_NEEDS,
     MOST_GROUPS,
     MOST_PANELS,
@@ -34,8 +35,9 @@ from .convolution import (
     forward_costs,
     forward_strategy,
     group_count,
+    in_windows,
+    is_depthwise,
     is_last,
-    is_planar,
     needs_groups,
     strided,
     work,
@@ -83,11 +85,9 @@ def _depthwise(context: NodeContext) -> bool:
     return context.target.is_cpu and alone and not open_strides
 
 
-def _planar_depthwise(context: NodeContext) -> bool:
-    filters, channels, *_ = context.dims("w")
-    alone = channels == 1 and filters == group_count(context) > 1
-    planar = is_planar(len(context.dims("x")), context.compute, dynamic=context.dynamic)
-    return context.target.is_cpu and alone and planar
+def _channels_last(context: NodeContext) -> bool:
+    x, w = context.dims("x"), context.dims("w")
+    return is_depthwise(context) and in_windows(x, w, context.compute, dynamic=context.dynamic)
 
 
 def _grouped(context: NodeContext) -> bool:
@@ -101,14 +101,14 @@ def _rule(context: NodeContext) -> str:
 
 
 def _forward(context: NodeContext) -> Forward:
-    x, strides = context.dims("x"), context.spec("x").strides
+    x = context.dims("x")
     if context.dynamic:
         x = tuple(Dim(d, (str(i),)) if not i else d for i, d in enumerate(x))
     target, compute, kinds = context.target, context.compute, [context.kind(p) for p in "xw"]
     multiplied = multiply_type(target, compute, *kinds)
     as_it_is = {*kinds} == {multiplied}
     w, op = context.dims("w"), conv_op(context)
-    floats, last = up_to_float(context, "x", "w"), is_last(strides)
+    floats, last = up_to_float(context, "x", "w"), is_last(context.spec("x"))
     virtual = context.spec("y").virtual
     return Forward(target, x, w, op, compute, multiplied, last, as_it_is, floats, virtual)
 
@@ -219,12 +219,14 @@ INFO = OpInfo(
                 why="depthwise convolutions with as many filters as channels, on the CPU",
             ),
             Strategy(
-                name="channels_last",
-                help="linalg's depthwise convolution of a channels-last input, which the Torch "
-                "dialect has no op for",
-                fits=_planar_depthwise,
-                why="depthwise convolutions with as many filters as channels, one or two spatial "
-                "dims, float or double compute, fixed dims, on the CPU",
+                name=CHANNELS_LAST,
+                help="each element of a channels-last result a sum over what its window meets, "
+                "which is zero beyond the edges: without padding; of more than "
+                f"{MOST_POSITIONS} positions linalg's depthwise convolution",
+                fits=_channels_last,
+                why="depthwise convolutions with as many filters as channels, float or double "
+                "compute, fixed dims, on the CPU; one or two spatial dims, or at most "
+                f"{MOST_POSITIONS} positions",
                 portable=False,
             ),
             Strategy(

@@ -10,12 +10,15 @@ from ..node_context import NodeContext
 from ..workarounds import strikes
 from .blocking import BLOCKED
 from .convolution import (
+    CHANNELS_LAST,
     MOST_POSITIONS,
     PLAIN_GRADIENT,
     RATE,
     conv_op,
     group_count,
+    is_depthwise,
     is_last,
+    is_planar,
     work,
 )
 from .hoisting import KEEP_EXPRESSIONS
@@ -46,12 +49,16 @@ def _exchanges(context: NodeContext) -> bool:
     return _as_blocks(context) and exchanges(conv_op(context), size, group_count(context))
 
 
+def _channels_last(context: NodeContext) -> bool:
+    return is_depthwise(context) and is_planar(len(context.dims("x")))
+
+
 def _costs(context: NodeContext) -> dict[str, float]:
     """Return estimates of the strategies, on a CPU and of one group."""
     if group_count(context) > 1 or not _as_blocks(context):
         return {}
     x, dy, dw = (context.dims(port) for port in ("x", "dy", "dw"))
-    last = is_last(context.spec("x").strides)
+    last = is_last(context.spec("x"))
     narrow = context.kind("x").bits < 32
     op = conv_op(context)
     return wgrad_costs(context.target, x, dy, dw, op, last=last, narrow=narrow)
@@ -61,6 +68,8 @@ def _rule(context: NodeContext) -> str:
     """Return the default strategy."""
     if costs := _costs(context):
         return min(costs, key=costs.__getitem__)
+    if _channels_last(context):
+        return CHANNELS_LAST
     return "gemm" if _few_positions(context) else "correlated"
 
 
@@ -93,7 +102,8 @@ INFO = OpInfo(
             ),
             Strategy(
                 name=BLOCKED,
-                help="the patches and one matmul in blocks for the target's registers and caches",
+                help="the patches and a matmul in blocks for the target's registers and caches, "
+                "of all samples or of each, whose results are added up",
                 fits=_as_blocks,
                 why="floats of up to 32 bits, float compute, filters of up to 49 positions, CPU",
                 portable=False,
@@ -103,6 +113,15 @@ INFO = OpInfo(
                 help="the same with the patches of dy, of a convolution with few filters",
                 fits=_exchanges,
                 why="as of `blocked`, of one group, without strides, padding less than filters",
+                portable=False,
+            ),
+            Strategy(
+                name=CHANNELS_LAST,
+                help="of a depthwise convolution, channels-last: each sample convolved with its "
+                "dy, and a sum over samples",
+                fits=_channels_last,
+                why="depthwise convolutions with as many filters as channels, one or two spatial "
+                "dims, float or double compute, fixed dims, on the CPU",
                 portable=False,
             ),
             PLAIN_GRADIENT,

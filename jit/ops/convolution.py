@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.ops.conv_fprop import ConvOp
+from ...graph_api.tensor import TensorSpec
 from ..cpu_machine import cpu_machine
 from ..emit.dims import Dim
 from ..node_context import NodeContext
@@ -23,6 +24,7 @@ from .op_info import Dims, DynamicAxes, Marks, dynamic_axes
 from .strategy import Strategy
 
 __all__ = [
+    "CHANNELS_LAST",
     "GATHERING",
     "GEMM_NEEDS",
     "MOST_GROUPS",
@@ -44,6 +46,8 @@ __all__ = [
     "forward_costs",
     "forward_strategy",
     "group_count",
+    "in_windows",
+    "is_depthwise",
     "is_last",
     "is_planar",
     "needs_groups",
@@ -52,6 +56,9 @@ __all__ = [
 ]
 
 Ints = tuple[int, ...]
+
+CHANNELS_LAST = "channels_last"
+"""The strategy of depthwise convolutions, and their gradients, channels-last."""
 
 GATHERING = frozenset({ROWS, "im2col_gemm", BLOCKED})
 """The strategies that gather patches: of filters of few positions (`_gathered`)."""
@@ -210,22 +217,38 @@ def _depthwise_strategy(
 ) -> str:
     dynamic, positions = any(isinstance(d, Dim) for d in x), prod(w[2:])
     # Of more terms the sum falls into many loops (5x5: 2 ms of CPU time instead of 0.3).
-    if (last or positions > 9) and is_planar(len(x), compute, dynamic=dynamic):
-        return "channels_last"
+    if (last or positions > 9) and in_windows(x, w, compute, dynamic=dynamic):
+        return CHANNELS_LAST
     if positions <= MOST_POSITIONS and not (dynamic and strided(op)):
         return "shifted_sum"
     return PER_GROUP if alone else "direct"
 
 
-def is_last(strides: Ints) -> bool:
-    """Return whether these strides are of an image that is laid out channels-last."""
-    return len(strides) > 2 and strides[1] == 1 < strides[-1]
+def is_last(x: TensorSpec) -> bool:
+    """Return whether an image is laid out channels-last, as is one of a single place."""
+    return set(x.dims[2:]) == {1} or (len(x.dims) > 2 and x.strides[1] == 1 < x.strides[-1])
 
 
-def is_planar(rank: int, compute: DataType, *, dynamic: bool) -> bool:
-    """Return whether linalg's depthwise convolution takes it: floats, one or two spatial dims."""
+def is_depthwise(context: NodeContext) -> bool:
+    """Return whether each channel has one filter, on a CPU and of floats that are summed as such.
+
+    Dims are fixed.
+    """
+    filters, channels, *_ = context.dims("dw" if "dw" in context.node.outputs else "w")
+    alone = channels == 1 and filters == group_count(context) > 1
+    floats = context.compute in (DataType.FLOAT, DataType.DOUBLE)
+    return context.target.is_cpu and alone and floats and not context.dynamic
+
+
+def is_planar(rank: int) -> bool:
+    """Return whether linalg has a depthwise convolution: of one or two spatial dims."""
+    return rank in (3, 4)
+
+
+def in_windows(x: Ints, w: Ints, compute: DataType, *, dynamic: bool) -> bool:
+    """Return whether `CHANNELS_LAST` fits a depthwise convolution on a CPU."""
     floats = compute in (DataType.FLOAT, DataType.DOUBLE)
-    return floats and rank - 2 in (1, 2) and not dynamic
+    return floats and not dynamic and (is_planar(len(x)) or prod(w[2:]) <= MOST_POSITIONS)
 
 
 def strided(op: ConvOp) -> bool:

@@ -69,6 +69,27 @@ def wgrad(kind: str = "float", stride: int = 2) -> FrozenGraph:
     return graph.freeze()
 
 
+def depthwise(op: str, kind: str = "float", *, last: bool = False, **more: Any) -> FrozenGraph:
+    """A gradient of 18 channels, 3x4, with strides of 2 and 3."""
+    graph = Graph("depthwise", io_data_type=kind, compute_data_type="float")
+    dims, more = (2, 18, 11, 13), {"stride": (2, 3), "padding": (1, 2), **more}
+    dilated = more.get("dilation", (1, 1))
+    out = [
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, p, d, k, s in zip(
+            dims[2:], more["padding"], dilated, (3, 4), more["stride"], strict=True
+        )
+    ]
+    dy = image(graph, (2, 18, *out), "dy", last)
+    if op == "conv_dgrad":
+        w = graph.tensor(dims=(18, 1, 3, 4), name="w")
+        graph.conv_dgrad(dy, w, dx_dims=dims, **more).set_output()
+    else:
+        x = image(graph, dims, "x", last)
+        graph.conv_wgrad(dy, x, dw_dims=(18, 1, 3, 4), **more).set_output()
+    return graph.freeze()
+
+
 def matmul() -> FrozenGraph:
     graph = Graph("matmul", io_data_type="half", compute_data_type="float")
     a, b = graph.tensor(dims=(4, 5, 9), name="a"), graph.tensor(dims=(2, 9, 7), name="b")
@@ -206,11 +227,19 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
         dgrad(stride=(4, 5), conv_mode="convolution"),
     ],
     ("conv_dgrad", "transposed"): [dgrad()],
+    ("conv_dgrad", "channels_last"): [
+        depthwise("conv_dgrad", last=True),
+        depthwise("conv_dgrad", "half", conv_mode="convolution"),
+    ],
     ("conv_dgrad", "plain"): [dgrad(last=True)],
     ("conv_wgrad", "gemm"): [wgrad()],
     ("conv_wgrad", "correlated"): [wgrad("bfloat16")],
     ("conv_wgrad", "blocked"): [wgrad(), wgrad("bfloat16")],
     ("conv_wgrad", "exchanged"): [wgrad(stride=1), wgrad("half", stride=1)],
+    ("conv_wgrad", "channels_last"): [
+        depthwise("conv_wgrad", last=True),
+        depthwise("conv_wgrad", "bfloat16", dilation=(2, 1)),
+    ],
     ("conv_wgrad", "plain"): [wgrad()],
     ("matmul", "gemm"): [matmul()],
     ("matmul", "untiled"): [

@@ -306,7 +306,7 @@ def rows_of(run: Path, suite: str) -> Iterator[dict[str, Any]]:
                 "padding": op.pre_padding,
                 "stride": op.stride,
                 "dilation": op.dilation,
-                "last": is_last(given["dy" if isinstance(op, ConvDgrad) else "x"].strides),
+                "last": is_last(given["dy" if isinstance(op, ConvDgrad) else "x"]),
                 "type": cases[case].dtypes[0].json,
                 "us": times,
             }

@@ -10,9 +10,11 @@ from ....graph_api.enums import ConvMode
 from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.conv_dgrad import ConvDgrad
 from ...emit.builder import Builder, Value
+from ...ops.convolution import CHANNELS_LAST
 from ...ops.dgrad_geometry import filters_overlap
 from ..accumulate import operands
 from .conv_fprop import doubled, is_last
+from .depthwise import data_gradient
 from .dgrad_flipped import flipped
 from .dgrad_gemm_col2im import gemm_col2im
 from .dgrad_patches import patches
@@ -33,6 +35,9 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     dy, w, accumulate = operands(b, *given, node.compute_data_type, widen=widen)
     if b.avoids("W-059") and not plain:
         dy, w = doubled(b, dy, 1), doubled(b, w, 0)
+    if b.strategy == CHANNELS_LAST:
+        w = b.flip(w, range(2, w.rank)) if op.conv_mode is ConvMode.CONVOLUTION else w
+        return {"dx": data_gradient(b, dy, w, op, accumulate)}
     if b.strategy == "flipped" and filters_overlap(w.shape, op):
         last = is_last(inputs["dy"])
         return {"dx": flipped(b, dy, w, op, accumulate, last=last)}

@@ -16,7 +16,7 @@ from ...emit.builder import Builder, T, Value
 from ...ops.blocking import BLOCKED
 from ...ops.conv_cost import KN2ROW, ROWS, WIDENING
 from ...ops.conv_geometry import Convolution
-from ...ops.convolution import REVERSING, Forward, forward_strategy
+from ...ops.convolution import CHANNELS_LAST, REVERSING, Forward, forward_strategy
 from ...ops.direct_tiles import DIRECT_NHWC
 from ..accumulate import copied, operands
 from .depthwise import channels_last, shifted_sum
@@ -54,8 +54,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
 
 
 def is_last(x: Value) -> bool:
-    """Return whether an image is laid out channels-last."""
-    return x.order == (0, *range(2, x.rank), 1)
+    """Return whether an image is laid out channels-last, as is one of a single place."""
+    return x.order == (0, *range(2, x.rank), 1) or set(x.shape[2:]) == {1}
 
 
 def _plain(b: Builder, node: FrozenNode, op: ConvFprop, inputs: Mapping[str, Value]) -> Value:
@@ -151,7 +151,7 @@ def convolve(
     if strategy in GEMM:
         return GEMM[strategy](b, x, w, op, accumulate)
     x, op = _read(b, x, w, op)
-    if strategy == "channels_last":
+    if strategy == CHANNELS_LAST:
         return channels_last(b, x, w, op, accumulate)
     if strategy == "shifted_sum":
         return shifted_sum(b, x, w, op, accumulate, last=last)

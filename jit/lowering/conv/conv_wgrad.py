@@ -16,11 +16,13 @@ from ....graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ....graph_api.ops.conv_wgrad import ConvWgrad
 from ...emit.builder import Builder, T, Value
 from ...ops.blocking import BLOCKED
+from ...ops.convolution import CHANNELS_LAST
 from ...ops.wgrad_cost import EXCHANGED
 from ..accumulate import operands
 from ..batched_matmul import unmixed
 from ..sums import total
 from .conv_fprop import convolve, doubled, is_last, padded
+from .depthwise import weight_gradient as depthwise_gradient
 from .plain_gradient import backward
 from .wgrad_blocked import exchanged, weight_gradient
 
@@ -51,6 +53,9 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
             dw = exchanged(b, x, dy, op, size, last=is_last(inputs["dy"]))
         else:
             dw = weight_gradient(b, x, dy, op, size, groups, last=last)
+    elif b.strategy == CHANNELS_LAST:
+        x, dy = (b.convert(v, accumulate) for v in (x, dy))
+        dw = depthwise_gradient(b, x, dy, op, op.dw_dims[2:])
     elif b.strategy == "gemm" or (prod(op.dw_dims[2:]) == 1 and _bare(op)):
         dw = _per_position(b, x, dy, op, accumulate)
     else:

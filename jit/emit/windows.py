@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Elementwise ops that read a channels-last image wherever they like, zeros beyond its edges.
+
+The compiler pads an image by a kernel for the zeros and another one for the image between them.
+Here an index beyond the edge is moved to it, and what is read there replaced by zero: one kernel,
+with vectors of neighbouring channels (8x112x112x64 of float32 padded by 1, two threads of an Intel
+Xeon: 1.6 ms instead of 3.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from itertools import product
+from typing import NamedTuple
+
+from torch_mlir import ir
+
+from ...graph_api.dtypes import DataType
+from .builder import Builder, Value
+from .narrow import storage
+from .structured import barrier, from_builtin, to_builtin
+from .tiled_sum import APART, constant, empty
+
+__all__ = ["Met", "padded_image", "window_sums"]
+
+
+class Met(NamedTuple):
+    """What the elements of a result meet along a dim with one position of their window.
+
+    The element at i meets the image at ``(i * stride + offset) // over``, with the filter's
+    position ``position + (i + offset) % over``.
+    """
+
+    stride: int
+    offset: int
+    over: int
+    position: int
+
+
+def padded_image(b: Builder, x: Value, before: Sequence[int], after: Sequence[int]) -> Value:
+    """Return an image of floats, (N, spatial..., C), with zeros around it."""
+    spatial = x.shape[1:-1]
+    extents = tuple(map(sum, zip(before, spatial, after, strict=True)))
+    image = to_builtin(x)
+
+    def element(at: Sequence[ir.Value]) -> ir.Value:
+        sides = zip(at[1:-1], before, spatial, extents, strict=True)
+        seen = [
+            _seen(_affine(i, f"d0 - {pad}"), have, -pad, whole - pad - 1)
+            for i, pad, have, whole in sides
+        ]
+        return _masked(_read(image, at, seen), seen)
+
+    return _elementwise(b, (x.shape[0], *extents, x.shape[-1]), x.dtype, element)
+
+
+def window_sums(
+    b: Builder,
+    x: Value,
+    w: Value,
+    extents: Sequence[int],
+    windows: Sequence[Sequence[Met]],
+    *,
+    apart: bool,
+) -> Value:
+    """Return each channel's sums of an image's windows, times its own filter.
+
+    Parameters
+    ----------
+    x : Value
+        The image, (N, spatial..., C), of a floating type.
+    w : Value
+        Filters, (positions..., C), of that type or a wider one, in which is summed.
+    extents : sequence of int
+        Spatial dims of the result.
+    windows : sequence
+        What is met in each of them.  What lies outside the image or the filter adds nothing.
+    apart : bool
+        Whether what follows is kept out: a transpose would change the order of the loops, and
+        channels would be read one by one.
+
+    Returns
+    -------
+    Value
+        Dims (N, extents..., C), of the filters' type.
+    """
+    image, filters = to_builtin(x), to_builtin(w)
+    if apart:
+        image = barrier(image, "start")
+    kind = filters.type.element_type
+
+    def element(at: Sequence[ir.Value]) -> ir.Value:
+        dims = zip(at[1:-1], windows, x.shape[1:-1], w.shape[:-1], extents, strict=True)
+        along = [[_met(i, one, *sizes) for one in window] for i, window, *sizes in dims]
+        total = None
+        for met in product(*along):
+            images, positions = zip(*met, strict=True)
+            value = _masked(_read(image, at, images), (*images, *positions))
+            if value.type != kind:
+                value = _op("arith.extf", kind, value)
+            terms = [value, _read(filters, at[1:], positions)]
+            total = (
+                _op("arith.mulf", kind, *terms)
+                if total is None
+                else _op("math.fma", kind, *terms, total)
+            )
+        assert total is not None
+        return total
+
+    shape = (x.shape[0], *extents, x.shape[-1])
+    return _elementwise(b, shape, w.dtype, element, apart=apart)
+
+
+class _Seen(NamedTuple):
+    """An index, moved to the edge if need be, and whether it was inside; None: it always is."""
+
+    index: ir.Value
+    inside: ir.Value | None
+
+
+def _met(i: ir.Value, met: Met, have: int, size: int, whole: int) -> tuple[_Seen, _Seen]:
+    """Return where an image of ``have`` elements and a filter of ``size`` positions are read.
+
+    ``whole``: elements of the result.
+    """
+    stride, offset, over, position = met
+    place = _affine(i, f"(d0 * {stride} + {offset}) floordiv {over}")
+    first, last = ((n * stride + offset) // over for n in (0, whole - 1))
+    here = _affine(i, f"(d0 + {offset}) mod {over} + {position}")
+    return (
+        _seen(place, have, first, last),
+        _seen(here, size, position, position + over - 1),
+    )
+
+
+def _seen(at: ir.Value, have: int, low: int, high: int) -> _Seen:
+    """Return an index of ``have`` elements, of one that may be from ``low`` to ``high``."""
+    if low >= 0 and high < have:
+        return _Seen(at, None)
+    flag = ir.IntegerType.get_signless(1)
+    below = {"predicate": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _UNSIGNED_LESS)}
+    inside = ir.Operation.create("arith.cmpi", [flag], [at, _index(have)], below).result
+    at = _op("arith.maxsi", at.type, at, _index(0))
+    return _Seen(_op("arith.minsi", at.type, at, _index(have - 1)), inside)
+
+
+_UNSIGNED_LESS = 6  # arith.cmpi's; a negative index is a large one
+
+
+def _read(x: ir.Value, at: Sequence[ir.Value], seen: Sequence[_Seen]) -> ir.Value:
+    """Return an element of x; its first dims beyond ``seen``, and its last, are those of ``at``."""
+    before = at[: len(x.type.shape) - len(seen) - 1]
+    index = [*before, *(one.index for one in seen), at[-1]]
+    return _op("tensor.extract", x.type.element_type, x, *index)
+
+
+def _masked(value: ir.Value, seen: Sequence[_Seen]) -> ir.Value:
+    """Return a value, or zero where some index was outside."""
+    checks = [one.inside for one in seen if one.inside]
+    if not checks:
+        return value
+    inside = reduce(lambda x, y: _op("arith.andi", x.type, x, y), checks)
+    return _op("arith.select", value.type, inside, value, constant(0.0, value.type))
+
+
+def _elementwise(
+    b: Builder,
+    shape: tuple[int, ...],
+    dtype: DataType,
+    element: Callable[[Sequence[ir.Value]], ir.Value],
+    *,
+    apart: bool = False,
+) -> Value:
+    """Return a tensor whose element at some indices is what a function makes of them."""
+    kind = ir.RankedTensorType.get(shape, ir.Type.parse(storage(dtype)))
+    rank = len(shape)
+    op = ir.Operation.create(
+        "linalg.generic",
+        [kind],
+        [empty(kind)],
+        {
+            "indexing_maps": ir.ArrayAttr.get(
+                [ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))]
+            ),
+            "iterator_types": ir.Attribute.parse(f"[{', '.join([APART] * rank)}]"),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 1]),
+        },
+        regions=1,
+    )
+    with ir.InsertionPoint(op.regions[0].blocks.append(kind.element_type)):
+        numbers = ir.IntegerType.get_signless(64)
+        at = [
+            ir.Operation.create(
+                "linalg.index",
+                [ir.IndexType.get()],
+                attributes={"dim": ir.IntegerAttr.get(numbers, d)},
+            ).result
+            for d in range(rank)
+        ]
+        ir.Operation.create("linalg.yield", operands=[element(at)])
+    return from_builtin(b, barrier(op.result, "end") if apart else op.result, shape, dtype)
+
+
+def _affine(i: ir.Value, text: str) -> ir.Value:
+    """Return an index, of one that is ``d0`` in the text."""
+    with_map = {"map": ir.Attribute.parse(f"affine_map<(d0) -> ({text})>")}
+    return ir.Operation.create("affine.apply", [i.type], [i], with_map).result
+
+
+def _index(number: int) -> ir.Value:
+    kind = ir.IndexType.get()
+    value = {"value": ir.IntegerAttr.get(kind, number)}
+    return ir.Operation.create("arith.constant", [kind], attributes=value).result
+
+
+def _op(name: str, kind: ir.Type, *operands: ir.Value) -> ir.Value:
+    return ir.Operation.create(name, [kind], operands).result
