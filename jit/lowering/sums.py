@@ -8,10 +8,15 @@ from functools import reduce
 from typing import Any
 
 from ..emit.builder import Builder, T, Value
+from ..emit.structured import barrier, from_builtin, to_builtin
+from ..ops.blocking import divisors
 
-__all__ = ["Axes", "kept", "largest", "least", "of_terms", "total"]
+__all__ = ["Axes", "kept", "largest", "least", "of_columns", "of_terms", "total"]
 
 Axes = Sequence[int]
+
+# Parts of a matrix's rows, at most, and the elements from which on there are any.
+_MOST_PARTS, _SHARED_OUT = 64, 1 << 15
 
 
 def kept(x: Value, axes: Axes) -> tuple[int, ...]:
@@ -22,6 +27,20 @@ def kept(x: Value, axes: Axes) -> tuple[int, ...]:
 def total(b: Builder, x: Value, axes: Axes, *, keep: bool = True) -> Value:
     """Return Σx over the axes, which stay with extent 1 if ``keep``; x where there are none."""
     return _over(b, T.AtenSumDimIntListOp, x, axes, None, keep=keep)
+
+
+def of_columns(b: Builder, x: Value) -> Value:
+    """Return the sums of a matrix's columns, (1, columns), on a CPU: of parts first, side by side.
+
+    The compiler shares out columns alone, of which there may be few (25,088 rows of 64).
+    """
+    rows, columns = x.shape
+    parts = divisors(rows, _MOST_PARTS)[-1] if rows * columns >= _SHARED_OUT else 1
+    if parts > 1:
+        x = total(b, b.reshape(x, (parts, rows // parts, columns)), [1], keep=False)
+    sums = total(b, x, [0])
+    # Fused with what follows it would be summed anew by each worker.
+    return from_builtin(b, barrier(to_builtin(sums), "end"), sums.shape, sums.dtype)
 
 
 def of_terms(b: Builder, terms: Sequence[Value], fused: int) -> Value:

@@ -88,12 +88,13 @@ def test_elementwise(statement: str, workgroup: list[int], vectors: list[int]) -
     ("statement", "workgroup", "common", "along"),
     [
         (loop("2", {"0": "bc"}, "b"), [16, 0], [1, 0], [0, 32]),
-        (loop("2", {"0": "bc"}, "c"), [0, 64], [0, 64], [1, 0]),
+        (loop("2", {"0": "bc"}, "c"), [0, 16], [0, 16], [1, 0]),
         (loop("2", {"0": "abc"}, "b"), [0, 1, 0], [0, 1, 0], [4, 0, 32]),
         (loop("2", {"0": "bc", "1": "c"}, "b"), [16, 0], [1, 0], [0, 32]),
         # Of 40 elements there are five vectors.
         (loop("2", {"0": "ba"}, "b"), [0, 102], [0, 1], [32, 0]),
-        (loop("2", {"0": "ba"}, "a"), [40, 0], [40, 0], [0, 1]),
+        # Columns: as many vectors as a power of two that divides them all.
+        (loop("2", {"0": "ba"}, "a"), [8, 0], [8, 0], [0, 1]),
     ],
 )
 def test_sums(statement: str, workgroup: list[int], common: list[int], along: list[int]) -> None:

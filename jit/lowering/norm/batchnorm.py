@@ -7,14 +7,21 @@ from collections.abc import Mapping
 
 from ....graph_api.frozen import FrozenNode
 from ...emit.builder import Builder, Value
-from .channel_norms import converted, inverse_deviation, standardised, statistics
+from .channel_norms import (
+    as_images,
+    as_rows,
+    converted,
+    inverse_deviation,
+    standardised,
+    statistics,
+)
 
 __all__ = ["lower"]
 
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
     """Emit y, the statistics of x, and the running statistics that are asked for."""
-    v = converted(b, inputs, node.compute_data_type)
+    v = as_rows(b, converted(b, inputs, node.compute_data_type))
     found = statistics(b, v["x"])
     inverse = inverse_deviation(b, found.variance, v["epsilon"])
     results = {
@@ -28,7 +35,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         if f"next_running_{what}" in node.outputs:
             previous = v[f"prev_running_{what}"]
             results[f"next_running_{what}"] = _blended(b, previous, current, v["momentum"])
-    return results
+    return as_images(b, results, inputs["x"].shape)
 
 
 def _blended(b: Builder, previous: Value, current: Value, momentum: Value) -> Value:

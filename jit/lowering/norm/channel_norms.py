@@ -9,16 +9,22 @@ from math import prod
 
 from ....graph_api.dtypes import DataType
 from ...emit.builder import Builder, T, Value
+from ...emit.dims import Dim
+from ...emit.tiled_sum import separate_product
 from .. import sums
 
 __all__ = [
     "Statistics",
+    "as_images",
+    "as_rows",
     "average",
+    "by_rows",
     "converted",
     "inverse_deviation",
     "normalised",
     "standardised",
     "statistics",
+    "total_of_products",
 ]
 
 
@@ -40,6 +46,42 @@ def converted(b: Builder, inputs: Mapping[str, Value], compute: DataType) -> dic
     return values
 
 
+def as_rows(b: Builder, values: Mapping[str, Value]) -> dict[str, Value]:
+    """Return channels-last images as matrices, (positions, C), on a CPU; all else then is (1, C).
+
+    Otherwise channels would be shared out, and each worker would read a few of each position.
+    """
+    x = values["x"]
+    last = x.order == (0, *range(2, x.rank), 1) and not any(isinstance(d, Dim) for d in x.shape)
+    if not (last and b.target.is_cpu):
+        return dict(values)
+    found = {}
+    for port, v in values.items():
+        moved = b.permute(v, (0, *range(2, v.rank), 1)) if v.rank == x.rank else v
+        rows = (prod(moved.shape[:-1]), moved.shape[-1])
+        found[port] = b.reshape(moved, rows) if v.rank == x.rank else v
+    return found
+
+
+def by_rows(b: Builder, x: Value) -> bool:
+    """Return whether x is a matrix of `as_rows`."""
+    return b.target.is_cpu and x.rank == 2
+
+
+def as_images(
+    b: Builder, results: Mapping[str, Value], dims: tuple[int, ...]
+) -> Mapping[str, Value]:
+    """Return the results of what `as_rows` made of an image of these dims."""
+    if all(v.rank == len(dims) for v in results.values()):
+        return results
+    found, last = {}, len(dims) - 1
+    for port, v in results.items():
+        spatial = dims[2:] if v.shape[0] > 1 else (1,) * (last - 1)
+        moved = b.reshape(v, (dims[0] if v.shape[0] > 1 else 1, *spatial, dims[1]))
+        found[port] = b.permute(moved, (0, last, *range(1, last)))
+    return found
+
+
 def axes(x: Value) -> list[int]:
     """Return the dims that statistics are taken over: all but the channels."""
     return [0, *range(2, x.rank)]
@@ -52,7 +94,14 @@ def count(x: Value) -> int:
 
 def total(b: Builder, x: Value) -> Value:
     """Return the sum of each channel, (1, C, 1, ...)."""
+    if by_rows(b, x):
+        return sums.of_columns(b, x)
     return sums.total(b, x, axes(x))
+
+
+def total_of_products(b: Builder, x: Value, y: Value) -> Value:
+    """Return the sum of each channel's products."""
+    return total(b, separate_product(b, x, y) if by_rows(b, x) else b.mul(x, y))
 
 
 def average(b: Builder, x: Value) -> Value:
@@ -77,9 +126,12 @@ def statistics(b: Builder, x: Value) -> Statistics:
         centred = b.materialise(centred)
     if b.target.is_cpu:
         rest = average(b, centred)
-        centred = b.sub(centred, rest)
-        mean = b.add(mean, rest)
-    variance = average(b, b.mul(centred, centred))
+        mean, centred = b.add(mean, rest), b.sub(centred, rest)
+    deviation = centred
+    if by_rows(b, x):
+        # Each computed anew: what several kernels take is stored, and they wait for memory.
+        centred, deviation = b.sub(x, mean), b.sub(mean, x)
+    variance = b.scale(total_of_products(b, deviation, deviation), 1 / count(x))
     return Statistics(mean, variance, centred, count(x))
 
 
