@@ -42,7 +42,7 @@ def padded_image(b: Builder, x: Value, before: Sequence[int], after: Sequence[in
     """Return an image of floats, (N, spatial..., C), with zeros around it."""
     spatial = x.shape[1:-1]
     extents = tuple(map(sum, zip(before, spatial, after, strict=True)))
-    image = to_builtin(x)
+    image = barrier(to_builtin(x), "start")
 
     def element(at: Sequence[ir.Value]) -> ir.Value:
         sides = zip(at[1:-1], before, spatial, extents, strict=True)
@@ -61,8 +61,6 @@ def window_sums(
     w: Value,
     extents: Sequence[int],
     windows: Sequence[Sequence[Met]],
-    *,
-    apart: bool,
 ) -> Value:
     """Return each channel's sums of an image's windows, times its own filter.
 
@@ -76,18 +74,13 @@ def window_sums(
         Spatial dims of the result.
     windows : sequence
         What is met in each of them.  What lies outside the image or the filter adds nothing.
-    apart : bool
-        Whether what follows is kept out: a transpose would change the order of the loops, and
-        channels would be read one by one.
 
     Returns
     -------
     Value
         Dims (N, extents..., C), of the filters' type.
     """
-    image, filters = to_builtin(x), to_builtin(w)
-    if apart:
-        image = barrier(image, "start")
+    image, filters = barrier(to_builtin(x), "start"), to_builtin(w)
     kind = filters.type.element_type
 
     def element(at: Sequence[ir.Value]) -> ir.Value:
@@ -109,7 +102,7 @@ def window_sums(
         return total
 
     shape = (x.shape[0], *extents, x.shape[-1])
-    return _elementwise(b, shape, w.dtype, element, apart=apart)
+    return _elementwise(b, shape, w.dtype, element)
 
 
 class _Seen(NamedTuple):
@@ -169,10 +162,12 @@ def _elementwise(
     shape: tuple[int, ...],
     dtype: DataType,
     element: Callable[[Sequence[ir.Value]], ir.Value],
-    *,
-    apart: bool = False,
 ) -> Value:
-    """Return a tensor whose element at some indices is what a function makes of them."""
+    """Return a tensor whose element at some indices is what a function makes of them.
+
+    What follows is kept out: a transpose, or a sum over places, would change the order of the
+    loops, and channels be read one by one (8x144x28x28, 3x3, then ReLU and means: 3.6 ms).
+    """
     kind = ir.RankedTensorType.get(shape, ir.Type.parse(storage(dtype)))
     rank = len(shape)
     op = ir.Operation.create(
@@ -199,7 +194,7 @@ def _elementwise(
             for d in range(rank)
         ]
         ir.Operation.create("linalg.yield", operands=[element(at)])
-    return from_builtin(b, barrier(op.result, "end") if apart else op.result, shape, dtype)
+    return from_builtin(b, barrier(op.result, "end"), shape, dtype)
 
 
 def _affine(i: ir.Value, text: str) -> ir.Value:

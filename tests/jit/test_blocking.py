@@ -28,14 +28,13 @@ def drawn(seed: int, count: int) -> list[tuple[int, int, int]]:
     ]
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("count", [1, 8])
 @pytest.mark.parametrize("name", ["sapphirerapids", "znver5", "znver2", "x86-64"])
-def test_blocks_are_held(name: str, turned: bool) -> None:
+def test_blocks_are_held(name: str, count: int) -> None:
     target = Target.parse(f"cpu:{name}")
     machine = cpu_machine(target)
-    cache = machine.l1_bytes if turned else machine.l2_bytes
     for m, n, k in [(1, 1, 1), (300, 64, 1025), (1024, 1024, 1024), *drawn(5, 300)]:
-        found = blocking(target, m, n, k, turned=turned)
+        found = blocking(target, m, n, k, count=count)
         wide, left_over = divmod(found.panel, machine.lanes)
         assert left_over == 0, (m, n, k)
         assert (found.panels - 1) * found.panel < n <= found.panels * found.panel, (m, n, k)
@@ -45,8 +44,15 @@ def test_blocks_are_held(name: str, turned: bool) -> None:
         assert 1 <= found.rows <= found.block <= m, (m, n, k)
         # The panel's part stays in the cache.
         assert 1 <= found.depth <= k, (m, n, k)
-        assert 4 * found.depth * found.panel <= cache, (m, n, k)
+        assert 4 * found.depth * found.panel <= machine.l2_bytes, (m, n, k)
         assert found.overhead >= 1
+
+
+def test_many_matmuls_need_no_small_blocks() -> None:
+    """Of 576 rows and 64 columns each of eight had blocks of 36 rows, as if it were alone."""
+    target = Target.parse("cpu:sapphirerapids")
+    alone, many = (blocking(target, 576, 64, 3136, count=count) for count in (1, 64))
+    assert many.block > alone.block
 
 
 @pytest.mark.parametrize("m", [197, 509, 1013, 1576, 3136, 10007])

@@ -105,6 +105,24 @@ def test_an_infinite_weight_meets_no_padding_of_other_positions(*, last: bool) -
     assert finite[:, :, :, 1::2].all()
 
 
+@pytest.mark.parametrize("samples", [1, 2])
+@pytest.mark.parametrize("follows", ["transpose", "mean"])
+def test_what_follows_does_not_order_the_loops(samples: int, follows: str) -> None:
+    """Fused with either the channels were read one by one: 3.3 and 3.6 ms for 0.6 and 0.5."""
+    dims = (samples, 48, 14, 14)
+    graph = Graph("followed", io_data_type="float", intermediate_data_type="float")
+    x = graph.tensor(dims=dims, strides=channels_last_strides(dims))
+    y = graph.relu(graph.conv_fprop(x, graph.tensor(dims=(48, 1, 3, 3)), padding=1))
+    if follows == "mean":
+        y = graph.reduction(y, mode="avg", axes=[2, 3])
+    y.set_output()
+    with scope(compiler_strategies="conv_fprop=channels_last"):
+        plan = graph.build("cpu")
+    assert plan.verify(seed=1).ok
+    reading = [one for one in plan.dispatches() if "elementwise_broadcast" in one.name]
+    assert [one.name.endswith("14x14x48_f32") for one in reading] == [True]
+
+
 def test_a_padded_image_is_one_kernel() -> None:
     """The compiler's own padding is zeros, and the image copied between them."""
     dims = (8, 32, 14, 14)

@@ -83,8 +83,7 @@ def _window_sums(
     """Return them, (N, C, extents...); x is converted where it is read."""
     rank = x.rank - 2
     image = b.permute(x, (0, *range(2, x.rank), 1))
-    last = x.order == (0, *range(2, x.rank), 1)
-    y = window_sums(b, image, _filters(b, w, accumulate), extents, windows, apart=not last)
+    y = window_sums(b, image, _filters(b, w, accumulate), extents, windows)
     return b.permute(y, (0, rank + 1, *range(1, rank + 1)))
 
 
