@@ -23,8 +23,8 @@ def weight_gradient(
 ) -> Value:
     """Return dw as matmuls in blocks of the patches of x with dy, along all places.
 
-    Both are channels-first, so that what a step reads of each row lies behind what the one before
-    it has read.
+    The operand that is not packed is channels-first, so that what a step reads of each row lies
+    behind what the one before it has read.
 
     Parameters
     ----------
@@ -42,21 +42,25 @@ def weight_gradient(
     samples, places, rank = dy.shape[0], prod(dy.shape[2:]), len(size)
     if last:
         x, op = _of_one_position(b, x, size, op)
-        x, dy = b.materialise(x), b.materialise(dy)
+        x = b.materialise(x)
     way = wgrad_blocks(b.target, (filters, channels, *size), samples, places, groups)
-    patches = stacked(b, x, size, op)
-    if way.by_sample:
-        shape = samples, channels * prod(size), places
-        rows = b.reshape(dy, (samples, filters, places))
-    else:
+    patches, columns = stacked(b, x, size, op), channels * prod(size)
+    # What is packed may lie channels-last.
+    by_rows = last and groups == 1 and not way.swapped
+    count, depth = (samples, places) if way.by_sample else (groups, samples * places)
+    if not way.by_sample:
         patches = samples_inside(b, patches, rank)
-        shape = groups, channels * prod(size), samples * places
-        rows = b.permute(dy, (1, 0, *range(2, dy.rank)))
-        rows = b.reshape(rows, (groups, filters // groups, samples * places))
-    left, right = b.reshape(patches, shape), rows
+    left = b.reshape(patches, (count, columns, depth))
+    if by_rows:
+        rows = b.permute(dy, (0, *range(2, dy.rank), 1))
+        right = b.reshape(rows, (count, depth, filters))
+    else:
+        rows = b.materialise(dy) if last else dy
+        rows = rows if way.by_sample else b.permute(rows, (1, 0, *range(2, dy.rank)))
+        right = b.reshape(rows, (count, filters // groups, depth))
     if way.swapped:
         left, right = right, left
-    y = blocked_matmul(b, left, right, way.blocks, columns=True)
+    y = blocked_matmul(b, left, right, way.blocks, columns=not by_rows)
     y = total(b, y, [0]) if way.by_sample else y
     y = y if way.swapped else b.permute(y, (0, 2, 1))
     return b.reshape(y, (filters, channels, *size))
