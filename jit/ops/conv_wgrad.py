@@ -12,6 +12,7 @@ from .blocking import BLOCKED
 from .convolution import (
     CHANNELS_LAST,
     MOST_POSITIONS,
+    MOST_SAMPLES,
     PLAIN_GRADIENT,
     RATE,
     conv_op,
@@ -50,7 +51,8 @@ def _exchanges(context: NodeContext) -> bool:
 
 
 def _channels_last(context: NodeContext) -> bool:
-    return is_depthwise(context) and is_planar(len(context.dims("x")))
+    x = context.dims("x")
+    return is_depthwise(context) and is_planar(len(x)) and x[0] <= MOST_SAMPLES
 
 
 def _costs(context: NodeContext) -> dict[str, float]:
@@ -121,7 +123,8 @@ INFO = OpInfo(
                 "dy, and a sum over samples",
                 fits=_channels_last,
                 why="depthwise convolutions with as many filters as channels, one or two spatial "
-                "dims, float or double compute, fixed dims, on the CPU",
+                f"dims, float or double compute, fixed dims, up to {MOST_SAMPLES} samples, on the "
+                "CPU",
                 portable=False,
             ),
             PLAIN_GRADIENT,

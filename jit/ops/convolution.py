@@ -30,6 +30,7 @@ __all__ = [
     "MOST_GROUPS",
     "MOST_PANELS",
     "MOST_POSITIONS",
+    "MOST_SAMPLES",
     "PLAIN_GRADIENT",
     "RATE",
     "REVERSING",
@@ -73,6 +74,8 @@ MOST_GROUPS = 16
 # A sum over filter positions has a term for each; above this many the code grows more than it
 # gains.
 MOST_POSITIONS = 49
+# A sample, or a part of it, is a dispatch of its own in depthwise weight gradients.
+MOST_SAMPLES = 64
 # Each panel of filters is a dispatch of its own.
 MOST_PANELS = 64
 # Patches are gathered dim by dim, with a copy for each position of a dim.

@@ -83,6 +83,19 @@ def test_most_of_them_are_done_channels_last() -> None:
     assert sum(done) > 36
 
 
+@pytest.mark.parametrize(("samples", "done"), [(1, True), (63, True), (64, True), (65, False)])
+def test_samples_are_parts_of_weight_gradients(samples: int, *, done: bool) -> None:
+    dims = (samples, 16, 60, 5)
+    graph = Graph("gradient", io_data_type="float", compute_data_type="float")
+    dy, x = graph.tensor(dims=dims), graph.tensor(dims=dims)
+    graph.conv_wgrad(dy, x, dw_dims=(16, 1, 3, 3), padding=1).set_output()
+    assert fits(graph, "conv_wgrad") == done
+    text = lower_graph(graph.freeze(), Target.parse("cpu:znver5"))
+    assert (
+        0 < text.count("linalg.depthwise_conv_2d_nhwc_hwc") <= 64 if done else "linalg" not in text
+    )
+
+
 @pytest.mark.parametrize("last", [False, True])
 def test_an_infinite_weight_meets_no_padding_of_other_positions(*, last: bool) -> None:
     """Of stride 2 a position of dx meets every other position of the filter, and no zeros."""

@@ -20,7 +20,7 @@ from ...emit.builder import Builder, Value
 from ...emit.structured import depthwise, depthwise_parts
 from ...emit.windows import Met, window_sums
 from ...ops.blocking import divisors
-from ...ops.convolution import MOST_POSITIONS
+from ...ops.convolution import MOST_POSITIONS, MOST_SAMPLES
 from ..sums import of_terms, total
 from .im2col_gemm import seen
 from .zeros import padded_last
@@ -93,10 +93,6 @@ def _filters(b: Builder, w: Value, accumulate: DataType) -> Value:
     return b.materialise(b.reshape(filters, (*w.shape[2:], w.shape[0])))
 
 
-# Calls of a kernel, at most.
-_MOST_PARTS = 64
-
-
 def weight_gradient(b: Builder, x: Value, dy: Value, op: ConvOp, size: Ints) -> Value:
     """Return dw, (channels, 1, size...), of operands of one type.
 
@@ -116,7 +112,9 @@ def weight_gradient(b: Builder, x: Value, dy: Value, op: ConvOp, size: Ints) -> 
     image = b.reshape(padded_last(b, x, op.pre_padding, after), (1, n * met[0], *met[1:], channels))
     step = op.stride[0] * prod(met[1:]) + prod(extents[1:])
     held = cpu_machine(b.target).l2_bytes // (2 * 4 * channels * step)
-    rows = divisors(extents[0], max(held, n * extents[0] // _MOST_PARTS, 1))[-1]
+    fewest = -(-n * extents[0] // MOST_SAMPLES)
+    ways = divisors(extents[0], extents[0])
+    rows = max(max((d for d in ways if d <= held), default=1), min(d for d in ways if d >= fewest))
     cuts = extents[0] // rows
     starts = [i * met[0] + cut * rows * op.stride[0] for i in range(n) for cut in range(cuts)]
     reach = (rows - 1) * op.stride[0] + (size[0] - 1) * op.dilation[0] + 1
