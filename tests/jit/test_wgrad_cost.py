@@ -190,3 +190,23 @@ def test_results_of_samples_are_added_up_where_they_are_few() -> None:
     assert not wgrad_blocks(ZEN5, (64, 64, 3, 3), 1, 3136, 1).by_sample
     assert not wgrad_blocks(ZEN5, (512, 512, 3, 3), 8, 49, 1).by_sample  # 512 filters, 49 places
     assert not wgrad_blocks(ZEN5, (8, 64, 3, 3), 1, 4096, 4).by_sample  # groups
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(
+    ("x", "w", "stride", "kind"),
+    [
+        ((2, 13, 9, 7), (31, 13, 3, 3), 1, "float"),  # dy packed
+        ((1, 16, 6, 5), (160, 16, 3, 3), 2, "bfloat16"),  # patches packed, one matmul each
+        ((3, 3, 8, 8), (17, 3, 3, 3), 1, "half"),  # one matmul
+        ((2, 12, 16, 8), (5, 12, 1, 1), 2, "float"),
+        ((2, 24, 5, 5), (36, 4, 3, 3), 1, "float"),  # groups
+        ((1, 1, 4, 4), (1, 1, 3, 3), 1, "float"),
+    ],
+)
+def test_blocks_are_right(
+    x: tuple[int, ...], w: tuple[int, ...], stride: int, kind: str, *, last: bool
+) -> None:
+    graph = gradient(x, w, stride=stride, kind=kind, last=last)
+    plan = graph.build("cpu", knobs={"conv_wgrad.strategy": "blocked"})
+    assert plan.verify(seed=1).ok
