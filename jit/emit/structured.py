@@ -24,6 +24,7 @@ __all__ = [
     "depthwise",
     "depthwise_parts",
     "from_builtin",
+    "index",
     "inserted",
     "load_casts",
     "opaque",
@@ -185,10 +186,15 @@ def opaque(number: int) -> ir.Value:
     Kernels that differ in such numbers alone are compiled once.
     """
     ir.Context.current.allow_unregistered_dialects = True  # as in `barrier`
+    known = index(number)
+    return ir.Operation.create("util.optimization_barrier", [known.type], [known]).result
+
+
+def index(number: int) -> ir.Value:
+    """Return a number as an index."""
     kind = ir.IndexType.get()
     value = {"value": ir.IntegerAttr.get(kind, number)}
-    known = ir.Operation.create("arith.constant", [kind], attributes=value).result
-    return ir.Operation.create("util.optimization_barrier", [kind], [known]).result
+    return ir.Operation.create("arith.constant", [kind], attributes=value).result
 
 
 def sliced(x: ir.Value, axis: int, start: ir.Value, extent: int = 0) -> ir.Value:

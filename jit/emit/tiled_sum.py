@@ -16,9 +16,9 @@ from ..lowering_config import DOUBLE_TILING, compilation_info
 from .builder import Builder, Value
 from .structured import barrier, from_builtin, to_builtin
 
-__all__ = ["APART", "constant", "contraction", "empty", "separate_product", "tiled_sum"]
+__all__ = ["constant", "contraction", "elementwise", "empty", "separate_product", "tiled_sum"]
 
-_ALONG_K, APART = "#linalg.iterator_type<reduction>", "#linalg.iterator_type<parallel>"
+_ALONG_K, _APART = "#linalg.iterator_type<reduction>", "#linalg.iterator_type<parallel>"
 _FUSED = "#arith.fastmath<contract>"
 
 
@@ -90,25 +90,33 @@ def separate_product(b: Builder, x: Value, y: Value) -> Value:
     number by number.
     """
     given = [to_builtin(v) for v in (x, y)]
-    kind, rank = given[0].type, x.rank
+    made = elementwise(given[0].type, given, _fused)
+    return from_builtin(b, made, x.shape, x.dtype)
+
+
+def elementwise(
+    kind: ir.RankedTensorType, operands: Sequence[ir.Value], element: Callable[..., ir.Value]
+) -> ir.Value:
+    """Return a tensor whose elements a function makes of those of tensors of the same dims."""
+    rank = kind.rank
     same = ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))
     op = ir.Operation.create(
         "linalg.generic",
         [kind],
-        [*given, empty(kind)],
+        [*operands, empty(kind)],
         {
-            "indexing_maps": ir.ArrayAttr.get([same] * 3),
-            "iterator_types": ir.Attribute.parse(f"[{', '.join([APART] * rank)}]"),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([2, 1]),
+            "indexing_maps": ir.ArrayAttr.get([same] * (len(operands) + 1)),
+            "iterator_types": ir.Attribute.parse(f"[{', '.join([_APART] * rank)}]"),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 1]),
         },
         regions=1,
     )
-    element = kind.element_type
-    block = op.regions[0].blocks.append(element, element, element)
+    types = [v.type.element_type for v in operands]
+    block = op.regions[0].blocks.append(*types, kind.element_type)
     with ir.InsertionPoint(block):
-        left, right, _ = block.arguments
-        ir.Operation.create("linalg.yield", operands=[_fused(left, right)])
-    return from_builtin(b, op.result, x.shape, x.dtype)
+        *given, _ = block.arguments
+        ir.Operation.create("linalg.yield", operands=[element(*given)])
+    return op.result
 
 
 def contraction(
@@ -151,7 +159,7 @@ def contraction(
         zeros = barrier(zeros, "start")
     indexing = ", ".join(f"affine_map<({names}) -> ({one})>" for one in maps)
     levels = {name: [sizes.get(d, 0) for d in loops] for name, sizes in tiles.items()}
-    kinds = ", ".join(APART if d in maps[-1] else _ALONG_K for d in loops)
+    kinds = ", ".join(_APART if d in maps[-1] else _ALONG_K for d in loops)
     op = ir.Operation.create(
         "linalg.generic",
         [total],

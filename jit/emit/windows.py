@@ -19,8 +19,8 @@ from torch_mlir import ir
 from ...graph_api.dtypes import DataType
 from .builder import Builder, Value
 from .narrow import storage
-from .structured import barrier, from_builtin, to_builtin
-from .tiled_sum import APART, constant, empty
+from .structured import barrier, from_builtin, index, to_builtin
+from .tiled_sum import constant, elementwise
 
 __all__ = ["Met", "padded_image", "window_sums"]
 
@@ -133,9 +133,9 @@ def _seen(at: ir.Value, have: int, low: int, high: int) -> _Seen:
         return _Seen(at, None)
     flag = ir.IntegerType.get_signless(1)
     below = {"predicate": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _UNSIGNED_LESS)}
-    inside = ir.Operation.create("arith.cmpi", [flag], [at, _index(have)], below).result
-    at = _op("arith.maxsi", at.type, at, _index(0))
-    return _Seen(_op("arith.minsi", at.type, at, _index(have - 1)), inside)
+    inside = ir.Operation.create("arith.cmpi", [flag], [at, index(have)], below).result
+    at = _op("arith.maxsi", at.type, at, index(0))
+    return _Seen(_op("arith.minsi", at.type, at, index(have - 1)), inside)
 
 
 _UNSIGNED_LESS = 6  # arith.cmpi's; a negative index is a large one
@@ -144,8 +144,8 @@ _UNSIGNED_LESS = 6  # arith.cmpi's; a negative index is a large one
 def _read(x: ir.Value, at: Sequence[ir.Value], seen: Sequence[_Seen]) -> ir.Value:
     """Return an element of x; its first dims beyond ``seen``, and its last, are those of ``at``."""
     before = at[: len(x.type.shape) - len(seen) - 1]
-    index = [*before, *(one.index for one in seen), at[-1]]
-    return _op("tensor.extract", x.type.element_type, x, *index)
+    places = [*before, *(one.index for one in seen), at[-1]]
+    return _op("tensor.extract", x.type.element_type, x, *places)
 
 
 def _masked(value: ir.Value, seen: Sequence[_Seen]) -> ir.Value:
@@ -169,44 +169,23 @@ def _elementwise(
     loops, and channels be read one by one (8x144x28x28, 3x3, then ReLU and means: 3.6 ms).
     """
     kind = ir.RankedTensorType.get(shape, ir.Type.parse(storage(dtype)))
-    rank = len(shape)
-    op = ir.Operation.create(
-        "linalg.generic",
-        [kind],
-        [empty(kind)],
-        {
-            "indexing_maps": ir.ArrayAttr.get(
-                [ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))]
-            ),
-            "iterator_types": ir.Attribute.parse(f"[{', '.join([APART] * rank)}]"),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 1]),
-        },
-        regions=1,
-    )
-    with ir.InsertionPoint(op.regions[0].blocks.append(kind.element_type)):
-        numbers = ir.IntegerType.get_signless(64)
+    numbers = ir.IntegerType.get_signless(64)
+
+    def made() -> ir.Value:
+        dims = [{"dim": ir.IntegerAttr.get(numbers, d)} for d in range(len(shape))]
         at = [
-            ir.Operation.create(
-                "linalg.index",
-                [ir.IndexType.get()],
-                attributes={"dim": ir.IntegerAttr.get(numbers, d)},
-            ).result
-            for d in range(rank)
+            ir.Operation.create("linalg.index", [ir.IndexType.get()], attributes=dim).result
+            for dim in dims
         ]
-        ir.Operation.create("linalg.yield", operands=[element(at)])
-    return from_builtin(b, barrier(op.result, "end"), shape, dtype)
+        return element(at)
+
+    return from_builtin(b, barrier(elementwise(kind, [], made), "end"), shape, dtype)
 
 
 def _affine(i: ir.Value, text: str) -> ir.Value:
     """Return an index, of one that is ``d0`` in the text."""
     with_map = {"map": ir.Attribute.parse(f"affine_map<(d0) -> ({text})>")}
     return ir.Operation.create("affine.apply", [i.type], [i], with_map).result
-
-
-def _index(number: int) -> ir.Value:
-    kind = ir.IndexType.get()
-    value = {"value": ir.IntegerAttr.get(kind, number)}
-    return ir.Operation.create("arith.constant", [kind], attributes=value).result
 
 
 def _op(name: str, kind: ir.Type, *operands: ir.Value) -> ir.Value:

@@ -86,8 +86,7 @@ def _depthwise(context: NodeContext) -> bool:
 
 
 def _channels_last(context: NodeContext) -> bool:
-    x, w = context.dims("x"), context.dims("w")
-    return is_depthwise(context) and in_windows(x, w, context.compute, dynamic=context.dynamic)
+    return is_depthwise(context) and in_windows(context.dims("x"), context.dims("w"))
 
 
 def _grouped(context: NodeContext) -> bool:

@@ -219,8 +219,9 @@ def _depthwise_strategy(
     x: Ints, w: Ints, op: ConvOp, compute: DataType, *, last: bool, alone: bool
 ) -> str:
     dynamic, positions = any(isinstance(d, Dim) for d in x), prod(w[2:])
+    floats = compute in (DataType.FLOAT, DataType.DOUBLE)
     # Of more terms the sum falls into many loops (5x5: 2 ms of CPU time instead of 0.3).
-    if (last or positions > 9) and in_windows(x, w, compute, dynamic=dynamic):
+    if (last or positions > 9) and floats and not dynamic and in_windows(x, w):
         return CHANNELS_LAST
     if positions <= MOST_POSITIONS and not (dynamic and strided(op)):
         return "shifted_sum"
@@ -248,10 +249,9 @@ def is_planar(rank: int) -> bool:
     return rank in (3, 4)
 
 
-def in_windows(x: Ints, w: Ints, compute: DataType, *, dynamic: bool) -> bool:
-    """Return whether `CHANNELS_LAST` fits a depthwise convolution on a CPU."""
-    floats = compute in (DataType.FLOAT, DataType.DOUBLE)
-    return floats and not dynamic and (is_planar(len(x)) or prod(w[2:]) <= MOST_POSITIONS)
+def in_windows(x: Ints, w: Ints) -> bool:
+    """Return whether `CHANNELS_LAST` has code for a depthwise convolution of these dims."""
+    return is_planar(len(x)) or prod(w[2:]) <= MOST_POSITIONS
 
 
 def strided(op: ConvOp) -> bool:

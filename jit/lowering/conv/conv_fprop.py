@@ -55,7 +55,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
 
 def is_last(x: Value) -> bool:
     """Return whether an image is laid out channels-last, as is one of a single place."""
-    return x.order == (0, *range(2, x.rank), 1) or set(x.shape[2:]) == {1}
+    return x.channels_last or set(x.shape[2:]) == {1}
 
 
 def _plain(b: Builder, node: FrozenNode, op: ConvFprop, inputs: Mapping[str, Value]) -> Value:

@@ -9,7 +9,6 @@ from math import prod
 
 from ....graph_api.dtypes import DataType
 from ...emit.builder import Builder, T, Value
-from ...emit.dims import Dim
 from ...emit.tiled_sum import separate_product
 from .. import sums
 
@@ -52,8 +51,7 @@ def as_rows(b: Builder, values: Mapping[str, Value]) -> dict[str, Value]:
     Otherwise channels would be shared out, and each worker would read a few of each position.
     """
     x = values["x"]
-    last = x.order == (0, *range(2, x.rank), 1) and not any(isinstance(d, Dim) for d in x.shape)
-    if not (last and b.target.is_cpu):
+    if not (x.channels_last and b.target.is_cpu) or x.dynamic:
         return dict(values)
     found = {}
     for port, v in values.items():
@@ -126,11 +124,10 @@ def statistics(b: Builder, x: Value) -> Statistics:
         centred = b.materialise(centred)
     if b.target.is_cpu:
         rest = average(b, centred)
-        mean, centred = b.add(mean, rest), b.sub(centred, rest)
-    deviation = centred
-    if by_rows(b, x):
-        # Each computed anew: what several kernels take is stored, and they wait for memory.
-        centred, deviation = b.sub(x, mean), b.sub(mean, x)
+        mean = b.add(mean, rest)
+        centred = b.sub(x, mean) if by_rows(b, x) else b.sub(centred, rest)
+    # As rows both are computed anew: what several kernels take is stored, and they wait for memory.
+    deviation = b.sub(mean, x) if by_rows(b, x) else centred
     variance = b.scale(total_of_products(b, deviation, deviation), 1 / count(x))
     return Statistics(mean, variance, centred, count(x))
 
