@@ -63,16 +63,6 @@ class Value:
         """Number of dims."""
         return len(self.shape)
 
-    @property
-    def dynamic(self) -> bool:
-        """Whether some dim is given at run time."""
-        return any(isinstance(d, Dim) for d in self.shape)
-
-    @property
-    def channels_last(self) -> bool:
-        """Whether the second dim is known to be the innermost one."""
-        return self.order == (0, *range(2, self.rank), 1)
-
 
 MOST_OPS = 200_000  # of a module: far beyond what is compiled within an hour
 

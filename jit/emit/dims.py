@@ -16,7 +16,7 @@ from typing import Self
 from ...graph_api.dynamic_dim import DERIVED
 from ...graph_api.tensor import TensorSpec
 
-__all__ = ["Dim", "broadcast", "sizes"]
+__all__ = ["Dim", "broadcast", "dynamic", "sizes"]
 
 
 class Dim(int):
@@ -93,3 +93,8 @@ def broadcast(*shapes: Iterable[int]) -> tuple[int, ...]:
         dynamic = [d for d in extents if isinstance(d, Dim)]
         found.append((dynamic or extents or [1])[0])
     return tuple(found[::-1])
+
+
+def dynamic(shape: Iterable[int]) -> bool:
+    """Return whether some extent is given at run time."""
+    return any(isinstance(extent, Dim) for extent in shape)

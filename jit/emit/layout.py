@@ -19,7 +19,7 @@ from .builder import Builder, T, Value
 from .dims import sizes
 from .scatter import scatter
 
-__all__ = ["argument", "argument_shape", "contents", "store", "to_logical"]
+__all__ = ["argument", "argument_shape", "channels_last", "contents", "store", "to_logical"]
 
 
 def argument_shape(spec: TensorSpec) -> tuple[int, ...]:
@@ -118,3 +118,8 @@ def _row_by_row(b: Builder, flat: Value, live: Sequence[tuple[int, int]]) -> Val
         value = b.pad(value, [0], [stride - last])
         value = b.slice(b.reshape(value, [*outer, extent, stride]), len(outer) + 1, 0, last)
     return value
+
+
+def channels_last(x: Value) -> bool:
+    """Return whether the second dim of a value is known to be the innermost one."""
+    return x.order == (0, *range(2, x.rank), 1)

@@ -12,6 +12,7 @@ from ....graph_api.dtypes import DataType
 from ....graph_api.enums import ConvMode
 from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.conv_fprop import ConvFprop, ConvOp
+from ...emit import layout
 from ...emit.builder import Builder, T, Value
 from ...ops.blocking import BLOCKED
 from ...ops.conv_cost import KN2ROW, ROWS, WIDENING
@@ -55,7 +56,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
 
 def is_last(x: Value) -> bool:
     """Return whether an image is laid out channels-last, as is one of a single place."""
-    return x.channels_last or set(x.shape[2:]) == {1}
+    return layout.channels_last(x) or set(x.shape[2:]) == {1}
 
 
 def _plain(b: Builder, node: FrozenNode, op: ConvFprop, inputs: Mapping[str, Value]) -> Value:

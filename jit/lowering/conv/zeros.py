@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from ...cpu_machine import cpu_machine
 from ...emit.builder import Builder, Value
+from ...emit.dims import dynamic
+from ...emit.layout import channels_last
 from ...emit.windows import padded_image
 
 __all__ = ["extended", "insert_zeros", "padded_last", "window"]
@@ -21,7 +23,7 @@ def padded_last(b: Builder, x: Value, before: Sequence[int], after: Sequence[int
     last = b.permute(x, (0, *range(2, x.rank), 1))
     # Fewer channels than a vector holds are read one by one.
     wide = x.dtype.is_float and x.shape[1] >= cpu_machine(b.target).lanes
-    if wide and x.channels_last and not x.dynamic and any((*before, *after)):
+    if wide and channels_last(x) and not dynamic(x.shape) and any((*before, *after)):
         return padded_image(b, last, before, after)
     return b.pad(last, (*before, 0), (*after, 0))
 

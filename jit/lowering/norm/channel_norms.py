@@ -9,6 +9,8 @@ from math import prod
 
 from ....graph_api.dtypes import DataType
 from ...emit.builder import Builder, T, Value
+from ...emit.dims import dynamic
+from ...emit.layout import channels_last
 from ...emit.tiled_sum import separate_product
 from .. import sums
 
@@ -51,7 +53,7 @@ def as_rows(b: Builder, values: Mapping[str, Value]) -> dict[str, Value]:
     Otherwise channels would be shared out, and each worker would read a few of each position.
     """
     x = values["x"]
-    if not (x.channels_last and b.target.is_cpu) or x.dynamic:
+    if not (channels_last(x) and b.target.is_cpu) or dynamic(x.shape):
         return dict(values)
     found = {}
     for port, v in values.items():
