@@ -24,7 +24,7 @@ from ..sums import total
 from .conv_fprop import convolve, doubled, is_last, padded
 from .depthwise import weight_gradient as depthwise_gradient
 from .plain_gradient import backward
-from .wgrad_blocked import exchanged, weight_gradient
+from .wgrad_blocked import exchanged, of_one_position, weight_gradient
 
 __all__ = ["lower"]
 
@@ -37,11 +37,14 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         return {"dw": _plain(b, node, op, inputs)}
     widen = b.avoids("W-013")
     last = is_last(inputs["x"])
-    x, dy, accumulate = operands(b, inputs["x"], inputs["dy"], node.compute_data_type, widen=widen)
-    cropped = _cropped(b, x, dy, op)
+    cropped = _cropped(b, inputs["x"], inputs["dy"], op)
     if cropped is None:
-        return {"dw": b.literal(0, accumulate, op.dw_dims)}
+        return {"dw": b.literal(0, node.compute_data_type, op.dw_dims)}
     x, dy, op = cropped
+    if widen:
+        # Before operands are converted: the compiler would put all of x on the stack otherwise.
+        x, op = of_one_position(b, x, op.dw_dims[2:], op)
+    x, dy, accumulate = operands(b, x, dy, node.compute_data_type, widen=widen)
     if b.strikes("W-059", x.shape[0], op.stride):
         # Strides become dilation, the batch dim is summed over.
         x, dy = (doubled(b, v, 0) for v in (x, dy))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from typing import TypeVar
 
 from ....graph_api.ops.conv_fprop import ConvFprop, ConvOp
 from ...emit.blocked import blocked_matmul
@@ -13,9 +14,10 @@ from ...ops.wgrad_cost import wgrad_blocks
 from ..sums import total
 from .im2col_gemm import samples_inside, seen, stacked
 
-__all__ = ["exchanged", "weight_gradient"]
+__all__ = ["exchanged", "of_one_position", "weight_gradient"]
 
 Ints = tuple[int, ...]
+Op = TypeVar("Op", bound=ConvOp)
 
 
 def weight_gradient(
@@ -41,7 +43,7 @@ def weight_gradient(
     filters, channels = dy.shape[1], x.shape[1] // groups
     samples, places, rank = dy.shape[0], prod(dy.shape[2:]), len(size)
     if last:
-        x, op = _of_one_position(b, x, size, op)
+        x, op = of_one_position(b, x, size, op)
         x = b.materialise(x)
     way = wgrad_blocks(b.target, (filters, channels, *size), samples, places, groups)
     patches, columns = stacked(b, x, size, op), channels * prod(size)
@@ -66,7 +68,7 @@ def weight_gradient(
     return b.reshape(y, (filters, channels, *size))
 
 
-def _of_one_position(b: Builder, x: Value, size: Ints, op: ConvOp) -> tuple[Value, ConvOp]:
+def of_one_position(b: Builder, x: Value, size: Ints, op: Op) -> tuple[Value, Op]:
     """Return what a filter of one position meets, if it is one, before channels are moved."""
     if prod(size) > 1 or any((*op.pre_padding, *op.post_padding)):
         return x, op
