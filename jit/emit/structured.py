@@ -22,7 +22,6 @@ __all__ = [
     "DEPTHWISE",
     "barrier",
     "depthwise",
-    "depthwise_parts",
     "from_builtin",
     "index",
     "inserted",
@@ -65,62 +64,12 @@ def depthwise(
     Value
         Dims (N, spatial..., C).
     """
-    y = _depthwise(b, to_builtin(x), to_builtin(w), x.dtype, stride, dilation)
-    return from_builtin(b, y, tuple(y.type.shape), x.dtype)
-
-
-def depthwise_parts(
-    b: Builder,
-    x: Value,
-    w: Value,
-    starts: Sequence[int],
-    extent: int,
-    stride: Sequence[int],
-    dilation: Sequence[int],
-) -> Value:
-    """Return such convolutions of parts of an image, each with filters of its own.
-
-    They are calls of one kernel, which reads both where they lie.
-
-    Parameters
-    ----------
-    x : Value
-        The image, dims (1, spatial..., C).
-    w : Value
-        Filters, dims (parts, spatial..., C), of x's floating type.
-    starts : sequence of int
-        Where each part begins along the image's first spatial dim.
-    extent : int
-        Of all parts along that dim.
-    stride, dilation : sequence of int
-        As of `depthwise`.
-
-    Returns
-    -------
-    Value
-        Dims (parts, spatial..., C).
-    """
-    image, filters = (barrier(to_builtin(v), "start") for v in (x, w))
-    parts = []
-    for i, start in enumerate(starts):
-        given = sliced(image, 1, opaque(start), extent), sliced(filters, 0, opaque(i))
-        y = barrier(_depthwise(b, *given, x.dtype, stride, dilation), "end")
-        parts.append(from_builtin(b, y, tuple(y.type.shape), x.dtype))
-    return b.concatenate(parts, 0)
-
-
-def _depthwise(
-    b: Builder,
-    x: ir.Value,
-    w: ir.Value,
-    dtype: DataType,
-    stride: Sequence[int],
-    dilation: Sequence[int],
-) -> ir.Value:
-    rank, kind = len(stride), x.type
+    rank, dtype = len(stride), x.dtype
+    image, filters = to_builtin(x), to_builtin(w)
+    kind = image.type
     extents = [
         (n - d * (k - 1) - 1) // s + 1
-        for n, k, s, d in zip(kind.shape[1:-1], w.type.shape, stride, dilation, strict=False)
+        for n, k, s, d in zip(kind.shape[1:-1], w.shape, stride, dilation, strict=False)
     ]
     zeros = to_builtin(b.literal(0, dtype, (kind.shape[0], *extents, kind.shape[-1])))
     element = kind.element_type
@@ -128,7 +77,7 @@ def _depthwise(
     op = ir.Operation.create(
         DEPTHWISE[rank],
         results=[zeros.type],
-        operands=[x, w, zeros],
+        operands=[image, filters, zeros],
         attributes={
             "strides": _numbers(stride, numbers),
             "dilations": _numbers(dilation, numbers),
@@ -142,7 +91,7 @@ def _depthwise(
         term = ir.Operation.create("arith.mulf", [element], [left, right]).result
         total = ir.Operation.create("arith.addf", [element], [total, term]).result
         ir.Operation.create("linalg.yield", operands=[total])
-    return op.result
+    return from_builtin(b, op.result, tuple(zeros.type.shape), dtype)
 
 
 def inserted(b: Builder, part: Value, whole: Value, place: Sequence[int]) -> Value:

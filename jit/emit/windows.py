@@ -22,7 +22,7 @@ from .narrow import storage
 from .structured import barrier, from_builtin, index, to_builtin
 from .tiled_sum import constant, elementwise
 
-__all__ = ["Met", "padded_image", "window_sums"]
+__all__ = ["Met", "padded_image", "window_gradients", "window_sums"]
 
 
 class Met(NamedTuple):
@@ -47,7 +47,7 @@ def padded_image(b: Builder, x: Value, before: Sequence[int], after: Sequence[in
     def element(at: Sequence[ir.Value]) -> ir.Value:
         sides = zip(at[1:-1], before, spatial, extents, strict=True)
         seen = [
-            _seen(_affine(i, f"d0 - {pad}"), have, -pad, whole - pad - 1)
+            _seen(_affine(f"d0 - {pad}", i), have, -pad, whole - pad - 1)
             for i, pad, have, whole in sides
         ]
         return _masked(_read(image, at, seen), seen)
@@ -90,19 +90,84 @@ def window_sums(
         for met in product(*along):
             images, positions = zip(*met, strict=True)
             value = _masked(_read(image, at, images), (*images, *positions))
-            if value.type != kind:
-                value = _op("arith.extf", kind, value)
-            terms = [value, _read(filters, at[1:], positions)]
-            total = (
-                _op("arith.mulf", kind, *terms)
-                if total is None
-                else _op("math.fma", kind, *terms, total)
-            )
+            total = _added(total, value, _read(filters, at[1:], positions), kind)
         assert total is not None
         return total
 
     shape = (x.shape[0], *extents, x.shape[-1])
     return _elementwise(b, shape, w.dtype, element)
+
+
+class Strides(NamedTuple):
+    """How a convolution reads an image along a dim: with ``size`` positions of its filter."""
+
+    size: int
+    stride: int
+    dilation: int
+    padding: int
+
+
+def window_gradients(
+    b: Builder, x: Value, dy: Value, dims: Sequence[Strides], run: int, dtype: DataType
+) -> Value:
+    """Return what runs of a row of dy add to each channel's gradient of its own filter.
+
+    Parameters
+    ----------
+    x, dy : Value
+        The image and the gradient of the result, (N, spatial..., C), of floating types.
+    dims : sequence of Strides
+        Of the spatial dims.
+    run : int
+        Elements of a row in a run; of the last one fewer may be left.
+    dtype : DataType
+        In which is summed.
+
+    Returns
+    -------
+    Value
+        Dims (N, dy's spatial dims but the last..., runs, sizes..., C).
+    """
+    image, gradient = (barrier(to_builtin(v), "start") for v in (x, dy))
+    kind, rank = ir.Type.parse(storage(dtype)), len(dims)
+
+    def element(at: Sequence[ir.Value]) -> ir.Value:
+        *above, column = zip(
+            at[1:], at[1 + rank : -1], x.shape[1:-1], dy.shape[1:-1], dims, strict=False
+        )
+        of_rows = [_pair(1, 0, *row) for row in above]
+        total = None
+        for i in range(run):
+            images, gradients = zip(*of_rows, _pair(run, i, *column), strict=True)
+            value = _masked(_read(image, at, images), images)
+            met = _masked(_read(gradient, at, gradients), gradients)
+            total = _added(total, value, met, kind)
+        assert total is not None
+        return total
+
+    *rows, columns = dy.shape[1:-1]
+    shape = (x.shape[0], *rows, -(-columns // run), *(d.size for d in dims), x.shape[-1])
+    return _elementwise(b, shape, dtype, element)
+
+
+def _pair(
+    run: int, i: int, at: ir.Value, position: ir.Value, have: int, count: int, along: Strides
+) -> tuple[_Seen, _Seen]:
+    """Return where an image and dy are read for the i-th element of a run, along a dim."""
+    size, stride, dilation, padding = along
+    place = f"(d0 * {run} + {i})"
+    last = (-(-count // run) - 1) * run + i
+    seen = _affine(f"{place} * {stride} + d1 * {dilation} - {padding}", at, position)
+    first, most = i * stride - padding, last * stride + (size - 1) * dilation - padding
+    return _seen(seen, have, first, most), _seen(_affine(place, at), count, i, last)
+
+
+def _added(total: ir.Value | None, x: ir.Value, y: ir.Value, kind: ir.Type) -> ir.Value:
+    """Return a sum to which a product is added, in a type that is as wide as both or wider."""
+    x, y = (v if v.type == kind else _op("arith.extf", kind, v) for v in (x, y))
+    if total is None:
+        return _op("arith.mulf", kind, x, y)
+    return _op("math.fma", kind, x, y, total)
 
 
 class _Seen(NamedTuple):
@@ -118,9 +183,9 @@ def _met(i: ir.Value, met: Met, have: int, size: int, whole: int) -> tuple[_Seen
     ``whole``: elements of the result.
     """
     stride, offset, over, position = met
-    place = _affine(i, f"(d0 * {stride} + {offset}) floordiv {over}")
+    place = _affine(f"(d0 * {stride} + {offset}) floordiv {over}", i)
     first, last = ((n * stride + offset) // over for n in (0, whole - 1))
-    here = _affine(i, f"(d0 + {offset}) mod {over} + {position}")
+    here = _affine(f"(d0 + {offset}) mod {over} + {position}", i)
     return (
         _seen(place, have, first, last),
         _seen(here, size, position, position + over - 1),
@@ -182,10 +247,11 @@ def _elementwise(
     return from_builtin(b, barrier(elementwise(kind, [], made), "end"), shape, dtype)
 
 
-def _affine(i: ir.Value, text: str) -> ir.Value:
-    """Return an index, of one that is ``d0`` in the text."""
-    with_map = {"map": ir.Attribute.parse(f"affine_map<(d0) -> ({text})>")}
-    return ir.Operation.create("affine.apply", [i.type], [i], with_map).result
+def _affine(text: str, *indices: ir.Value) -> ir.Value:
+    """Return an index, of some that are ``d0``, ``d1``, ... in the text."""
+    dims = ", ".join(f"d{i}" for i in range(len(indices)))
+    with_map = {"map": ir.Attribute.parse(f"affine_map<({dims}) -> ({text})>")}
+    return ir.Operation.create("affine.apply", [indices[0].type], indices, with_map).result
 
 
 def _op(name: str, kind: ir.Type, *operands: ir.Value) -> ir.Value:

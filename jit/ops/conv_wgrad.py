@@ -12,14 +12,12 @@ from .blocking import BLOCKED
 from .convolution import (
     CHANNELS_LAST,
     MOST_POSITIONS,
-    MOST_SAMPLES,
     PLAIN_GRADIENT,
     RATE,
     conv_op,
     group_count,
     is_depthwise,
     is_last,
-    is_planar,
     work,
 )
 from .hoisting import KEEP_EXPRESSIONS
@@ -50,11 +48,6 @@ def _exchanges(context: NodeContext) -> bool:
     return _as_blocks(context) and exchanges(conv_op(context), size, group_count(context))
 
 
-def _channels_last(context: NodeContext) -> bool:
-    x = context.dims("x")
-    return is_depthwise(context) and is_planar(len(x)) and x[0] <= MOST_SAMPLES
-
-
 def _costs(context: NodeContext) -> dict[str, float]:
     """Return estimates of the strategies, on a CPU and of one group."""
     if group_count(context) > 1 or not _as_blocks(context):
@@ -70,7 +63,7 @@ def _rule(context: NodeContext) -> str:
     """Return the default strategy."""
     if costs := _costs(context):
         return min(costs, key=costs.__getitem__)
-    if _channels_last(context):
+    if is_depthwise(context):
         return CHANNELS_LAST
     return "gemm" if _few_positions(context) else "correlated"
 
@@ -119,12 +112,11 @@ INFO = OpInfo(
             ),
             Strategy(
                 name=CHANNELS_LAST,
-                help="of a depthwise convolution, channels-last: each sample convolved with its "
-                "dy, and a sum over samples",
-                fits=_channels_last,
-                why="depthwise convolutions with as many filters as channels, one or two spatial "
-                f"dims, float or double compute, fixed dims, up to {MOST_SAMPLES} samples, on the "
-                "CPU",
+                help="of a depthwise convolution, channels-last: sums over runs of dy's rows of "
+                "what they meet in x, which is zero beyond the edges, and sums of these",
+                fits=is_depthwise,
+                why="depthwise convolutions with as many filters as channels, float or double "
+                "compute, fixed dims, on the CPU",
                 portable=False,
             ),
             PLAIN_GRADIENT,

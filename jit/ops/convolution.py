@@ -30,7 +30,6 @@ __all__ = [
     "MOST_GROUPS",
     "MOST_PANELS",
     "MOST_POSITIONS",
-    "MOST_SAMPLES",
     "PLAIN_GRADIENT",
     "RATE",
     "REVERSING",
@@ -50,7 +49,6 @@ __all__ = [
     "in_windows",
     "is_depthwise",
     "is_last",
-    "is_planar",
     "needs_groups",
     "strided",
     "work",
@@ -74,8 +72,6 @@ MOST_GROUPS = 16
 # A sum over filter positions has a term for each; above this many the code grows more than it
 # gains.
 MOST_POSITIONS = 49
-# A sample, or a part of it, is a dispatch of its own in depthwise weight gradients.
-MOST_SAMPLES = 64
 # Each panel of filters is a dispatch of its own.
 MOST_PANELS = 64
 # Patches are gathered dim by dim, with a copy for each position of a dim.
@@ -244,14 +240,12 @@ def is_depthwise(context: NodeContext) -> bool:
     return context.target.is_cpu and alone and floats and not context.dynamic
 
 
-def is_planar(rank: int) -> bool:
-    """Return whether linalg has a depthwise convolution: of one or two spatial dims."""
-    return rank in (3, 4)
-
-
 def in_windows(x: Ints, w: Ints) -> bool:
-    """Return whether `CHANNELS_LAST` has code for a depthwise convolution of these dims."""
-    return is_planar(len(x)) or prod(w[2:]) <= MOST_POSITIONS
+    """Return whether `CHANNELS_LAST` has code for a depthwise convolution of these dims.
+
+    Of many positions it is linalg's own, which has one or two spatial dims.
+    """
+    return len(x) <= 4 or prod(w[2:]) <= MOST_POSITIONS
 
 
 def strided(op: ConvOp) -> bool:

@@ -83,17 +83,25 @@ def test_most_of_them_are_done_channels_last() -> None:
     assert sum(done) > 36
 
 
-@pytest.mark.parametrize(("samples", "done"), [(1, True), (63, True), (64, True), (65, False)])
-def test_samples_are_parts_of_weight_gradients(samples: int, *, done: bool) -> None:
-    dims = (samples, 16, 60, 5)
+@pytest.mark.parametrize("columns", [1, 7, 32, 33, 37, 53, 64, 113])
+@pytest.mark.parametrize("padding", [0, 1])
+def test_rows_are_added_up_in_runs_of_any_length(columns: int, padding: int) -> None:
+    dims = (2, 17, 3, columns + 2 - 2 * padding)
     graph = Graph("gradient", io_data_type="float", compute_data_type="float")
-    dy, x = graph.tensor(dims=dims), graph.tensor(dims=dims)
-    graph.conv_wgrad(dy, x, dw_dims=(16, 1, 3, 3), padding=1).set_output()
-    assert fits(graph, "conv_wgrad") == done
-    text = lower_graph(graph.freeze(), Target.parse("cpu:znver5"))
-    assert (
-        0 < text.count("linalg.depthwise_conv_2d_nhwc_hwc") <= 64 if done else "linalg" not in text
-    )
+    dy = graph.tensor(dims=(2, 17, 1, columns), name="dy")
+    x = graph.tensor(dims=dims, name="x")
+    op = {"pre_padding": (0, padding), "post_padding": (0, padding)}
+    graph.conv_wgrad(dy, x, dw_dims=(17, 1, 3, 3), **op).set_output()
+    assert choices(graph.freeze(), CPU)["conv_wgrad"].default == "channels_last"
+    plan = graph.build("cpu")
+    assert plan.verify(seed=columns).ok
+    # What a run lacks beyond the last column adds nothing, nor NaN beside an infinity.
+    values = plan.random_inputs(seed=2)
+    next(v for v in values.values() if v.shape == (2, 17, 1, columns))[0, 3, 0, -1] = np.inf
+    (dw,) = plan.run(values).values()
+    met = dw[3, 0, :, padding : 3 - padding]
+    assert np.isinf(met).all(), met
+    assert np.isfinite(np.delete(dw, 3, axis=0)).all()
 
 
 @pytest.mark.parametrize("last", [False, True])

@@ -41,6 +41,9 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     if cropped is None:
         return {"dw": b.literal(0, node.compute_data_type, op.dw_dims)}
     x, dy, op = cropped
+    if b.strategy == CHANNELS_LAST:
+        dw = depthwise_gradient(b, x, dy, op, node.compute_data_type)
+        return {"dw": _in_order(b, dw, op)}
     if widen:
         # Before operands are converted: the compiler would put all of x on the stack otherwise.
         x, op = of_one_position(b, x, op.dw_dims[2:], op)
@@ -56,16 +59,16 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
             dw = exchanged(b, x, dy, op, size, last=is_last(inputs["dy"]))
         else:
             dw = weight_gradient(b, x, dy, op, size, groups, last=last)
-    elif b.strategy == CHANNELS_LAST:
-        x, dy = (b.convert(v, accumulate) for v in (x, dy))
-        dw = depthwise_gradient(b, x, dy, op, op.dw_dims[2:])
     elif b.strategy == "gemm" or (prod(op.dw_dims[2:]) == 1 and _bare(op)):
         dw = _per_position(b, x, dy, op, accumulate)
     else:
         dw = _correlated(b, x, dy, op, accumulate)
-    if op.conv_mode is ConvMode.CONVOLUTION:
-        dw = b.flip(dw, range(2, dw.rank))
-    return {"dw": dw}
+    return {"dw": _in_order(b, dw, op)}
+
+
+def _in_order(b: Builder, dw: Value, op: ConvWgrad) -> Value:
+    """Return dw, whose positions are those of a cross-correlation, as the op has them."""
+    return b.flip(dw, range(2, dw.rank)) if op.conv_mode is ConvMode.CONVOLUTION else dw
 
 
 def _bare(op: ConvWgrad) -> bool:
@@ -76,8 +79,7 @@ def _plain(b: Builder, node: FrozenNode, op: ConvWgrad, inputs: Mapping[str, Val
     """Return dw by torch's own op for gradients of convolutions."""
     x, dy, accumulate = operands(b, inputs["x"], inputs["dy"], node.compute_data_type)
     filter_ = b.literal(0, x.dtype, op.dw_dims)
-    dw = backward(b, dy, x, filter_, op, accumulate, which=1)
-    return b.flip(dw, range(2, dw.rank)) if op.conv_mode is ConvMode.CONVOLUTION else dw
+    return _in_order(b, backward(b, dy, x, filter_, op, accumulate, which=1), op)
 
 
 def _cropped(

@@ -15,13 +15,13 @@ import numpy as np
 from ....graph_api.dtypes import DataType
 from ....graph_api.ops.conv_dgrad import ConvDgrad
 from ....graph_api.ops.conv_fprop import ConvOp
-from ...cpu_machine import cpu_machine
+from ....graph_api.ops.conv_wgrad import ConvWgrad
 from ...emit.builder import Builder, Value
-from ...emit.structured import depthwise, depthwise_parts
-from ...emit.windows import Met, window_sums
+from ...emit.structured import depthwise
+from ...emit.windows import Met, Strides, window_gradients, window_sums
 from ...ops.blocking import divisors
-from ...ops.convolution import MOST_POSITIONS, MOST_SAMPLES
-from ..sums import of_terms, total
+from ...ops.convolution import MOST_POSITIONS
+from ..sums import of_columns, of_terms
 from .im2col_gemm import channels_second, seen
 from .zeros import padded_last
 
@@ -31,6 +31,8 @@ Ints = tuple[int, ...]
 
 # The compiler fuses elementwise ops up to 16 operands in all (W-032), of which a term takes two.
 _FUSED_TERMS = 7
+# Each element of a run is a term of the code.
+_SHORTEST_RUN, _LONGEST_RUN = 8, 32
 
 
 def channels_last(b: Builder, x: Value, w: Value, op: ConvOp, accumulate: DataType) -> Value:
@@ -91,35 +93,29 @@ def _filters(b: Builder, w: Value, accumulate: DataType) -> Value:
     return b.materialise(b.reshape(filters, (*w.shape[2:], w.shape[0])))
 
 
-def weight_gradient(b: Builder, x: Value, dy: Value, op: ConvOp, size: Ints) -> Value:
-    """Return dw, (channels, 1, size...), of operands of one type.
+def weight_gradient(b: Builder, x: Value, dy: Value, op: ConvWgrad, accumulate: DataType) -> Value:
+    """Return dw: sums of runs of dy's rows, and the sums of these.
 
-    It is a convolution of x with dy as its filter: strides become dilation, and the other way
-    round.  Each filter position reads all of both, so each sample is cut into parts that the
-    second cache holds.
+    x is converted where it is read, dy before: each of its elements meets more of x's.
     """
-    (n, channels, *extents), rank = dy.shape, len(size)
-    last = (0, *range(2, dy.rank), 1)
-    after, met = [], []
-    for axis, count in enumerate(extents):
-        have, pad = x.shape[2 + axis], op.pre_padding[axis]
-        met.append((count - 1) * op.stride[axis] + (size[axis] - 1) * op.dilation[axis] + 1)
-        missing = met[-1] - pad - have
-        x = b.slice(x, 2 + axis, 0, have + min(missing, 0))
-        after.append(max(missing, 0))
-    image = b.reshape(padded_last(b, x, op.pre_padding, after), (1, n * met[0], *met[1:], channels))
-    step = op.stride[0] * prod(met[1:]) + prod(extents[1:])
-    held = cpu_machine(b.target).l2_bytes // (2 * 4 * channels * step)
-    fewest = -(-n * extents[0] // MOST_SAMPLES)
-    ways = divisors(extents[0], extents[0])
-    rows = max(max((d for d in ways if d <= held), default=1), min(d for d in ways if d >= fewest))
-    cuts = extents[0] // rows
-    starts = [i * met[0] + cut * rows * op.stride[0] for i in range(n) for cut in range(cuts)]
-    reach = (rows - 1) * op.stride[0] + (size[0] - 1) * op.dilation[0] + 1
-    filters = b.reshape(b.permute(dy, last), (n * cuts, rows, *extents[1:], channels))
-    parts = depthwise_parts(b, image, filters, starts, reach, op.dilation, op.stride)
-    dw = total(b, parts, [0], keep=False)
-    return b.reshape(b.permute(dw, (rank, *range(rank))), (channels, 1, *size))
+    channels, size = dy.shape[1], op.dw_dims[2:]
+    dims = [
+        Strides(*each) for each in zip(size, op.stride, op.dilation, op.pre_padding, strict=True)
+    ]
+    image, gradient = (b.permute(v, (0, *range(2, v.rank), 1)) for v in (x, dy))
+    gradient = b.convert(gradient, accumulate)
+    parts = window_gradients(b, image, gradient, dims, _run(dy.shape[-1]), accumulate)
+    columns = prod(size) * channels
+    sums = of_columns(b, b.reshape(parts, (prod(parts.shape) // columns, columns)))
+    return b.reshape(b.permute(b.reshape(sums, (prod(size), channels)), (1, 0)), op.dw_dims)
+
+
+def _run(columns: int) -> int:
+    """Return how many elements of a row are added up at once."""
+    if columns <= _LONGEST_RUN:
+        return columns
+    whole = divisors(columns, _LONGEST_RUN)[-1]
+    return whole if whole >= _SHORTEST_RUN else -(-columns // -(-columns // _LONGEST_RUN))
 
 
 def shifted_sum(
