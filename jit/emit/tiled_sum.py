@@ -37,7 +37,7 @@ def tiled_sum(
     Parameters
     ----------
     operands : sequence of Value
-        Two, of one float type.
+        Two, of float types; the sums are of the wider one.
     dims : sequence of str
         The dims of the operands and of the result, a letter each.
     extents : mapping
@@ -65,7 +65,8 @@ def tiled_sum(
     maps = [", ".join(names) for names in kept]
     term = _fused if side_by_side else _product
     total = contraction(barred, shapes[-1], loops, maps, tiles, term=term, zeroed=zeroed)
-    result = from_builtin(b, barrier(total, "end"), shapes[-1], operands[0].dtype)
+    widest = max((v.dtype for v in operands), key=lambda kind: kind.bits)
+    result = from_builtin(b, barrier(total, "end"), shapes[-1], widest)
     return b.reshape(result, tuple(extents[d] for d in dims[-1]))
 
 
@@ -135,7 +136,7 @@ def contraction(
     Parameters
     ----------
     operands : sequence of ir.Value
-        Two tensors of one float type.
+        Two tensors of float types; the sums are of the wider one.
     shape : sequence of int
         Of the result.
     loops : str
@@ -152,7 +153,8 @@ def contraction(
     zeroed : bool
         Whether the sums are zeroed before the op, by another kernel.
     """
-    element = operands[0].type.element_type
+    types = [v.type.element_type for v in operands]
+    element = max(types, key=lambda kind: kind.width)
     total = ir.RankedTensorType.get(shape, element)
     names, zeros = ", ".join(loops), _zeros(total)
     if zeroed:
@@ -172,9 +174,13 @@ def contraction(
         },
         regions=1,
     )
-    block = op.regions[0].blocks.append(element, element, element)
+    block = op.regions[0].blocks.append(*types, element)
     with ir.InsertionPoint(block):
-        x, y, before = block.arguments
+        *given, before = block.arguments
+        x, y = (
+            v if v.type == element else ir.Operation.create("arith.extf", [element], [v]).result
+            for v in given
+        )
         after = ir.Operation.create("arith.addf", [element], [before, term(x, y)]).result
         ir.Operation.create("linalg.yield", operands=[after])
     return op.result
