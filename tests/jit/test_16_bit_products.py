@@ -108,3 +108,20 @@ def test_numbers_of_code_for_any_cpu(name: str, kind: str) -> None:
     graph = _graph(name, kind)
     plan = graph.build("cpu:x86-64")
     assert plan.verify(seed=7).ok
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 67), (67, 1)])
+@pytest.mark.parametrize("strategy", ["rows", "dots", "blocked"])
+@pytest.mark.parametrize("cpu", ["cpu:znver3", "cpu:znver5"])
+def test_the_larger_operand_is_converted_where_it_is_read(
+    m: int, n: int, strategy: str, cpu: str
+) -> None:
+    """Not before, into memory, as it is for `blocked`, which packs it."""
+    graph = Graph("product", io_data_type="bfloat16", compute_data_type="float")
+    graph.matmul(graph.tensor(dims=(m, 64)), graph.tensor(dims=(64, n))).set_output()
+    frozen, target = graph.freeze(), Target.parse(cpu)
+    text = lower_graph(frozen, target, plan_code(frozen, target, [f"matmul={strategy}"]))
+    (types,) = set(re.findall(r"linalg\.generic .* ins\(.*? : (tensor<\S+), (tensor<\S+)\)", text))
+    narrow = [kind.endswith("bf16>") for kind in types]
+    large = [strategy == "dots" and m > n, strategy == "rows" or (strategy == "dots" and m < n)]
+    assert narrow == large, types

@@ -263,6 +263,8 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
         product(1, 1, 37, 16, second="columns"),  # one step
         product(1, 13, 1, 64, second="columns"),
         product(1, 1, 1, 4),
+        product(2, 3, 49, 68, second="columns", kind="bfloat16"),
+        product(1, 97, 3, 41, second="columns", kind="bfloat16"),  # the left operand is larger
     ],
     ("matmul", "split_k"): [row_times_matrix()],
     ("matmul", "rows"): [
@@ -272,6 +274,8 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
         product(3, 5, 7, 3, second="columns"),
         product(1, 1, 1, 1),
         product(1, 4, 64, 9),
+        product(2, 3, 157, 43, kind="bfloat16"),
+        product(1, 1, 1031, 513, first="columns", kind="bfloat16"),
     ],
     ("matmul", "plain"): [matmul()],
     ("moe_grouped_matmul", "plain"): [experts(), experts("scatter")],
