@@ -134,6 +134,8 @@ def logits(
     q = inputs["q"]
     batch, heads, queries, depth = q.shape
     keys, key_heads = k.shape[2], k.shape[1]
+    # In blocks there is no other kernel for the scores, and q has fewer elements.
+    first = b.strategy == BLOCKED and depth < keys and not turned
     if turned:
         s = matmul(
             b, by_key_head(b, k, key_heads), swapped(b, by_key_head(b, q, key_heads)), compute
@@ -141,8 +143,11 @@ def logits(
         s = swapped(b, s)
     else:
         transposed = grouped(b, swapped(b, k), key_heads)
+        if first:
+            q = factor(b, b.convert(q, compute), op, inputs, depth)
         s = matmul(b, by_key_head(b, q, key_heads), transposed, compute, columns=True)
-    s = factor(b, b.reshape(s, (batch, heads, queries, keys)), op, inputs, depth)
+    s = b.reshape(s, (batch, heads, queries, keys))
+    s = s if first else factor(b, s, op, inputs, depth)
     masks = _masks(b, op, inputs, (batch, heads, queries, keys), compute)
     for bias in masks.bias:
         s = b.add(s, bias)

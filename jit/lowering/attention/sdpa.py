@@ -12,7 +12,9 @@ from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.sdpa import Sdpa
 from ...emit.builder import Builder, T, Value
 from ...emit.gather import gather
+from ...ops.blocking import BLOCKED
 from .masked_logits import grouped, logits, matmul, matrices, may_be_empty, narrowed
+from .parts import in_parts, parts_of
 
 __all__ = ["lower"]
 
@@ -24,7 +26,23 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     if b.strategy in ("fused", "plain"):
         return {"o": _fused(b, op, inputs)}
     k, v = (_paged(b, inputs, port, op.max_seq_len_kv) for port in ("k", "v"))
-    return _composite(b, op, node, inputs, k, v)
+    if b.strategy != BLOCKED:
+        return _composite(b, op, node, inputs, k, v)
+    of_parts = {port: x for port, x in inputs.items() if port not in _KEYS}
+    (batch, heads, queries, _), (key_heads, keys) = inputs["q"].shape, k.shape[1:3]
+    row = heads // key_heads * keys * node.compute_data_type.bits // 8
+    # Where a query is, or a head, says what it sees: those are not cut.
+    alike = op.band == (None, None, False) and not (op.padding_mask or op.alibi_mask)
+    parts = parts_of(batch, key_heads, queries, row, cut=alike)
+    if op.alibi_mask and any(part.heads != (0, key_heads) for part in parts):
+        parts = []
+    if len(parts) <= 1:
+        return _composite(b, op, node, inputs, k, v)
+    return in_parts(b, parts, of_parts, k, v, lambda *part: _composite(b, op, node, *part))
+
+
+# They are gathered, or cut, before what is computed of them.
+_KEYS = frozenset({"k", "v", "page_table_k", "page_table_v"})
 
 
 def _composite(
