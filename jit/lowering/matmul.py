@@ -10,13 +10,13 @@ from ...graph_api.dtypes import DataType
 from ...graph_api.frozen import FrozenNode
 from ..emit.blocked import blocked_matmul
 from ..emit.builder import Builder, T, Value
-from ..emit.tiled_sum import tiled_sum
 from ..ops.blocking import BLOCKED, blocking
-from ..ops.dots import DOTS, dots
-from ..ops.rows import ROWS, rows
+from ..ops.dots import DOTS
+from ..ops.rows import ROWS
 from ..ops.split_k import SPLIT_K, split_of
 from .accumulate import copied, operands
 from .batched_matmul import batched_matmul
+from .few_rows import by_rows, dot_products
 
 __all__ = ["lower"]
 
@@ -105,37 +105,8 @@ def _as_one(
     if b.strategy == BLOCKED:
         c = blocked_matmul(b, left, right, blocking(b.target, m, n, k), columns=columns)
     else:
-        c = _dots(b, left, right) if columns else _by_rows(b, left, right)
+        c = dot_products(b, left, right) if columns else by_rows(b, left, right)
     return b.reshape(c, shape)
-
-
-def _dots(b: Builder, left: Value, right: Value) -> Value:
-    """Return the products of all rows, dims (count, rows, k): a vector of sums each, added up."""
-    (count, m, k), n = left.shape, right.shape[1]
-    tiles = dots(b.target, m, n, k)
-    block = {"b": 1, "m": tiles.block_rows, "n": tiles.block_columns}
-    vector = {"b": 1, "m": tiles.rows, "n": tiles.columns}
-    if tiles.vectors:
-        levels = {
-            "distribution": block,
-            "vector_common_parallel": vector,
-            "vector_reduction": {"k": tiles.vectors * tiles.lanes},
-        }
-        extents = {"b": count, "m": m, "n": n, "k": k}
-        dims = ("bmk", "bnk", "bmn")
-        return tiled_sum(b, (left, right), dims, extents, levels, side_by_side=True)
-    steps = k // tiles.lanes
-    extents = {"b": count, "m": m, "n": n, "l": tiles.lanes, "k": steps}
-    rows = b.reshape(left, (count, m, steps, tiles.lanes))
-    columns = b.reshape(right, (count, n, steps, tiles.lanes))
-    levels = {
-        "distribution": block,
-        "vector_common_parallel": {**vector, "l": tiles.lanes},
-        "vector_reduction": {"k": 1},
-    }
-    dims = ("bmkl", "bnkl", "bmnl")
-    sums = tiled_sum(b, (rows, columns), dims, extents, levels, side_by_side=True)
-    return b.call(T.AtenSumDimIntListOp, (count, m, n), sums.dtype, sums, [3], False, None)
 
 
 def _split(b: Builder, left: Value, right: Value, dtype: DataType) -> Value:
@@ -146,22 +117,6 @@ def _split(b: Builder, left: Value, right: Value, dtype: DataType) -> Value:
     products = b.mul(*factors)
     some = b.call(T.AtenSumDimIntListOp, (found[1], n), dtype, products, [0, 2], False, None)
     return b.call(T.AtenSumDimIntListOp, (n,), dtype, some, [0], False, None)
-
-
-def _by_rows(b: Builder, left: Value, right: Value) -> Value:
-    """Return left · right, dims (count, m, k) and (count, k, n), of which the right is by rows."""
-    (count, m, k), n = left.shape, right.shape[2]
-    tiles = rows(b.target, m, n, k)
-    block = {"b": 1, "m": tiles.rows, "n": tiles.block}
-    levels = {
-        "distribution": block,
-        "cache_parallel": block,
-        "cache_reduction": {"k": tiles.steps},
-        "vector_common_parallel": {"b": 1, "m": tiles.rows, "n": tiles.columns},
-        "vector_reduction": {"k": tiles.steps},
-    }
-    extents = {"b": count, "m": m, "n": n, "k": k}
-    return tiled_sum(b, (left, right), ("bmk", "bkn", "bmn"), extents, levels)
 
 
 def _repeat(b: Builder, x: Value, batch: tuple[int, ...]) -> Value:
