@@ -65,11 +65,11 @@ _AVX512: Rates = {
         "packed": 2.3, "turned": 1.5, "written": 0.41,
     },
     ("im2col_gemm", False, True): {
-        "call": 12000, "apart": 0.14, "batched": 0.013, "copied": 0.32, "multiplied": 0.0091,
+        "call": 12000, "apart": 0.14, "batched": 0.05, "copied": 0.32, "multiplied": 0.0091,
         "packed": 1.5, "turned": 3.3, "written": 0.76,
     },
     ("im2col_gemm", True, True): {
-        "call": 11000, "apart": 0.13, "batched": 0.013, "copied": 1.5, "followed": 1.2,
+        "call": 11000, "apart": 0.13, "batched": 0.05, "copied": 1.5, "followed": 1.2,
         "multiplied": 0.0031, "packed": 0.92, "turned": 1.5, "written": 0.28,
     },
     ("kn2row", False, False): {
@@ -115,7 +115,8 @@ _INTEL_DIRECT = {
     "strided rows": 1.6, "written": 0.28,
 }  # fmt: skip
 _INTEL_NARROW_DIRECT = {
-    "call": 9200, "copied": 0.28, "followed": 2.8, "multiplied": 0.017, "singly": 0.84,
+    "call": 11000, "copied": 0.1, "followed": 2.8, "multiplied": 0.017, "packed": 0.76,
+    "singly": 0.84,
 }  # fmt: skip
 _INTEL: Rates = {
     ("direct", False, False): _INTEL_DIRECT,
@@ -147,11 +148,11 @@ _INTEL: Rates = {
         "multiplied": 0.011, "packed": 1.6, "turned": 0.48, "written": 0.34,
     },
     ("im2col_gemm", False, True): {
-        "call": 5600, "apart": 0.4, "batched": 0.013, "copied": 0.96, "multiplied": 0.016,
+        "call": 5600, "apart": 0.4, "batched": 0.035, "copied": 0.96, "multiplied": 0.016,
         "packed": 2.4, "turned": 0.23, "written": 0.1,
     },
     ("im2col_gemm", True, True): {
-        "call": 6800, "apart": 0.64, "batched": 0.013, "copied": 0.72, "followed": 1.2,
+        "call": 6800, "apart": 0.64, "batched": 0.035, "copied": 0.72, "followed": 1.2,
         "multiplied": 0.025, "packed": 0.76,
     },
     ("kn2row", False, False): {

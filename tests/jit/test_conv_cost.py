@@ -7,9 +7,9 @@
 55 others; what gathers patches was measured again, and scaled by what other strategies of the same
 convolution took both times.
 ``conv_fprop_sapphirerapids.jsonl``: 296 others on two cores of Intel Xeons, 219 with AMX (PyTorch
-2.11), the others without.  There `blocked` and `kn2row` of float32 were measured again, here and
-for groups and weight gradients, when panels came to stay in the second cache, and scaled in that
-way.
+2.11), the others without, and 39 layers of networks in bfloat16 without it.  There `blocked` and
+`kn2row` of float32 were measured again, here and for groups and weight gradients, when panels came
+to stay in the second cache, and scaled in that way.
 ``conv_groups_*.jsonl``: best times of drawn convolutions of several groups on one of Zen 4, of its
 own code and of code for AVX2 (x86-64-v3), and on the others, with two threads.
 """
