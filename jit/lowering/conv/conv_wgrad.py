@@ -35,19 +35,20 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     assert isinstance(op, ConvWgrad)
     if b.strategy == "plain":
         return {"dw": _plain(b, node, op, inputs)}
-    widen = b.avoids("W-013")
-    last = is_last(inputs["x"])
-    cropped = _cropped(b, inputs["x"], inputs["dy"], op)
+    x, dy, compute = inputs["x"], inputs["dy"], node.compute_data_type
+    last, widen = is_last(x), b.avoids("W-013")
+    if not b.target.is_cpu:
+        x, dy, _ = operands(b, x, dy, compute)
+    cropped = _cropped(b, x, dy, op)
     if cropped is None:
-        return {"dw": b.literal(0, node.compute_data_type, op.dw_dims)}
+        return {"dw": b.literal(0, compute, op.dw_dims)}
     x, dy, op = cropped
     if b.strategy == CHANNELS_LAST:
-        dw = depthwise_gradient(b, x, dy, op, node.compute_data_type)
-        return {"dw": _in_order(b, dw, op)}
+        return {"dw": _in_order(b, depthwise_gradient(b, x, dy, op, compute), op)}
     if widen:
         # Before operands are converted: the compiler would put all of x on the stack otherwise.
         x, op = of_one_position(b, x, op.dw_dims[2:], op)
-    x, dy, accumulate = operands(b, x, dy, node.compute_data_type, widen=widen)
+    x, dy, accumulate = operands(b, x, dy, compute, widen=widen)
     if b.strikes("W-059", x.shape[0], op.stride):
         # Strides become dilation, the batch dim is summed over.
         x, dy = (doubled(b, v, 0) for v in (x, dy))
