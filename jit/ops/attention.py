@@ -13,9 +13,9 @@ from ..node_context import NodeContext
 from .hoisting import KEEP_EXPRESSIONS
 from .op_info import Dims, problem
 
-__all__ = ["GEMV", "PER_HEAD", "RULES", "declines", "flags", "fuses", "key_count", "keys_of"]
+__all__ = ["PER_HEAD", "RULES", "declines", "flags", "fuses", "key_count", "keys_of"]
 
-GEMV, PER_HEAD = "gemv", "per_head"
+PER_HEAD = "per_head"
 
 RULES: dict[str, str] = {
     "IREE-SDPA-01": "attention without random dropout, whose random numbers hipDNN does not define",

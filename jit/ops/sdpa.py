@@ -18,10 +18,9 @@ from ..cpu_machine import cpu_machine
 from ..node_context import NodeContext
 from ..workarounds import strikes
 from . import attention
-from .attention import GEMV, PER_HEAD, fuses, key_count, keys_of
+from .attention import PER_HEAD, fuses, key_count, keys_of
 from .blocking import BLOCKED, blocking
 from .counts import COSTS
-from .dots import fits_dots
 from .multiply_types import up_to_float
 from .op_info import Dims, Marks, OpInfo, dynamic_axes, problem
 from .strategy import Strategies, Strategy
@@ -45,13 +44,9 @@ class _Rates(NamedTuple):
         How many times as long it takes where keys or features do not fill vectors.
     alone, in_blocks : float
         A multiply-add of a head by itself, and in blocks.
-    once : float
-        A multiply-add of what is read once.
-    read, read_alone, packed, read_once : float
-        An element of k and v in a batch, by heads by themselves, in blocks and once; of 16 bits
-        the first and the last take half of it.
-    partial : float
-        A sum of every so many products, of which a vector makes a score.
+    read, read_alone, packed : float
+        An element of k and v in a batch (of 16 bits half of it), by heads by themselves and in
+        blocks.
     score, peeled_score : float
         A score of the softmax, and one where keys do not fill vectors and loops are peeled (W-141).
     """
@@ -65,12 +60,9 @@ class _Rates(NamedTuple):
     ragged_features: float
     alone: float
     in_blocks: float
-    once: float
     read: float
     read_alone: float
     packed: float
-    read_once: float
-    partial: float
     score: float
     peeled_score: float
 
@@ -80,13 +72,13 @@ class _Rates(NamedTuple):
 # EPYC of Zen 3.
 _AVX512 = _Rates(
     call=10e3, call_in_blocks=10e3, head=8e3, batched=0.016, batched_narrow=0.04, ragged_keys=6.0,
-    ragged_features=1.5, alone=0.02, in_blocks=0.01, once=0.035, read=0.17, read_alone=0.8,
-    packed=0.9, read_once=0.2, partial=0.05, score=2.0, peeled_score=5.0,
+    ragged_features=1.5, alone=0.02, in_blocks=0.01, read=0.17, read_alone=0.8, packed=0.9,
+    score=2.0, peeled_score=5.0,
 )  # fmt: skip
 _AVX2 = _Rates(
     call=10e3, call_in_blocks=20e3, head=20e3, batched=0.06, batched_narrow=0.06, ragged_keys=1.0,
-    ragged_features=1.5, alone=0.038, in_blocks=0.03, once=0.07, read=0.4, read_alone=2.0,
-    packed=1.2, read_once=0.4, partial=0.1, score=3.0, peeled_score=15.0,
+    ragged_features=1.5, alone=0.038, in_blocks=0.03, read=0.4, read_alone=2.0, packed=1.2,
+    score=3.0, peeled_score=15.0,
 )  # fmt: skip
 
 
@@ -141,10 +133,6 @@ def _as_blocks(context: NodeContext) -> bool:
     return context.target.is_cpu and up_to_float(context, "q", "k", "v") and not context.dynamic
 
 
-def _once(context: NodeContext) -> bool:
-    return _as_blocks(context) and fits_dots(context.target, context.dims("q")[3])
-
-
 def _rule(context: NodeContext) -> str:
     """Return the default strategy."""
     if context.target.is_gfx9 and _fused(context):
@@ -177,7 +165,9 @@ def _costs(context: NodeContext) -> dict[str, float]:
     matrices, scores = batch * key_heads, batch * heads * queries * keys
     given = matrices * keys * (features + results)
     multiply_adds = scores * (features + results)
-    ragged = keys % machine.lanes > 0
+    rows = heads // key_heads * queries
+    # A vector is multiplied as well with keys that do not fill vectors.
+    ragged = keys % machine.lanes > 0 and rows > 1
     softmax = scores * (rates.peeled_score if ragged else rates.score)
     narrow = context.kind("q").bits <= 16
     share = 0.5 if narrow else 1.0
@@ -191,17 +181,12 @@ def _costs(context: NodeContext) -> dict[str, float]:
         alone = matrices * rates.head + rates.read_alone * given + multiply_adds * rates.alone
         costs[PER_HEAD] = rates.call + alone + softmax
     if _as_blocks(context):
-        rows = heads // key_heads * queries
         steps = 0.0
         for columns, depth in ((keys, features), (results, keys)):
             blocks = blocking(target, rows, columns, depth)
             steps += blocks.overhead * rows * blocks.panels * blocks.panel * depth
         in_blocks = matrices * steps * rates.in_blocks + given * rates.packed
         costs[BLOCKED] = rates.call_in_blocks + in_blocks + scores * rates.score
-    if _once(context):
-        read = given * share * rates.read_once + multiply_adds * rates.once
-        sums = scores * machine.lanes * rates.partial
-        costs[GEMV] = 2 * rates.call + read + sums + scores * rates.score
     return {name: ns / 1e3 for name, ns in costs.items()} if len(costs) > 1 else {}
 
 
@@ -229,14 +214,6 @@ INFO = OpInfo(
                 help="the same, with matmuls in blocks for the target's registers and caches",
                 fits=_as_blocks,
                 why="operands of floats of up to 32 bits, float compute, fixed dims, on the CPU",
-                portable=False,
-            ),
-            Strategy(
-                name=GEMV,
-                help="the same, with k and v read once, as they lie: for few queries",
-                fits=_once,
-                why="operands of floats of up to 32 bits, float compute, fixed dims, a head dim of "
-                "whole vectors of 4 at least, or of several vectors, on the CPU",
                 portable=False,
             ),
             Strategy(

@@ -290,12 +290,6 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
         attention("half", keys=16, values=33, generate_stats=True),
         attention("bfloat16", heads=3, keys=1, values=1),
     ],
-    ("sdpa", "gemv"): [
-        attention(heads=3, keys=1031),
-        attention(),
-        attention("half", keys=16, values=33, generate_stats=True),
-        attention("bfloat16", heads=3, keys=1, values=1),
-    ],
     ("sdpa", "fused"): [attention()],
     ("sdpa", "plain"): [attention()],
 }
@@ -414,7 +408,7 @@ def test_data_gradients_gather_patches_in_reverse(
         check(graph)
 
 
-@pytest.mark.parametrize("strategy", ["blocked", "gemv", "per_head"])
+@pytest.mark.parametrize("strategy", ["blocked", "per_head"])
 @pytest.mark.parametrize("rows", [37, 64])
 def test_attention_between_matmuls_that_have_tiles(strategy: str, rows: int, check: Check) -> None:
     """Tiled batches beside the division of their rows mixed up heads (W-005)."""

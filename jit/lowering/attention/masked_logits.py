@@ -18,11 +18,10 @@ from ....graph_api.dtypes import DataType
 from ....graph_api.ops.attention import AttentionOp, alibi_slopes
 from ...emit.blocked import blocked_matmul
 from ...emit.builder import Builder, T, Value
-from ...ops.attention import GEMV, PER_HEAD
+from ...ops.attention import PER_HEAD
 from ...ops.blocking import BLOCKED, blocking
 from ..accumulate import operands
 from ..batched_matmul import batched_matmul
-from ..few_rows import by_rows, dot_products
 
 __all__ = [
     "Masks",
@@ -96,9 +95,6 @@ def matmul(
     ``transposed``: the left operand may be a transpose.  ``columns``: the columns of the right
     operand come one after the other.
     """
-    if b.strategy == GEMV:
-        rows = b.convert(left, compute)
-        return dot_products(b, rows, swapped(b, right)) if columns else by_rows(b, rows, right)
     left, right, dtype = operands(b, left, right, compute)
     if b.strategy == BLOCKED:
         left, right = (b.convert(x, dtype) for x in (left, right))
@@ -138,8 +134,8 @@ def logits(
     q = inputs["q"]
     batch, heads, queries, depth = q.shape
     keys, key_heads = k.shape[2], k.shape[1]
-    # There is no other kernel for the scores of these, and q has fewer elements.
-    first = b.strategy in (BLOCKED, GEMV) and depth < keys and not turned
+    # In blocks there is no other kernel for the scores, and q has fewer elements.
+    first = b.strategy == BLOCKED and depth < keys and not turned
     if turned:
         s = matmul(
             b, by_key_head(b, k, key_heads), swapped(b, by_key_head(b, q, key_heads)), compute

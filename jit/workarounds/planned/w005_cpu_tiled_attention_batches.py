@@ -17,10 +17,10 @@ __all__ = ["WORKAROUND"]
 def _in_batches(context: NodeContext) -> bool:
     if not context.named("attention"):
         return False
-    from ...ops.attention import GEMV, PER_HEAD  # graphs without attention do not load it
+    from ...ops.attention import PER_HEAD  # graphs without attention do not load it
     from ...ops.blocking import BLOCKED
 
-    return context.strategy not in (BLOCKED, GEMV, PER_HEAD)
+    return context.strategy not in (PER_HEAD, BLOCKED)
 
 
 def _flags(around: GraphContext, nodes: Sequence[NodeContext]) -> Iterator[str]:
