@@ -37,7 +37,7 @@ def tiled_sum(
     Parameters
     ----------
     operands : sequence of Value
-        Two, of float types; the sums are of the wider one.
+        Two, of float types; the sums are of the wider one, which has 32 bits at least.
     dims : sequence of str
         The dims of the operands and of the result, a letter each.
     extents : mapping
@@ -136,7 +136,7 @@ def contraction(
     Parameters
     ----------
     operands : sequence of ir.Value
-        Two tensors of float types; the sums are of the wider one.
+        Two tensors of float types; the sums are of the wider one, which has 32 bits at least.
     shape : sequence of int
         Of the result.
     loops : str
@@ -155,6 +155,8 @@ def contraction(
     """
     types = [v.type.element_type for v in operands]
     element = max(types, key=lambda kind: kind.width)
+    if element.width < 32:
+        raise ValueError(f"sums would be of {element}: convert an operand")
     total = ir.RankedTensorType.get(shape, element)
     names, zeros = ", ".join(loops), _zeros(total)
     if zeroed:

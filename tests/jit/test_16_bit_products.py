@@ -10,6 +10,7 @@ import pytest
 from hipdnn_iree import Graph, Target
 from hipdnn_iree.jit.code_plan import plan_code
 from hipdnn_iree.jit.lowering.module import lower_graph
+from hipdnn_iree.jit.settings import scope
 
 Build = Callable[[Graph], None]
 
@@ -125,3 +126,14 @@ def test_the_larger_operand_is_converted_where_it_is_read(
     narrow = [kind.endswith("bf16>") for kind in types]
     large = [strategy == "dots" and m > n, strategy == "rows" or (strategy == "dots" and m < n)]
     assert narrow == large, types
+
+
+@pytest.mark.parametrize("strategy", ["rows", "dots", "blocked"])
+def test_a_matrix_times_itself_is_added_up_in_float(strategy: str) -> None:
+    """One tensor as both operands: in bfloat16 sums are wrong in the third digit."""
+    graph = Graph("square", io_data_type="bfloat16", compute_data_type="float")
+    x = graph.tensor(dims=(64, 64), name="x")
+    graph.matmul(x, x).set_output().set_data_type("float")
+    with scope(compiler_strategies=f"matmul={strategy}"):
+        plan = graph.build("cpu")
+    assert plan.verify(seed=1).ok
