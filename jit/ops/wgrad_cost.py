@@ -115,7 +115,7 @@ NANOSECONDS: Rates = {
     ("gemm", True, False): _GEMM,
     ("gemm", False, True): {
         "apart": 1.8, "call": 49000, "copied": 2.2, "multiplied": 0.015, "packed": 1.9,
-        "written": 0.95,
+        "thin": 9.0, "written": 0.95,
     },
     ("gemm", True, True): {
         "apart": 4.2, "call": 8300, "copied": 1.3, "loose": 0.74, "multiplied": 0.015,
@@ -170,8 +170,9 @@ def wgrad_quantities(
     found: dict[str, Mapping[str, float]] = {
         "gemm": {
             **_common(patches, dw, strided=strided),
-            # Channels-last, an element of few channels is copied singly.
+            # An element of few channels is copied singly: what lies in no vector channels-last.
             "loose": patches * (channels % lanes) / channels if last else 0,
+            "thin": patches if channels < lanes // 2 and not last else 0,
             "parts": positions,
             "multiplied": tiled(lanes, filters, channels, depth) * positions,
             "packed": filters * depth,
