@@ -18,6 +18,9 @@ from .parts import in_parts, parts_of
 
 __all__ = ["lower"]
 
+# Ports whose tensors are gathered, or cut, before attention is computed.
+_KEYS = frozenset({"k", "v", "page_table_k", "page_table_v"})
+
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
     """Emit o = softmax(scale · q·kᵀ + masks) · v, and the statistics that are asked for."""
@@ -31,18 +34,13 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     of_parts = {port: x for port, x in inputs.items() if port not in _KEYS}
     (batch, heads, queries, _), (key_heads, keys) = inputs["q"].shape, k.shape[1:3]
     row = heads // key_heads * keys * node.compute_data_type.bits // 8
-    # Where a query is, or a head, says what it sees: those are not cut.
-    alike = op.band == (None, None, False) and not (op.padding_mask or op.alibi_mask)
-    parts = parts_of(batch, key_heads, queries, row, cut=alike)
-    if op.alibi_mask and any(part.heads != (0, key_heads) for part in parts):
-        parts = []
-    if len(parts) <= 1:
+    # Of these masks a query's place says what it sees, and of ALiBi its head.
+    placed = op.band != (None, None, False) or op.padding_mask or op.alibi_mask
+    parts = parts_of(batch, key_heads, queries, row, cut=not placed)
+    apart = any(part.heads != (0, key_heads) for part in parts)
+    if len(parts) == 1 or (op.alibi_mask and apart):
         return _composite(b, op, node, inputs, k, v)
     return in_parts(b, parts, of_parts, k, v, lambda *part: _composite(b, op, node, *part))
-
-
-# They are gathered, or cut, before what is computed of them.
-_KEYS = frozenset({"k", "v", "page_table_k", "page_table_v"})
 
 
 def _composite(
