@@ -142,8 +142,7 @@ def product_quantities(target: Target, product: Product) -> dict[str, dict[str, 
     large = 4 * n * k >= 2 * machine.l2_bytes
     far = large and not by_columns
     single = (k if by_columns else n) % lanes > 0  # there are no whole vectors
-    written, converted = passes(virtual=virtual) * m, (m * k + n * k) * narrow
-    # Of the last two the larger operand is converted where it is read.
+    written = passes(virtual=virtual) * m
     found: dict[str, dict[str, float]] = {
         GEMM: {
             "left" if by_rows else "left by columns": 0 if left else m * k,
@@ -164,13 +163,14 @@ def product_quantities(target: Target, product: Product) -> dict[str, dict[str, 
             "turned": 0 if by_rows else m * k,
             "multiplied": blocks.overhead * m * width * k,
             "written": written * width,
-            "converted": converted,
+            "converted": (m * k + n * k) * narrow,
         },
         ROWS: {
             "read": -(-m // rows(target, m, n, k).rows) * n * k,
             "turned": (n * k if by_columns else 0) + (0 if by_rows else m * k),
             "multiplied": multiplied,
             "written": written * n,
+            # The right operand is converted where it is read, as is the larger one of `dots`.
             "converted": m * k * narrow,
         },
     }

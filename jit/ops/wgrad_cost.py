@@ -170,7 +170,8 @@ def wgrad_quantities(
     found: dict[str, Mapping[str, float]] = {
         "gemm": {
             **_common(patches, dw, strided=strided),
-            # An element of few channels is copied singly: what lies in no vector channels-last.
+            # Elements are copied singly: channels-last those that fill no vector, channels-first
+            # all where there are few channels.
             "loose": patches * (channels % lanes) / channels if last else 0,
             "thin": patches if channels < lanes // 2 and not last else 0,
             "parts": positions,

@@ -37,7 +37,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         return {"dw": _plain(b, node, op, inputs)}
     x, dy, compute = inputs["x"], inputs["dy"], node.compute_data_type
     last, widen = is_last(x), b.avoids("W-013")
-    if not b.target.is_cpu:
+    if not b.target.is_cpu:  # kernels there are known with operands that are converted first
         x, dy, _ = operands(b, x, dy, compute)
     cropped = _cropped(b, x, dy, op)
     if cropped is None:
