@@ -7,7 +7,7 @@ own conversion makes; IREE takes such modules as it takes all others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch_mlir import ir
@@ -146,37 +146,49 @@ def index(number: int) -> ir.Value:
     return ir.Operation.create("arith.constant", [kind], attributes=value).result
 
 
-def sliced(x: ir.Value, axis: int, start: ir.Value, extent: int = 0) -> ir.Value:
+def sliced(
+    x: ir.Value,
+    starts: Mapping[int, ir.Value],
+    extents: Sequence[int],
+    steps: Mapping[int, int] | None = None,
+) -> ir.Value:
     """Return part of a tensor, which a kernel reads where it lies; from a known start it is copied.
 
     Parameters
     ----------
     x : ir.Value
-    axis : int
-    start : ir.Value
-        An index: where the part begins along the axis.
-    extent : int
-        Of the part along the axis; 0 for the part at the index alone, without that dim.
+    starts : mapping
+        Where the part begins along some axes, as indices; along others at the first element.
+    extents : sequence of int
+        Of the part along all axes.  Dims of one element are left out of it.
+    steps : mapping, optional
+        Between its elements along some axes; 1 along others.
     """
-    given = list(x.type.shape)
-    before, after = given[:axis], given[axis + 1 :]
-    offsets = [0] * len(given)
-    offsets[axis] = ir.ShapedType.get_dynamic_stride_or_offset()
-    attributes = _place(offsets, [*before, extent or 1, *after], [1, 1, 0, 0])
-    shape = [*before, *([extent] if extent else []), *after]
+    unknown, axes = ir.ShapedType.get_dynamic_stride_or_offset(), range(len(extents))
+    attributes = _place(
+        [unknown if axis in starts else 0 for axis in axes],
+        extents,
+        [1, len(starts), 0, 0],
+        [(steps or {}).get(axis, 1) for axis in axes],
+    )
+    shape = [extent for extent in extents if extent > 1]
     kind = ir.RankedTensorType.get(shape, x.type.element_type)
-    return ir.Operation.create("tensor.extract_slice", [kind], [x, start], attributes).result
+    given = [x, *(starts[axis] for axis in sorted(starts))]
+    return ir.Operation.create("tensor.extract_slice", [kind], given, attributes).result
 
 
 def _place(
-    offsets: Sequence[int], sizes: Sequence[int], segments: Sequence[int]
+    offsets: Sequence[int],
+    sizes: Sequence[int],
+    segments: Sequence[int],
+    strides: Sequence[int] | None = None,
 ) -> dict[str, ir.Attribute]:
     """Return the attributes of an op on part of a tensor, with so many operands of each kind."""
     numbers = ir.DenseI64ArrayAttr.get
     return {
         "static_offsets": numbers(offsets),
         "static_sizes": numbers(sizes),
-        "static_strides": numbers([1] * len(sizes)),
+        "static_strides": numbers(strides or [1] * len(sizes)),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
     }
 

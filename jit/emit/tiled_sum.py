@@ -131,19 +131,20 @@ def contraction(
     term: Callable[[ir.Value, ir.Value], ir.Value] = _product,
     zeroed: bool = False,
 ) -> ir.Value:
-    """Return sums of products of two operands' elements as one op.
+    """Return sums of products of pairs of operands' elements as one op.
 
     Parameters
     ----------
     operands : sequence of ir.Value
-        Two tensors of float types; the sums are of the wider one, which has 32 bits at least.
+        Tensors of float types: all that come first in a pair, then their partners.  The sums are of
+        the widest, which has 32 bits at least; those of all pairs are added up.
     shape : sequence of int
         Of the result.
     loops : str
         A letter each.
     maps : sequence of str
-        The indices of both operands and of the result, of these letters.  Loops whose letter the
-        last one has not are summed over.
+        The indices of both operands of a pair and of the result, of these letters.  Loops whose
+        letter the last one has not are summed over.
     tiles : mapping
         Tile sizes by letter, for each level of IREE's ``lowering_config``.
     pipeline : str
@@ -161,7 +162,9 @@ def contraction(
     names, zeros = ", ".join(loops), _zeros(total)
     if zeroed:
         zeros = barrier(zeros, "start")
-    indexing = ", ".join(f"affine_map<({names}) -> ({one})>" for one in maps)
+    pairs, (*sides, result) = len(operands) // 2, maps
+    every = [*(one for side in sides for one in [side] * pairs), result]
+    indexing = ", ".join(f"affine_map<({names}) -> ({one})>" for one in every)
     levels = {name: [sizes.get(d, 0) for d in loops] for name, sizes in tiles.items()}
     kinds = ", ".join(_APART if d in maps[-1] else _ALONG_K for d in loops)
     op = ir.Operation.create(
@@ -171,7 +174,7 @@ def contraction(
         {
             "indexing_maps": ir.Attribute.parse(f"[{indexing}]"),
             "iterator_types": ir.Attribute.parse(f"[{kinds}]"),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([2, 1]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([2 * pairs, 1]),
             "compilation_info": ir.Attribute.parse(compilation_info(levels, pipeline)),
         },
         regions=1,
@@ -179,11 +182,14 @@ def contraction(
     block = op.regions[0].blocks.append(*types, element)
     with ir.InsertionPoint(block):
         *given, before = block.arguments
-        x, y = (
+        wide = [
             v if v.type == element else ir.Operation.create("arith.extf", [element], [v]).result
             for v in given
-        )
-        after = ir.Operation.create("arith.addf", [element], [before, term(x, y)]).result
+        ]
+        added = term(wide[0], wide[pairs])
+        for x, y in zip(wide[1:pairs], wide[pairs + 1 :], strict=True):
+            added = ir.Operation.create("math.fma", [element], [x, y, added]).result
+        after = ir.Operation.create("arith.addf", [element], [before, added]).result
         ir.Operation.create("linalg.yield", operands=[after])
     return op.result
 

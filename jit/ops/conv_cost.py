@@ -28,7 +28,6 @@ __all__ = [
     "blocked_of",
     "columns_at_once",
     "conv_costs",
-    "direct_nhwc_of",
     "filled",
     "numbers",
     "price",
@@ -328,7 +327,7 @@ def _kn2row(target: Target, conv: Conv) -> Quantities:
     }
 
 
-def direct_nhwc_of(target: Target, conv: Conv) -> Quantities:
+def _direct_nhwc(target: Target, conv: Conv) -> Quantities:
     """An image that is channels-last is copied where it has padding, or is cut."""
     if len(conv.size) != 2:
         return {}
@@ -355,7 +354,7 @@ _QUANTITIES: dict[str, Callable[[Target, Conv], Quantities]] = {
     "img2col": lambda target, conv: _img2col(conv),
     BLOCKED: blocked_of,
     KN2ROW: _kn2row,
-    DIRECT_NHWC: direct_nhwc_of,
+    DIRECT_NHWC: _direct_nhwc,
 }
 
 

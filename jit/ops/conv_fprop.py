@@ -188,11 +188,11 @@ INFO = OpInfo(
             Strategy(
                 name=DIRECT_NHWC,
                 help="the padded image, channels-last, read as it lies by tiles for the target's "
-                "registers, filters panel by panel, and group by group",
+                "registers: filters panel by panel, or all groups in one kernel",
                 fits=as_direct_nhwc,
-                why="operands of floats of up to 32 bits, filters of several channels, rows and "
-                f"columns, up to {MOST_POSITIONS} positions, {MOST_PANELS} panels of all groups; "
-                f"{GEMM_NEEDS}, or several groups",
+                why=f"operands of floats of up to 32 bits, filters of up to {MOST_POSITIONS} "
+                f"positions; several groups of several channels or filters, or several channels, "
+                f"rows and columns of up to {MOST_PANELS} panels of filters; {GEMM_NEEDS}",
                 portable=False,
             ),
             Strategy(

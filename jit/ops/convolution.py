@@ -19,6 +19,7 @@ from .blocking import BLOCKED
 from .conv_cost import KN2ROW, ROWS, WIDENING, conv_costs
 from .direct_tiles import DIRECT_NHWC, direct_tiles
 from .group_cost import PER_GROUP, group_costs, per_group_cost
+from .group_tiles import MOST_OFFSETS
 from .multiply_types import up_to_float
 from .op_info import Dims, DynamicAxes, Marks, dynamic_axes
 from .strategy import Strategy
@@ -194,7 +195,7 @@ def _costs_of_groups(conv: Forward) -> dict[str, float]:
         return {}
     costs = group_costs(target, x, w, op, last=last, narrow=multiplied.bits < 32)
     few = prod(w[2:]) <= MOST_POSITIONS and floats
-    fits = {BLOCKED: few, ROWS: few, DIRECT_NHWC: few and _tiled(target, x, w, op)}
+    fits = {BLOCKED: few, ROWS: few, DIRECT_NHWC: few and _read_as_it_lies(w, op)}
     costs = {name: cost for name, cost in costs.items() if fits.get(name, True)}
     if w[1] > 1 and groups <= MOST_GROUPS:
         one = (x[0], w[1], *x[2:]), (filters // groups, *w[1:])
@@ -295,18 +296,24 @@ def _summed(w: Ints) -> bool:
 def as_direct_nhwc(context: NodeContext) -> bool:
     """Return whether tiles fit that read a channels-last image as it lies."""
     x, w = context.dims("x"), context.dims("w")
-    known = as_blocks(context) or as_groups_in_blocks(context)
-    return known and _tiled(context.target, x, w, conv_op(context))
+    if as_groups_in_blocks(context):
+        return not is_depthwise(context) and _read_as_it_lies(w, conv_op(context))
+    return as_blocks(context) and _tiled(context.target, x, w, conv_op(context))
 
 
 def _tiled(target: Target, x: Ints, w: Ints, op: ConvOp) -> bool:
     # The compiler drops dims of one element, and the tiles with them.
     if len(w) != 4 or min(w[1:]) == 1 or prod(w[2:]) > MOST_POSITIONS:
         return False
-    extents = op.output_extents(x[2:], w[2:])
-    groups = x[1] // w[1]
-    tiles = direct_tiles(target, x[0], w[1], w[0] // groups, w[2:], extents)
-    return groups * tiles.filters // tiles.panel <= MOST_PANELS
+    tiles = direct_tiles(target, x[0], w[1], w[0], w[2:], op.output_extents(x[2:], w[2:]))
+    return tiles.filters // tiles.panel <= MOST_PANELS
+
+
+def _read_as_it_lies(w: Ints, op: ConvOp) -> bool:
+    """Return whether a kernel takes the starts of all positions of a filter as arguments."""
+    along = zip(w[2:], op.dilation, strict=True)
+    starts = {i * step for size, dilation in along for step in (1, dilation) for i in range(size)}
+    return len(w) <= 5 and len(starts) <= MOST_OFFSETS
 
 
 def as_groups_in_blocks(context: NodeContext) -> bool:

@@ -14,8 +14,9 @@ from ...graph_api.ops.conv_fprop import ConvOp
 from ..cpu_machine import CpuMachine, cpu_machine
 from ..target import Target
 from .blocking import BLOCKED
-from .conv_cost import ROWS, Conv, Quantities, blocked_of, direct_nhwc_of, numbers, price, rows_of
+from .conv_cost import ROWS, Conv, Quantities, blocked_of, numbers, price, rows_of
 from .direct_tiles import DIRECT_NHWC
+from .group_tiles import group_tiles
 
 __all__ = ["PER_GROUP", "group_costs", "group_nanoseconds", "group_quantities", "per_group_cost"]
 
@@ -24,6 +25,8 @@ Ints = tuple[int, ...]
 PER_GROUP = "per_group"
 """The strategy of a convolution for each group: the best of its estimates, and what is cut out and
 joined."""
+# Of so many filters in a group results are in no vectors.
+_FEW = 3
 # Patches of so many times the second cache are near.
 _NEAR = 4
 
@@ -41,12 +44,23 @@ def group_quantities(
     if one.positions > 1 and one.channels > 1:
         turned = one.samples * one.channels * prod(one.padded)
         found[ROWS] = {"turned": turned, **rows_of(one)}
-        # Of filters that fill no vector, the results of each place are written apart.
-        short = one.samples * prod(one.extents) if one.filters < one.lanes else 0
-        if does := direct_nhwc_of(target, one):
-            found[DIRECT_NHWC] = {"short rows": short, **does}
     each = {name: {k: groups * n for k, n in does.items()} for name, does in found.items() if does}
-    return {name: {"call": 1, **does} for name, does in each.items()}
+    all_groups = {**each, DIRECT_NHWC: _direct_nhwc(target, one, groups)}
+    return {name: {"call": 1, **does} for name, does in all_groups.items()}
+
+
+def _direct_nhwc(target: Target, one: Conv, groups: int) -> Quantities:
+    """One kernel of an image that is channels-last, and copied where it has padding."""
+    dims = (one.channels, one.filters, one.size, one.extents)
+    tiles = group_tiles(target, one.samples, groups, *dims)
+    image = one.samples * groups * one.channels
+    return {
+        "loads": tiles.loads,
+        "padded": image * prod(one.padded) if one.padded != one.given else 0,
+        "turned": 0 if one.last else image * prod(one.given) + groups * one.results,
+        "packed": groups * tiles.bundle * one.weights,
+        "converted": image * prod(one.given) + groups * one.results if one.narrow else 0,
+    }
 
 
 def _direct(one: Conv) -> Quantities:
@@ -55,11 +69,14 @@ def _direct(one: Conv) -> Quantities:
     For three of four such batches of bfloat16 with strides, the compiler had no code on the Xeon.
     """
     if one.positions > 1:
-        how = "grouped"
-    else:
-        how = "in 16 bits" if one.narrow else "by channels" if one.last else "by planes"
-        how = f"strided {how}" if one.strided and not one.last else how
-    return {how: one.results * one.channels * one.positions}
+        return {"grouped": one.results * one.channels * one.positions}
+    how = "in 16 bits" if one.narrow else "by channels" if one.last else "by planes"
+    how = f"strided {how}" if one.strided and not one.last else how
+    return {
+        how: one.results * one.channels,
+        "results in 16 bits" if one.narrow else "results": one.results,
+        "few filters": one.results if one.filters < _FEW else 0,
+    }
 
 
 def _blocked(target: Target, one: Conv, groups: int) -> Quantities:
@@ -75,7 +92,7 @@ def _blocked(target: Target, one: Conv, groups: int) -> Quantities:
 
 _Rates = Mapping[str, Mapping[str, float]]
 
-# An AMD EPYC of Zen 4; `direct_nhwc` as on the Xeon, in 0.6 of its time as the other strategies.
+# An AMD EPYC of Zen 4; `direct_nhwc` as on a Xeon, in 0.6 of its time as the other strategies.
 _AVX512: _Rates = {
     PER_GROUP: {"each": 1.8, "joined": 0.36},
     "direct": {
@@ -91,33 +108,36 @@ _AVX512: _Rates = {
         "columns": 0.3, "written": 1.1,
     },
     DIRECT_NHWC: {
-        "call": 12000, "panels": 2000, "copied": 1.4, "packed": 2.2, "multiplied": 0.009,
-        "stepped": 0.0049, "written": 1.5,
+        "call": 11000, "loads": 0.18, "padded": 0.33, "turned": 0.72, "packed": 1.8,
+        "converted": 0.3,
     },
 }  # fmt: skip
 
-# Two cores of Intel Xeons, 150 convolutions, divided by 2.5 as those of one group (`conv_rates`).
+# Two cores of Intel Xeons, 270 convolutions, `direct_nhwc` of 119, divided by 2.5 as those of one
+# group (`conv_rates`).
 _INTEL: _Rates = {
-    PER_GROUP: {"each": 0.7, "joined": 0.8},
+    PER_GROUP: {"each": 1.3, "joined": 0.8},
     "direct": {
-        "call": 8000, "grouped": 0.64, "by channels": 0.12, "by planes": 0.2,
-        "strided by planes": 0.72, "in 16 bits": 0.16, "strided in 16 bits": 1.5,
+        "call": 6000, "grouped": 0.52, "by channels": 0.068, "by planes": 0.06,
+        "strided by planes": 0.44, "in 16 bits": 0.12, "strided in 16 bits": 1.5,
+        "results": 0.44, "results in 16 bits": 0.84, "few filters": 1.7,
     },
     BLOCKED: {
-        "call": 7600, "near patches": 0.44, "far patches": 0.72, "strided": 0.56,
-        "loose": 0.18, "multiplied": 0.022, "written": 0.19,
+        "call": 6400, "near patches": 0.42, "far patches": 0.48, "strided": 0.44,
+        "loose": 0.25, "multiplied": 0.019, "written": 0.22,
     },
     ROWS: {
-        "call": 13000, "turned": 0.38, "copied": 0.72, "multiplied": 0.0024, "packed": 1.7,
-        "columns": 0.92,
+        "call": 10400, "turned": 0.36, "copied": 0.76, "multiplied": 0.003, "packed": 1.5,
+        "columns": 0.68,
     },
     DIRECT_NHWC: {
-        "call": 14000, "panels": 760, "copied": 1.1, "packed": 1.7, "multiplied": 0.0072,
-        "short rows": 6.4, "written": 0.64,
+        "call": 7200, "loads": 0.12, "padded": 0.22, "turned": 0.48, "packed": 1.2,
+        "converted": 0.2,
     },
 }  # fmt: skip
 
-# An AMD EPYC of Zen 3, and code for AVX2 on one of Zen 4: 89 convolutions.
+# An AMD EPYC of Zen 3, and code for AVX2 on one of Zen 4: 89 convolutions.  `direct_nhwc` as on a
+# Xeon.
 _AVX2: _Rates = {
     PER_GROUP: {"each": 0.68, "joined": 0.38},
     "direct": {
@@ -133,8 +153,8 @@ _AVX2: _Rates = {
         "added": 0.62,
     },
     DIRECT_NHWC: {
-        "call": 30000, "panels": 5300, "copied": 2.9, "packed": 4.3, "multiplied": 0.043,
-        "stepped": 0.036, "written": 0.65,
+        "call": 27000, "loads": 0.25, "padded": 1.0, "turned": 1.5, "packed": 3.0,
+        "converted": 0.8,
     },
 }  # fmt: skip
 

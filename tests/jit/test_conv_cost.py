@@ -110,10 +110,11 @@ def test_the_choice_for_groups_is_near_the_best_of_what_was_measured(
             conv = conv._replace(multiplied=DataType.FLOAT, as_it_is=False)
         costs, times = forward_costs(conv), dict(row["us"])
         times.pop("torch", None)
-        best = min(times.keys() & costs.keys(), key=costs.__getitem__)
-        if (rule := forward_strategy(conv, flags=True)) in times:  # not all are
-            assert best == rule
-        regret.append(times[best] / min(times.values()))
+        rule = forward_strategy(conv, flags=True)
+        if rule in times:  # not all were measured
+            assert rule == min(times.keys() & costs.keys(), key=costs.__getitem__)
+            regret.append(times[rule] / min(times.values()))
+    assert len(regret) >= 9
     assert geomean(regret) < most
     assert max(regret) < worst
     assert sum(r <= 2 for r in regret) >= 0.96 * len(regret)
@@ -303,8 +304,9 @@ def test_a_step_of_the_one_op_takes_longer_by_shape(
         ((1, 588, 8, 8), (273, 28, 3, 3), True, "direct_nhwc"),  # in blocks 0.24 ms; one op 0.94
         ((8, 442, 9, 9), (170, 26, 5, 5), False, "direct_nhwc"),  # others 2.6 ms and 10 (Zen 4)
         ((8, 210, 28, 28), (35, 6, 3, 3), True, "direct_nhwc"),  # one op 3.1 ms; in blocks 14.4
-        ((8, 34, 111, 111), (68, 1, 3, 3), False, "direct"),  # 16 ms; in blocks 36
-        ((8, 209, 47, 47), (11, 19, 3, 3), True, "per_group"),  # 4.9 ms; in blocks 31, one op 15
+        ((8, 34, 111, 111), (68, 1, 3, 3), False, "direct_nhwc"),  # 14 ms; one op 36 (Xeon)
+        ((8, 209, 47, 47), (11, 19, 3, 3), True, "direct_nhwc"),  # 6.4 ms; in blocks 50, one op 18
+        ((1, 54, 46, 46), (594, 1, 3, 3), True, "direct_nhwc"),  # 0.35 ms; in blocks 2 (Xeon)
         ((8, 28, 28, 28), (140, 2, 1, 1), False, "blocked"),  # 0.05 ms; group by group 0.23
     ],
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The tiles of convolutions that read a channels-last image as it lies."""
+"""The tiles of convolutions, of one group and of several, that read a channels-last image."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.jit.cpu_machine import cpu_machine
 from hipdnn_iree.jit.ops.direct_tiles import direct_tiles
+from hipdnn_iree.jit.ops.group_tiles import group_tiles
 from hipdnn_iree.jit.strategies import choices
 from hipdnn_iree.jit.target import Target
 
@@ -42,6 +43,39 @@ def test_tiles_of_more_rows_than_memory_are_found_at_once() -> None:
     assert 1 <= found.shared <= found.rows
 
 
+@pytest.mark.parametrize("name", CPUS)
+def test_tiles_of_groups_fit_the_registers_and_workgroups_the_result(name: str) -> None:
+    target, rng = Target.parse(name), np.random.default_rng(8)
+    machine = cpu_machine(target)
+    for _ in range(300):
+        samples, groups, channels, filters = (int(rng.integers(1, n)) for n in (4, 70, 40, 40))
+        rank = int(rng.integers(1, 4))
+        size, extents = (tuple(map(int, rng.integers(1, n, rank))) for n in (4, 60))
+        tiles = group_tiles(target, samples, groups, channels, filters, size, extents)
+        assert groups % tiles.bundle == 0
+        assert tiles.filters == min(tiles.bundle * filters, machine.lanes)
+        assert 1 <= tiles.bundles <= groups // tiles.bundle
+        *above, along = [n for n in extents if n > 1] or [1]
+        assert 1 <= tiles.columns <= min(along, (machine.registers - 2) // 2)
+        assert 1 <= tiles.rows <= (above[-1] if above else along)
+        # At least what is loaded of the image for each vector of results.
+        vectors = samples * groups * prod(extents) * filters / machine.lanes
+        assert tiles.loads >= vectors * channels * prod(size)
+
+
+def test_groups_are_bundled_where_their_filters_fill_no_vector() -> None:
+    target = Target.parse("cpu:sapphirerapids")
+    bundled = [
+        group_tiles(target, 1, 32, 2, filters, (1, 1), (28, 28)).bundle for filters in (1, 2, 16)
+    ]
+    assert bundled[0] >= bundled[1] > bundled[2] == 1
+
+
+def test_tiles_of_groups_of_huge_images_are_found_at_once() -> None:
+    found = group_tiles(Target.parse("cpu:znver3"), 1, 1 << 20, 1, 2, (3, 3), (1 << 40, 1 << 40))
+    assert found.rows >= 1 <= found.bundles
+
+
 @pytest.mark.parametrize(
     ("x", "w", "fits"),
     [
@@ -53,7 +87,14 @@ def test_tiles_of_more_rows_than_memory_are_found_at_once() -> None:
         ((2, 8, 9, 9), (8, 4, 3, 3), True),
         ((2, 8, 9, 9), (8, 1, 3, 3), False),
         ((2, 128, 9, 9), (64, 2, 3, 3), True),
-        ((2, 130, 9, 9), (65, 2, 3, 3), False),  # a dispatch for each group
+        ((2, 130, 9, 9), (65, 2, 3, 3), True),
+        ((2, 8, 9, 9), (16, 1, 3, 3), True),
+        ((2, 8, 9, 9), (8, 2, 1, 1), True),
+        ((2, 8, 9), (8, 2, 3), True),
+        ((2, 8, 9, 9, 9), (8, 2, 3, 3, 3), True),
+        ((2, 8, 9, 9, 9), (8, 2, 5, 5, 5), False),
+        ((2, 8, 60), (8, 2, 28), True),
+        ((2, 8, 60), (8, 2, 29), False),  # more starts than a kernel takes as arguments
         ((2, 8, 9, 9), (5, 8, 8, 8), False),
         ((2, 700, 9, 9), (128, 700, 7, 7), True),
         ((2, 700, 9, 9), (8000, 700, 7, 7), False),  # a dispatch for each 16 or 32 filters

@@ -206,6 +206,11 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
         conv(groups=3, filters=21, samples=1, last=True, padding=(2, 1), conv_mode="convolution"),
         conv(groups=2, filters=50, channels=130, taps=(7, 7), samples=1, padding=3),  # panels
         conv(groups=5, filters=80, channels=15, last=True, taps=(3, 3), stride=2, padding=1),
+        conv(groups=6, filters=66, last=True, padding=(1, 0)),  # a vector and a rest
+        conv("bfloat16", groups=6, filters=12, taps=(1, 1), samples=1),  # bundles
+        conv(groups=4, filters=4, channels=12, last=True, taps=(1, 1), stride=2, samples=1),
+        conv("half", groups=2, filters=34, taps=(9, 7), samples=1, dilation=1),  # one place
+        conv(groups=3, filters=9, taps=(9, 1), last=True, padding=(0, 2), stride=(1, 3)),  # a row
     ],
     ("conv_fprop", "winograd"): [
         conv(taps=(3, 3), padding=1),

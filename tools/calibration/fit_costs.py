@@ -280,9 +280,9 @@ def told(found: Sequence[tuple[float, float]]) -> str:
     )
 
 
-def rows_of(run: Path, suite: str) -> Iterator[dict[str, Any]]:
-    """Yield a row of each case whose strategies a sweep has timed."""
-    cases = {case.name: case for case in read_all([suite]).by_type("cpu")}
+def rows_of(run: Path, suite: str, seed: int | None) -> Iterator[dict[str, Any]]:
+    """Yield a row of each case whose strategies a sweep has timed, with its ``--seed``."""
+    cases = {case.name: case for case in read_all([suite], seed=seed).by_type("cpu")}
     found: dict[str, dict[str, float]] = {}
     for one in read_run(run).rows:
         if one.times is not None:
@@ -335,13 +335,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("rows", nargs="*", type=Path, help="files of rows")
     parser.add_argument("--run", type=Path, help="what sweep --strategies -o has written")
     parser.add_argument("--suite", help="the suite of --run")
+    parser.add_argument("--seed", type=int, help="the sweep's seed, if it was given one")
     parser.add_argument("--target", default="cpu:znver5", help="what the rows were measured on")
     parser.add_argument("--caution", type=float, default=2.0)
     args = parser.parse_args(argv)
     if args.run:
         if not args.suite:
             parser.error("--run needs --suite, which has the dims")
-        for row in rows_of(args.run, args.suite):
+        for row in rows_of(args.run, args.suite, args.seed):
             print(json.dumps(row))
         return 0
     if not args.rows:
