@@ -15,14 +15,16 @@ from .convolution import (
     PLAIN_GRADIENT,
     RATE,
     as_gemm,
+    as_groups_in_blocks,
     batch_only,
     conv_op,
     group_count,
     is_depthwise,
     is_last,
+    read_as_it_lies,
     work,
 )
-from .dgrad_cost import FLIPPED, GEMM_COL2IM, dgrad_costs
+from .dgrad_cost import FLIPPED, GEMM_COL2IM, PHASES, dgrad_costs
 from .hoisting import KEEP_EXPRESSIONS
 from .multiply_types import multiply_type, up_to_float
 from .op_info import OpInfo
@@ -34,9 +36,20 @@ __all__ = ["INFO"]
 _MOST_PHASES = 256  # of the strides; each is a tensor of its own in the code
 
 
-def _as_phases(context: NodeContext) -> bool:
+# Where each is a convolution with kernels of its own.
+_MOST_CONVOLUTIONS = 9
+
+
+def _summed_by_phase(context: NodeContext) -> bool:
     few = prod(context.dims("w")[2:]) <= MOST_POSITIONS
     return as_gemm(context) and few and prod(conv_op(context).stride) <= _MOST_PHASES
+
+
+def _convolved_by_phase(context: NodeContext) -> bool:
+    """Return whether a strided gradient of several groups is a few convolutions."""
+    op, w = conv_op(context), context.dims("w")
+    groups = as_groups_in_blocks(context, "dy") and not is_depthwise(context)
+    return groups and read_as_it_lies(w, op) and 1 < prod(op.stride) <= _MOST_CONVOLUTIONS
 
 
 def _transposable(context: NodeContext) -> bool:
@@ -59,6 +72,8 @@ def _rule(context: NodeContext) -> str:
     last = is_last(context.spec("dy"))
     if _channels_last(context) and (last or strided or prod(context.dims("w")[2:]) > 9):
         return CHANNELS_LAST
+    if _convolved_by_phase(context):
+        return PHASES
     return (
         "transposed" if context.target.is_gfx9 and strided and _transposable(context) else FLIPPED
     )
@@ -66,7 +81,7 @@ def _rule(context: NodeContext) -> str:
 
 def _costs(context: NodeContext) -> dict[str, float]:
     """Return estimates of the strategies, on a CPU, of one group and floats."""
-    if not _as_phases(context) or not up_to_float(context, "dy", "w"):
+    if not _summed_by_phase(context) or not up_to_float(context, "dy", "w"):
         return {}
     op, dy, w = context.op, context.dims("dy"), context.dims("w")
     assert isinstance(op, ConvDgrad)
@@ -107,9 +122,19 @@ INFO = OpInfo(
                 name=GEMM_COL2IM,
                 help="one matmul for all filter positions, of floats in blocks, whose columns are "
                 "added where they belong, phase by phase of the stride",
-                fits=_as_phases,
+                fits=_summed_by_phase,
                 why="one group, float or double compute, filters of up to 49 positions, fixed "
                 f"dims, CPU, strides whose product is at most {_MOST_PHASES}",
+            ),
+            Strategy(
+                name=PHASES,
+                help="a forward convolution of dy, channels-last, for each phase of the stride; "
+                "no zeros are between the elements of dy",
+                fits=_convolved_by_phase,
+                why="operands of floats of up to 32 bits, several groups of several channels or "
+                f"filters, of up to {MOST_POSITIONS} positions, strides whose product is 2 to "
+                f"{_MOST_CONVOLUTIONS}, fixed dims, CPU",
+                portable=False,
             ),
             Strategy(
                 name="transposed",

@@ -51,6 +51,7 @@ __all__ = [
     "is_depthwise",
     "is_last",
     "needs_groups",
+    "read_as_it_lies",
     "strided",
     "work",
 ]
@@ -76,7 +77,7 @@ MOST_POSITIONS = 49
 # Each panel of filters is a dispatch of its own.
 MOST_PANELS = 64
 # Patches are gathered dim by dim, with a copy for each position of a dim.
-_MOST_GATHERED, _LONGEST = 256, 16
+_MOST_GATHERED, _LONGEST = 512, 16
 # What needs flags for the whole graph.
 _FLAGGED = "img2col"
 # Operations a microsecond on one core of a CPU.
@@ -195,7 +196,7 @@ def _costs_of_groups(conv: Forward) -> dict[str, float]:
         return {}
     costs = group_costs(target, x, w, op, last=last, narrow=multiplied.bits < 32)
     few = prod(w[2:]) <= MOST_POSITIONS and floats
-    fits = {BLOCKED: few, ROWS: few, DIRECT_NHWC: few and _read_as_it_lies(w, op)}
+    fits = {BLOCKED: few, ROWS: few, DIRECT_NHWC: few and read_as_it_lies(w, op)}
     costs = {name: cost for name, cost in costs.items() if fits.get(name, True)}
     if w[1] > 1 and groups <= MOST_GROUPS:
         one = (x[0], w[1], *x[2:]), (filters // groups, *w[1:])
@@ -297,7 +298,7 @@ def as_direct_nhwc(context: NodeContext) -> bool:
     """Return whether tiles fit that read a channels-last image as it lies."""
     x, w = context.dims("x"), context.dims("w")
     if as_groups_in_blocks(context):
-        return not is_depthwise(context) and _read_as_it_lies(w, conv_op(context))
+        return not is_depthwise(context) and read_as_it_lies(w, conv_op(context))
     return as_blocks(context) and _tiled(context.target, x, w, conv_op(context))
 
 
@@ -309,17 +310,17 @@ def _tiled(target: Target, x: Ints, w: Ints, op: ConvOp) -> bool:
     return tiles.filters // tiles.panel <= MOST_PANELS
 
 
-def _read_as_it_lies(w: Ints, op: ConvOp) -> bool:
+def read_as_it_lies(w: Ints, op: ConvOp) -> bool:
     """Return whether a kernel takes the starts of all positions of a filter as arguments."""
     along = zip(w[2:], op.dilation, strict=True)
     starts = {i * step for size, dilation in along for step in (1, dilation) for i in range(size)}
     return len(w) <= 5 and len(starts) <= MOST_OFFSETS
 
 
-def as_groups_in_blocks(context: NodeContext) -> bool:
-    """Return whether that strategy fits several groups."""
+def as_groups_in_blocks(context: NodeContext, port: str = "x") -> bool:
+    """Return whether that strategy fits several groups; ``port``: the image's."""
     few = prod(context.dims("w")[2:]) <= MOST_POSITIONS
-    known = up_to_float(context, "x", "w") and few and not context.dynamic
+    known = up_to_float(context, port, "w") and few and not context.dynamic
     return context.target.is_cpu and known and group_count(context) > 1
 
 
@@ -329,7 +330,10 @@ def as_groups_in_rows(context: NodeContext) -> bool:
     return several and as_groups_in_blocks(context)
 
 
-GEMM_NEEDS = "one group, float or double compute, filters of up to 16x16, fixed dims, CPU"
+GEMM_NEEDS = (
+    f"one group, float or double compute, filters of up to {_MOST_GATHERED} positions, and "
+    f"{_LONGEST} along a dim, fixed dims, CPU"
+)
 
 
 def _symmetric(context: NodeContext) -> bool:

@@ -22,11 +22,20 @@ from .dgrad_geometry import (
 )
 from .direct_tiles import DIRECT_NHWC
 
-__all__ = ["FLIPPED", "GEMM_COL2IM", "PATCHES", "Rates", "dgrad_costs", "dgrad_quantities", "rates"]
+__all__ = [
+    "FLIPPED",
+    "GEMM_COL2IM",
+    "PATCHES",
+    "PHASES",
+    "Rates",
+    "dgrad_costs",
+    "dgrad_quantities",
+    "rates",
+]
 
 Ints = tuple[int, ...]
 
-FLIPPED, GEMM_COL2IM = "flipped", "gemm_col2im"
+FLIPPED, GEMM_COL2IM, PHASES = "flipped", "gemm_col2im", "phases"
 PATCHES = "patches"
 """What ``flipped`` is where filters do not overlap: their results are laid side by side."""
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from ..cpu_machine import cpu_machine
 from ..target import Target
-from .blocking import divisors
 from .workgroups import waiting
 
 __all__ = ["MOST_OFFSETS", "GroupTiles", "group_tiles"]
@@ -20,8 +19,8 @@ MOST_OFFSETS = 28
 
 Ints = tuple[int, ...]
 
-# Columns of a tile and groups of a bundle, at most.
-_MOST_COLUMNS, _MOST_BUNDLED = 12, 16
+# Columns of a tile, at most.
+_MOST_COLUMNS = 12
 # What a tile takes beside its loads: loops, addresses, and a vector of another width.
 _TILE = 30
 # Multiply-adds of a workgroup, at most, where it has several rows.
@@ -35,22 +34,19 @@ class GroupTiles(NamedTuple):
 
     Attributes
     ----------
-    bundle : int
-        Groups that are computed as one, whose filters are zeros at the others' channels.
     filters, columns : int
         Of which sums are in registers; columns are those along the last spatial dim that is not 1.
-    rows, bundles : int
+    rows, groups : int
         Of a workgroup; along an image's only spatial dim rows are tiles of columns.
-    loads : float
+    loads : int
         Estimated time of all, in that of a load.
     """
 
-    bundle: int
     filters: int
     columns: int
     rows: int
-    bundles: int
-    loads: float
+    groups: int
+    loads: int
 
     def levels(self, extents: Mapping[str, int]) -> Mapping[str, Mapping[str, int]]:
         """Return the tiles of each level of the compiler.
@@ -58,11 +54,11 @@ class GroupTiles(NamedTuple):
         Parameters
         ----------
         extents : mapping
-            Of the result's dims by letter: n, the spatial ones, g (bundles) and f (their filters).
+            Of the result's dims by letter: n, the spatial ones, g (groups) and f (their filters).
         """
         spatial = [d for d in extents if d not in "ngf" and extents[d] > 1]
         shared, tile = dict.fromkeys("ngf", 1) | dict.fromkeys(spatial, 1), {}
-        shared |= {"g": self.bundles, "f": extents["f"]}
+        shared |= {"g": self.groups, "f": extents["f"]}
         if spatial:
             *above, along = spatial
             tile = {along: self.columns}
@@ -106,29 +102,27 @@ def group_tiles(
     # Beside the sums are those of the positions of one channel, and a vector of the filter.
     most = min(_MOST_COLUMNS, (machine.registers - 2) // 2, along)
 
-    def loads(bundle: int, columns: int) -> float:
-        met = prod(size) * bundle * channels
-        vectors = _vectors(bundle * filters, machine.lanes)
-        whole, rest = divmod(along, columns)
-        tiles = [columns] * min(whole, 1) + [rest] * (rest > 0)
-        each = [vectors * (met * (tile + 1) + 2 * tile) + _TILE for tile in tiles]
-        return groups / bundle * (whole * each[0] + (each[-1] if rest and whole else 0))
+    vectors, met = _vectors(filters, machine.lanes), prod(size) * channels
 
-    choices = [(q, n) for q in divisors(groups, _MOST_BUNDLED) for n in range(1, most + 1)]
-    bundle, columns = min(choices, key=lambda choice: (loads(*choice), choice))
-    row, wide = loads(bundle, columns), bundle * filters
-    count = groups // bundle
+    def loads(columns: int) -> int:
+        whole, rest = divmod(along, columns)
+
+        def tile(count: int) -> int:
+            return vectors * (met * (count + 1) + 2 * count) + _TILE
+
+        return whole * tile(columns) + (tile(rest) if rest else 0)
+
+    columns = min(range(1, most + 1), key=lambda n: (loads(n), n))
     lines = above[-1] if above else -(-along // columns)
     images = samples * prod(above[:-1])
-    work = prod(size) * channels * groups * filters * (along if above else columns)
-    rows, bundles = _shared(lines, count, images, work // count)
+    work = met * filters * (along if above else columns)
+    rows, together = _shared(lines, groups, images, work)
     return GroupTiles(
-        bundle=bundle,
-        filters=min(wide, machine.lanes),
+        filters=min(filters, machine.lanes),
         columns=columns,
         rows=rows,
-        bundles=bundles,
-        loads=samples * prod(above) * row,
+        groups=together,
+        loads=samples * groups * prod(above) * loads(columns),
     )
 
 
@@ -138,18 +132,18 @@ def _vectors(filters: int, lanes: int) -> int:
     return whole + (0 if not rest else 1 if rest & (rest - 1) == 0 else 2)
 
 
-def _shared(lines: int, count: int, images: int, work: int) -> tuple[int, int]:
-    """Return the rows and the bundles of a workgroup; ``work``: multiply-adds of one of each."""
+def _shared(lines: int, groups: int, images: int, work: int) -> tuple[int, int]:
+    """Return the rows and groups of a workgroup; ``work``: multiply-adds of one of each."""
 
     def time(shared: tuple[int, int]) -> tuple[float, int, int]:
-        rows, bundles = shared
-        along, apart = -(-lines // rows), -(-count // bundles)
-        late = waiting(images * along * apart, rows * bundles * work)
-        return round(late * along * rows * apart * bundles / (lines * count), 3), apart, -rows
+        rows, together = shared
+        along, apart = -(-lines // rows), -(-groups // together)
+        late = waiting(images * along * apart, rows * together * work)
+        return round(late * along * rows * apart * together / (lines * groups), 3), apart, -rows
 
-    parts = {-(-count // (1 << i)) for i in range(count.bit_length())}
+    parts = {-(-groups // (1 << i)) for i in range(groups.bit_length())}
     found = []
-    for bundles in parts:
-        most = max(min(lines, _WORKGROUP // (work * bundles)), 1)
-        found += [(rows, bundles) for rows in range(1, most + 1, -(-most // _MOST_TRIED))]
+    for together in parts:
+        most = max(min(lines, _WORKGROUP // (work * together)), 1)
+        found += [(rows, together) for rows in range(1, most + 1, -(-most // _MOST_TRIED))]
     return min(found, key=time)

@@ -52,9 +52,8 @@ def test_tiles_of_groups_fit_the_registers_and_workgroups_the_result(name: str) 
         rank = int(rng.integers(1, 4))
         size, extents = (tuple(map(int, rng.integers(1, n, rank))) for n in (4, 60))
         tiles = group_tiles(target, samples, groups, channels, filters, size, extents)
-        assert groups % tiles.bundle == 0
-        assert tiles.filters == min(tiles.bundle * filters, machine.lanes)
-        assert 1 <= tiles.bundles <= groups // tiles.bundle
+        assert tiles.filters == min(filters, machine.lanes)
+        assert 1 <= tiles.groups <= groups
         *above, along = [n for n in extents if n > 1] or [1]
         assert 1 <= tiles.columns <= min(along, (machine.registers - 2) // 2)
         assert 1 <= tiles.rows <= (above[-1] if above else along)
@@ -63,17 +62,9 @@ def test_tiles_of_groups_fit_the_registers_and_workgroups_the_result(name: str) 
         assert tiles.loads >= vectors * channels * prod(size)
 
 
-def test_groups_are_bundled_where_their_filters_fill_no_vector() -> None:
-    target = Target.parse("cpu:sapphirerapids")
-    bundled = [
-        group_tiles(target, 1, 32, 2, filters, (1, 1), (28, 28)).bundle for filters in (1, 2, 16)
-    ]
-    assert bundled[0] >= bundled[1] > bundled[2] == 1
-
-
 def test_tiles_of_groups_of_huge_images_are_found_at_once() -> None:
     found = group_tiles(Target.parse("cpu:znver3"), 1, 1 << 20, 1, 2, (3, 3), (1 << 40, 1 << 40))
-    assert found.rows >= 1 <= found.bundles
+    assert found.rows >= 1 <= found.groups
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,35 @@ def test_rules_for_the_cpu(graph: FrozenGraph, strategy: str) -> None:
     assert choices(graph, ZEN5)["conv_fprop"].default == strategy
 
 
+@pytest.mark.parametrize(
+    ("groups", "stride", "target", "strategy"),
+    [
+        (4, 2, ZEN5, "phases"),
+        (4, 2, GPU, "flipped"),
+        (4, 1, ZEN5, "flipped"),
+        (4, 4, ZEN5, "flipped"),  # 16 convolutions
+        (32, 2, ZEN5, "channels_last"),
+    ],
+)
+def test_strided_data_gradients_of_groups_are_convolved_by_phase(
+    groups: int, stride: int, target: Target, strategy: str
+) -> None:
+    """32 groups of 4, 56x56, stride 2: 1.5 ms with zeros between the elements of dy, 0.9 (Xeon)."""
+    graph = Graph("dgrad", io_data_type="float")
+    dy = graph.tensor(dims=(1, 32, 56 // stride, 56 // stride))
+    w = graph.tensor(dims=(32, 32 // groups, 3, 3))
+    graph.conv_dgrad(dy, w, dx_dims=(1, 32, 56, 56), padding=1, stride=stride).set_output()
+    assert choose(graph.freeze(), target) == (strategy,)
+
+
+def test_large_filters_of_volumes_are_gathered() -> None:
+    """One op took 103 ms on a Xeon, blocks 8 (3 channels of 16x56x56, 7x7x7, stride 2)."""
+    graph = Graph("conv", io_data_type="float")
+    x, w = graph.tensor(dims=(1, 3, 16, 56, 56)), graph.tensor(dims=(64, 3, 7, 7, 7))
+    graph.conv_fprop(x, w, padding=3, stride=2).set_output()
+    assert choose(graph.freeze(), XEON) == ("blocked",)
+
+
 def matmul(m: int, n: int, k: int, *, columns: bool = False, kind: str = "float") -> Graph:
     """c = a · b; with ``columns`` the columns of b lie in one piece each, as a layer's weights."""
     graph = Graph("matmul", io_data_type=kind, compute_data_type="float")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.frozen import FrozenGraph
@@ -41,7 +42,7 @@ def conv(kind: str = "float", *, groups: int = 1, last: bool = False, **more: An
     return graph.freeze()
 
 
-def dgrad(kind: str = "float", *, last: bool = False, **more: Any) -> FrozenGraph:
+def dgrad(kind: str = "float", *, last: bool = False, groups: int = 1, **more: Any) -> FrozenGraph:
     graph = Graph("dgrad", io_data_type=kind, compute_data_type="float")
     taps, stride = (3, 4), more.pop("stride", (2, 3))
     dilation, padding = more.pop("dilation", (1, 1)), more.pop("padding", (1, 2))
@@ -50,9 +51,16 @@ def dgrad(kind: str = "float", *, last: bool = False, **more: Any) -> FrozenGrap
         (n + 2 * p - d * (k - 1) - 1) // s + 1
         for n, p, d, k, s in zip(size, padding, dilation, taps, stride, strict=True)
     ]
-    dy, w = image(graph, (2, 5, *out), "dy", last), image(graph, (5, 6, *taps), "w", last)
+    dy = image(graph, (2, 5 * groups, *out), "dy", last)
+    w = image(graph, (5 * groups, 6, *taps), "w", last)
     dx = graph.conv_dgrad(
-        dy, w, dx_dims=(2, 6, *size), stride=stride, dilation=dilation, padding=padding, **more
+        dy,
+        w,
+        dx_dims=(2, 6 * groups, *size),
+        stride=stride,
+        dilation=dilation,
+        padding=padding,
+        **more,
     )
     dx.set_output()
     return graph.freeze()
@@ -207,9 +215,9 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
         conv(groups=2, filters=50, channels=130, taps=(7, 7), samples=1, padding=3),  # panels
         conv(groups=5, filters=80, channels=15, last=True, taps=(3, 3), stride=2, padding=1),
         conv(groups=6, filters=66, last=True, padding=(1, 0)),  # a vector and a rest
-        conv("bfloat16", groups=6, filters=12, taps=(1, 1), samples=1),  # bundles
+        conv("bfloat16", groups=6, filters=12, taps=(1, 1), samples=1),
         conv(groups=4, filters=4, channels=12, last=True, taps=(1, 1), stride=2, samples=1),
-        conv("half", groups=2, filters=34, taps=(9, 7), samples=1, dilation=1),  # one place
+        conv("half", groups=2, filters=34, taps=(7, 7), samples=1),  # one column
         conv(groups=3, filters=9, taps=(9, 1), last=True, padding=(0, 2), stride=(1, 3)),  # a row
     ],
     ("conv_fprop", "winograd"): [
@@ -230,6 +238,13 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
         dgrad(),
         dgrad("half", last=True, stride=(3, 1), dilation=(2, 3), padding=(2, 0)),
         dgrad(stride=(4, 5), conv_mode="convolution"),
+    ],
+    ("conv_dgrad", "phases"): [
+        dgrad(groups=3),
+        dgrad("bfloat16", last=True, groups=2, conv_mode="convolution"),
+        dgrad("half", last=True, groups=2, stride=(3, 1), dilation=(2, 3), padding=(2, 0)),
+        dgrad(groups=2, stride=(2, 4), dilation=(2, 2)),  # phases that meet nothing
+        dgrad(groups=2, stride=(4, 2), conv_mode="convolution"),
     ],
     ("conv_dgrad", "transposed"): [dgrad()],
     ("conv_dgrad", "channels_last"): [
@@ -319,6 +334,22 @@ def test_no_strategy_is_forgotten() -> None:
 def test_numbers(op: str, name: str, graph: FrozenGraph, check: Check) -> None:
     with scope(compiler_strategies=f"{op}={name}"):
         check(graph)
+
+
+@pytest.mark.parametrize("strategy", ["direct_nhwc", "blocked", "row_im2col", "per_group"])
+@pytest.mark.parametrize("last", [False, True])
+def test_what_is_infinite_in_one_group_stays_there(strategy: str, *, last: bool) -> None:
+    graph = Graph("conv", io_data_type="float")
+    x = image(graph, (2, 6, 9, 7), "x", last)
+    w = graph.tensor(dims=(6, 2, 3, 3), name="w")
+    y = graph.conv_fprop(x, w, padding=1).set_output()
+    rng = np.random.default_rng(3)
+    given = {each.uid: rng.standard_normal(each.dims, dtype=np.float32) for each in (x, w)}
+    given[x.uid][:, 2:4] = np.inf
+    with scope(compiler_strategies=f"conv_fprop={strategy}"):
+        found = np.asarray(graph.build("cpu").run(given, copy=True)[y.uid])
+    assert np.isfinite(found[:, [0, 1, 4, 5]]).all()
+    assert not np.isfinite(found[:, [2, 3]]).all()
 
 
 @pytest.mark.parametrize("groups", [2, 5])

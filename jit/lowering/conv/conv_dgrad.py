@@ -11,6 +11,7 @@ from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.conv_dgrad import ConvDgrad
 from ...emit.builder import Builder, Value
 from ...ops.convolution import CHANNELS_LAST
+from ...ops.dgrad_cost import PHASES
 from ...ops.dgrad_geometry import filters_overlap
 from ..accumulate import operands
 from .conv_fprop import doubled, is_last
@@ -18,6 +19,7 @@ from .depthwise import data_gradient
 from .dgrad_flipped import flipped
 from .dgrad_gemm_col2im import gemm_col2im
 from .dgrad_patches import patches
+from .dgrad_phases import by_phases
 from .dgrad_transposed import transposed
 from .plain_gradient import backward
 
@@ -43,6 +45,8 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
         return {"dx": flipped(b, dy, w, op, accumulate, last=last)}
     if op.conv_mode is ConvMode.CONVOLUTION:
         w = b.flip(w, range(2, w.rank))
+    if b.strategy == PHASES:
+        return {"dx": by_phases(b, dy, w, op, accumulate, last=is_last(inputs["dy"]))}
     if plain:
         x = b.literal(0, dy.dtype, op.dx_dims)
         return {"dx": backward(b, dy, x, w, op, accumulate, which=0)}

@@ -19,7 +19,7 @@ from ...ops.dgrad_geometry import flipped_convolution
 from .conv_fprop import convolve, padded
 from .zeros import insert_zeros
 
-__all__ = ["flipped"]
+__all__ = ["exchanged", "flipped"]
 
 
 def flipped(
@@ -46,7 +46,7 @@ def flipped(
     else:
         # Left to itself the compiler folds the exchange into the convolution, which on the CPU
         # makes scalar code (W-010) and on gfx9 wrong numbers (W-050).
-        filter = b.materialise(_exchanged(b, b.flip(w, spatial) if reverses else w, groups))
+        filter = b.materialise(exchanged(b, b.flip(w, spatial) if reverses else w, groups))
     if strided:
         # A convolution for each phase of the stride would multiply no zeros, but interleaving the
         # phases costs more (64x56x56, stride 2: 10 ms to 1.5 ms), and slices of a filter with a
@@ -63,7 +63,7 @@ def flipped(
     return convolve(b, dy, filter, forward, accumulate, strategy=strategy, last=last)
 
 
-def _exchanged(b: Builder, w: Value, groups: int) -> Value:
+def exchanged(b: Builder, w: Value, groups: int) -> Value:
     """Return the filter (groups · K, C, spatial...) as (groups · C, K, spatial...)."""
     filters, channels, *size = w.shape
     split = b.reshape(w, (groups, filters // groups, channels, *size))

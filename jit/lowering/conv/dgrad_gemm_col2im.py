@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import product
-from math import gcd, prod
+from math import prod
 
 from ....graph_api.dtypes import DataType
 from ....graph_api.ops.conv_dgrad import ConvDgrad
@@ -14,23 +13,9 @@ from ...emit.blocked import blocked_matmul
 from ...emit.builder import Builder, T, Value
 from ...ops.blocking import blocking
 from ...ops.dgrad_geometry import pads_columns, turns_columns
+from .phases import Phase, interleaved, phase_of
 
 __all__ = ["gemm_col2im"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Phase:
-    """What the positions of dx with one residue meet in one dim.
-
-    ``count`` filter positions (``first``, ``first + step``...), and
-    ``dy[start + m + e · dilation]`` at the phase's position m for the e-th of them from the end.
-    """
-
-    first: int
-    step: int
-    count: int
-    start: int
-    dilation: int
 
 
 def gemm_col2im(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: DataType) -> Value:
@@ -42,7 +27,7 @@ def gemm_col2im(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: Data
     (filters, channels, *size), rank = w.shape, len(op.stride)
     extents = [-(-n // s) for n, s in zip(op.dx_dims[2:], op.stride, strict=True)]
     phases = [
-        [_phase(r, k, s, pre, d) for r in range(s)]
+        [phase_of(r, k, s, pre, d) for r in range(s)]
         for k, s, pre, d in zip(size, op.stride, op.pre_padding, op.dilation, strict=True)
     ]
     before, after = [], []
@@ -71,7 +56,7 @@ def gemm_col2im(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: Data
     for residues in product(*(range(s) for s in op.stride)):
         here = [phases[i][r] for i, r in enumerate(residues)]
         parts[residues] = _phase_sum(b, columns, here, before, extents, size, channels)
-    whole = _interleaved(b, parts, op.stride)
+    whole = interleaved(b, parts, op.stride)
     for axis, n in enumerate(op.dx_dims[2:], 1):
         whole = b.slice(whole, axis, 0, n)
     return b.permute(whole, (0, rank + 1, *range(1, rank + 1)))
@@ -91,7 +76,7 @@ def _product(b: Builder, rows: Value, weights: Value, accumulate: DataType) -> V
 def _phase_sum(
     b: Builder,
     columns: Value,
-    phases: Sequence[_Phase],
+    phases: Sequence[Phase],
     before: Sequence[int],
     extents: Sequence[int],
     size: Sequence[int],
@@ -111,45 +96,3 @@ def _phase_sum(
     if total is None:
         return b.literal(0, columns.dtype, (columns.shape[0], *extents, channels))
     return total
-
-
-def _interleaved(
-    b: Builder, parts: Mapping[tuple[int, ...], Value], strides: Sequence[int]
-) -> Value:
-    """Return the phases by their residues as one tensor, whose spatial dims begin at 1."""
-    for axis in reversed(range(len(strides))):
-        parts = {
-            residues[:-1]: _in_turns(
-                b, [parts[(*residues[:-1], r)] for r in range(strides[axis])], 1 + axis
-            )
-            for residues in parts
-            if not residues[-1]
-        }
-    return parts[()]
-
-
-def _phase(residue: int, size: int, stride: int, pre: int, dilation: int) -> _Phase:
-    """Return what the positions ``i = residue, residue + stride...`` of dx meet in one dim.
-
-    dx[i] sums w[t] · dy[(i + pre - t · dilation) / stride] over the t that divide.
-    """
-    begin, rest = divmod(residue + pre, stride)
-    common = gcd(stride, dilation)
-    step = stride // common
-    matching = [t for t in range(min(step, size)) if (t * dilation - rest) % stride == 0]
-    if not matching:
-        return _Phase(0, 1, 0, 0, 1)
-    first, apart = matching[0], dilation // common
-    count = (size - 1 - first) // step + 1
-    start = begin - (first * dilation - rest) // stride - (count - 1) * apart
-    return _Phase(first, step, count, start, apart)
-
-
-def _in_turns(b: Builder, parts: Sequence[Value], axis: int) -> Value:
-    """Return the parts' elements along an axis in turns."""
-    if len(parts) == 1:
-        return parts[0]
-    shape = parts[0].shape
-    thin = [b.reshape(p, (*shape[: axis + 1], 1, *shape[axis + 1 :])) for p in parts]
-    whole = b.concatenate(thin, axis + 1)
-    return b.reshape(whole, (*shape[:axis], shape[axis] * len(parts), *shape[axis + 1 :]))
