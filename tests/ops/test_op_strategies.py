@@ -17,7 +17,7 @@ from hipdnn_iree.jit.lowering.module import lower_graph
 from hipdnn_iree.jit.ops.conv_cost import samples_side_by_side
 from hipdnn_iree.jit.ops.convolution import REVERSING
 from hipdnn_iree.jit.settings import scope
-from hipdnn_iree.jit.strategies import choices, tables
+from hipdnn_iree.jit.strategies import choices, choose, tables
 from hipdnn_iree.jit.target import Target
 
 Check = Callable[..., Any]
@@ -350,6 +350,32 @@ def test_what_is_infinite_in_one_group_stays_there(strategy: str, *, last: bool)
         found = np.asarray(graph.build("cpu").run(given, copy=True)[y.uid])
     assert np.isfinite(found[:, [0, 1, 4, 5]]).all()
     assert not np.isfinite(found[:, [2, 3]]).all()
+
+
+@pytest.mark.parametrize(
+    ("dx", "w", "stride", "padding"),
+    [
+        ((2, 18, 7, 1), (6, 9, 1, 1), (3, 2), (1, 0)),
+        ((1, 27, 1, 1, 14), (6, 9, 1, 1, 1), (2, 1, 1), (2, 2, 0)),
+        ((1, 10, 7), (5, 2, 1), (2,), (0,)),
+    ],
+)
+def test_phases_of_one_position(
+    dx: tuple[int, ...],
+    w: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    check: Check,
+) -> None:
+    """A slice of the filter with a step made code that the compiler refused."""
+    graph = Graph("dgrad", io_data_type="half", compute_data_type="float")
+    sizes = zip(dx[2:], stride, padding, strict=True)
+    out = [(n + 2 * pad - 1) // step + 1 for n, step, pad in sizes]
+    dy = graph.tensor(dims=(dx[0], w[0], *out), name="dy")
+    filter = graph.tensor(dims=w, name="w")
+    graph.conv_dgrad(dy, filter, dx_dims=dx, stride=stride, padding=padding).set_output()
+    assert choose(graph.freeze(), CPU) == ("phases",)
+    check(graph.freeze())
 
 
 @pytest.mark.parametrize("groups", [2, 5])

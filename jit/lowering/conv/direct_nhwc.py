@@ -100,8 +100,10 @@ def direct_nhwc_of_groups(
     result = dict(
         zip(f"n{spatial_loops(len(size))}gf", (n, *extents, groups, filters), strict=True)
     )
-    weights = b.reshape(w, (groups, filters, channels, *size))
-    weights = b.materialise(b.permute(weights, (0, *range(2, weights.rank), 1)))
+    # Positions are one dim meanwhile: of several of one element the compiler's code is invalid.
+    weights = b.reshape(w, (groups, filters, channels, prod(size)))
+    weights = b.materialise(b.permute(weights, (0, 2, 3, 1)))
+    weights = b.reshape(weights, (groups, channels, *size, filters))
     y = grouped_convolution(
         b,
         image,
