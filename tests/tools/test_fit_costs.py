@@ -76,14 +76,14 @@ def test_the_table_is_near_what_the_rows_give(cpu: str) -> None:
     assert min(regret) == 1
 
 
-def swept(path: Path, op: str, strategies: dict[str, float | None]) -> Path:
+def swept(path: Path, op: str, strategies: dict[str, float | None], *, case: str = "c") -> Path:
     """Write a run of one case, whose default strategy is the first one."""
     first = next(iter(strategies))
-    rows = [row("c", engine="torch", rounds_us=[12.34])]
+    rows = [row(case, engine="torch", rounds_us=[12.34])]
     for name, us in strategies.items():
         engine = "iree" if name == first else f"iree+{op}.strategy={name}"
         knobs = {f"{op}.strategy": name}
-        rows.append(row("c", engine=engine, rounds_us=[us] if us else [], knobs=knobs))
+        rows.append(row(case, engine=engine, rounds_us=[us] if us else [], knobs=knobs))
     with RunFile(path, header()) as run:
         run.append(*rows)
     return path
@@ -102,6 +102,19 @@ def test_rows_of_a_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert (line["x"], line["w"], line["last"]) == ((1, 4, 8, 8), (6, 4, 3, 3), True)
     assert main(["--run", str(run), "--suite", str(suite)]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(line))
+
+
+def test_rows_of_a_sweep_with_a_seed(tmp_path: Path) -> None:
+    """Each seed draws other dims under the same names."""
+    suite = tmp_path / "few.yaml"
+    suite.write_text(
+        "title: few\ncases:\n  - {name: c, random: {count: 1, seed: 1}, op: conv_fprop, "
+        "for: {n: {from: 8, to: 4000}}, x: [1, 4, n, 8], w: [6, 4, 3, 3]}\n"
+    )
+    run = swept(tmp_path / "run.jsonl", "conv_fprop", {"direct": 12.34}, case="c_000")
+    first, second = (next(rows_of(run, str(suite), seed))["x"][2] for seed in (5, 6))
+    assert first != second
+    assert first == next(rows_of(run, str(suite), 5))["x"][2]
 
 
 @pytest.mark.parametrize(

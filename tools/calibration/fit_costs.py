@@ -280,7 +280,7 @@ def told(found: Sequence[tuple[float, float]]) -> str:
     )
 
 
-def rows_of(run: Path, suite: str, seed: int | None) -> Iterator[dict[str, Any]]:
+def rows_of(run: Path, suite: str, seed: int | None = None) -> Iterator[dict[str, Any]]:
     """Yield a row of each case whose strategies a sweep has timed, with its ``--seed``."""
     cases = {case.name: case for case in read_all([suite], seed=seed).by_type("cpu")}
     found: dict[str, dict[str, float]] = {}
