@@ -336,6 +336,9 @@ def _direct_nhwc(target: Target, conv: Conv) -> Quantities:
     rows, image = conv.samples * tiles.cuts * tiles.rows, conv.channels * prod(conv.padded)
     apart = not conv.last or conv.padded != conv.given or tiles.cuts > 1
     steps = tiles.overhead * rows * tiles.columns * tiles.filters * work
+    # What the kernel writes is the result, and nothing is cut off, turned or joined.
+    written = (tiles.cuts * tiles.rows, tiles.columns, tiles.panel)
+    whole = conv.last and written == (*conv.extents, conv.filters)
     return {
         "panels": tiles.filters // tiles.panel,
         "copied": conv.samples * image if apart else 0,
@@ -343,7 +346,7 @@ def _direct_nhwc(target: Target, conv: Conv) -> Quantities:
         "packed": work * tiles.filters,
         "multiplied": steps,
         "stepped": steps / tiles.depth,
-        "written": conv.results,
+        "written": 0 if whole else conv.results,
     }
 
 

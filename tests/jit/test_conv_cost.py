@@ -270,6 +270,19 @@ def test_bfloat16_may_be_computed_in_float32() -> None:
     assert max(more.values()) == pytest.approx(min(more.values()))
 
 
+def test_a_result_that_is_written_as_it_lies_is_not_copied() -> None:
+    """8x3x112x88, 112 of 3x3, channels-last: 9.7 ms in blocks on a Xeon, 1.7 in tiles."""
+    row = {"x": (8, 3, 112, 88), "padding": (1, 1), "stride": (1, 1), "dilation": (1, 1)}
+    kept, cut = ({**row, "w": (filters, 3, 3, 3), "type": "float"} for filters in (112, 113))
+    assert forward_strategy(forward({**kept, "last": True}, XEON)) == "direct_nhwc"
+    for target in (XEON, ZEN3):
+        costs = [
+            forward_costs(forward({**each, "last": last}, target))["direct_nhwc"]
+            for each, last in ((kept, True), (cut, True), (kept, False))
+        ]
+        assert costs[0] < 0.9 * min(costs[1:])
+
+
 def test_blocks_read_the_input_of_one_position_as_it_lies() -> None:
     op = ConvFprop(pre_padding=(0, 0), post_padding=(0, 0), stride=(1, 1), dilation=(1, 1))
     ask = partial(quantities, ZEN3, (4, 994, 15, 15), last=True, narrow=False)
