@@ -13,11 +13,12 @@ from operator import mul
 
 from torch_mlir import ir
 
+from ..ops.group_tiles import spatial_loops
 from .builder import Builder, Value
 from .structured import barrier, from_builtin, opaque, sliced, to_builtin
 from .tiled_sum import contraction
 
-__all__ = ["grouped_convolution", "spatial_loops", "tiled_convolution"]
+__all__ = ["grouped_convolution", "tiled_convolution"]
 
 _LOOPS = "nhwfijc"
 
@@ -122,8 +123,3 @@ def grouped_convolution(
     kept = [n for n in shape if n > 1]
     total = contraction([*images, *positions], kept, loops, maps, tiles)
     return b.reshape(from_builtin(b, barrier(total, "end"), tuple(kept), x.dtype), shape)
-
-
-def spatial_loops(rank: int) -> str:
-    """Return the letters of the loops over an image's spatial dims, up to three."""
-    return "dhw"[-rank:]

@@ -162,11 +162,11 @@ def contraction(
     names, zeros = ", ".join(loops), _zeros(total)
     if zeroed:
         zeros = barrier(zeros, "start")
-    pairs, (*sides, result) = len(operands) // 2, maps
-    every = [*(one for side in sides for one in [side] * pairs), result]
+    pairs, (left, right, result) = len(operands) // 2, maps
+    every = [left] * pairs + [right] * pairs + [result]
     indexing = ", ".join(f"affine_map<({names}) -> ({one})>" for one in every)
     levels = {name: [sizes.get(d, 0) for d in loops] for name, sizes in tiles.items()}
-    kinds = ", ".join(_APART if d in maps[-1] else _ALONG_K for d in loops)
+    kinds = ", ".join(_APART if d in result else _ALONG_K for d in loops)
     op = ir.Operation.create(
         "linalg.generic",
         [total],

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..cpu_machine import cpu_machine
 from ..target import Target
 from .blocking import divisors
-from .workgroups import waiting
+from .workgroups import shared
 
 __all__ = ["DIRECT_NHWC", "DirectTiles", "direct_tiles"]
 
@@ -27,10 +27,6 @@ _IN_FLIGHT = 8
 _STEP = 0.5
 # Columns of a tile and channels of a step, at most: with 32 of these there are too few registers.
 _MOST_COLUMNS, _MOST_CHANNELS = 12, 16
-# Multiply-adds of a workgroup, at most, where it has several rows.
-_WORKGROUP = 1 << 24
-# Numbers of rows that are tried, at most: an image may have 2^40, and is planned in no time.
-_MOST_TRIED = 1024
 
 
 class DirectTiles(NamedTuple):
@@ -116,19 +112,6 @@ def direct_tiles(
         columns=columns,
         filters=all_filters,
         panel=panel,
-        shared=_shared(rows, samples * cuts, work * columns * panel),
+        shared=shared(rows, samples * cuts, work * columns * panel)[0],
         overhead=overhead,
     )
-
-
-def _shared(rows: int, images: int, work: int) -> int:
-    """Return the rows of a workgroup; ``work``: multiply-adds of one."""
-
-    def time(shared: int) -> tuple[float, int]:
-        each = -(-rows // shared)
-        # The last workgroup of an image may have fewer.
-        late = waiting(images * each, shared * work) * each * shared / rows
-        return round(late, 3), -shared
-
-    most = max(min(rows, _WORKGROUP // work), 1)
-    return min(range(1, most + 1, -(-most // _MOST_TRIED)), key=time)

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from ..cpu_machine import cpu_machine
 from ..target import Target
-from .workgroups import waiting
+from .workgroups import shared
 
-__all__ = ["MOST_OFFSETS", "GroupTiles", "group_tiles"]
+__all__ = ["MOST_OFFSETS", "GroupTiles", "group_tiles", "spatial_loops"]
 
 MOST_OFFSETS = 28
 """Numbers that a kernel takes as arguments, at most: IREE's limit is 64 of 32 bits."""
@@ -23,10 +23,6 @@ Ints = tuple[int, ...]
 _MOST_COLUMNS = 12
 # What a tile takes beside its loads: loops, addresses, and a vector of another width.
 _TILE = 30
-# Multiply-adds of a workgroup, at most, where it has several rows.
-_WORKGROUP = 1 << 24
-# Numbers of rows that are tried, at most: an image may have 2^40, and is planned in no time.
-_MOST_TRIED = 256
 
 
 class GroupTiles(NamedTuple):
@@ -38,6 +34,8 @@ class GroupTiles(NamedTuple):
         Of which sums are in registers; columns are those along the last spatial dim that is not 1.
     rows, groups : int
         Of a workgroup; along an image's only spatial dim rows are tiles of columns.
+    levels : mapping
+        The tiles of the loops of `grouped_convolution`, for each level of the compiler.
     loads : int
         Estimated time of all, in that of a load.
     """
@@ -46,30 +44,13 @@ class GroupTiles(NamedTuple):
     columns: int
     rows: int
     groups: int
+    levels: Mapping[str, Mapping[str, int]]
     loads: int
 
-    def levels(self, extents: Mapping[str, int]) -> Mapping[str, Mapping[str, int]]:
-        """Return the tiles of each level of the compiler.
 
-        Parameters
-        ----------
-        extents : mapping
-            Of the result's dims by letter: n, the spatial ones, g (groups) and f (their filters).
-        """
-        spatial = [d for d in extents if d not in "ngf" and extents[d] > 1]
-        shared, tile = dict.fromkeys("ngf", 1) | dict.fromkeys(spatial, 1), {}
-        shared |= {"g": self.groups, "f": extents["f"]}
-        if spatial:
-            *above, along = spatial
-            tile = {along: self.columns}
-            shared[along] = extents[along] if above else self.rows * self.columns
-            shared |= dict.fromkeys(above[-1:], self.rows)
-        common = dict.fromkeys("ng", 1) | dict.fromkeys(spatial, 1) | tile | {"f": self.filters}
-        return {
-            "distribution": shared,
-            "vector_common_parallel": common,
-            "vector_reduction": {"c": 1},
-        }
+def spatial_loops(rank: int) -> str:
+    """Return the letters of the loops over an image's spatial dims, up to three."""
+    return "dhw"[-rank:]
 
 
 @lru_cache(maxsize=256)
@@ -98,10 +79,10 @@ def group_tiles(
         Spatial dims of the filter and of the result.
     """
     machine = cpu_machine(target)
-    *above, along = [e for e in extents if e > 1] or [1]
+    spatial = {d: n for d, n in zip(spatial_loops(len(extents)), extents, strict=True) if n > 1}
+    *above, along = spatial.values() or [1]
     # Beside the sums are those of the positions of one channel, and a vector of the filter.
     most = min(_MOST_COLUMNS, (machine.registers - 2) // 2, along)
-
     vectors, met = _vectors(filters, machine.lanes), prod(size) * channels
 
     def loads(columns: int) -> int:
@@ -114,14 +95,24 @@ def group_tiles(
 
     columns = min(range(1, most + 1), key=lambda n: (loads(n), n))
     lines = above[-1] if above else -(-along // columns)
-    images = samples * prod(above[:-1])
     work = met * filters * (along if above else columns)
-    rows, together = _shared(lines, groups, images, work)
+    rows, together = shared(lines, samples * prod(above[:-1]), work, groups)
+    vector, wide = dict.fromkeys(["n", *spatial, "g"], 1), min(filters, machine.lanes)
+    workgroup = {**vector, "g": together, "f": filters}
+    if spatial:
+        *outer, last = spatial
+        vector[last] = columns
+        workgroup |= {last: along, outer[-1]: rows} if outer else {last: rows * columns}
     return GroupTiles(
-        filters=min(filters, machine.lanes),
+        filters=wide,
         columns=columns,
         rows=rows,
         groups=together,
+        levels={
+            "distribution": workgroup,
+            "vector_common_parallel": {**vector, "f": wide},
+            "vector_reduction": {"c": 1},
+        },
         loads=samples * groups * prod(above) * loads(columns),
     )
 
@@ -130,20 +121,3 @@ def _vectors(filters: int, lanes: int) -> int:
     """Return the vectors of so many filters; one of another width is stored in parts."""
     whole, rest = divmod(filters, lanes)
     return whole + (0 if not rest else 1 if rest & (rest - 1) == 0 else 2)
-
-
-def _shared(lines: int, groups: int, images: int, work: int) -> tuple[int, int]:
-    """Return the rows and groups of a workgroup; ``work``: multiply-adds of one of each."""
-
-    def time(shared: tuple[int, int]) -> tuple[float, int, int]:
-        rows, together = shared
-        along, apart = -(-lines // rows), -(-groups // together)
-        late = waiting(images * along * apart, rows * together * work)
-        return round(late * along * rows * apart * together / (lines * groups), 3), apart, -rows
-
-    parts = {-(-groups // (1 << i)) for i in range(groups.bit_length())}
-    found = []
-    for together in parts:
-        most = max(min(lines, _WORKGROUP // (work * together)), 1)
-        found += [(rows, together) for rows in range(1, most + 1, -(-most // _MOST_TRIED))]
-    return min(found, key=time)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-__all__ = ["waiting"]
+from math import prod
+
+__all__ = ["shared", "waiting"]
 
 # Worker threads, and how much each number counts.
 _WORKERS = ((2, 0.4), (4, 0.3), (8, 0.2), (16, 0.1))
@@ -11,8 +13,11 @@ _WORKERS = ((2, 0.4), (4, 0.3), (8, 0.2), (16, 0.1))
 _TAKEN = 8
 # What is waited for where another program takes a core: a share of what is taken at a time.
 _DISTURBED = 0.1
-# Multiply-adds in the time that a workgroup takes beside its own.
-_WORKGROUP = 1 << 15
+# Multiply-adds in the time that a workgroup takes beside its own; and of one that has several rows,
+# at most.
+_WORKGROUP, _MOST = 1 << 15, 1 << 24
+# Numbers of rows that are tried, at most: an image may have 2^40, and is planned in no time.
+_MOST_TRIED = 1024
 
 
 def waiting(workgroups: int, work: float) -> float:
@@ -37,3 +42,26 @@ def waiting(workgroups: int, work: float) -> float:
         alone = _DISTURBED * taken / workgroups
         found += weight * (max(longest * workers / workgroups, 1.0) + alone)
     return found * (1 + _WORKGROUP / work)
+
+
+def shared(rows: int, images: int, work: int, groups: int = 1) -> tuple[int, int]:
+    """Return the rows, and the groups, of a workgroup such that workers wait least.
+
+    Parameters
+    ----------
+    rows, images, groups : int
+        Rows of each image, of which the last workgroup may have fewer; all images and groups.
+    work : int
+        Multiply-adds of a row of one group.
+    """
+
+    def time(each: tuple[int, int]) -> tuple[float, int, int]:
+        along, apart = (-(-n // part) for n, part in zip((rows, groups), each, strict=True))
+        late = waiting(images * along * apart, prod(each) * work)
+        return round(late * along * apart * prod(each) / (rows * groups), 3), apart, -each[0]
+
+    tried = []
+    for part in {-(-groups // (1 << i)) for i in range(groups.bit_length())}:
+        most = max(min(rows, _MOST // (work * part)), 1)
+        tried += [(each, part) for each in range(1, most + 1, -(-most // _MOST_TRIED))]
+    return min(tried, key=time)

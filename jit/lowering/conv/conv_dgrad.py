@@ -37,16 +37,16 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     dy, w, accumulate = operands(b, *given, node.compute_data_type, widen=widen)
     if b.avoids("W-059") and not plain:
         dy, w = doubled(b, dy, 1), doubled(b, w, 0)
+    last = is_last(inputs["dy"])
     if b.strategy == CHANNELS_LAST:
         w = b.flip(w, range(2, w.rank)) if op.conv_mode is ConvMode.CONVOLUTION else w
         return {"dx": data_gradient(b, dy, w, op, accumulate)}
     if b.strategy == "flipped" and filters_overlap(w.shape, op):
-        last = is_last(inputs["dy"])
         return {"dx": flipped(b, dy, w, op, accumulate, last=last)}
     if op.conv_mode is ConvMode.CONVOLUTION:
         w = b.flip(w, range(2, w.rank))
     if b.strategy == PHASES:
-        return {"dx": by_phases(b, dy, w, op, accumulate, last=is_last(inputs["dy"]))}
+        return {"dx": by_phases(b, dy, w, op, accumulate, last=last)}
     if plain:
         x = b.literal(0, dy.dtype, op.dx_dims)
         return {"dx": backward(b, dy, x, w, op, accumulate, which=0)}

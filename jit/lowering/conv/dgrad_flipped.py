@@ -48,9 +48,9 @@ def flipped(
         # makes scalar code (W-010) and on gfx9 wrong numbers (W-050).
         filter = b.materialise(exchanged(b, b.flip(w, spatial) if reverses else w, groups))
     if strided:
-        # A convolution for each phase of the stride would multiply no zeros, but interleaving the
-        # phases costs more (64x56x56, stride 2: 10 ms to 1.5 ms), and slices of a filter with a
-        # stride do not all compile for gfx9 (W-069).
+        # A convolution for each phase of the stride multiplies no zeros (`dgrad_phases`), but of
+        # one group interleaving costs more (64x56x56, stride 2: 10 ms to 1.5 ms), and slices of a
+        # filter with a stride do not all compile for gfx9 (W-069).
         dy = insert_zeros(b, dy, op.stride)
     for axis, one in enumerate(windows, 2):
         dy = b.slice(dy, axis, one.low, one.high)

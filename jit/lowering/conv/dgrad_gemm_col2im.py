@@ -13,7 +13,7 @@ from ...emit.blocked import blocked_matmul
 from ...emit.builder import Builder, T, Value
 from ...ops.blocking import blocking
 from ...ops.dgrad_geometry import pads_columns, turns_columns
-from .phases import Phase, interleaved, phase_of
+from .phases import Phase, joined, phases_of
 
 __all__ = ["gemm_col2im"]
 
@@ -26,16 +26,13 @@ def gemm_col2im(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: Data
     """
     (filters, channels, *size), rank = w.shape, len(op.stride)
     extents = [-(-n // s) for n, s in zip(op.dx_dims[2:], op.stride, strict=True)]
-    phases = [
-        [phase_of(r, k, s, pre, d) for r in range(s)]
-        for k, s, pre, d in zip(size, op.stride, op.pre_padding, op.dilation, strict=True)
-    ]
+    phases = phases_of(size, op)
     before, after = [], []
     for have, extent, row in zip(dy.shape[2:], extents, phases, strict=True):
         met = [p for p in row if p.count]
-        before.append(max(0, *(-p.start for p in met)))
+        before.append(max([0, *(-p.start for p in met)]))
         ends = (p.start + extent + (p.count - 1) * p.dilation for p in met)
-        after.append(max(0, *(end - have for end in ends)))
+        after.append(max([0, *(end - have for end in ends)]))
     padded = dy.shape[0] * prod(map(sum, zip(before, dy.shape[2:], after, strict=True)))
     late = pads_columns(dy.shape[0] * prod(dy.shape[2:]), padded, filters)
     given = dy if late else b.pad(dy, before, after)
@@ -52,13 +49,11 @@ def gemm_col2im(b: Builder, dy: Value, w: Value, op: ConvDgrad, accumulate: Data
     columns = b.reshape(columns, (*rows.shape[:-1], positions * channels))
     if late:
         columns = b.pad(columns, (*before, 0), (*after, 0))
-    parts: dict[tuple[int, ...], Value] = {}
-    for residues in product(*(range(s) for s in op.stride)):
-        here = [phases[i][r] for i, r in enumerate(residues)]
-        parts[residues] = _phase_sum(b, columns, here, before, extents, size, channels)
-    whole = interleaved(b, parts, op.stride)
-    for axis, n in enumerate(op.dx_dims[2:], 1):
-        whole = b.slice(whole, axis, 0, n)
+
+    def part(here: Sequence[Phase]) -> Value:
+        return _phase_sum(b, columns, here, before, extents, size, channels)
+
+    whole = joined(b, op, phases, part)
     return b.permute(whole, (0, rank + 1, *range(1, rank + 1)))
 
 

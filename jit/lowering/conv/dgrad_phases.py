@@ -7,8 +7,7 @@ so that phases are interleaved by runs of channels.
 
 from __future__ import annotations
 
-from itertools import product
-from math import prod
+from collections.abc import Sequence
 
 from ....graph_api.dtypes import DataType
 from ....graph_api.enums import ConvMode
@@ -18,7 +17,7 @@ from ...emit.builder import Builder, Value
 from .dgrad_flipped import exchanged
 from .direct_nhwc import channels_first, direct_nhwc_of_groups, rows_of_channels
 from .im2col_gemm import channels_second
-from .phases import Phase, interleaved, phase_of
+from .phases import Phase, joined, phases_of
 
 __all__ = ["by_phases"]
 
@@ -32,22 +31,13 @@ def by_phases(
     """
     dy, w = (b.convert(v, accumulate) for v in (dy, w))  # once, not for each phase
     dy = dy if last else rows_of_channels(b, dy)
-    # Positions are one dim meanwhile: of several of one element the compiler's code is invalid.
-    flat = b.reshape(w, (*w.shape[:2], prod(w.shape[2:])))
-    flat = b.materialise(exchanged(b, flat, op.dx_dims[1] // w.shape[1]))
-    filter = b.reshape(flat, (*flat.shape[:2], *w.shape[2:]))
+    filter = b.materialise(exchanged(b, w, op.dx_dims[1] // w.shape[1]))
     extents = tuple(-(-n // s) for n, s in zip(op.dx_dims[2:], op.stride, strict=True))
-    dims = zip(w.shape[2:], op.stride, op.pre_padding, op.dilation, strict=True)
-    phases = [[phase_of(r, k, s, pre, d) for r in range(s)] for k, s, pre, d in dims]
-    # Of a dim of fewer elements than its stride each is a phase.
-    counts = [min(n, s) for n, s in zip(op.dx_dims[2:], op.stride, strict=True)]
-    parts = {}
-    for residues in product(*map(range, counts)):
-        here = [phases[i][r] for i, r in enumerate(residues)]
-        parts[residues] = _phase(b, dy, filter, here, extents, accumulate)
-    whole = interleaved(b, parts, counts)
-    for axis, n in enumerate(op.dx_dims[2:], 1):
-        whole = b.slice(whole, axis, 0, n)
+
+    def part(phases: Sequence[Phase]) -> Value:
+        return _phase(b, dy, filter, phases, extents, accumulate)
+
+    whole = joined(b, op, phases_of(w.shape[2:], op), part)
     return channels_second(b, whole, whole.shape) if last else channels_first(b, whole)
 
 
@@ -55,7 +45,7 @@ def _phase(
     b: Builder,
     dy: Value,
     w: Value,
-    phases: list[Phase],
+    phases: Sequence[Phase],
     extents: tuple[int, ...],
     accumulate: DataType,
 ) -> Value:
@@ -71,8 +61,7 @@ def _phase(
         after.append(end - high)
         dy = b.slice(dy, axis, low, high)
         stop = phase.first + (phase.count - 1) * phase.step + 1
-        # A step between the only position and none makes code that the compiler refuses.
-        w = b.slice(w, axis, phase.first, stop, phase.step if phase.count > 1 else 1)
+        w = b.slice(w, axis, phase.first, stop, phase.step)
     op = ConvFprop(
         pre_padding=tuple(before),
         post_padding=tuple(after),

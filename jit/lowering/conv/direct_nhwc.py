@@ -15,7 +15,7 @@ from ....graph_api.dtypes import DataType
 from ....graph_api.enums import ConvMode
 from ....graph_api.ops.conv_fprop import ConvOp
 from ...emit.builder import Builder, Value
-from ...emit.tiled_convolution import grouped_convolution, spatial_loops, tiled_convolution
+from ...emit.tiled_convolution import grouped_convolution, tiled_convolution
 from ...ops.direct_tiles import DirectTiles, direct_tiles
 from ...ops.group_tiles import group_tiles
 from .im2col_gemm import channels_second
@@ -85,33 +85,18 @@ def direct_nhwc_of_groups(
     groups, filters = x.shape[1] // channels, w.shape[0] * channels // x.shape[1]
     extents = op.output_extents(x.shape[2:], size)
     tiles = group_tiles(b.target, n, groups, channels, filters, size, extents)
-    met = [
-        (count - 1) * stride + (positions - 1) * dilation + 1
-        for count, positions, stride, dilation in zip(
-            extents, size, op.stride, op.dilation, strict=True
-        )
-    ]
-    after = [
-        max(m - pre - have, 0)
-        for m, pre, have in zip(met, op.pre_padding, x.shape[2:], strict=True)
-    ]
-    image = padded_last(b, x if last else rows_of_channels(b, x), op.pre_padding, after)
-    image = b.reshape(image, (*image.shape[:-1], groups, channels))
-    result = dict(
-        zip(f"n{spatial_loops(len(size))}gf", (n, *extents, groups, filters), strict=True)
-    )
-    # Positions are one dim meanwhile: of several of one element the compiler's code is invalid.
-    weights = b.reshape(w, (groups, filters, channels, prod(size)))
-    weights = b.materialise(b.permute(weights, (0, 2, 3, 1)))
-    weights = b.reshape(weights, (groups, channels, *size, filters))
+    given = x if last else rows_of_channels(b, x)
+    image = padded_last(b, given, op.pre_padding, op.post_padding)
+    weights = b.reshape(w, (groups, filters, channels, *size))
+    weights = b.permute(weights, (0, *range(2, weights.rank), 1))
     y = grouped_convolution(
         b,
-        image,
-        weights,
+        b.reshape(image, (*image.shape[:-1], groups, channels)),
+        b.materialise(weights),
         extents,
         op.stride,
         op.dilation,
-        tiles.levels(result),
+        tiles.levels,
         reverse=op.conv_mode is ConvMode.CONVOLUTION,
     )
     y = b.reshape(y, (n, *extents, groups * filters))

@@ -3,20 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import gcd
 
+from ....graph_api.ops.conv_dgrad import ConvDgrad
 from ...emit.builder import Builder, Value
 
-__all__ = ["Phase", "interleaved", "phase_of"]
+__all__ = ["Phase", "joined", "phases_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
     """What the positions of dx with one residue meet in one dim.
 
-    ``count`` filter positions (``first``, ``first + step``...), and
+    ``count`` filter positions (``first``, ``first + step``...; the step of a single one is 1, as
+    the compiler refuses code for a slice with another one), and
     ``dy[start + m + e · dilation]`` at the phase's position m for the e-th of them from the end.
     """
 
@@ -27,7 +30,31 @@ class Phase:
     dilation: int
 
 
-def phase_of(residue: int, size: int, stride: int, pre: int, dilation: int) -> Phase:
+def phases_of(size: Sequence[int], op: ConvDgrad) -> list[list[Phase]]:
+    """Return the phases along each dim; ``size``: spatial dims of the filter."""
+    dims = zip(size, op.stride, op.pre_padding, op.dilation, op.dx_dims[2:], strict=True)
+    return [[_phase(r, k, s, pre, d) for r in range(min(s, n))] for k, s, pre, d, n in dims]
+
+
+def joined(
+    b: Builder,
+    op: ConvDgrad,
+    phases: Sequence[Sequence[Phase]],
+    part: Callable[[Sequence[Phase]], Value],
+) -> Value:
+    """Return dx, (N, spatial..., C), of what a function makes of a phase along each dim."""
+    counts = [len(each) for each in phases]
+    parts = {
+        residues: part([along[r] for along, r in zip(phases, residues, strict=True)])
+        for residues in product(*map(range, counts))
+    }
+    whole = _interleaved(b, parts, counts)
+    for axis, n in enumerate(op.dx_dims[2:], 1):
+        whole = b.slice(whole, axis, 0, n)
+    return whole
+
+
+def _phase(residue: int, size: int, stride: int, pre: int, dilation: int) -> Phase:
     """Return what the positions ``i = residue, residue + stride...`` of dx meet in one dim.
 
     dx[i] sums w[t] · dy[(i + pre - t · dilation) / stride] over the t that divide.
@@ -41,10 +68,10 @@ def phase_of(residue: int, size: int, stride: int, pre: int, dilation: int) -> P
     first, apart = matching[0], dilation // common
     count = (size - 1 - first) // step + 1
     start = begin - (first * dilation - rest) // stride - (count - 1) * apart
-    return Phase(first, step, count, start, apart)
+    return Phase(first, step if count > 1 else 1, count, start, apart)
 
 
-def interleaved(
+def _interleaved(
     b: Builder, parts: Mapping[tuple[int, ...], Value], strides: Sequence[int]
 ) -> Value:
     """Return the phases by their residues as one tensor, whose spatial dims begin at 1."""
