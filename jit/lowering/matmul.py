@@ -8,20 +8,15 @@ from math import prod
 
 from ...graph_api.dtypes import DataType
 from ...graph_api.frozen import FrozenNode
-from ..emit.blocked import blocked_matmul
 from ..emit.builder import Builder, T, Value
-from ..ops.blocking import BLOCKED, blocking
+from ..ops.blocking import BLOCKED
 from ..ops.dots import DOTS
-from ..ops.rows import ROWS
 from ..ops.split_k import SPLIT_K, split_of
 from .accumulate import copied, operands
 from .batched_matmul import batched_matmul
-from .few_rows import by_rows, dot_products
+from .tiled_matmul import TILED, takes_columns, tiled_matmul
 
 __all__ = ["lower"]
-
-# In tiles of our own.
-_OWN = frozenset({BLOCKED, DOTS, ROWS})
 
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
@@ -30,7 +25,7 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     batch = tuple(max(m, n) for m, n in zip(left.shape[:-2], right.shape[:-2], strict=True))
     m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]
     count = prod(batch)
-    if b.strategy in _OWN:
+    if b.strategy in TILED:
         columns = _by_columns(right)
         return {"c": _as_one(b, *_in_float(b, left, right, compute), batch, columns=columns)}
     # Other sizes of 8-bit floats do not fill matrix instructions.
@@ -96,16 +91,13 @@ def _as_one(
     else:
         right = _repeat(b, right, batch)
     left = b.reshape(_repeat(b, left, batch), (count, m, k))
-    columns = b.strategy == DOTS or (columns and b.strategy == BLOCKED)
+    columns = takes_columns(b.strategy, columns=columns)
     if columns:
         axes = (*range(right.rank - 2), right.rank - 1, right.rank - 2)
         right = b.reshape(b.permute(right, axes), (count, n, k))
     else:
         right = b.reshape(right, (count, k, n))
-    if b.strategy == BLOCKED:
-        c = blocked_matmul(b, left, right, blocking(b.target, m, n, k), columns=columns)
-    else:
-        c = dot_products(b, left, right) if columns else by_rows(b, left, right)
+    c = tiled_matmul(b, b.strategy, left, right, columns=columns)
     return b.reshape(c, shape)
 
 

@@ -13,9 +13,14 @@ from ..node_context import NodeContext
 from .hoisting import KEEP_EXPRESSIONS
 from .op_info import Dims, problem
 
-__all__ = ["PER_HEAD", "RULES", "declines", "flags", "fuses", "key_count", "keys_of"]
-
-PER_HEAD = "per_head"
+__all__ = [
+    "RULES",
+    "declines",
+    "flags",
+    "fuses",
+    "key_count",
+    "keys_of",
+]
 
 RULES: dict[str, str] = {
     "IREE-SDPA-01": "attention without random dropout, whose random numbers hipDNN does not define",

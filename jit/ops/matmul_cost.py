@@ -21,6 +21,7 @@ __all__ = [
     "GEMM",
     "UNTILED",
     "Product",
+    "cheapest_tiles",
     "product_costs",
     "product_nanoseconds",
     "product_quantities",
@@ -130,6 +131,12 @@ def product_costs(target: Target, product: Product) -> dict[str, float]:
     rates = product_nanoseconds(cpu_machine(target), narrow=product.narrow)
     found = product_quantities(target, product)
     return {name: price(does, rates[name]) for name, does in found.items()}
+
+
+def cheapest_tiles(target: Target, product: Product) -> tuple[float, str]:
+    """Return the estimate in microseconds and the strategy of the cheapest tiles of our own."""
+    costs = product_costs(target, product)
+    return min((costs[name], name) for name in (BLOCKED, DOTS, ROWS) if name in costs)
 
 
 def product_quantities(target: Target, product: Product) -> dict[str, dict[str, float]]:

@@ -130,13 +130,20 @@ def product(
 
 
 def attention(
-    kind: str = "float", *, heads: int = 1, keys: int = 9, values: int = 8, **more: Any
+    kind: str = "float",
+    *,
+    heads: int = 1,
+    queries: int = 9,
+    keys: int = 9,
+    depth: int = 8,
+    values: int = 8,
+    **more: Any,
 ) -> FrozenGraph:
     """Causal with half as many key heads, or plain."""
     graph = Graph("attention", io_data_type=kind, compute_data_type="float")
-    q = graph.tensor(dims=(2, 2 * heads, 9, 8), name="q")
+    q = graph.tensor(dims=(2, 2 * heads, queries, depth), name="q")
     key_heads = 2 if heads == 1 else heads
-    k = graph.tensor(dims=(2, key_heads, keys, 8), name="k")
+    k = graph.tensor(dims=(2, key_heads, keys, depth), name="k")
     v = graph.tensor(dims=(2, key_heads, keys, values), name="v")
     found = graph.sdpa(q, k, v, causal_mask=heads > 1, **more)
     found.o.set_output()
@@ -303,12 +310,14 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
     ("moe_grouped_matmul_bwd", "plain"): [experts_gradient()],
     ("moe_grouped_matmul_bwd", "blocks"): [experts_gradient()],
     ("sdpa", "composite"): [attention()],
-    ("sdpa", "per_head"): [attention(heads=3), attention()],
     ("sdpa", "blocked"): [
         attention(heads=3, keys=1031),  # blocks of keys, with rests
         attention(),
         attention("half", keys=16, values=33, generate_stats=True),
         attention("bfloat16", heads=3, keys=1, values=1),
+        attention("bfloat16", heads=3, queries=1, keys=1031, values=7),  # as few rows
+        attention(heads=5, queries=2, keys=77, values=33, generate_stats=True),
+        attention("half", queries=3, keys=512, depth=120),
     ],
     ("sdpa", "fused"): [attention()],
     ("sdpa", "plain"): [attention()],
@@ -470,9 +479,8 @@ def test_data_gradients_gather_patches_in_reverse(
         check(graph)
 
 
-@pytest.mark.parametrize("strategy", ["blocked", "per_head"])
-@pytest.mark.parametrize("rows", [37, 64])
-def test_attention_between_matmuls_that_have_tiles(strategy: str, rows: int, check: Check) -> None:
+@pytest.mark.parametrize("rows", [1, 37, 64])
+def test_attention_between_matmuls_that_have_tiles(rows: int, check: Check) -> None:
     """Tiled batches beside the division of their rows mixed up heads (W-005)."""
     graph = Graph("block", io_data_type="float")
     x = graph.tensor(dims=(rows, 96), name="x")
@@ -484,7 +492,7 @@ def test_attention_between_matmuls_that_have_tiles(strategy: str, rows: int, che
     o = graph.sdpa(*heads).o
     o = graph.reshape(graph.transpose(o, permutation=(0, 2, 1, 3)), dim=(rows, 96))
     graph.matmul(o, graph.tensor(dims=(96, 96), name="wo")).set_output()
-    with scope(compiler_strategies=f"sdpa={strategy},matmul=gemm"):
+    with scope(compiler_strategies="sdpa=blocked,matmul=gemm"):
         check(graph.freeze())
 
 

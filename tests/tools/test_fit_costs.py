@@ -143,6 +143,22 @@ def test_rows_of_gradients(
     assert (found.op, found.times, list(found.found)) == (op, {estimated: 12.3}, [estimated])
 
 
+def test_rows_of_attention(tmp_path: Path) -> None:
+    suite = tmp_path / "few.yaml"
+    suite.write_text(
+        "title: few\ncases:\n  - {name: c, op: sdpa, q: [2, 8, 3, 64], k: [2, 2, 77, 64], "
+        "v: [2, 2, 77, 32]}\n"
+    )
+    times = {"composite": 12.34, "blocked": 5.67}
+    (line,) = rows_of(swept(tmp_path / "run.jsonl", "sdpa", times), str(suite))
+    assert (line["q"], line["k"], line["v"]) == ((2, 8, 3, 64), (2, 2, 77, 64), (2, 2, 77, 32))
+    found = Row.of(line, Target.parse("cpu:znver3"))
+    assert (found.op, found.narrow, [*found.found]) == ("sdpa", False, ["composite", "blocked"])
+    assert found.found["composite"]["read"] == 4 * 77 * (64 + 32)
+    narrow = Row.of(line | {"type": "bfloat16"}, Target.parse("cpu:znver3"))
+    assert narrow.narrow  # though it is multiplied in float32 there
+
+
 @pytest.mark.parametrize("argv", [[], ["--run", "x.jsonl"]])
 def test_what_is_missing_is_told(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):

@@ -32,8 +32,16 @@ from hipdnn_iree.graph_api.dtypes import DataType
 from hipdnn_iree.graph_api.ops.conv_dgrad import ConvDgrad
 from hipdnn_iree.graph_api.ops.conv_fprop import ConvFprop
 from hipdnn_iree.graph_api.ops.conv_wgrad import ConvWgrad
+from hipdnn_iree.graph_api.ops.sdpa import Sdpa
 from hipdnn_iree.jit.cpu_machine import cpu_machine
-from hipdnn_iree.jit.ops import conv_cost, dgrad_cost, group_cost, matmul_cost, wgrad_cost
+from hipdnn_iree.jit.ops import (
+    attention_cost,
+    conv_cost,
+    dgrad_cost,
+    group_cost,
+    matmul_cost,
+    wgrad_cost,
+)
 from hipdnn_iree.jit.ops.conv_cost import rates_of
 from hipdnn_iree.jit.ops.conv_rates import Rates, nanoseconds
 from hipdnn_iree.jit.ops.convolution import is_last
@@ -61,6 +69,11 @@ def tables(target: Target) -> dict[str, Rates]:
         GROUPS: _of_all(group_cost.group_nanoseconds(machine)),
         "conv_dgrad": _of_all(dgrad_cost.rates(machine)),
         "conv_wgrad": wgrad_cost.NANOSECONDS,
+        "sdpa": {
+            (name, False, narrow): one
+            for narrow in (False, True)
+            for name, one in attention_cost.attention_nanoseconds(machine, narrow=narrow).items()
+        },
     }
 
 
@@ -89,7 +102,7 @@ _OFF = 8.0
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A convolution or matmul, what its strategies do, and their times in microseconds."""
+    """A convolution, matmul or attention, what its strategies do, and their microseconds."""
 
     op: str
     last: bool
@@ -103,7 +116,8 @@ class Row:
         """Return one of a line of a file."""
         kind = DataType.parse(row["type"])
         multiplied = multiply_type(target, DataType.FLOAT, kind, kind)
-        last, narrow = row.get("last", False), multiplied.bits < DataType.FLOAT.bits
+        last = row.get("last", False)
+        narrow = (kind if "q" in row else multiplied).bits < DataType.FLOAT.bits
         op, found = next(find for key, find in _FOUND.items() if key in row)(
             row, target, multiplied
         )
@@ -173,6 +187,12 @@ def _matmul(row: Mapping[str, Any], target: Target, multiplied: DataType) -> _Fo
     return "matmul", matmul_cost.product_quantities(target, one)
 
 
+def _attention(row: Mapping[str, Any], target: Target, _: DataType) -> _Found:
+    q, k, v = (tuple(row[port]) for port in ("q", "k", "v"))
+    one = attention_cost.Attention.of(q, k, v, DataType.parse(row["type"]))
+    return "sdpa", attention_cost.attention_quantities(target, one)
+
+
 def _op(row: Mapping[str, Any]) -> ConvFprop:
     padding, stride, dilation = (tuple(row[k]) for k in ("padding", "stride", "dilation"))
     return ConvFprop(pre_padding=padding, post_padding=padding, stride=stride, dilation=dilation)
@@ -181,6 +201,7 @@ def _op(row: Mapping[str, Any]) -> ConvFprop:
 # By what only such rows have; the first that does.
 _FOUND: dict[str, Callable[[Mapping[str, Any], Target, DataType], _Found]] = {
     "a": _matmul,
+    "q": _attention,
     "dx": _dgrad,
     "dy": _wgrad,
     "x": _forward,
@@ -291,11 +312,15 @@ def rows_of(run: Path, suite: str, seed: int | None = None) -> Iterator[dict[str
                 found.setdefault(one.case, {})[name] = round(one.times.median_us, 1)
     for case, times in found.items():
         graph = cases[case].build(cases[case].dtypes[0]).freeze()
-        node = graph.nodes[0]
+        node, kind = graph.nodes[0], cases[case].dtypes[0].json
         op, given = node.op, {port: graph.spec(uid) for port, uid in node.inputs.items()}
-        if not isinstance(op, ConvFprop | ConvDgrad | ConvWgrad) or "torch" not in times:
+        if "torch" not in times:
             continue
         dims = {port: spec.dims for port, spec in given.items()}
+        if isinstance(op, Sdpa) and len(graph.nodes) == 1 and "page_table_k" not in dims:
+            yield {**{port: dims[port] for port in ("q", "k", "v")}, "type": kind, "us": times}
+        if not isinstance(op, ConvFprop | ConvDgrad | ConvWgrad):
+            continue
         if isinstance(op, ConvDgrad):
             dims["dx"] = op.dx_dims
         if isinstance(op, ConvWgrad):
@@ -307,7 +332,7 @@ def rows_of(run: Path, suite: str, seed: int | None = None) -> Iterator[dict[str
                 "stride": op.stride,
                 "dilation": op.dilation,
                 "last": is_last(given["dy" if isinstance(op, ConvDgrad) else "x"]),
-                "type": cases[case].dtypes[0].json,
+                "type": kind,
                 "us": times,
             }
 

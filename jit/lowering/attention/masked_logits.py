@@ -16,12 +16,13 @@ from torch_mlir import ir
 
 from ....graph_api.dtypes import DataType
 from ....graph_api.ops.attention import AttentionOp, alibi_slopes
-from ...emit.blocked import blocked_matmul
 from ...emit.builder import Builder, T, Value
-from ...ops.attention import PER_HEAD
-from ...ops.blocking import BLOCKED, blocking
+from ...ops.attention_cost import attention_product
+from ...ops.blocking import BLOCKED
+from ...ops.matmul_cost import cheapest_tiles
 from ..accumulate import operands
 from ..batched_matmul import batched_matmul
+from ..tiled_matmul import takes_columns, tiled_matmul
 
 __all__ = [
     "Masks",
@@ -95,19 +96,21 @@ def matmul(
     ``transposed``: the left operand may be a transpose.  ``columns``: the columns of the right
     operand come one after the other.
     """
-    left, right, dtype = operands(b, left, right, compute)
     if b.strategy == BLOCKED:
-        left, right = (b.convert(x, dtype) for x in (left, right))
-        (_, m, k), n = left.shape, right.shape[2]
-        right = swapped(b, right) if columns else right
-        return blocked_matmul(b, left, right, blocking(b.target, m, n, k), columns=columns)
-    if b.strategy == PER_HEAD:
-        parts = [
-            batched_matmul(b, b.slice(left, 0, i, i + 1), b.slice(right, 0, i, i + 1), dtype)
-            for i in range(left.shape[0])
-        ]
-        return b.concatenate(parts, 0)
+        return _in_tiles(b, left, right, compute, columns=columns)
+    left, right, dtype = operands(b, left, right, compute)
     return batched_matmul(b, left, right, dtype, transposed=transposed)
+
+
+def _in_tiles(b: Builder, left: Value, right: Value, compute: DataType, *, columns: bool) -> Value:
+    """Return left · right as `matmul`; the right operand is read in its own type if not packed."""
+    (count, m, k), n, narrow = left.shape, right.shape[2], right.dtype.bits < compute.bits
+    product = attention_product(count, m, k, n, columns=columns, narrow=narrow)
+    _, way = cheapest_tiles(b.target, product)
+    columns = takes_columns(way, columns=columns)
+    right = swapped(b, right) if columns else right
+    right = b.convert(right, compute) if way == BLOCKED else right
+    return tiled_matmul(b, way, b.convert(left, compute), right, columns=columns)
 
 
 def factor(b: Builder, x: Value, op: AttentionOp, inputs: Inputs, depth: int) -> Value:
