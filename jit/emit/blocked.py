@@ -25,13 +25,15 @@ def blocked_matmul(
     blocks: Blocking,
     *,
     columns: bool = False,
+    turned: bool = False,
 ) -> Value:
     """Return left · right.
 
     Parameters
     ----------
     left : Value
-        Dims (count, m, k), or (1, m, k) for the same matrix each time.
+        Dims (count, m, k), or (1, m, k) for the same matrix each time; with ``turned`` (count, k,
+        m), which is read as it lies.
     right : Value
         Dims (count, k, n) of the same type, a float of 32 bits; with ``columns`` (count, n, k).
         One matrix may stand for all here too.
@@ -39,13 +41,15 @@ def blocked_matmul(
         Of m, n and k.
     columns : bool
         Whether the columns of the right operand come one after the other.
+    turned : bool
+        Whether those of the left one do.
 
     Returns
     -------
     Value
         Dims (count, m, n).
     """
-    same, m, k = left.shape
+    same, m, k = (left.shape[i] for i in ((0, 2, 1) if turned else (0, 1, 2)))
     each, n = right.shape[0], right.shape[1 if columns else 2]
     count = max(same, each)
     whole = blocks.panels * blocks.panel
@@ -56,7 +60,7 @@ def blocked_matmul(
     packed = from_builtin(b, _packed(to_builtin(right), shape, columns), shape, left.dtype)
     extents = {"b": count, "p": blocks.panels, "m": m, "n": blocks.panel, "k": k}
     batch = ["b" if operand == count else "" for operand in (same, each)]
-    dims = (batch[0] + "mk", batch[1] + "pkn", "bmpn")
+    dims = (batch[0] + ("km" if turned else "mk"), batch[1] + "pkn", "bmpn")
     cut = blocks.depth < k  # each part adds to what is there: not zeroed in the same kernel
     total = tiled_sum(b, (left, packed), dims, extents, _tiles(blocks, cut=cut), zeroed=cut)
     return b.slice(b.reshape(total, (count, m, whole)), 2, 0, n)

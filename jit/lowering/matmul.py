@@ -26,8 +26,9 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]
     count = prod(batch)
     if b.strategy in TILED:
-        columns = _by_columns(right)
-        return {"c": _as_one(b, *_in_float(b, left, right, compute), batch, columns=columns)}
+        columns, turned = _by_columns(right), _by_columns(left)
+        given = _in_float(b, left, right, compute)
+        return {"c": _as_one(b, *given, batch, columns=columns, turned=turned)}
     # Other sizes of 8-bit floats do not fill matrix instructions.
     whole = all(d % 32 == 0 for x in inputs.values() for d in x.shape[-2:])
     left, right, accumulate = operands(b, left, right, compute, codes=whole, fuse=True)
@@ -79,26 +80,37 @@ def _as_one(
     batch: tuple[int, ...],
     *,
     columns: bool,
+    turned: bool,
 ) -> Value:
     """Return left · right in tiles of our own choice.
 
     Rows of several matrices that are multiplied with the same one are those of one matrix.
+    ``columns``, ``turned``: whether the columns of the right and of the left operand come one after
+    the other.
     """
     m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]
     count, shape = prod(batch), (*batch, m, n)
     if prod(right.shape[:-2]) == 1:
+        turned = turned and count == 1
         count, m = 1, count * m
     else:
         right = _repeat(b, right, batch)
-    left = b.reshape(_repeat(b, left, batch), (count, m, k))
+    left = _repeat(b, left, batch)
+    if turned:
+        left = b.permute(b.reshape(_swapped(b, left), (count, k, m)), (0, 2, 1))
+    else:
+        left = b.reshape(left, (count, m, k))
     columns = takes_columns(b.strategy, columns=columns)
     if columns:
-        axes = (*range(right.rank - 2), right.rank - 1, right.rank - 2)
-        right = b.reshape(b.permute(right, axes), (count, n, k))
+        right = b.reshape(_swapped(b, right), (count, n, k))
     else:
         right = b.reshape(right, (count, k, n))
-    c = tiled_matmul(b, b.strategy, left, right, columns=columns)
+    c = tiled_matmul(b, b.strategy, left, right, columns=columns, turned=turned)
     return b.reshape(c, shape)
+
+
+def _swapped(b: Builder, x: Value) -> Value:
+    return b.permute(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2))
 
 
 def _split(b: Builder, left: Value, right: Value, dtype: DataType) -> Value:

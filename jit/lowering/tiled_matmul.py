@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..emit.blocked import blocked_matmul
 from ..emit.builder import Builder, Value
-from ..ops.blocking import BLOCKED, blocking
+from ..ops.blocking import BLOCKED, blocking, reads_columns
 from ..ops.dots import DOTS
 from ..ops.rows import ROWS
 from .few_rows import by_rows, dot_products
@@ -24,7 +24,15 @@ def takes_columns(strategy: str, *, columns: bool) -> bool:
     return strategy == DOTS or (columns and strategy == BLOCKED)
 
 
-def tiled_matmul(b: Builder, strategy: str, left: Value, right: Value, *, columns: bool) -> Value:
+def tiled_matmul(
+    b: Builder,
+    strategy: str,
+    left: Value,
+    right: Value,
+    *,
+    columns: bool,
+    turned: bool = False,
+) -> Value:
     """Return left · right, dims (count, m, n).
 
     Parameters
@@ -39,8 +47,13 @@ def tiled_matmul(b: Builder, strategy: str, left: Value, right: Value, *, column
         both if the strategy is ``blocked``.
     columns : bool
         What `takes_columns` says.
+    turned : bool
+        Whether the left operand is the transpose of what was computed before.
     """
     if strategy == BLOCKED:
         (_, m, k), n = left.shape, right.shape[1 if columns else 2]
-        return blocked_matmul(b, left, right, blocking(b.target, m, n, k), columns=columns)
+        blocks = blocking(b.target, m, n, k)
+        in_place = turned and reads_columns(b.target, m, k)
+        left = b.permute(left, (0, 2, 1)) if in_place else left
+        return blocked_matmul(b, left, right, blocks, columns=columns, turned=in_place)
     return dot_products(b, left, right) if columns else by_rows(b, left, right)

@@ -11,11 +11,13 @@ from ...graph_api.ops.attention import AttentionOp
 from ...graph_api.ops.sdpa import Sdpa
 from ..node_context import NodeContext
 from .hoisting import KEEP_EXPRESSIONS
+from .multiply_types import up_to_float
 from .op_info import Dims, problem
 
 __all__ = [
     "RULES",
     "declines",
+    "fits_tiles",
     "flags",
     "fuses",
     "key_count",
@@ -47,6 +49,11 @@ def key_count(op: object, dims: Dims) -> int:
 def keys_of(context: NodeContext) -> int:
     """Return how many keys each query of a node meets."""
     return key_count(context.op, {port: context.dims(port) for port in context.node.inputs})
+
+
+def fits_tiles(context: NodeContext) -> bool:
+    """Return whether the matmuls of a node can be in tiles of our own."""
+    return context.target.is_cpu and up_to_float(context, "q", "k", "v") and not context.dynamic
 
 
 def flags(context: NodeContext) -> Iterator[str]:

@@ -94,14 +94,15 @@ class Attention(NamedTuple):
 
 
 def attention_product(
-    count: int, m: int, k: int, n: int, *, columns: bool, narrow: bool
+    count: int, m: int, k: int, n: int, *, columns: bool, narrow: bool, turned: bool = False
 ) -> Product:
     """Return a batch of attention's matmuls, whose left operand was computed before.
 
     ``columns``: whether the columns of the right operand come one after the other.  ``narrow``:
-    whether it has 16 bits.
+    whether it has 16 bits.  ``turned``: whether the left one is the transpose of what was computed.
     """
-    return Product(count, m, k, n, (True, columns), (False, False), virtual=False, narrow=narrow)
+    along, constant = (not turned, columns), (False, False)
+    return Product(count, m, k, n, along, constant, virtual=False, narrow=narrow)
 
 
 def attention_nanoseconds(machine: CpuMachine, *, narrow: bool) -> _Rates:

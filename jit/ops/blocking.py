@@ -19,7 +19,7 @@ from ..cpu_machine import CpuMachine, cpu_machine
 from ..target import Target
 from .workgroups import waiting
 
-__all__ = ["BLOCKED", "Blocking", "blocking", "divisors", "passes"]
+__all__ = ["BLOCKED", "Blocking", "blocking", "divisors", "passes", "reads_columns"]
 
 BLOCKED = "blocked"
 """The strategy of matmuls and convolutions that are computed in such blocks."""
@@ -151,6 +151,15 @@ def _cost(rows: int, block: int, m: int) -> float:
 def divisors(extent: int, most: int) -> list[int]:
     """Return what divides an extent, from 1 to at most so much."""
     return [d for d in range(1, min(extent, most) + 1) if extent % d == 0]
+
+
+def reads_columns(target: Target, m: int, k: int) -> bool:
+    """Return whether a left operand whose columns are neighbours is read as it lies.
+
+    A larger one is transposed first: each step reads another page of it (12 of 197 x 197 times 64
+    columns: 0.77 ms so, 0.51 in place; 3136 x 576 times 64: 1.86 and 2.09).
+    """
+    return 4 * m * k <= cpu_machine(target).l2_bytes // 2
 
 
 def passes(*, virtual: bool) -> float:

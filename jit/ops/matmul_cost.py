@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..cpu_machine import CpuMachine, cpu_machine
 from ..target import Target
-from .blocking import BLOCKED, blocking, passes
+from .blocking import BLOCKED, blocking, passes, reads_columns
 from .conv_cost import filled, price
 from .dots import DOTS, dots, fits_dots
 from .rows import ROWS, rows
@@ -167,7 +167,7 @@ def product_quantities(target: Target, product: Product) -> dict[str, dict[str, 
         BLOCKED: {
             "columns" if by_columns else "packed": 0 if right else width * k,
             "padded": width * k if width != n and not right else 0,
-            "turned": 0 if by_rows else m * k,
+            "turned": 0 if by_rows or reads_columns(target, m, k) else m * k,
             "multiplied": blocks.overhead * m * width * k,
             "written": written * width,
             "converted": (m * k + n * k) * narrow,

@@ -20,7 +20,6 @@ from .attention import fuses, key_count, keys_of
 from .attention_cost import COMPOSITE, Attention, attention_costs
 from .blocking import BLOCKED
 from .counts import COSTS
-from .multiply_types import up_to_float
 from .op_info import Dims, Marks, OpInfo, dynamic_axes, problem
 from .strategy import Strategies, Strategy
 
@@ -69,10 +68,6 @@ def _fused(context: NodeContext) -> bool:
     return fuses(context) and not context.dynamic and not crashes
 
 
-def _as_blocks(context: NodeContext) -> bool:
-    return context.target.is_cpu and up_to_float(context, "q", "k", "v") and not context.dynamic
-
-
 def _rule(context: NodeContext) -> str:
     """Return the default strategy."""
     if context.target.is_gfx9 and _fused(context):
@@ -80,10 +75,7 @@ def _rule(context: NodeContext) -> str:
 
     def find() -> str:
         nodes = (NodeContext(context.around, node) for node in context.graph.nodes)
-        attentions = [node for node in nodes if isinstance(node.op, AttentionOp)]
-        if not all(isinstance(node.op, Sdpa) for node in attentions):
-            return COMPOSITE
-        costs = [_costs(node) for node in attentions]
+        costs = [_costs(node) for node in nodes if isinstance(node.op, Sdpa)]
         known = set.intersection(*({*cost} for cost in costs))
         if len(known) > 1 and context.around.has(Matmul | ConvOp):
             known.discard(COMPOSITE)  # which leaves those without tiles
@@ -95,12 +87,11 @@ def _rule(context: NodeContext) -> str:
 
 def _costs(context: NodeContext) -> dict[str, float]:
     """Return estimates in microseconds of the strategies that fit; empty where only one does."""
-    if not _as_blocks(context):
+    if not attention.fits_tiles(context):
         return {}
     q, k, v = (context.dims(port) for port in ("q", "k", "v"))
     k = (q[0], k[1], keys_of(context), k[3])  # as gathered from pages
-    attention = Attention.of(q, k, v, context.kind("k"))
-    return attention_costs(context.target, attention)
+    return attention_costs(context.target, Attention.of(q, k, v, context.kind("k")))
 
 
 INFO = OpInfo(
@@ -118,7 +109,7 @@ INFO = OpInfo(
                 name=BLOCKED,
                 help="the same, with matmuls in tiles for the target's registers and caches: in "
                 "blocks, as dot products or by rows, what is estimated to be fastest",
-                fits=_as_blocks,
+                fits=attention.fits_tiles,
                 why="operands of floats of up to 32 bits, float compute, fixed dims, on the CPU",
                 portable=False,
             ),

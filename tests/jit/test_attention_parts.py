@@ -46,7 +46,7 @@ def test_each_score_is_in_one_part(
     assert {tuple(part) for part in found} == set(product(*bounds))
 
 
-def attention(*, heads: int = 6, key_heads: int = 6, **more: Any) -> Graph:
+def attention(*, heads: int = 6, key_heads: int = 6, backward: bool = False, **more: Any) -> Graph:
     graph = Graph("attention", io_data_type="float", compute_data_type="float")
     q = graph.tensor(dims=(3, heads, 19, 16), name="q")
     k, v = (graph.tensor(dims=(3, key_heads, 23, d), name=n) for n, d in (("k", 16), ("v", 20)))
@@ -54,6 +54,13 @@ def attention(*, heads: int = 6, key_heads: int = 6, **more: Any) -> Graph:
         port: graph.tensor(dims=dims, name=port, **({"data_type": kind} if kind else {}))
         for port, (dims, kind) in more.pop("given", {}).items()
     }
+    if backward:
+        o, do = (graph.tensor(dims=(3, heads, 19, 20), name=name) for name in ("o", "do"))
+        stats = graph.tensor(dims=(3, heads, 19, 1), name="stats")
+        gradients = graph.sdpa_backward(q, k, v, o, do, stats, **given, **more)
+        for one in (gradients.dq, gradients.dk, gradients.dv):
+            one.set_output()
+        return graph
     found = graph.sdpa(q, k, v, **given, **more)
     found.o.set_output()
     if more.get("generate_stats"):
@@ -94,6 +101,23 @@ def test_parts_are_right(case: str, held: int, monkeypatch: pytest.MonkeyPatch) 
     # Slopes are those of all heads.
     together = case == "alibi" and held < 6 * 19 * 23 * 4
     assert (sum("matmul_like" in one.name for one in plan.dispatches()) == 2) == together
+
+
+@pytest.mark.parametrize("held", [2 * 19 * 23 * 4, 13 * 19 * 23 * 4])
+@pytest.mark.parametrize("case", [name for name in CASES if name not in ("sink", "statistics")])
+def test_parts_of_gradients_are_right(
+    case: str, held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two heads of k or one, and of two samples; queries are together."""
+    scale = 0.25 + held / 2**30
+    graph = attention(**CASES[case], attn_scale_value=scale, backward=True)
+    monkeypatch.setattr(parts, "_WORTH", 1)
+    monkeypatch.setattr(parts, "_HELD", held)
+    with scope(compiler_strategies="sdpa_backward=blocked", cache_mode="off"):
+        plan = graph.build("cpu")
+    assert plan.verify(seed=held).ok
+    together = case == "alibi" and held < 6 * 19 * 23 * 4
+    assert (sum("matmul_like" in one.name for one in plan.dispatches()) == 5) == together
 
 
 def test_large_scores_take_little_memory() -> None:

@@ -152,6 +152,20 @@ def attention(
     return graph.freeze()
 
 
+def attention_gradient(
+    kind: str = "float", *, heads: int = 2, queries: int = 9, keys: int = 11, depth: int = 8
+) -> FrozenGraph:
+    """Causal if heads share those of k."""
+    graph = Graph("gradient", io_data_type=kind, compute_data_type="float")
+    q, o, do = (graph.tensor(dims=(2, heads, queries, depth), name=n) for n in ("q", "o", "do"))
+    k, v = (graph.tensor(dims=(2, 2, keys, depth), name=n) for n in "kv")
+    stats = graph.tensor(dims=(2, heads, queries, 1), data_type="float", name="stats")
+    found = graph.sdpa_backward(q, k, v, o, do, stats, causal_mask=heads > 2)
+    for gradient in (found.dq, found.dk, found.dv):
+        gradient.set_output()
+    return graph.freeze()
+
+
 def experts(mode: str = "none") -> FrozenGraph:
     """Rows of 37 tokens for three experts: with 16 rows to a block, up to five blocks."""
     graph = Graph("experts", io_data_type="float")
@@ -310,6 +324,13 @@ CASES: dict[tuple[str, str], list[FrozenGraph]] = {
     ("moe_grouped_matmul_bwd", "plain"): [experts_gradient()],
     ("moe_grouped_matmul_bwd", "blocks"): [experts_gradient()],
     ("sdpa", "composite"): [attention()],
+    ("sdpa_backward", "plain"): [attention_gradient()],
+    ("sdpa_backward", "blocked"): [
+        attention_gradient(),
+        attention_gradient("half", heads=6, queries=37, keys=65, depth=24),
+        attention_gradient("bfloat16", heads=4, queries=1, keys=1031),
+        attention_gradient(queries=530, keys=530, depth=16),  # too large to be read by columns
+    ],
     ("sdpa", "blocked"): [
         attention(heads=3, keys=1031),  # blocks of keys, with rests
         attention(),

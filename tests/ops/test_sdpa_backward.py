@@ -13,6 +13,7 @@ from hipdnn_iree import Graph
 from hipdnn_iree.graph_api.errors import GraphError, NotSupportedError
 from hipdnn_iree.graph_api.ops.sdpa_backward import SdpaBackward
 from hipdnn_iree.jit import support
+from hipdnn_iree.jit.settings import scope
 from hipdnn_iree.jit.target import Target
 from hipdnn_iree.provider import verify
 from hipdnn_iree.provider.reference import execute, expect
@@ -295,7 +296,8 @@ def test_long_sums_in_half_precision(check: Run) -> None:
 
 def test_products_take_halves_on_gfx9_only(torch_ir: Run) -> None:
     def products(target: str) -> list[str]:
-        lines = torch_ir(gradient(io="half", stats_type="float"), target).splitlines()
+        graph = gradient(io="half", stats_type="float")
+        lines = torch_ir(graph, target, "sdpa_backward=plain").splitlines()
         return [line for line in lines if "aten.bmm" in line]
 
     for target, operand in (("cpu", "f32"), ("gfx942", "f16")):
@@ -354,7 +356,10 @@ def test_it_is_compiled_without_data_tiling_and_tables() -> None:
     # Data-tiled products mix up batches; hoisted, the distances would fill a table of all pairs.
     frozen = gradient(right_bound=0).freeze()
     assert isinstance(frozen.nodes[0].op, SdpaBackward)
-    assert "--iree-dispatch-creation-data-tiling=false" in flags(frozen, CPU)
+    untiled = "--iree-dispatch-creation-data-tiling=false"
+    assert untiled not in flags(frozen, CPU)  # in tiles of our own
+    with scope(compiler_strategies="sdpa_backward=plain"):
+        assert untiled in flags(frozen, CPU)
     for target in (CPU, Target.parse("gfx942")):
         assert "--iree-opt-const-expr-hoisting=false" in flags(frozen, target)
 

@@ -97,20 +97,23 @@ def matmul(
     operand come one after the other.
     """
     if b.strategy == BLOCKED:
-        return _in_tiles(b, left, right, compute, columns=columns)
+        return _in_tiles(b, left, right, compute, columns=columns, turned=transposed)
     left, right, dtype = operands(b, left, right, compute)
     return batched_matmul(b, left, right, dtype, transposed=transposed)
 
 
-def _in_tiles(b: Builder, left: Value, right: Value, compute: DataType, *, columns: bool) -> Value:
+def _in_tiles(
+    b: Builder, left: Value, right: Value, compute: DataType, *, columns: bool, turned: bool
+) -> Value:
     """Return left · right as `matmul`; the right operand is read in its own type if not packed."""
     (count, m, k), n, narrow = left.shape, right.shape[2], right.dtype.bits < compute.bits
-    product = attention_product(count, m, k, n, columns=columns, narrow=narrow)
+    product = attention_product(count, m, k, n, columns=columns, narrow=narrow, turned=turned)
     _, way = cheapest_tiles(b.target, product)
     columns = takes_columns(way, columns=columns)
     right = swapped(b, right) if columns else right
     right = b.convert(right, compute) if way == BLOCKED else right
-    return tiled_matmul(b, way, b.convert(left, compute), right, columns=columns)
+    left = b.convert(left, compute)
+    return tiled_matmul(b, way, left, right, columns=columns, turned=turned)
 
 
 def factor(b: Builder, x: Value, op: AttentionOp, inputs: Inputs, depth: int) -> Value:

@@ -10,6 +10,7 @@ from ....graph_api.dtypes import DataType
 from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.sdpa_backward import SdpaBackward
 from ...emit.builder import Builder, T, Value
+from ...ops.blocking import BLOCKED
 from ..sums import total
 from .masked_logits import (
     by_key_head,
@@ -22,6 +23,7 @@ from .masked_logits import (
     narrowed,
     swapped,
 )
+from .parts import in_parts, parts_of
 
 __all__ = ["lower"]
 
@@ -32,13 +34,33 @@ def lower(b: Builder, node: FrozenNode, inputs: Inputs) -> Mapping[str, Value]:
     """Emit dq, dk, dv, and dbias where it is asked for."""
     op, compute = node.op, node.compute_data_type
     assert isinstance(op, SdpaBackward)
+    if b.strategy != BLOCKED or "dbias" in node.outputs:
+        return _gradients(b, op, node, inputs)
+    k, v = inputs["k"], inputs["v"]
+    of_parts = {port: x for port, x in inputs.items() if port not in ("k", "v")}
+    (batch, heads, queries, _), (key_heads, keys) = inputs["q"].shape, k.shape[1:3]
+    row = heads // key_heads * keys * compute.bits // 8
+    parts = parts_of(batch, key_heads, queries, row, cut=False)
+    apart = any(part.heads != (0, key_heads) for part in parts)
+    if len(parts) == 1 or (op.alibi_mask and apart):
+        return _gradients(b, op, node, inputs)
+
+    def of_part(some: Inputs, k: Value, v: Value) -> Inputs:
+        return _gradients(b, op, node, {**some, "k": k, "v": v})
+
+    return in_parts(b, parts, of_parts, k, v, of_part)
+
+
+def _gradients(b: Builder, op: SdpaBackward, node: FrozenNode, inputs: Inputs) -> Inputs:
+    compute = node.compute_data_type
     q, k, v, do = (inputs[p] for p in ("q", "k", "v", "do"))
     batch, heads, queries, depth = q.shape
     keys = k.shape[2]
     full = (batch, heads, queries, keys)
 
     p = _weights(b, op, inputs, compute)
-    dp = matmul(b, by_key_head(b, do, v.shape[1]), swapped(b, matrices(b, v)), compute)
+    of_do = by_key_head(b, do, v.shape[1])
+    dp = matmul(b, of_do, swapped(b, matrices(b, v)), compute, columns=True)
     dp = b.reshape(dp, full)
     kept = p
     if "dropout_mask" in inputs:
