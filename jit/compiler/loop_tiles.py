@@ -51,6 +51,10 @@ _READ, _WRITTEN = 64, 256
 # Vectors at a time: of a row that is added up; of its like in the rows before it, where these are
 # added up as well; and elements of columns.
 _ALONG, _ROWS, _ACROSS = 4, 4, 64
+# Vectors of a row whose largest or least element is looked for, at most; and how long a lane takes
+# when those of a vector are put together, and an element that is left over.  LLVM compares lanes
+# one by one, with a test for NaN each: for each 64 elements that was half of a softmax's time.
+_COMPARED, _LANE, _LEFT = 32, 8, 6
 # Vectors of an elementwise row from which on there are two at a time: 0.37 ms instead of 0.42 for
 # rows of 1013, which leave 5 or 21 single elements.  So it is with columns: sums of 4096 rows of
 # 1000 0.57 ms, 1.04 with one.
@@ -61,6 +65,7 @@ _EXECUTABLE = b"flow.executable private "
 _NAME = re.compile(rb'@"?([^\s"]+)"?')
 _LOOP, _FILL = b"linalg.generic", b"linalg.fill"
 _OPS = re.compile(rb"(linalg\.generic|linalg\.fill) (\{?)")
+_COMPARES = re.compile(rb" = arith\.m(?:ax|in)(?:imum|num)f ")
 _PARALLEL = "vector_common_parallel"
 _Placed = Mapping[bytes, Mapping[bytes, bytes]]
 _BESIDE = frozenset(
@@ -163,6 +168,8 @@ class _Tiles(NamedTuple):
         Elements of a workgroup along the dims of the result; of vectors along all.
     placed : dict of bytes to dict
         By the first result of a loop: its dims as those of the root.
+    compared : dict of bytes to int
+        Elements of vectors along a row whose largest or least element is looked for, if any is.
     """
 
     root: Statement
@@ -170,12 +177,15 @@ class _Tiles(NamedTuple):
     workgroup: Mapping[bytes, int]
     at_once: Mapping[bytes, int]
     placed: _Placed
+    compared: Mapping[bytes, int]
 
 
 def _attribute(one: Statement, tiles: _Tiles) -> tuple[str, str]:
     dims = [tiles.placed[one.names[0]][dim] for dim in _names(one)]
     common = [tiles.at_once[dim] if dim in tiles.kept else 0 for dim in dims]
     inner = [0 if dim in tiles.kept else tiles.at_once[dim] for dim in dims]
+    if one.reduces and _COMPARES.search(one.text):
+        inner = [tiles.compared.get(dim, n) for dim, n in zip(dims, inner, strict=True)]
     levels = {_PARALLEL: common}
     if any(inner):
         levels["vector_reduction" if one.reduces else "vector_inner_parallel"] = inner
@@ -226,7 +236,8 @@ def _tiles(loops: Sequence[Statement], root: Statement, lanes: int) -> _Tiles | 
         step = at_once[dim]
         workgroup[dim] = min(extents[dim], max(int(left) // step * step, step))
         left /= workgroup[dim]
-    return _Tiles(root, kept, workgroup, at_once, placed)
+    compared = {row: lanes * _compared(extents[row], lanes)} if row in summed else {}
+    return _Tiles(root, kept, workgroup, at_once, placed, compared)
 
 
 def _vectors(extent: int, lanes: int, along: bool, summed: bool, ends: bool) -> int:
@@ -244,6 +255,21 @@ def _vectors(extent: int, lanes: int, along: bool, summed: bool, ends: bool) -> 
     # are no power of two.  Means of channels-last images, Xeon: 8x144x56x56 1.4 ms with 8 of the 9
     # vectors, with 1 0.27; 8x672x14x14 0.63 with 7 of 42, with 2 0.11; 8x100x28x28 0.80, 0.07.
     return pair if rest else min(_ACROSS // lanes, whole & -whole)
+
+
+def _compared(extent: int, lanes: int) -> int:
+    """Return how many vectors of a row are compared at a time.
+
+    Where they leave no rest they are a power of two: others become code for single elements.
+    """
+    whole = extent // lanes
+
+    def time(vectors: int) -> tuple[int, int]:
+        times, step = whole // vectors, vectors * lanes
+        return times * lanes * _LANE + (extent - times * step) * _LEFT, -vectors
+
+    most = range(1, min(whole, _COMPARED) + 1)
+    return min((n for n in most if n & (n - 1) == 0 or extent % (n * lanes)), key=time)
 
 
 def _ends(loops: Iterable[Statement], placed: _Placed, row: bytes) -> set[bytes]:

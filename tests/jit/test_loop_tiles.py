@@ -106,6 +106,46 @@ def test_sums(statement: str, workgroup: list[int], common: list[int], along: li
     }
 
 
+LARGEST = "          %1 = arith.maximumf %in, %out : f32\n"
+
+
+@pytest.mark.parametrize(
+    ("dims", "along", "lanes"),
+    [
+        # Of 126 vectors and 5 elements four times 31, which leave 21; 5 vectors in one go.
+        ("bc", [0, 248], 8),
+        ("ba", [32, 0], 8),
+        # Of 63 two times 31.  Of 20, without a rest, 19: not all, which are no power of two.
+        ("bc", [0, 496], 16),
+        ("ba", [38, 0], 2),
+    ],
+)
+def test_vectors_of_rows_are_compared_many_at_a_time(
+    dims: str, along: list[int], lanes: int
+) -> None:
+    """Each time all lanes are compared one by one."""
+    ((_, text),) = found(loop("2", {"0": dims}, "b", body=LARGEST), lanes=lanes)
+    assert levels(text)["vector_reduction"] == along
+
+
+def test_only_what_compares_has_such_vectors() -> None:
+    largest = loop("5", {"0": "bc"}, "b", body=LARGEST)
+    apart = loop("6", {"0": "bc", "5": "b"}, "bc")
+    total = loop("7", {"6": "bc"}, "b")
+    kept = [levels(text) for _, text in found(largest, apart, total)]
+    assert kept[0]["vector_reduction"] == [0, 248]
+    assert kept[1]["vector_inner_parallel"] == kept[2]["vector_reduction"] == [0, 32]
+
+
+@pytest.mark.parametrize("columns", [1, 15, 16, 17, 31, 64, 197, 368, 736, 1013, 2208])
+@pytest.mark.parametrize("mode", ["max", "min", "amax"])
+def test_extremes_of_rows_are_right(columns: int, mode: str) -> None:
+    g = Graph(io_data_type="float")
+    g.reduction(g.tensor(dims=(37, columns)), mode=mode, axes=1).set_output()
+    plan = g.build("cpu")
+    assert plan.verify(seed=columns).ok
+
+
 def test_a_kernel_of_several_loops_has_one_root() -> None:
     """A layer norm's sums, and what is made of them: dims are told by the values."""
     fill = (
