@@ -263,6 +263,8 @@ def _im2col_gemm(target: Target, conv: Conv) -> Quantities:
         ),
         "packed": conv.weights,
         "written": conv.results,
+        "ragged": conv.results if conv.filters % cpu_machine(target).lanes else 0,
+        "turned back": 0 if one or conv.last else conv.results,
         **_followed(conv),
     }
 
@@ -302,6 +304,7 @@ def blocked_of(target: Target, conv: Conv) -> Quantities:
         "multiplied": count * blocks.overhead * m * width * depth,
         "packed": count * width * depth,
         "written": passes(virtual=conv.virtual) * count * m * width,
+        "cut": count * m * n if width != n else 0,
     }
 
 

@@ -141,11 +141,11 @@ _INTEL: Rates = {
     },
     ("im2col_gemm", False, False): {
         "call": 9200, "apart": 0.8, "batched": 0.02, "copied": 2.3, "multiplied": 0.01,
-        "packed": 1.9, "turned": 0.32, "written": 0.12,
+        "packed": 1.9, "ragged": 0.5, "turned": 0.32, "turned back": 0.4, "written": 0.12,
     },
     ("im2col_gemm", True, False): {
         "call": 9600, "apart": 0.15, "batched": 0.01, "copied": 1.2, "followed": 1.2,
-        "multiplied": 0.011, "packed": 1.6, "turned": 0.48, "written": 0.34,
+        "multiplied": 0.011, "packed": 1.6, "ragged": 0.5, "turned": 0.48, "written": 0.34,
     },
     ("im2col_gemm", False, True): {
         "call": 5600, "apart": 0.4, "batched": 0.035, "copied": 0.96, "multiplied": 0.016,
@@ -183,7 +183,7 @@ _INTEL: Rates = {
         "multiplied": 0.011, "packed": 0.13, "written": 0.52,
     },
     (BLOCKED, True, False): {
-        "call": 8000, "apart": 0.31, "converted": 0.2, "copied": 0.68, "loose": 0.28,
+        "call": 8000, "apart": 0.31, "converted": 0.2, "copied": 0.68, "cut": 0.4, "loose": 0.28,
         "multiplied": 0.0072, "packed": 0.44, "padded": 0.68, "written": 0.44,
     },
 }  # fmt: skip

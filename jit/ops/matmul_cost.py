@@ -62,8 +62,8 @@ _AVX512: dict[str, dict[str, float]] = {
         "along columns singly": 1.2, "ragged": 0.91, "far": 0.23,
     },
     BLOCKED: {
-        "call": 16000, "columns": 1.3, "packed": 0.6, "turned": 1.4, "multiplied": 0.0155,
-        "written": 0.7, "converted": 0.55,
+        "call": 16000, "columns": 1.3, "cut": 0.4, "packed": 0.6, "turned": 1.4,
+        "multiplied": 0.0155, "written": 0.7, "converted": 0.55,
     },
     DOTS: {
         "call": 12000, "read": 0.12, "turned": 0.9, "multiplied": 0.014, "added up": 0.085,
@@ -170,6 +170,7 @@ def product_quantities(target: Target, product: Product) -> dict[str, dict[str, 
             "turned": 0 if by_rows or reads_columns(target, m, k) else m * k,
             "multiplied": blocks.overhead * m * width * k,
             "written": written * width,
+            "cut": m * n if width != n else 0,
             "converted": (m * k + n * k) * narrow,
         },
         ROWS: {
