@@ -7,7 +7,7 @@ from ...graph_api.dtypes import DataType
 from ..emit import narrow
 from ..emit.builder import Builder, T, Value
 
-__all__ = ["batched_matmul", "unmixed"]
+__all__ = ["batched_matmul", "swapped", "unmixed"]
 
 
 def batched_matmul(
@@ -41,6 +41,11 @@ def batched_matmul(
     return _matmul(b, left, right, dtype)
 
 
+def swapped(b: Builder, x: Value) -> Value:
+    """Return x with its last two dims swapped."""
+    return b.permute(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2))
+
+
 def unmixed(b: Builder, x: Value) -> Value:
     """Return an operand (batch, rows, ...) that the compiler does not take for one matrix (W-098).
 
@@ -55,9 +60,8 @@ def _matmul(b: Builder, left: Value, right: Value, dtype: DataType) -> Value:
     *_, m, n = shape
     few_rows, few_columns = (b.strikes("W-149", d, left.shape[-1], left.dtype) for d in (m, n))
     if few_rows and not few_columns:
-        order = (*range(left.rank - 2), left.rank - 1, left.rank - 2)
-        turned = (b.permute(x, order) for x in (right, left))
-        return b.permute(b.call(op, (*shape[:-2], n, m), dtype, *turned), order)
+        turned = (swapped(b, x) for x in (right, left))
+        return swapped(b, b.call(op, (*shape[:-2], n, m), dtype, *turned))
     if few_rows or (left.rank == 2 and b.strikes("W-130", *left.shape, n, left.dtype)):
         left, right = (b.materialise(b.convert(x, dtype)) for x in (left, right))
     return b.call(op, shape, dtype, *(narrow.native(b, x) for x in (left, right)))

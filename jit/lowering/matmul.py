@@ -13,7 +13,7 @@ from ..ops.blocking import BLOCKED
 from ..ops.dots import DOTS
 from ..ops.split_k import SPLIT_K, split_of
 from .accumulate import copied, operands
-from .batched_matmul import batched_matmul
+from .batched_matmul import batched_matmul, swapped
 from .tiled_matmul import TILED, takes_columns, tiled_matmul
 
 __all__ = ["lower"]
@@ -97,20 +97,16 @@ def _as_one(
         right = _repeat(b, right, batch)
     left = _repeat(b, left, batch)
     if turned:
-        left = b.permute(b.reshape(_swapped(b, left), (count, k, m)), (0, 2, 1))
+        left = b.permute(b.reshape(swapped(b, left), (count, k, m)), (0, 2, 1))
     else:
         left = b.reshape(left, (count, m, k))
     columns = takes_columns(b.strategy, columns=columns)
     if columns:
-        right = b.reshape(_swapped(b, right), (count, n, k))
+        right = b.reshape(swapped(b, right), (count, n, k))
     else:
         right = b.reshape(right, (count, k, n))
     c = tiled_matmul(b, b.strategy, left, right, columns=columns, turned=turned)
     return b.reshape(c, shape)
-
-
-def _swapped(b: Builder, x: Value) -> Value:
-    return b.permute(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2))
 
 
 def _split(b: Builder, left: Value, right: Value, dtype: DataType) -> Value:

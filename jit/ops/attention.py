@@ -10,11 +10,14 @@ from ...graph_api.errors import Problem
 from ...graph_api.ops.attention import AttentionOp
 from ...graph_api.ops.sdpa import Sdpa
 from ..node_context import NodeContext
+from .blocking import BLOCKED
 from .hoisting import KEEP_EXPRESSIONS
 from .multiply_types import up_to_float
 from .op_info import Dims, problem
+from .strategy import Strategy
 
 __all__ = [
+    "IN_TILES",
     "RULES",
     "declines",
     "fits_tiles",
@@ -54,6 +57,17 @@ def keys_of(context: NodeContext) -> int:
 def fits_tiles(context: NodeContext) -> bool:
     """Return whether the matmuls of a node can be in tiles of our own."""
     return context.target.is_cpu and up_to_float(context, "q", "k", "v") and not context.dynamic
+
+
+IN_TILES = Strategy(
+    name=BLOCKED,
+    help="the same, with matmuls in tiles for the target's registers and caches: in blocks, as dot "
+    "products or by rows, what is estimated to be fastest",
+    fits=fits_tiles,
+    why="operands of floats of up to 32 bits, float compute, fixed dims, on the CPU",
+    portable=False,
+)
+"""Of attention and of its gradient."""
 
 
 def flags(context: NodeContext) -> Iterator[str]:

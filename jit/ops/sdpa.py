@@ -18,7 +18,6 @@ from ..workarounds import strikes
 from . import attention
 from .attention import fuses, key_count, keys_of
 from .attention_cost import COMPOSITE, Attention, attention_costs
-from .blocking import BLOCKED
 from .counts import COSTS
 from .op_info import Dims, Marks, OpInfo, dynamic_axes, problem
 from .strategy import Strategies, Strategy
@@ -105,14 +104,7 @@ INFO = OpInfo(
                 name=COMPOSITE,
                 help="matmuls, masks, a softmax of rows and matmuls",
             ),
-            Strategy(
-                name=BLOCKED,
-                help="the same, with matmuls in tiles for the target's registers and caches: in "
-                "blocks, as dot products or by rows, what is estimated to be fastest",
-                fits=attention.fits_tiles,
-                why="operands of floats of up to 32 bits, float compute, fixed dims, on the CPU",
-                portable=False,
-            ),
+            attention.IN_TILES,
             Strategy(
                 name="fused",
                 help="one attention op; on gfx9 one kernel, on the CPU slow",

@@ -38,14 +38,7 @@ INFO = OpInfo(
     strategies=Strategies(
         (
             Strategy(name=PLAIN, help="five matmuls, masks and what is between them"),
-            Strategy(
-                name=BLOCKED,
-                help="the same, with matmuls in tiles for the target's registers and caches: in "
-                "blocks, as dot products or by rows, what is estimated to be fastest",
-                fits=attention.fits_tiles,
-                why="operands of floats of up to 32 bits, float compute, fixed dims, on the CPU",
-                portable=False,
-            ),
+            attention.IN_TILES,
         ),
         _rule,
     ),

@@ -21,7 +21,7 @@ from ...ops.attention_cost import attention_product
 from ...ops.blocking import BLOCKED
 from ...ops.matmul_cost import cheapest_tiles
 from ..accumulate import operands
-from ..batched_matmul import batched_matmul
+from ..batched_matmul import batched_matmul, swapped
 from ..tiled_matmul import takes_columns, tiled_matmul
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "matrices",
     "may_be_empty",
     "narrowed",
-    "swapped",
 ]
 
 BOOL, I32 = DataType.BOOLEAN, DataType.INT32
@@ -47,11 +46,6 @@ class Masks:
 
     bias: tuple[Value, ...]
     visible: Value | None
-
-
-def swapped(b: Builder, x: Value) -> Value:
-    """Return x with its last two dims swapped."""
-    return b.permute(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2))
 
 
 def grouped(b: Builder, x: Value, heads: int) -> Value:

@@ -13,12 +13,16 @@ from itertools import groupby, pairwise
 from math import ceil
 from typing import NamedTuple
 
+from ....graph_api.dtypes import DataType
+from ....graph_api.ops.attention import AttentionOp
 from ...emit.builder import Builder, Value
 
 __all__ = ["Part", "in_parts", "parts_of"]
 
 Inputs = Mapping[str, Value]
 
+# Ports whose tensors are gathered, or cut, before attention is computed.
+_KEYS = frozenset({"k", "v", "page_table_k", "page_table_v"})
 # Bytes of the scores of a part, at most, and of all scores from which on there are parts.  Of 10 MB
 # in three parts the calls cost more than they save (7.4 ms instead of 5.9).
 _HELD, _WORTH = 8 << 20, 32 << 20
@@ -68,15 +72,40 @@ def _even(extent: int, most: int) -> list[tuple[int, int]]:
 
 def in_parts(
     b: Builder,
-    parts: list[Part],
+    op: AttentionOp,
     inputs: Inputs,
     k: Value,
     v: Value,
+    compute: DataType,
     attention: Callable[[Inputs, Value, Value], Inputs],
+    *,
+    cut: bool,
 ) -> Inputs:
-    """Return results of attention, (B, H, S, ...), of the parts one behind the other."""
-    batch, heads, queries, _ = inputs["q"].shape
-    group = heads // k.shape[1]
+    """Return results of attention, (B, H, S, ...), of the parts one behind the other.
+
+    Parameters
+    ----------
+    b : Builder
+    op : AttentionOp
+    inputs : mapping
+        By port; those of keys are left out.
+    k, v : Value
+        Gathered from their pages, if they have any.
+    compute : DataType
+        Of the scores.
+    attention : function
+        Makes the results of one part.
+    cut : bool
+        Whether queries may be apart from each other.
+    """
+    inputs = {port: x for port, x in inputs.items() if port not in _KEYS}
+    (batch, heads, queries, _), (key_heads, keys) = inputs["q"].shape, k.shape[1:3]
+    group = heads // key_heads
+    parts = parts_of(batch, key_heads, queries, group * keys * compute.bits // 8, cut=cut)
+    apart = any(part.heads != (0, key_heads) for part in parts)
+    # What ALiBi adds goes by the place of a head.
+    if len(parts) == 1 or (op.alibi_mask and apart):
+        return attention(inputs, k, v)
 
     def of(part: Part) -> Inputs:
         bounds = part.samples, _times(part.heads, group), part.queries

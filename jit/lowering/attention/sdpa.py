@@ -14,12 +14,9 @@ from ...emit.builder import Builder, T, Value
 from ...emit.gather import gather
 from ...ops.blocking import BLOCKED
 from .masked_logits import grouped, logits, matmul, matrices, may_be_empty, narrowed
-from .parts import in_parts, parts_of
+from .parts import in_parts
 
 __all__ = ["lower"]
-
-# Ports whose tensors are gathered, or cut, before attention is computed.
-_KEYS = frozenset({"k", "v", "page_table_k", "page_table_v"})
 
 
 def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
@@ -31,16 +28,13 @@ def lower(b: Builder, node: FrozenNode, inputs: Mapping[str, Value]) -> Mapping[
     k, v = (_paged(b, inputs, port, op.max_seq_len_kv) for port in ("k", "v"))
     if b.strategy != BLOCKED:
         return _composite(b, op, node, inputs, k, v)
-    of_parts = {port: x for port, x in inputs.items() if port not in _KEYS}
-    (batch, heads, queries, _), (key_heads, keys) = inputs["q"].shape, k.shape[1:3]
-    row = heads // key_heads * keys * node.compute_data_type.bits // 8
-    # Of these masks a query's place says what it sees, and of ALiBi its head.
+
+    def attention(some: Mapping[str, Value], k: Value, v: Value) -> Mapping[str, Value]:
+        return _composite(b, op, node, some, k, v)
+
+    # Of these masks a query's place says what it sees.
     placed = op.band != (None, None, False) or op.padding_mask or op.alibi_mask
-    parts = parts_of(batch, key_heads, queries, row, cut=not placed)
-    apart = any(part.heads != (0, key_heads) for part in parts)
-    if len(parts) == 1 or (op.alibi_mask and apart):
-        return _composite(b, op, node, inputs, k, v)
-    return in_parts(b, parts, of_parts, k, v, lambda *part: _composite(b, op, node, *part))
+    return in_parts(b, op, inputs, k, v, node.compute_data_type, attention, cut=not placed)
 
 
 def _composite(

@@ -11,6 +11,7 @@ from ....graph_api.frozen import FrozenNode
 from ....graph_api.ops.sdpa_backward import SdpaBackward
 from ...emit.builder import Builder, T, Value
 from ...ops.blocking import BLOCKED
+from ..batched_matmul import swapped
 from ..sums import total
 from .masked_logits import (
     by_key_head,
@@ -21,9 +22,8 @@ from .masked_logits import (
     matrices,
     may_be_empty,
     narrowed,
-    swapped,
 )
-from .parts import in_parts, parts_of
+from .parts import in_parts
 
 __all__ = ["lower"]
 
@@ -36,19 +36,12 @@ def lower(b: Builder, node: FrozenNode, inputs: Inputs) -> Mapping[str, Value]:
     assert isinstance(op, SdpaBackward)
     if b.strategy != BLOCKED or "dbias" in node.outputs:
         return _gradients(b, op, node, inputs)
-    k, v = inputs["k"], inputs["v"]
-    of_parts = {port: x for port, x in inputs.items() if port not in ("k", "v")}
-    (batch, heads, queries, _), (key_heads, keys) = inputs["q"].shape, k.shape[1:3]
-    row = heads // key_heads * keys * compute.bits // 8
-    parts = parts_of(batch, key_heads, queries, row, cut=False)
-    apart = any(part.heads != (0, key_heads) for part in parts)
-    if len(parts) == 1 or (op.alibi_mask and apart):
-        return _gradients(b, op, node, inputs)
 
-    def of_part(some: Inputs, k: Value, v: Value) -> Inputs:
+    def gradients(some: Inputs, k: Value, v: Value) -> Inputs:
         return _gradients(b, op, node, {**some, "k": k, "v": v})
 
-    return in_parts(b, parts, of_parts, k, v, of_part)
+    # The gradients of k and v are sums over queries.
+    return in_parts(b, op, inputs, inputs["k"], inputs["v"], compute, gradients, cut=False)
 
 
 def _gradients(b: Builder, op: SdpaBackward, node: FrozenNode, inputs: Inputs) -> Inputs:
